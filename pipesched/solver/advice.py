@@ -381,11 +381,11 @@ def kept_seconds(request: SolveRequest) -> float:
 
     It compares makespans. Where a command has kept some of its limit for itself, that limit says whether it is short.
     """
-    policy, whole = request.policy.advice, request.whole_limit
-    is_short = (request.time_limit if whole is None else whole) < policy.shortest
+    whole = request.whole_limit
+    is_short = (request.time_limit if whole is None else whole) < 1.0
     if request.advice is False or request.objective != "makespan" or is_short:
         return 0.0
-    problem, seconds = request.split_problem, min(policy.part * request.limits.seconds, policy.most)
+    problem, seconds = request.split_problem, min(request.policy.advice.part * request.limits.seconds, 60.0)
     operations = count_operations(problem, split=problem.costs.split)
     return 0.0 if operations > _schedulable(request, seconds) and not request.advice else seconds
 
@@ -401,7 +401,7 @@ def _allowance(request: SolveRequest, report: SolveReport) -> tuple[float, float
     if not kept or report.stopped_by == StoppedBy.INTERRUPT:
         return None
     left = max(request.limits.seconds - report.seconds, 0.0)
-    if report.seconds >= policy.long:
+    if report.seconds >= 10.0:
         most = kept if request.advice else policy.part * report.seconds
         return min(most, kept, left), inf
     operations = kept * policy.a_second

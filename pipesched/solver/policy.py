@@ -23,21 +23,10 @@ class PortfolioPolicy:
 
 
 @dataclass(frozen=True)
-class CutPolicy:
-    """The cuts that are tried beside the balanced one of each placement."""
-
-    count: int = 3  # cuts: of each placement by default, the balanced one among them
-    part: float = 0.4  # of the time limit: to find them, and the bound on the others, at most
-    families_part: float = 0.6  # of the time limit: to find the best cuts of algorithms, at most
-    slow_part: float = 0.2  # of the time limit: after which slow algorithms are left out
-
-
-@dataclass(frozen=True)
 class CasePolicy:
     """The search of cases one after another, and the part of a case's time for each method."""
 
     first_part: float = 0.65  # of the time left: for the next case, at least, since the most promising comes first
-    device_part: float = 0.25  # of the time of a case: for a bound by one device, at most
     justification_part: float = 0.1  # of the time of a case: for justification
     windows_part: float = 0.6  # of what justification leaves: for windows, unless CP-SAT does not follow
     easy: int = 300  # operations: up to so many, CP-SAT needs no better schedule, no block and no relaxation first
@@ -47,16 +36,12 @@ class CasePolicy:
 
 @dataclass(frozen=True)
 class ExactPolicy:
-    """CP-SAT on a whole case, and before it on one device."""
+    """CP-SAT on a whole case."""
 
     before: float = 4e-4  # seconds an operation: before CP-SAT first looks at its limit
     after: float = 5e-5  # seconds an operation: from its limit to its end
     relaxed: int = 1_000  # tasks: with more there is no linear relaxation, which CP-SAT derives whatever its limit
     probed: int = 2_000  # tasks: with more, a round of probing takes seconds, as all precedences do in neighbourhoods
-    least_on_device: int = 48  # operations on a device: with fewer, CP-SAT proves the whole case
-    most_on_device: int = 120  # operations on a device: with more, it does not prove even that device
-    most_ruled: int = 36  # passes on a device: with more, the model leaves out which gathers they need, and when
-    device_effort: float = 12.0  # deterministic seconds of CP-SAT: for the model of a device
 
 
 @dataclass(frozen=True)
@@ -72,14 +57,10 @@ class WindowPolicy:
 
 @dataclass(frozen=True)
 class PeriodPolicy:
-    """The periodic method: its part of a solve, its blocks, its beam search, and what it refutes."""
+    """The periodic method: its part of a solve, its blocks, and its beam search."""
 
     part: float = 0.4  # of the time left: beside other methods, at most
-    part_alone: float = 0.8  # of the time left: as the only method, at most; the rest is to refute periods
-    first_part: float = 0.2  # of the time limit: for the first rounds of all cases, at most
-    large_part: float = 0.35  # of the time limit: for these on large cases, where they come before slow families
     unrolled: int = 20_000  # operations: with more, to unroll a block takes seconds, so only the best of a round is
-    presolve: float = 2e-3  # seconds an operation: CP-SAT takes them before it looks at its limit, else it is not asked
     most_microbatches: int = 3  # microbatches: in a block
     most_on_device: int = 24  # operations: of a block on a device
     first_runs: int = 2  # beam searches: for a period in the first round, twice as many in each after it
@@ -88,17 +69,13 @@ class PeriodPolicy:
     width: int = 100  # beginnings: kept by the beam search after each device
     children: int = 12  # choices: for each beginning
     second: tuple[float, ...] = (0.0, 0.05, 0.15)  # of the operations: take the second free place, in turn
-    most_states: int = 12_000  # choices of phases: of a device on a V; all of them take about 20 s on 16 devices
 
 
 @dataclass(frozen=True)
 class AdvicePolicy:
     """Advice after a solve."""
 
-    shortest: float = 1.0  # seconds: with a time limit below there is none
     part: float = 0.1  # of the time limit: at most, and of the time that a long solve took
-    most: float = 60.0  # seconds: at most
-    long: float = 10.0  # seconds: after a quicker solve operations are counted instead, so that advice repeats
     a_second: int = 80_000  # operations: that are scheduled in a second
     brief: int = 20_000  # operations: in all schedules, after a quick solve that its limit did not end
 
@@ -121,7 +98,6 @@ class SolvePolicy:
     """The policy of a solve: a part for each of its steps."""
 
     portfolio: PortfolioPolicy = PortfolioPolicy()  # solver/portfolio.py, solver/saving_portfolio.py
-    cuts: CutPolicy = CutPolicy()  # solver/cuts/
     cases: CasePolicy = CasePolicy()  # solver/solve.py
     exact: ExactPolicy = ExactPolicy()  # solver/bounds.py, solver/model.py and the like
     windows: WindowPolicy = WindowPolicy()  # solver/neighbourhood.py

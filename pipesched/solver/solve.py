@@ -186,18 +186,18 @@ def _queued(outcome: Outcome, search: Search, messages: Messages) -> Outcome:
 
 def _tried(request: SolveRequest, clock: Clock) -> Tried:
     """Return what is tried, each problem on its placement and its cut."""
-    problem, policy = request.split_problem, request.policy.cuts
+    problem = request.split_problem
     placed = placed_with(problem, request.placement, request.chunks or ())
     if request.keeps_cuts or not is_cut_open(problem):
         return Tried(feasible(with_fused(problem, request.placement, placed), request.allowed), None)
-    count = policy.count if request.cuts is None else request.cuts
-    part, counts_ways = clock.part(policy.part * request.limits.seconds), request.objective == "makespan"
+    count = 3 if request.cuts is None else request.cuts
+    part, counts_ways = clock.part(0.4 * request.limits.seconds), request.objective == "makespan"
     if not seeks_best(problem):
         return tried(placed, count, request.allowed, part, counts_ways=counts_ways)
 
     def families() -> FamilyCuts:
-        slow = policy.families_part if request.method == "portfolio" else policy.slow_part  # nothing long follows
-        parts = (part * request.limits.seconds for part in (policy.families_part, slow))
+        slow = 0.6 if request.method == "portfolio" else 0.2  # of the time: for slow ones, which come last
+        parts = (part * request.limits.seconds for part in (0.6, slow))
         return of_families(problem, placed, *(clock.part(max(part, 2.0)) for part in parts))
 
     fused = [] if problem.has_units else fused_for_families(problem, placed)
@@ -507,7 +507,7 @@ def _search_case(search: Search, number: int, clock: Clock | None, method: str) 
     case, clock = search.cases[number], clock or search.clock
     size, improvements, policy = case.index.size, case.improvements, case.policy.cases
     if method != "improve":
-        raise_by_device(search, number, clock.part(policy.device_part * clock.left))
+        raise_by_device(search, number, clock.part(0.25 * clock.left))
         if number not in search.open:
             return
     for improvement in improvements:

@@ -578,7 +578,7 @@ class WholeStepModel(TunedModel):
         """At level weights reduce gradients in the order in which they are there, and gather what was not kept."""
         if not self.problem.sharding.divides(WEIGHTS):
             return
-        most = self.case.policy.exact.most_ruled // len(self.index.row("F", 0)) // len(self.index.letters)
+        most = 36 // len(self.index.row("F", 0)) // len(self.index.letters)  # stages, of so many passes
         for device in range(self.problem.devices):
             stages = self.problem.settled_placement.stages_on(device)
             done = [(task, self._latest(self.step.reduced(stage, number))) for stage in stages

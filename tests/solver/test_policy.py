@@ -26,28 +26,23 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "part": 0.15, "slow": 1_000, "one_limit": 10_000, "pauses": (0, 2, 10), "looser": (1.5, 2, 3, None),
         "held": (1.0, 0.5, 0.0), "fruitless": 30,
     },
-    "cuts": {
-        "count": 3, "part": 0.4, "families_part": 0.6, "slow_part": 0.2,
-    },
     "cases": {
-        "first_part": 0.65, "device_part": 0.25, "justification_part": 0.1, "windows_part": 0.6,
+        "first_part": 0.65, "justification_part": 0.1, "windows_part": 0.6,
         "easy": 300, "large": 3_500, "most_steps": 2_000_000,
     },
     "exact": {
         "before": 4e-4, "after": 5e-5, "relaxed": 1_000, "probed": 2_000,
-        "least_on_device": 48, "most_on_device": 120, "most_ruled": 36, "device_effort": 12.0,
     },
     "windows": {
         "first_size": 120, "least_size": 30, "most_size": 1_000, "fruitless": 300, "effort": 0.1,
     },
     "periods": {
-        "part": 0.4, "part_alone": 0.8, "first_part": 0.2, "large_part": 0.35,
-        "unrolled": 20_000, "presolve": 2e-3, "most_microbatches": 3, "most_on_device": 24,
+        "part": 0.4, "unrolled": 20_000, "most_microbatches": 3, "most_on_device": 24,
         "first_runs": 2, "fruitless": 2, "most_runs": 64, "width": 100,
-        "children": 12, "second": (0.0, 0.05, 0.15), "most_states": 12_000,
+        "children": 12, "second": (0.0, 0.05, 0.15),
     },
     "advice": {
-        "shortest": 1.0, "part": 0.1, "most": 60.0, "long": 10.0, "a_second": 80_000, "brief": 20_000,
+        "part": 0.1, "a_second": 80_000, "brief": 20_000,
     },
     "command": {
         "first_line": 0.2, "chart": 4e-6, "document": 8e-6, "classes": 2e-5, "classes_part": 0.05,

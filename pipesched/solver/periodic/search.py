@@ -247,7 +247,7 @@ class PeriodicMethod:
         seeker = self.search.seeker(1)
         shortest, part = self.search.shortest_of_one, 0.5
         most = seeker.least_refuted if shortest is None else shortest - 1
-        while seeker.least_refuted < most and clock.left > self.policy.presolve * len(seeker.block):
+        while seeker.least_refuted < most and clock.left > 2e-3 * len(seeker.block):  # CP-SAT begins
             period = most if part < 1 else seeker.least_refuted + 1
             answer = PeriodModel(seeker.block, period).solve(self.limits._replace(seconds=part * clock.left, gap=0.0))
             if answer.interrupted and not clock.is_stopped:
@@ -273,7 +273,7 @@ class PeriodicMethod:
         most = serial if shortest is None else shortest - 1  # below any that was found
         while seeker.least_refuted < most:
             period = seeker.least_refuted + 1
-            if decision.states(period) > self.policy.most_states:
+            if decision.states(period) > 12_000:  # which take about 20 s on 16 devices
                 return
             phases = decision.phases(period)
             if phases is not None:
@@ -364,13 +364,13 @@ class PeriodicPhase:
 
     def begin(self) -> None:
         """Let every case have a round, on large cases before algorithms that take long there."""
-        self.first_rounds(self.search.clock.part(self.policy.large_part * self.search.limits.seconds))
+        self.first_rounds(self.search.clock.part(0.35 * self.search.limits.seconds))
 
     def go_on(self) -> None:
         """Let every case have a round, then the best more; as the only method, also refute periods."""
-        part = self.policy.part_alone if self.alone else self.policy.part
+        part = 0.8 if self.alone else self.policy.part  # the rest is to refute periods
         clock = self.search.clock.part(part * self.search.clock.left)
-        self.first_rounds(clock.part(self.policy.first_part * self.search.limits.seconds))
+        self.first_rounds(clock.part(0.2 * self.search.limits.seconds))
         while not clock.is_over:  # beside other methods only where a block is the best
             numbers = [number for number in self.search.open if self._goes_on(number)]
             if not numbers:
