@@ -195,7 +195,7 @@ def _serve(rank: int, count: int, kind: str, meeting: Path, pipe: Connection, er
     from torch import distributed as dist
 
     from pipesched.runtime.devices import backend_of, take_device
-    from pipesched.runtime.refusals import line_of, trace_of
+    from pipesched.runtime.model_source import line_of, trace_of
     from pipesched.runtime.team import is_lost
 
     warnings.simplefilter("ignore", PipeschedWarning)  # the process that started this one gives them

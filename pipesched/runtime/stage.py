@@ -18,8 +18,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from pipesched.runtime.activation import Activation, SavedTensor, Saving, unpack
 from pipesched.runtime.channels import Transfers
 from pipesched.runtime.devices import device_of
-from pipesched.runtime.model_source import seeded
-from pipesched.runtime.refusals import add_place, loss_place
+from pipesched.runtime.model_source import add_place, loss_place, seeded
 from pipesched.runtime.torch_internals import (
     packed_by,
     stage_backward,
