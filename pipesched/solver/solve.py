@@ -277,13 +277,14 @@ def _heuristics(
     the named candidates that were not tried, each with the number of its case.
     """
     left: list[tuple[int, Iterator[Candidate]]] = []
-    done = take_first(search) if hint is None and _size(search) > search.policy.portfolio.slow else None
+    if hint is None and _size(search) > search.policy.portfolio.slow:
+        take_first(search)
     search.at("bounds")
     _raise_bounds(search)
     if hint is not None:
         _take_hint(search, hint)
     named = _named(search)
-    order = _try_quick_schedules(search, done)
+    order = _try_quick_schedules(search)
     ahead.try_large(search, [number for number in order if number in search.open][1:])
     order = ahead.last(order)
     if _size(search) > search.policy.cases.large:
@@ -389,16 +390,15 @@ def _raise_bounds(search: Search) -> None:
             search.cut_off_bounds.append(f"bounds, {case.name}")
 
 
-def _try_quick_schedules(search: Search, done: int | None) -> list[int]:
+def _try_quick_schedules(search: Search) -> list[int]:
     """Offer what is made quickly for each case, so that there is an answer soon; return the order of the cases.
 
-    The least bound comes first; of large cases linear and loop, since families for v take long. The case that is
-    `done` has its list schedule.
+    The least bound comes first; of large cases linear and loop, since families for v take long.
     """
     order = list(range(len(search.cases)))
     if _size(search) <= search.policy.portfolio.slow:
         order.sort(key=lambda number: search.bounds[number].ticks)
-    for number, candidates in quick_rounds(search.cases, order, done):
+    for number, candidates in quick_rounds(search.cases, order):
         if search.clock.is_over:
             break
         if search.best is None or number in search.open:

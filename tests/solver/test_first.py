@@ -18,7 +18,7 @@ from pipesched.results.status import StoppedBy
 from pipesched.solver.case import Case
 from pipesched.solver.feasible import feasible, placed
 from pipesched.solver.saving_portfolio import KeepingCase, SavingCase
-from pipesched.solver.search import Search, take_first
+from pipesched.solver.search import Search, first_candidates, take_first
 from tests.examples import examples
 
 CHUNKS = {"linear": 1, "loop": 2, "v": 2, "wave": 4, "bidirectional": 1}
@@ -58,14 +58,26 @@ def case_of(problem: pipesched.Problem, allowed: Allowed) -> Case | None:
 @given(problems(), st.sampled_from([KEEP_ONLY, Allowed(recompute=True)]))
 @examples(150)
 def test_one_of_them_fits(problem: pipesched.Problem, allowed: Allowed) -> None:
-    """Each keeps every rule, and one at least the budget."""
+    """Each keeps every rule, and at least one the budget: the first, where devices hold a microbatch on all stages."""
     case = case_of(problem, allowed)
     if case is None:
         return
-    found = list(case.quick_ruled_candidates())
+    found = list(first_candidates(case))
     assert not [broken for candidate in found for broken in violations(candidate.schedule)]
     if max(problem.memory.retain) <= 1:  # gradients held beside activations may need another order of W, by search
         assert any(candidate.schedule.fits for candidate in found)
+    if len(found) > 1:
+        assert found[0].schedule.fits
+
+
+def test_linear_is_1f1b() -> None:
+    """Without a budget it is 1F1B itself; with one it holds what the budget allows."""
+    problem = pipesched.make_problem(devices=4, microbatches=12, placement="linear", forward=1, backward=2)
+    case = case_of(problem, KEEP_ONLY)
+    assert case is not None
+    first = next(first_candidates(case)).schedule
+    assert first.makespan == pipesched.run(problem, "1f1b").schedule.makespan
+    assert max(first.peak_memory) == 4
 
 
 class Over(Clock):
