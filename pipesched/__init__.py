@@ -22,15 +22,14 @@ from pipesched.display import read_by, show_by, write_pages_by
 from pipesched.version import __version__
 
 if TYPE_CHECKING:
+    from pipesched.analysis.explain import Explanation as Explanation, explain as explain
     from pipesched.analysis.measured.measured_step import MeasuredLatency as MeasuredLatency
     from pipesched.analysis.measured.timeline import (
         MeasuredCost as MeasuredCost,
         Timeline as Timeline,
         read_traces as read_traces,
     )
-    from pipesched.analysis.reasons.explain import explain as explain
-    from pipesched.analysis.reasons.explanation import Explanation as Explanation
-    from pipesched.analysis.robust.robustness import (
+    from pipesched.analysis.robustness import (
         Robustness as Robustness,
         RobustnessRow as RobustnessRow,
         robustness as robustness,
@@ -111,11 +110,10 @@ if TYPE_CHECKING:
     from pipesched.tuning.tune import tune as tune
 
 _NAMES = {  # module -> its public names; loaded when first asked for, so that `import pipesched` costs nothing
+    "analysis.explain": "Explanation explain",
     "analysis.measured.measured_step": "MeasuredLatency",
     "analysis.measured.timeline": "MeasuredCost Timeline read_traces",
-    "analysis.reasons.explain": "explain",
-    "analysis.reasons.explanation": "Explanation",
-    "analysis.robust.robustness": "Robustness RobustnessRow robustness",
+    "analysis.robustness": "Robustness RobustnessRow robustness",
     "comparing.compare": "compare",
     "comparing.exercise": "Grade grade",
     "comparing.packing.pack": "pack",

@@ -154,7 +154,7 @@ MUTATIONS = [
     Mutation(
         name="no noise in justification",
         file="solver/portfolio",
-        old="noise = 0 if fruitless < len(every) else longest * random.randint(1, policy.noise)",
+        old="noise = 0 if fruitless < len(every) else longest * random.randint(1, 8)",
         new="noise = 0",
         tests=("solver/test_quality_justify",),
     ),
@@ -259,7 +259,7 @@ MUTATIONS = [
     Mutation(
         name="windows that shrink when they are solved",
         file="solver/neighbourhood",
-        old="self.size = min(self.size * self.policy.growth, self.policy.most_size)",
+        old="self.size = min(self.size * 1.15, self.policy.most_size)",
         new="self.size = max(self.size * 0.5, self.policy.least_size)",
         tests=("solver/test_quality_improve",),
     ),

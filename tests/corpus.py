@@ -17,7 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pipesched.analysis.reasons.explain import explain
+from pipesched.analysis.explain import explain
 from pipesched.documents.explanation import explanation_document
 from pipesched.errors import PipeschedError
 from pipesched.pipeline.arguments import make_problem

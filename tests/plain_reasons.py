@@ -1,6 +1,6 @@
 """A second, naive answer to why a schedule is as long as it is: tick by tick, in dictionaries, straight from the rules.
 
-It shares no code with `pipesched.core` and `pipesched.analysis.reasons`: slow, plain, and meant to be read beside the
+It shares no code with `pipesched.core` and `pipesched.analysis.explain`: slow, plain, and meant to be read beside the
 rules.
 """
 

@@ -9,7 +9,7 @@ from random import Random
 
 from pipesched.config.hardware import load_hardware
 from pipesched.core.tasks import TaskGraph, arrow
-from pipesched.hls.units import assign_classes, lower, make_units
+from pipesched.hls.schedule import assign_classes, lower, make_units
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.kinds import Allowed

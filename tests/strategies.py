@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from pipesched.hls.graph import DataflowGraph, Delay, Dependence, Operation
-from pipesched.hls.units import Units, make_units
+from pipesched.hls.schedule import Units, make_units
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.capacity import least_capacity
 from pipesched.pipeline.ops import parse_op, parse_slot, parse_transfer

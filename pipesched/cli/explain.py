@@ -16,9 +16,8 @@ from pipesched.schedulers.options import ORDER
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pipesched.analysis.explain import Explanation, Planner
     from pipesched.analysis.measured.timeline import Timeline
-    from pipesched.analysis.reasons.explain import Planner
-    from pipesched.analysis.reasons.explanation import Explanation
     from pipesched.pipeline.problem import Problem
     from pipesched.results.outcome import Outcome
 
@@ -68,7 +67,7 @@ def command(
     if why is not None:
         _explain_one(outcome, why, screen)
         return
-    from pipesched.analysis.reasons.explain import explain
+    from pipesched.analysis.explain import explain
     from pipesched.documents.explanation import explanation_document
 
     with output.working(outcome.problem, what="explaining"):
@@ -148,7 +147,7 @@ def _subject(words: Sequence[str], algo: str | None, source: ProblemSource, opti
 
 
 def _explain_one(outcome: Outcome, op: str, screen: Screen) -> None:
-    from pipesched.analysis.reasons.explain import why
+    from pipesched.analysis.explain import why
     from pipesched.documents.explanation import why_document
     from pipesched.render.explanation import why_lines
 

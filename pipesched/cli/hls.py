@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pipesched.hls.graph import DataflowGraph
     from pipesched.hls.modulo import Intervals
     from pipesched.hls.outcome import HardwareOutcome
-    from pipesched.hls.units import Units
+    from pipesched.hls.schedule import Units
 
 SHORT = {  # how many units of one class there are
     name: option(f"--{name} N", f"Short for --unit {name}=N.") for name in ("mul", "add", "sub", "div", "cmp")
@@ -153,7 +153,7 @@ def _answer(content: Mapping[str, Any], draw: Callable[[], None], target: Target
 
 def _counts(short: Mapping[str, str | None], texts: Sequence[str]) -> dict[str, int]:
     """Read how many units each class has, in options of their own and in those of --unit. Raises ConfigError."""
-    from pipesched.hls.units import MOST_UNITS
+    from pipesched.hls.schedule import MOST_UNITS
 
     counts, given = {}, _pairs("--unit", texts)
     for name, text in short.items():

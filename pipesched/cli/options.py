@@ -229,7 +229,7 @@ def executor_spec(jobs: int | None, executor: str | None) -> str | None:
     """Return what runs independent calls, as `open_executor` takes it; None where nothing is given."""
     if jobs is None and executor is None:
         return None
-    from pipesched.executors.spec import spec_of_jobs
+    from pipesched.executors.opening import spec_of_jobs
 
     return spec_of_jobs(jobs or 0, executor)
 

@@ -139,7 +139,7 @@ def print_where_idle(
     if schedule.plan.index.size > most_classified:
         console.print("`pipesched explain` says where idle time goes, and why.")
         return
-    from pipesched.analysis.reasons.explain import idle_by_class
+    from pipesched.analysis.explain import idle_by_class
     from pipesched.render.explanation import idle_sentence
 
     whose = f"{name}: idle" if name else "Idle"

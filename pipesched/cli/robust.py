@@ -26,7 +26,7 @@ def command(
 
     Orders stay as they are. The same operation has the same random factor in every schedule.
     """
-    from pipesched.analysis.robust.robustness import Variation, robustness
+    from pipesched.analysis.robustness import Variation, robustness
 
     Variation(**variation)  # bad numbers are said before anything takes long
     files, others = split_files(words)

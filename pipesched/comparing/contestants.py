@@ -240,10 +240,7 @@ def _run(problem: Problem, name: str, given: GivenAlgorithm) -> Outcome:
 
 
 def _fused(problem: Problem, algorithm: Algorithm) -> Problem:
-    """Return `problem` with the stages of a block, and its own placement; as it is for other algorithms.
-
-    Its stages are fused to those, or its layers cut anew into them.
-    """
+    """Return `problem` fused to the stages of a block, or its layers cut anew; as it is for other algorithms."""
     starts = algorithm.options.get("forward") if algorithm.name == BLOCK else None
     stages = len(starts) if isinstance(starts, (list, tuple)) else 0
     if not stages or stages == problem.stages or stages < problem.devices:

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 from pipesched.checks import require_name, shown
 from pipesched.config.values import Source
 from pipesched.errors import ConfigError
-from pipesched.hls.graph import DataflowGraph, Dependence, Operation, SourcePosition
-from pipesched.hls.program import parse_program
-from pipesched.hls.units import Units, make_units
+from pipesched.hls.graph import DataflowGraph, Dependence, Operation, SourcePosition, parse_program
+from pipesched.hls.schedule import Units, make_units
 from pipesched.text.yaml_reader import parse_yaml, read_text
 
 KEYS = ("name", "source", "program", "ops", "edges", "units", "latency", "pipelined")

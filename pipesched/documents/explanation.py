@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pipesched.analysis.reasons.explain import Why
-from pipesched.analysis.reasons.explanation import Explanation
+from pipesched.analysis.explain import Explanation, Why
 from pipesched.documents.json_text import VERSION, picked
 from pipesched.pipeline.plan import SIDE_KINDS
 

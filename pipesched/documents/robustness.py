@@ -6,7 +6,7 @@ from dataclasses import asdict
 from itertools import chain, product
 from typing import Any
 
-from pipesched.analysis.robust.robustness import FIGURES, Robustness, RobustnessRow, Variation
+from pipesched.analysis.robustness import FIGURES, Robustness, RobustnessRow, Variation
 from pipesched.documents.comparison import failure, plain_numbers, rows_document
 from pipesched.documents.json_text import get, require_finite
 from pipesched.errors import ConfigError

@@ -136,10 +136,7 @@ def _connected(address: str) -> Any:
 
 
 def _reach(host: str, port: int, end: float) -> None:
-    """Wait until a scheduler greets at a port. Raises OSError at the time `end`, ValueError for another greeting.
-
-    A client of Dask that finds none goes on trying, in threads that outlive its answer.
-    """
+    """Wait until a scheduler greets: Dask's client never gives up. Raises OSError at `end`, ValueError for others."""
     while True:
         try:
             seconds = max(end - monotonic(), AGAIN_AFTER)

@@ -21,7 +21,7 @@ from traceback import format_exc
 from typing import Any
 
 from pipesched.errors import PipeschedError, WorkerDied, WorkerTraceback
-from pipesched.executors.spec import cores
+from pipesched.executors import cores
 
 LONGEST_END = 5.0  # seconds to wait for processes that were told to end
 KILLED, OUT_OF_MEMORY = 9, ", as happens when memory runs out"  # the signal that nothing survives
@@ -104,10 +104,7 @@ class _Died(Exception):
 
 
 class _Worker:
-    """A process that runs calls one after another, until its connection is closed, as it is when its thread ends.
-
-    It starts afresh, without a copy of this process's threads and locks.
-    """
+    """A process, started afresh, that runs calls one after another until its connection is closed."""
 
     def __init__(self) -> None:
         context = get_context("spawn")

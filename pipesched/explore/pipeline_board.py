@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from pipesched.analysis.reasons.explain import OVERLAP, gaps_of, row_of_step, sensitivities
-from pipesched.analysis.reasons.explanation import Sensitivity, idle_gap
+from pipesched.analysis.explain import OVERLAP, Sensitivity, gaps_of, idle_gap, row_of_step, sensitivities
 from pipesched.core.order_moves import moved, users_of
 from pipesched.core.reasons import NOTHING, Arc, Gap, TimedTasks
 from pipesched.errors import ConfigError, InvalidSchedule

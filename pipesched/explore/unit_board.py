@@ -23,8 +23,7 @@ from pipesched.file_formats.registry import format_of
 from pipesched.hls.explanation import timed_units
 from pipesched.hls.graph import DataflowGraph, Dependence
 from pipesched.hls.outcome import PRIORITY, TIE, HardwareOutcome, list_outcome, solve
-from pipesched.hls.schedule import HardwareSchedule, checked
-from pipesched.hls.units import Units, bind
+from pipesched.hls.schedule import HardwareSchedule, Units, bind, checked
 
 Loader = Callable[[Mapping[str, int]], tuple[DataflowGraph, Units]]  # takes how many units some classes have
 

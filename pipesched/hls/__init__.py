@@ -9,13 +9,11 @@
 """
 
 from pipesched.hls.explanation import HardwareExplanation, explain_hardware as explain
-from pipesched.hls.graph import DataflowGraph, Delay, Dependence, Operation
+from pipesched.hls.graph import DataflowGraph, Delay, Dependence, Operation, parse_program
 from pipesched.hls.modulo import interval_bounds
 from pipesched.hls.outcome import HardwareOutcome, RuleTable, list_outcome
-from pipesched.hls.program import parse_program
-from pipesched.hls.schedule import HardwareSchedule
+from pipesched.hls.schedule import HardwareSchedule, UnitClass, make_units
 from pipesched.hls.search import compare_rules, pipeline, solve
-from pipesched.hls.units import UnitClass, make_units
 
 __all__ = [
     "DataflowGraph", "Delay", "Dependence", "HardwareExplanation", "HardwareOutcome", "HardwareSchedule", "Operation",

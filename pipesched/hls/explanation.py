@@ -19,8 +19,7 @@ from pipesched.core.timing import Times
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.hls.outcome import HardwareOutcome
-from pipesched.hls.schedule import HardwareSchedule, checked
-from pipesched.hls.units import UnitClass, lower
+from pipesched.hls.schedule import HardwareSchedule, UnitClass, checked, lower
 
 Unit = tuple[str, int]  # a unit class, and which of its units
 
@@ -250,11 +249,7 @@ def has_rest(unit: UnitClass) -> bool:
 
 
 def _sensitivities(schedule: HardwareSchedule, tasks: TimedTasks, early: TimedTasks) -> Iterator[ClassSensitivity]:
-    """Yield the sensitivity to the latency of each class that runs something; `early` are the tasks at their earliest.
-
-    The latency of a class counts once for each operation on a path, or if it has a rest for each that a path leaves by
-    that rest.
-    """
+    """Yield the sensitivity to the latency of each class that runs something; `early`: tasks at their earliest."""
     units, classes = schedule.units, schedule.classes
     own = [[] if has_rest(units[number]) else [number] for number in classes]
     ranges = path_counts(early, lambda task: own[task], len(units))

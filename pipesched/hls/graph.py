@@ -1,13 +1,25 @@
-"""The dataflow graph: operations, and which needs the result of which, of the same iteration or an earlier one."""
+"""The dataflow graph: operations, and which needs the result of which, of the same iteration or an earlier one.
+
+A program becomes one: an expression, or assignments line by line. Python's parser reads it; nothing is run. Every
+operator is an operation; a name that nothing assigns is an input. Equal subexpressions stay apart. As the body of a
+loop, `x@k` is the value that x has at the end of the iteration k earlier. A name that is read before its assignment is
+its `x@1`. So copies such as `x2 = x1` above `x1 = x` are a line of delays.
+
+To Python `@` is an operator of the rank of `*`, so that `c*x@1` would be `(c*x)@1`. So `x@1` becomes `x_1`, of as many
+letters, before the parser sees it, and its position says what it stands for: `x_1` elsewhere is a name of its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ast
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from keyword import iskeyword
+from typing import NamedTuple, NoReturn
 
-from pipesched.checks import require_sequence, require_text, require_whole, shown
+from pipesched.checks import require_flag, require_sequence, require_text, require_whole, shown
 from pipesched.errors import ConfigError
 
 SHOWN = 100  # letters of a program's line in a message
@@ -170,3 +182,287 @@ def _cycle(before: Sequence[Sequence[int]]) -> list[int]:
         path.append(stuck)
         stuck = next(earlier for earlier in before[stuck] if waiting[earlier])
     return [] if stuck is None else [stuck, *reversed(path[path.index(stuck) :])]
+
+
+TYPES: dict[type[ast.AST], tuple[str, str]] = {  # operator -> (type of the operation, its sign)
+    ast.Add: ("add", "+"), ast.Sub: ("sub", "-"), ast.Mult: ("mul", "*"), ast.Div: ("div", "/"),
+    ast.FloorDiv: ("div", "//"), ast.LShift: ("lsl", "<<"), ast.RShift: ("asr", ">>"),
+    ast.BitAnd: ("and", "&"), ast.BitOr: ("or", "|"), ast.BitXor: ("xor", "^"),
+    ast.USub: ("neg", "-"), ast.Invert: ("not", "~"),
+    ast.Lt: ("les", "<"), ast.LtE: ("leq", "<="), ast.Gt: ("gre", ">"), ast.GtE: ("geq", ">="),
+    ast.Eq: ("equ", "=="), ast.NotEq: ("neq", "!="),
+}  # fmt: skip
+SPOKEN: dict[type[ast.AST], str] = {
+    ast.Pow: "`**`", ast.Mod: "`%`", ast.BoolOp: "`and`, `or`", ast.Not: "`not`", ast.IfExp: "a condition",
+    ast.Call: "a call", ast.Attribute: "an attribute", ast.Subscript: "a subscript",
+    ast.NamedExpr: "an assignment inside an expression",
+}  # fmt: skip
+KNOWN = " ".join(dict.fromkeys(sign for _, sign in TYPES.values()))
+MOST_ITERATIONS = 1_000  # that a value may be old
+EARLIER = re.compile(r"(?<![\w.])([^\W\d]\w*)([ \t]*@[ \t]*([0-9]{1,9}))(?![\w.])")
+Position = tuple[int, int]  # the line (from 1) and the column in bytes (from 0), as nodes of Python's parser have them
+WrittenDelay = tuple[int, int]  # what stands behind a name: how many iterations back it is, in so many letters
+
+
+class Result(NamedTuple):
+    """What a name stands for: the result of an operation `distance` iterations ago."""
+
+    operation: int
+    distance: int = 0
+
+
+class ProgramInput(NamedTuple):
+    """What a name stands for: an input of the program, `distance` iterations ago."""
+
+    name: str
+    distance: int = 0
+
+
+class Fed(NamedTuple):
+    """What a name stands for in a loop: what it has at the end of its body, `distance` iterations ago."""
+
+    name: str
+    distance: int = 1
+
+
+Value = Result | ProgramInput | Fed | None  # None: a constant
+
+
+def parse_program(text: str, name: str = "expression", *, loop: bool = False) -> DataflowGraph:
+    """Return the dataflow graph of a program; `name` stands in messages.
+
+    As the body of a `loop`, the program may read a name before its assignment, and values of earlier iterations: `x@2`.
+    Raises ConfigError; for a mistake in the program with the line, the column and a caret under it.
+    """
+    require_text(text, "text")
+    require_text(name, "name")
+    require_flag(loop, "loop")
+    reader = _ProgramReader(text, name, loop)
+    for statement in reader.statements():
+        reader.run(statement)
+    return reader.graph()
+
+
+class _ProgramReader:
+    """A program while it is read: the operations so far, and the value of each name."""
+
+    def __init__(self, text: str, name: str, loop: bool) -> None:
+        self.name, self.loop = name, loop
+        self.lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")  # as Python's parser counts them
+        self.earlier: dict[Position, WrittenDelay] = {}
+        self.values: dict[str, Value] = {}
+        self.assigned: dict[str, ast.Name] = {}  # the first assignment of each name
+        self.operations: list[Operation] = []
+        self.operands: list[tuple[Value, ...]] = []
+        self.marks: list[SourcePosition] = []
+        self.names: set[str] = set()
+
+    def statements(self) -> list[ast.stmt]:
+        """Parse the program, and note every name that it assigns."""
+        text, self.earlier = rewrite(self.lines)
+        try:
+            body = ast.parse(text, self.name).body
+        except SyntaxError as error:
+            line, column = error.lineno or 1, max((error.offset or 1) - 1, 0)
+            text = self.lines[line - 1] if line <= len(self.lines) else ""
+            raise SourcePosition(self.name, line, min(column, len(text)), text).error(error.msg, "text") from None
+        except (ValueError, RecursionError, MemoryError):  # a NUL byte, or thousands of parentheses
+            raise GraphError(f"{self.name}: cannot be parsed: binary, or nested too deeply", "text") from None
+        for statement in body:
+            for target in _targets(statement):
+                if isinstance(target, ast.Name):
+                    self.assigned.setdefault(target.id, target)
+        return body
+
+    def run(self, statement: ast.stmt) -> None:
+        """Read an assignment `x = ...` or `x += ...`, or an expression by itself."""
+        targets = _targets(statement)
+        for target in targets:
+            if not isinstance(target, ast.Name) or self._earlier(target):
+                self._refuse(target, "only a name can be assigned")
+        names = [target.id for target in targets if isinstance(target, ast.Name)]
+        if isinstance(statement, ast.Assign | ast.Expr):
+            value = self._evaluate(statement.value, names)
+        elif isinstance(statement, ast.AugAssign):
+            left = ast.Name(names[0], ast.Load())
+            ast.copy_location(left, statement.target)
+            whole = ast.BinOp(left, statement.op, statement.value)
+            value = self._evaluate(ast.copy_location(whole, statement), names)
+        else:
+            self._refuse(statement, "a program is assignments, one a line: x = a + b")
+        self.values.update(dict.fromkeys(names, value))
+
+    def _evaluate(self, root: ast.expr, names: list[str]) -> Value:
+        """Return the value of an expression; add its operations innermost first, the outermost under one of `names`."""
+        values: dict[ast.AST, Value] = {}
+        for node in _innermost_first(root):
+            if isinstance(node, ast.Name):
+                values[node] = self._read(node)
+            elif isinstance(node, ast.Constant):
+                if isinstance(node.value, bool) or not isinstance(node.value, int | float):
+                    self._refuse(node, "only numbers and names can be operands")
+                values[node] = None
+            elif isinstance(node, ast.UnaryOp) and isinstance(
+                node.op, ast.UAdd | ast.USub if isinstance(node.operand, ast.Constant) else ast.UAdd
+            ):  # a sign that is no operation: a plus, or the minus of a number
+                values[node] = values[node.operand]
+            else:
+                operands = tuple(values[operand] for operand in _operands(node))
+                values[node] = self._operation(node, operands, names if node is root else [])
+        return values[root]
+
+    def _earlier(self, node: ast.Name) -> WrittenDelay | None:
+        """Return how far back a name stands for its value; None for the name itself."""
+        return self.earlier.get((node.lineno, node.col_offset))
+
+    def _read(self, node: ast.Name) -> Value:
+        earlier = self._earlier(node)
+        if earlier:
+            distance, letters = earlier
+            name = node.id[:-letters]
+            text = f"{name}@{distance}"
+            if not 1 <= distance <= MOST_ITERATIONS:
+                nearest = f"{name}@{min(max(distance, 1), MOST_ITERATIONS)}"
+                limits = f"1 to {MOST_ITERATIONS:,} iterations"
+                self._refuse(node, f"{text!r} must be a value of {limits} earlier; the nearest is {nearest!r}")
+            if not self.loop:
+                self._refuse(node, f"{text!r}, a value of an earlier iteration, needs a loop (`pipeline`)")
+            return Fed(name, distance) if name in self.assigned else ProgramInput(name, distance)
+        if node.id in self.values:
+            return self.values[node.id]
+        if node.id not in self.assigned:
+            return ProgramInput(node.id)
+        if not self.loop:
+            line = self.assigned[node.id].lineno
+            hint = "in a loop body, `pipeline`, that is its value of the previous iteration"
+            self._refuse(node, f"{node.id!r} is used before its assignment on line {line} ({hint})")
+        return Fed(node.id)
+
+    def _operation(self, node: ast.AST, operands: tuple[Value, ...], names: list[str]) -> Result:
+        operator, column = self._operator(node)
+        if isinstance(operator, ast.MatMult):
+            what = f"`@` takes a name and a number of iterations, 1 to {MOST_ITERATIONS:,}: x@1"
+            self._refuse(node, what, column)
+        if type(operator) not in TYPES:
+            what = SPOKEN.get(type(operator), type(operator).__name__.lower())
+            self._refuse(node, f"{what} is no arithmetic of the hardware; known are names, numbers and {KNOWN}", column)
+        kind, sign = TYPES[type(operator)]
+        number = len(self.operations)
+        own = next((name for name in names if name not in self.names), None)
+        self.names.update([own] if own else [])
+        self.operations.append(Operation(own or f"{sign}{number + 1}", kind, "" if own else self._source(node)))
+        self.operands.append(operands)
+        self.marks.append(self._mark(node, column))
+        return Result(number)
+
+    def _operator(self, node: ast.AST) -> tuple[ast.AST, int | None]:
+        if isinstance(node, ast.BinOp):
+            return node.op, self._between(node.left, node.right)
+        if isinstance(node, ast.Compare):
+            if len(node.ops) > 1:
+                self._refuse(node.comparators[1], "a comparison has two sides; write two of them")
+            return node.ops[0], self._between(node.left, node.comparators[0])
+        if isinstance(node, ast.UnaryOp):
+            return node.op, None
+        return node, None
+
+    def _between(self, left: ast.expr, right: ast.expr) -> int | None:
+        """Return the column of the operator between two operands; None if they are not on one line."""
+        if left.end_lineno != right.lineno or left.end_col_offset is None:
+            return None
+        line = self.lines[right.lineno - 1].encode()
+        blank = line[left.end_col_offset : right.col_offset]
+        return left.end_col_offset + len(blank) - len(blank.lstrip(b" )\t"))
+
+    def _source(self, node: ast.AST) -> str:
+        """Return the text of an expression, on one line without comments."""
+        first, last = getattr(node, "lineno", 1), getattr(node, "end_lineno", 1)
+        lines = [line.encode() for line in self.lines[first - 1 : last]]
+        lines[-1] = lines[-1][: getattr(node, "end_col_offset", None)]
+        lines[0] = lines[0][_column(node) :]
+        return " ".join(" ".join(line.decode().partition("#")[0] for line in lines).split())
+
+    def _mark(self, node: ast.AST, column: int | None = None) -> SourcePosition:
+        line: int = getattr(node, "lineno", 1)
+        text = self.lines[line - 1] if line <= len(self.lines) else ""
+        offset = _column(node) if column is None else column
+        return SourcePosition(self.name, line, len(text.encode()[:offset].decode(errors="ignore")), text)
+
+    def _refuse(self, node: ast.AST, what: str, column: int | None = None) -> NoReturn:
+        raise self._mark(node, column).error(what, "text")
+
+    def graph(self) -> DataflowGraph:
+        dependences: dict[Dependence, None] = {}  # in order, each once
+        delays: dict[Delay, None] = {}
+        for task, operands in enumerate(self.operands):
+            for value in map(self._settled, operands):
+                if value is not None and value.distance > MOST_ITERATIONS:
+                    what = f"reaches back {value.distance:,} iterations through copies; {MOST_ITERATIONS:,} is the most"
+                    raise self.marks[task].error(what, "text")
+                if isinstance(value, Result):
+                    dependences[Dependence(value.operation, task, value.distance)] = None
+                elif value is not None and value.distance:
+                    delays[Delay(value.name, task, value.distance)] = None
+        if not self.operations:
+            raise GraphError(f"{self.name} has no operation to schedule", "text")
+        return DataflowGraph(
+            tuple(self.operations), tuple(dependences), self.name, tuple(self.marks), delays=tuple(delays)
+        )
+
+    def _settled(self, value: Value) -> Result | ProgramInput | None:
+        """Return the operation or the input behind a value; follow what is fed back through copies: `x1 = x`."""
+        distance, seen = 0, set()
+        while isinstance(value, Fed):
+            if value.name in seen:
+                return None  # copies in a cycle: neither an operation nor an input ever makes it
+            seen.add(value.name)
+            distance += value.distance
+            value = self.values[value.name]
+        return None if value is None else value._replace(distance=value.distance + distance)
+
+
+def _targets(statement: ast.stmt) -> list[ast.expr]:
+    if isinstance(statement, ast.Assign):
+        return statement.targets
+    return [statement.target] if isinstance(statement, ast.AugAssign) else []
+
+
+def _operands(node: ast.AST) -> list[ast.expr]:
+    if isinstance(node, ast.BinOp):
+        return [node.left, node.right]
+    if isinstance(node, ast.Compare):
+        return [node.left, *node.comparators]
+    return [node.operand] if isinstance(node, ast.UnaryOp) else []
+
+
+def _innermost_first(root: ast.expr) -> Iterator[ast.expr]:
+    """Yield every operand before its operation, left to right; without recursion, for sums of thousands of terms."""
+    stack: list[tuple[ast.expr, bool]] = [(root, False)]
+    while stack:
+        node, is_open = stack.pop()
+        if is_open:
+            yield node
+            continue
+        stack.append((node, True))
+        stack += [(operand, False) for operand in reversed(_operands(node))]
+
+
+def _column(node: ast.AST) -> int:
+    return int(getattr(node, "col_offset", 0))
+
+
+def rewrite(lines: list[str]) -> tuple[str, dict[Position, WrittenDelay]]:
+    """Return the text of a program for Python's parser, and where in it a name is that of an earlier iteration."""
+    found: dict[Position, WrittenDelay] = {}
+    rewritten = []
+    for number, line in enumerate(lines, 1):
+        parts, done = [], 0
+        for match in EARLIER.finditer(line):
+            name, suffix, digits = match.groups()
+            if iskeyword(name):
+                continue
+            found[number, len(line[: match.start()].encode())] = int(digits), len(suffix)
+            parts += [line[done : match.end(1)], "_" * (len(suffix) - len(digits)), digits]
+            done = match.end()
+        rewritten.append("".join([*parts, line[done:]]))
+    return "\n".join(rewritten), found

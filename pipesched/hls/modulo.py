@@ -22,8 +22,7 @@ from pipesched.core.timeindexed import TimeIndexed, terms
 from pipesched.errors import NoSchedule
 from pipesched.hls.graph import DataflowGraph
 from pipesched.hls.outcome import HardwareOutcome, list_outcome
-from pipesched.hls.schedule import HardwareSchedule, bound_to_units, checked
-from pipesched.hls.units import Units, assign_classes
+from pipesched.hls.schedule import HardwareSchedule, Units, assign_classes, bound_to_units, checked
 
 PART = 0.6  # of the time left that one interval may take
 MOST_POLISHING = 3.0  # seconds to look for a lower latency, once the interval is settled

@@ -17,8 +17,7 @@ from pipesched.core.optimum import lower_bound, shortest
 from pipesched.core.tasks import TaskGraph, arrow
 from pipesched.core.ties import PRIORITIES, TIES
 from pipesched.hls.graph import DataflowGraph
-from pipesched.hls.schedule import HardwareSchedule, checked, place_on_units
-from pipesched.hls.units import Units, assign_classes, lower
+from pipesched.hls.schedule import HardwareSchedule, Units, assign_classes, checked, lower, place_on_units
 
 PRIORITY, TIE = "alap", "pairing"
 MOST_SEED = 2**31 - 1

@@ -7,7 +7,7 @@ from pipesched.core.cpsat import Limits
 from pipesched.hls import modulo, outcome
 from pipesched.hls.graph import DataflowGraph
 from pipesched.hls.outcome import MOST_SEED, HardwareOutcome, RuleTable
-from pipesched.hls.units import Units
+from pipesched.hls.schedule import Units
 
 
 def solve(

@@ -9,9 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
+from pipesched.analysis.explain import OVERLAP, Explanation, IdleGap, Planner, Sensitivity, Why, numbers_of, what_if
 from pipesched.analysis.measured.ranges import ops_of
-from pipesched.analysis.reasons.explain import OVERLAP, Planner, Why, numbers_of, what_if
-from pipesched.analysis.reasons.explanation import Explanation, IdleGap, Sensitivity
 from pipesched.core.reasons import Idle, classes
 from pipesched.pipeline.kinds import ALL_KINDS, STEP_KINDS
 from pipesched.pipeline.ops import Op

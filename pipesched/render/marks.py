@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rich.segment import Segment
 from rich.style import Style
 
-from pipesched.analysis.reasons.explanation import Explanation
+from pipesched.analysis.explain import Explanation
 from pipesched.core.reasons import Idle
 from pipesched.render.palette import DIM, break_mark
 from pipesched.render.rows import Row

@@ -12,7 +12,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from pipesched.analysis.robust.robustness import Robustness, RobustnessRow
+from pipesched.analysis.robustness import Robustness, RobustnessRow
 from pipesched.render.cells import Line
 from pipesched.render.grid import FittedTable, shortened
 from pipesched.render.legend import wrap

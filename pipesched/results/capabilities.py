@@ -43,11 +43,11 @@ def load_place(place: str) -> Callable[..., Any]:
 
 CAPABILITIES = {
     "explanation": Capability(
-        result="analysis.reasons.explanation:Explanation",
+        result="analysis.explain:Explanation",
         document="documents.explanation:explanation_document",
         table="render.explanation:idle_table",
         view="render.explanation:explanation_view",
-        outcomes="analysis.reasons.explain:explained_outcomes",
+        outcomes="analysis.explain:explained_outcomes",
     ),
     "hls-explanation": Capability(
         result="hls.explanation:HardwareExplanation",
@@ -82,7 +82,7 @@ CAPABILITIES = {
         config="documents.packing:rank_config",
     ),
     "robustness": Capability(
-        result="analysis.robust.robustness:Robustness",
+        result="analysis.robustness:Robustness",
         document="documents.robustness:robustness_document",
         reader="documents.robustness:robustness_of",
         table="render.robustness:RobustnessTable",

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from pipesched.errors import ConfigError
-from pipesched.executors.spec import cores
+from pipesched.executors import cores
 from pipesched.runtime.activation import Host
 from pipesched.runtime.channels import Transfers
 

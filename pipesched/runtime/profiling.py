@@ -17,8 +17,8 @@ from pipesched.pipeline.kinds import KINDS
 from pipesched.results.outcome import Quartiles
 from pipesched.runtime.channels import Shape, shapes_of
 from pipesched.runtime.devices import CPU, CUDA, device_of, kind_of_device, take_device, transfers_for
+from pipesched.runtime.model_source import add_place, failure_of
 from pipesched.runtime.rank_processes import rank_processes
-from pipesched.runtime.refusals import add_place, failure_of
 from pipesched.runtime.stage import Role, StageRunner
 from pipesched.runtime.training_data import Named, data_source, hint_for, moved
 from pipesched.text.writer import ConfigText, ConfigWriter

@@ -127,10 +127,7 @@ def _early(folder: str, rank: int) -> Path:
 
 @contextmanager
 def _errors_in(file: Path) -> Iterator[Any]:
-    """Let a process that starts in the block write errors to a file; yield what gives it the standard error back.
-
-    Python prints a traceback in a process whose parent is killed in the instant in which it is started.
-    """
+    """Let a process that starts in the block write errors to a file; yield what gives it the standard error back."""
     if not hasattr(reduction, "DupFd"):
         yield None
         return
@@ -198,7 +195,7 @@ def _serve(rank: int, count: int, kind: str, meeting: Path, pipe: Connection, er
     from torch import distributed as dist
 
     from pipesched.runtime.devices import backend_of, take_device
-    from pipesched.runtime.refusals import line_of, trace_of
+    from pipesched.runtime.model_source import line_of, trace_of
     from pipesched.runtime.team import is_lost
 
     warnings.simplefilter("ignore", PipeschedWarning)  # the process that started this one gives them

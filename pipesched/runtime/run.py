@@ -12,8 +12,8 @@ from pipesched.errors import ConfigError, PipeschedError, RankFailed
 from pipesched.runtime.channels import Channels
 from pipesched.runtime.devices import CUDA, device_of, name_of_gpu, require_current, transfers_for
 from pipesched.runtime.engine import Engine, report_of
+from pipesched.runtime.model_source import add_place, batch_norms, require_modules, require_none_in_training
 from pipesched.runtime.program import SEND, checked_schedule, programs, warn_left_out
-from pipesched.runtime.refusals import add_place, batch_norms, require_modules, require_none_in_training
 from pipesched.runtime.stage import Role, StageRunner
 from pipesched.runtime.team import LostRank, Team, described, is_lost
 from pipesched.runtime.training_data import loss_weights, require_entries, shapes_given

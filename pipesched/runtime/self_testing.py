@@ -116,10 +116,7 @@ def text_of(plan: Plan) -> str:
 
 
 class _PlanTrial(NamedTuple):
-    """A plan to train: an algorithm with so many stages a device, and what it recomputes and offloads.
-
-    The microbatches of some have different numbers of rows, by which their losses weigh.
-    """
+    """A plan to train: stages a device, what is recomputed and offloaded, and whether rows of microbatches differ."""
 
     algorithm: str
     chunks: int = 1

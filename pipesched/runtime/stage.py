@@ -18,8 +18,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from pipesched.runtime.activation import Activation, SavedTensor, Saving, unpack
 from pipesched.runtime.channels import Transfers
 from pipesched.runtime.devices import device_of
-from pipesched.runtime.model_source import seeded
-from pipesched.runtime.refusals import add_place, loss_place
+from pipesched.runtime.model_source import add_place, loss_place, seeded
 from pipesched.runtime.torch_internals import (
     packed_by,
     stage_backward,
@@ -82,22 +81,11 @@ def has_gradient(tensor: Any) -> bool:
     return bool(tensor.is_floating_point() or tensor.is_complex())
 
 
-class Split(NamedTuple):
-    """How a backward splits into I and W.
+def split_of(roots: Sequence[Any], tokens: Sequence[Any]) -> tuple[set[int], set[int]] | None:
+    """Return the ids of the saved tensors of the nodes between `tokens` and `roots` that W runs, and of all of them.
 
-    `possible` is false where weights act on the output without the input: PyTorch's split loses their gradients.
-    `needed` and `seen` are the ids of the saved tensors of the nodes that W runs, and of all nodes.
-    """
-
-    possible: bool
-    needed: set[int]
-    seen: set[int]
-
-
-def split_of(roots: Sequence[Any], tokens: Sequence[Any]) -> Split:
-    """Return the split of the graph between `tokens` and `roots`.
-
-    A main node leads to a token. W runs the nodes that lead to weights and to no token, and the main nodes that these
+    None where weights act on the output without the input: PyTorch's split loses their gradients. A main node leads to
+    a token. W runs the nodes that lead to weights and to no token, and the main nodes that these
     hang on: it starts there, from the gradients that I caught.
     """
     leaves = {id(token) for token in tokens}
@@ -111,8 +99,8 @@ def split_of(roots: Sequence[Any], tokens: Sequence[Any]) -> Split:
             child is not None and has_weights[id(child)] and not is_main[id(child)] for child, _ in node.next_functions
         ):
             needed.update(views)
-    possible = all(is_main[id(root.grad_fn)] or not has_weights[id(root.grad_fn)] for root in roots)
-    return Split(possible, needed, seen)
+    is_possible = all(is_main[id(root.grad_fn)] or not has_weights[id(root.grad_fn)] for root in roots)
+    return (needed, seen) if is_possible else None
 
 
 def _walk(roots: Iterable[Any], leaves: set[int]) -> tuple[list[Any], dict[int, bool], dict[int, bool]]:
@@ -256,7 +244,7 @@ class StageRunner:
             held.gradients = gradients
             return _or_zeros([], held.tokens)
         split = split_of(roots, held.tokens)
-        if not split.possible:
+        if split is None:
             held.gradients = gradients
             found = torch.autograd.grad(roots, held.tokens, given, retain_graph=True, allow_unused=True)
             return _or_zeros(found, held.tokens)
@@ -266,7 +254,7 @@ class StageRunner:
         for token in held.tokens:
             token.grad = None
         if held.activation is not None:
-            held.activation.keep_only(split.needed, split.seen)
+            held.activation.keep_only(*split)
         return _or_zeros(found, held.tokens)
 
     def weight_gradient(self, microbatch: int) -> None:

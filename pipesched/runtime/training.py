@@ -16,15 +16,15 @@ import torch.distributed as dist
 
 from pipesched.checks import require_callable, require_number, require_whole
 from pipesched.errors import ConfigError, PipeschedError
-from pipesched.executors.spec import cores
+from pipesched.executors import cores
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.results.outcome import Outcome
 from pipesched.runtime import model_source
 from pipesched.runtime.devices import CPU, backend_of, kind_of_device, take_device
+from pipesched.runtime.model_source import failure_of
 from pipesched.runtime.program import checked_schedule, programs, warn_left_out
 from pipesched.runtime.rank_processes import rank_processes
-from pipesched.runtime.refusals import failure_of
 from pipesched.runtime.run import Runtime
 from pipesched.runtime.team import is_lost
 from pipesched.runtime.training_data import DataSource, Named, data_source, hint_for, moved, rows_of_microbatches

@@ -15,8 +15,7 @@ from torch.nn import functional
 
 from pipesched.checks import require_whole, shown
 from pipesched.errors import ConfigError
-from pipesched.runtime.model_source import named_function, seeded
-from pipesched.runtime.refusals import IN_LOSS, add_place, line_of, shapes_text
+from pipesched.runtime.model_source import IN_LOSS, add_place, line_of, named_function, seeded, shapes_text
 
 MSE, CROSS_ENTROPY = "mse", "cross-entropy"
 DTYPE, VOCAB = "float32", 2  # where none is given

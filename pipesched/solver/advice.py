@@ -179,7 +179,7 @@ def _budget(name: str, sign: int, request: SolveRequest) -> AdvisedChange | None
     budget = list[Exact]()
     for limit in memory.budget:  # one of many digits is rounded up to a few, as it is typed
         amount = to_fraction(limit) + one
-        scale = 10 ** max(request.policy.advice.digits - len(str(int(amount))), 0)
+        scale = 10 ** max(6 - len(str(int(amount))), 0)
         budget.append(canonical(amount if rounded(amount) == amount else Fraction(ceil(amount * scale), scale)))
     changed = cut_again(replace(request.problem, memory=replace(memory, budget=tuple(budget))))
     return _of_problem(name, request, changed)._replace(tightens=sign < 0)
@@ -196,10 +196,7 @@ def _chunks(word: str, count: int, request: SolveRequest) -> AdvisedChange | Non
 
 
 def _with_stages(problem: Problem, stages: int) -> Problem | None:
-    """Return `problem` with its model as so many stages: cut anew, or fused; None where neither is possible.
-
-    A placement that is settled stays the one of its name, unless it has one stage a device: that is all of them.
-    """
+    """Return `problem` with its model as so many stages: cut anew, or fused, on the placement of its name, or None."""
     free = replace(problem, placement=None)
     if problem.placement is None or problem.placement == Placement(tuple(range(problem.devices))):
         if can_be_cut(free):
@@ -342,7 +339,7 @@ class _Trial:
     def try_quickly(self, effort: _Effort, makespan: Fraction) -> None:
         """Try what a solve tries first on every placement, unless bounds say that none of it is below a makespan."""
         search, cases = self.search, self.search.cases
-        if self.change.operations <= self.request.policy.advice.bounded or effort.left == inf:
+        if self.change.operations <= self.request.policy.portfolio.slow or effort.left == inf:
             with suppress(TimeIsUp), under(self.clock):
                 for number, case in enumerate(cases):
                     search.raise_bound(number, case.bound())
@@ -357,12 +354,12 @@ class _Trial:
 
     def try_whole(self, tell: Tell) -> None:
         """Try all heuristics, on the placement with the best so far first, if a solve has time for them."""
-        policy, cases = self.request.policy.advice, self.search.cases
-        seconds = sum(policy.whole_seconds * (len(case.graph) / policy.whole) ** 2 for case in cases)  # at most
-        if self.clock.is_over or seconds > policy.reached * self.request.limits.seconds:
+        cases = self.search.cases
+        seconds = sum(4.0 * (len(case.graph) / 200) ** 2 for case in cases)  # at most
+        if self.clock.is_over or seconds > 0.25 * self.request.limits.seconds:
             return
         tell(f"advice, {self.change.name}")
-        clock = self.clock.part(policy.share * self.clock.left)
+        clock = self.clock.part(0.5 * self.clock.left)
         for number in self.search.open:
             self.search.try_all(number, cases[number].named_candidates(), clock, heuristic=True)
             self.search.try_all(number, cases[number].ruled_candidates(), clock, heuristic=True)
@@ -384,30 +381,27 @@ def kept_seconds(request: SolveRequest) -> float:
 
     It compares makespans. Where a command has kept some of its limit for itself, that limit says whether it is short.
     """
-    policy, whole = request.policy.advice, request.whole_limit
-    is_short = (request.time_limit if whole is None else whole) < policy.shortest
+    whole = request.whole_limit
+    is_short = (request.time_limit if whole is None else whole) < 1.0
     if request.advice is False or request.objective != "makespan" or is_short:
         return 0.0
-    problem, seconds = request.split_problem, min(policy.part * request.limits.seconds, policy.most)
+    problem, seconds = request.split_problem, min(request.policy.advice.part * request.limits.seconds, 60.0)
     operations = count_operations(problem, split=problem.costs.split)
     return 0.0 if operations > _schedulable(request, seconds) and not request.advice else seconds
 
 
 def _schedulable(request: SolveRequest, seconds: float) -> float:
     """Return how many operations one schedule may have, of all that can be made in so many seconds."""
-    return request.policy.advice.room * request.policy.advice.a_second * seconds
+    return 0.5 * request.policy.advice.a_second * seconds
 
 
 def _allowance(request: SolveRequest, report: SolveReport) -> tuple[float, float] | None:
-    """Return the seconds that advice may take after a solve, and the operations of all its schedules, maybe any number.
-
-    None where there is none.
-    """
+    """Return the seconds that advice may take, and the operations of all its schedules; None where there is none."""
     policy, kept = request.policy.advice, kept_seconds(request)
     if not kept or report.stopped_by == StoppedBy.INTERRUPT:
         return None
     left = max(request.limits.seconds - report.seconds, 0.0)
-    if report.seconds >= policy.long:
+    if report.seconds >= 10.0:
         most = kept if request.advice else policy.part * report.seconds
         return min(most, kept, left), inf
     operations = kept * policy.a_second

@@ -12,14 +12,14 @@ from copy import copy
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.core.cpsat import Limits
 from pipesched.errors import WorkerDied
+from pipesched.executors import cores
 from pipesched.executors.batches import PendingCall
 from pipesched.executors.opening import cores_of_each, others_at_a_time, shares_cores
-from pipesched.executors.spec import cores
 from pipesched.pipeline.bounds import Bound
 from pipesched.solver.case import Candidate
 from pipesched.solver.search import Rank, Search
@@ -69,16 +69,9 @@ def _run(call: Callable[[], Result]) -> Result:
     return call()
 
 
-class AheadResult(NamedTuple):
-    """What a worker has found of a case: a better schedule, its bound, and whether time was too short for it.
-
-    `named` has the memory of the named schedules of the same value.
-    """
-
-    candidate: Candidate | None
-    bound: Bound
-    is_cut_off: bool
-    named: dict[str, Fraction]
+# What a worker has found of a case: a better schedule, its bound, whether time was too short for it, and the memory of
+# the named schedules of the same value.
+AheadResult = tuple[Candidate | None, Bound, bool, dict[str, Fraction]]
 
 
 class CasesAhead(WorkAhead[AheadResult]):
@@ -134,17 +127,17 @@ class CasesAhead(WorkAhead[AheadResult]):
             return False
         search.at(f"{self.step}, {search.cases[number].name}")
         try:
-            found = self.result(number)
+            better, bound, is_cut_off, named = self.result(number)
         except TimeIsUp:
             return True
         except WorkerDied:
             return False  # it is done here
-        search.raise_bound(number, found.bound)
-        if found.is_cut_off:
+        search.raise_bound(number, bound)
+        if is_cut_off:
             search.cut_off.add(number)
-        if found.candidate is not None:
-            search.offer(number, found.candidate, heuristic=self.is_heuristic)
-            search.add_named(found.named, search.cases[number].value(found.candidate.schedule))
+        if better is not None:
+            search.offer(number, better, heuristic=self.is_heuristic)
+            search.add_named(named, search.cases[number].value(better.schedule))
         return True
 
 
@@ -158,11 +151,10 @@ class PortfoliosAhead(CasesAhead):
 
     def try_large(self, search: Search, numbers: Sequence[int]) -> None:
         """Let workers try those of these cases that are large, the first ones first, as far as there are workers."""
-        policy = search.policy.ahead
         for number in numbers:
             size = search.cases[number].index.size
-            seconds = search.clock.left - policy.way_back - policy.way_back_each * size
-            if size > policy.portfolio_least and seconds > 0:
+            seconds = search.clock.left - 0.1 - 2e-6 * size  # to send a schedule back and to check it
+            if size > search.policy.cases.large and seconds > 0:
                 self.begin(search, [number], seconds)
 
     def last(self, numbers: Sequence[int]) -> list[int]:
@@ -181,4 +173,4 @@ def _work_on(search: Search, number: int, seconds: float, work: Work) -> AheadRe
     work(search, number)
     found = search.candidates[number]
     better = None if found is known else found
-    return AheadResult(better, search.bounds[number], number in search.cut_off, search.named)
+    return better, search.bounds[number], number in search.cut_off, search.named

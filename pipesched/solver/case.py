@@ -50,13 +50,6 @@ class Origin(NamedTuple):
     start: int | None
 
 
-class Way(NamedTuple):
-    """Microbatches that go the same way, and the stages that each device runs for them, in order."""
-
-    microbatches: range
-    stages: list[list[int]]
-
-
 class Improvement(NamedTuple):
     """A local search: its name, the part of a case's time that it may take, and the function that searches.
 
@@ -116,7 +109,7 @@ class Case(ABC):
     def is_countable(self) -> bool:
         """Whether times are small enough for searches in machine words, of CP-SAT and numpy."""
         time = sum(self.graph.durations) + len(self.graph) * max(self.problem.largest_hops, default=0)
-        return time // (self.quantum or 1) <= self.policy.cases.most_counted
+        return time // (self.quantum or 1) <= 2**50
 
     @property
     def longest(self) -> int:
@@ -219,17 +212,6 @@ class Case(ABC):
         return groups
 
     @cached_property
-    def ways(self) -> list[Way]:
-        """The microbatches of each direction, and the way that they go."""
-        placement, count, ways = self.problem.settled_placement, self.index.microbatches, list[Way]()
-        for microbatches in placement.directions(count):
-            stages: list[list[int]] = [[] for _ in range(self.problem.devices)]
-            for stage in range(self.problem.stages if microbatches else 0):
-                stages[placement.device(stage, microbatches[0], count)].append(stage)
-            ways.append(Way(microbatches, stages))
-        return ways
-
-    @cached_property
     def origins(self) -> list[Origin]:
         """The origin of each device: for the makespan time 0, for the span the device's first forward.
 
@@ -238,23 +220,21 @@ class Case(ABC):
         """
         if self.objective == "makespan":
             return [Origin((), 0)] * self.problem.devices
-        index, first_alike = self.index, [group[0] for group in alike(self.problem)]
-        firsts = [  # of each device: on its first stage of each direction the first of those alike
-            tuple(
-                index.row("F", way.stages[device][0])[first * index.slices]
-                for way in self.ways
-                for first in first_alike
-                if first in way.microbatches and way.stages[device]
-            )
-            for device in range(self.problem.devices)
-        ]
+        index, placement, count = self.index, self.problem.settled_placement, self.index.microbatches
+        first_alike = [group[0] for group in alike(self.problem)]
+        firsts: list[list[int]] = [[] for _ in range(self.problem.devices)]
+        for way in placement.directions(count):  # of each device: on its first stage of each the first of those alike
+            stages = range(self.problem.stages if way else 0)
+            begins = {placement.device(stage, way[0], count): stage for stage in reversed(stages)}
+            for device, stage in begins.items():
+                firsts[device] += (index.row("F", stage)[one * index.slices] for one in first_alike if one in way)
         known: set[int] = set()
         alone = {tasks[0] for tasks in firsts if len(tasks) == 1}
         for task in sorted(alone, key=self.rank.__getitem__):
             before = self.graph.predecessors[task]
             if not before or (self.index.microbatches == 1 and all(other in known for other, _ in before)):
                 known.add(task)
-        return [Origin(tasks, self.heads[tasks[0]] if tasks[0] in known else None) for tasks in firsts]
+        return [Origin(tuple(tasks), self.heads[tasks[0]] if tasks[0] in known else None) for tasks in firsts]
 
     def value(self, schedule: Schedule) -> int:
         """Return the objective of a schedule, in ticks."""

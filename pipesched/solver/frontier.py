@@ -29,7 +29,6 @@ from pipesched.results.outcome import Outcome
 from pipesched.results.status import Status, StoppedBy
 from pipesched.solver.ahead import WorkAhead
 from pipesched.solver.feasible import least_budget, least_step, placed_with, within
-from pipesched.solver.policy import DEFAULT
 from pipesched.solver.request import SolveRequest
 from pipesched.solver.search import Event, Listener
 from pipesched.solver.solve import solve_request
@@ -129,7 +128,7 @@ class _Budgets:
         label = "no budget" if limit is None else f"budget {float(limit[0]):.9g}"
         heard = listener and (lambda event: listener(event._replace(step=f"{label}, {event.step}")))
         if self.ahead.pool is None or budget is None:
-            few = points if budget is not None else min(points, 1 / DEFAULT.frontier.first)
+            few = points if budget is not None else min(points, 4)
             return self._solve(limited, few, listener=heard, stop=self.clock.stop)()
         for other in [other for other in self.ahead.sent if other > budget]:
             self.ahead.drop(other)
@@ -149,8 +148,8 @@ class _Budgets:
 
     def _solve(self, problem: Problem, points: float, **more: Any) -> Callable[[], Outcome]:
         """Return a solve that has its share when so many points, at most, divide the time that is left."""
-        share, policy = self.clock.left * min(workers_of(self.ahead.pool) / points, 1), DEFAULT.frontier
-        seconds = max(min(max(share, policy.shortest), self.clock.left), policy.least)
+        share = self.clock.left * min(workers_of(self.ahead.pool) / points, 1)
+        seconds = max(min(max(share, 0.1), self.clock.left), 1e-6)  # the portfolio gives a schedule in 0.1 s
         return partial(_solve, problem, time_limit=seconds, advice=False, **{**self.settings, **more})
 
     def _send(self, budget: int, points: int) -> None:
@@ -158,13 +157,13 @@ class _Budgets:
         pool, searches = self.ahead.pool, self.settings["method"] != "portfolio"
         workers = self.settings["workers"] or (cores_of_each(pool) if pool is not None and searches else 0)
         call = self._solve(within(self.problem, budget), points, workers=workers)
-        until = Clock(self.clock.left + DEFAULT.frontier.grace, self.clock.stop)
+        until = Clock(self.clock.left + 0.2, self.clock.stop)
         self.ahead.send(budget, call, "the solve of a budget", until)
 
 
 def _walk(budgets: _Budgets, floor: int, step: int) -> list[tuple[int, Outcome]]:
     """Solve falling budgets, and return outcomes with what they use, in grains. Raises where nothing was found."""
-    problem, clock, most_points = budgets.problem, budgets.clock, DEFAULT.frontier.most_points
+    problem, clock, most_points = budgets.problem, budgets.clock, 24  # about
     budget, most = None, max(problem.grains.budget or (0,))
     solved: list[tuple[int, Outcome]] = []
     while (budget is None or budget >= floor) and not (solved and clock.is_over):

@@ -70,7 +70,7 @@ class TunedModel(TaskModel):
     @property
     def is_small(self) -> bool:
         """Whether the full search may do without linear relaxations."""
-        return len(self.starts) <= self.case.policy.exact.small
+        return len(self.starts) <= self.case.policy.cases.easy
 
     def tune(self, parameters: Any, limits: Limits) -> None:
         workers, is_large = limits.workers or os.cpu_count() or 1, len(self.starts) > self.case.policy.exact.relaxed

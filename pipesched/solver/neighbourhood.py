@@ -154,11 +154,11 @@ def improve(case: Case, schedule: Schedule, limits: Limits, clock: Clock) -> Ite
     """Yield ever better schedules of a case until many windows in turn gain nothing, or the time is up."""
     search, policy = _WindowSearch(case, schedule, limits.seed), case.policy.windows
     least, workers = case.value(schedule), limits.workers or os.cpu_count() or 1
-    longest = 0.0 if "ortools" in sys.modules else policy.loading  # seconds: what comes before the search of a window
+    longest = 0.0 if "ortools" in sys.modules else 0.4  # seconds: to load OR-Tools, or what comes before a search
     with ThreadPoolExecutor(workers) as pool:
         while search.fruitless < policy.fruitless and clock.left > longest:
             models, answers = [], []
-            for window in search.windows(policy.each * workers if workers > 1 else 1):
+            for window in search.windows(2 * workers if workers > 1 else 1):
                 began = clock.seconds
                 if clock.left <= longest:
                     break
@@ -189,7 +189,7 @@ class _WindowSearch:
     def windows(self, count: int) -> list[TimeWindow]:
         """Draw up to `count` windows of which no two overlap; at least one."""
         windows = [self._window()]
-        for _ in range(self.policy.draws * (count - 1)):
+        for _ in range(8 * (count - 1)):
             if len(windows) == count:
                 break
             window = self._window()
@@ -202,7 +202,7 @@ class _WindowSearch:
         size, starts = int(self.size), sorted(self.current.start_ticks)
         last_first = max(len(starts) - size, 0)
         first = self.random.randint(-size // 2, last_first + size // 2)
-        if self.random.random() < self.policy.pause_part and (pauses := _pauses(self.current)):
+        if self.random.random() < 1 / 2 and (pauses := _pauses(self.current)):
             first = bisect_left(starts, self.random.choice(pauses)) - size // 2
         first = min(max(first, 0), last_first)
         end = starts[first + size] if first + size < len(starts) else starts[-1] + 1
@@ -220,9 +220,9 @@ class _WindowSearch:
                     self.current = changed
             self.fruitless += 1
             if answer.status == "optimal":
-                self.size = min(self.size * self.policy.growth, self.policy.most_size)
+                self.size = min(self.size * 1.15, self.policy.most_size)
             else:
-                self.size = max(self.size * self.policy.shrinkage, self.policy.least_size)
+                self.size = max(self.size * 0.8, self.policy.least_size)
 
     def _rank(self, schedule: Schedule) -> tuple[int, int]:
         """Return the objective, and the sum of the ends of all devices."""

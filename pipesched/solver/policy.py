@@ -1,22 +1,12 @@
-"""How much time a solve gives to what, how often it tries, and what it calls large: every such number, and its reason.
+"""How much time a solve gives to what, how often it tries, and what it calls large: numbers to tune, and their reasons.
 
 A solve takes a policy beside its `Limits`. Each part is a frozen dataclass: a field has its default, and in its comment
-the unit and what it is for.
+the unit and what it is for. What nobody would tune stands where it is used.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
-
-
-@dataclass(frozen=True)
-class BoundPolicy:
-    """Bounds that cost no search."""
-
-    part: float = 0.4  # of the time limit: for the bounds of all cases, which take less, at most
-    least: float = 0.05  # seconds: for those of each case, even when the time is up; enough for a single microbatch
-    most_steps: int = 2_000_000  # operations x devices: up to so many, the span of every device is bounded
 
 
 @dataclass(frozen=True)
@@ -24,35 +14,12 @@ class PortfolioPolicy:
     """Heuristics: the families, list scheduling by rules, and justification, which is that back and forth."""
 
     part: float = 0.15  # of the time limit: until rules of list scheduling end; the families may take all of it
-    fed_part: float = 0.15  # of the time limit: for the best orders of microbatches that differ, at most
-    ties_part: float = 0.1  # of the time limit: for ties, at most, once the best value is known
-    ties_least: float = 2.0  # seconds: that ties may take, or as long as the search took
-    slow: int = 1_000  # operations: from then on some algorithms take seconds, so a quick schedule comes first
+    slow: int = 1_000  # operations: up to so many, rules are tried with all ties; else a quick schedule comes first
     one_limit: int = 10_000  # operations: from then on one limit for several stages, which may deadlock, takes too long
-    all_ties: int = 1_000  # operations: up to so many, every rule of list scheduling is tried with every tie
     pauses: tuple[int, ...] = (0, 2, 10)  # longest operations: added to each residence in shares of the budget
     looser: tuple[float | None, ...] = (1.5, 2, 3, None)  # budgets: limits of orders in which memory is saved
     held: tuple[float, ...] = (1.0, 0.5, 0.0)  # of what a step holds at most: left free of the budget, in turn
-    warm_ups: int = 16  # tries: of other warm-ups of a device, about, where memory is saved
     fruitless: int = 30  # rounds: of justification without success, after which it ends
-    noise: int = 8  # longest operations: by which its priorities are disturbed, at most
-
-
-@dataclass(frozen=True)
-class CutPolicy:
-    """The cuts that are tried beside the balanced one of each placement."""
-
-    count: int = 3  # cuts: of each placement by default, the balanced one among them
-    most: int = 1_000  # cuts: of each placement, at most
-    part: float = 0.4  # of the time limit: to find them, and the bound on the others, at most
-    families_part: float = 0.6  # of the time limit: to find the best cuts of algorithms, at most
-    families_least: float = 2.0  # seconds: that they have in any case
-    slow_part: float = 0.2  # of the time limit: after which slow algorithms are left out
-    margins: tuple[float, ...] = (0.0, 0.05, inf)  # of the balanced bound: how far above cuts are tried, in turn
-    most_moves: int = 100_000  # moves: what devices may take at all places, else cuts are not gone through
-    most_starts: int = 2_000  # choices: of items at which rows of stages begin, likewise
-    most_begun: int = 5_000  # beginnings: of cuts that are made longer
-    most_near: int = 600  # cuts: near a balanced one that are ranked, where devices have several stages
 
 
 @dataclass(frozen=True)
@@ -60,31 +27,21 @@ class CasePolicy:
     """The search of cases one after another, and the part of a case's time for each method."""
 
     first_part: float = 0.65  # of the time left: for the next case, at least, since the most promising comes first
-    device_part: float = 0.25  # of the time of a case: for a bound by one device, at most
     justification_part: float = 0.1  # of the time of a case: for justification
     windows_part: float = 0.6  # of what justification leaves: for windows, unless CP-SAT does not follow
-    used_part: float = 0.9  # of the time that a case was given: with more than that used, its time was up
-    end_part: float = 0.02  # of the time limit: with less than that left, it was the limit that ended a search
-    easy: int = 300  # operations: up to so many, CP-SAT needs no better schedule first
-    large: int = 3_500  # operations: with more, CP-SAT cannot prove, nor polish; periods come before slow families
-    most_counted: int = 2**50  # quanta of all operations: with more, no search counts in 64 bits
+    easy: int = 300  # operations: up to so many, CP-SAT needs no better schedule, no block and no relaxation first
+    large: int = 3_500  # operations: with more, CP-SAT cannot prove; periods come first, and workers try portfolios
+    most_steps: int = 2_000_000  # operations x devices: up to so many, the span of every device is bounded
 
 
 @dataclass(frozen=True)
 class ExactPolicy:
-    """CP-SAT on a whole case, and before it on one device."""
+    """CP-SAT on a whole case."""
 
     before: float = 4e-4  # seconds an operation: before CP-SAT first looks at its limit
     after: float = 5e-5  # seconds an operation: from its limit to its end
-    small: int = 300  # tasks: up to so many, the full search is best without linear relaxations
     relaxed: int = 1_000  # tasks: with more there is no linear relaxation, which CP-SAT derives whatever its limit
     probed: int = 2_000  # tasks: with more, a round of probing takes seconds, as all precedences do in neighbourhoods
-    near: float = 1.1  # bounds: nearer to it, a proof or one better schedule comes sooner than a series of them
-    least_on_device: int = 48  # operations on a device: with fewer, CP-SAT proves the whole case
-    most_on_device: int = 120  # operations on a device: with more, it does not prove even that device
-    most_ruled: int = 36  # passes on a device: with more, the model leaves out which gathers they need, and when
-    device_effort: float = 12.0  # deterministic seconds of CP-SAT: for the model of a device
-    most_seed: int = 2**31 - 1  # seeds: the largest, as CP-SAT takes 32 bits
 
 
 @dataclass(frozen=True)
@@ -94,103 +51,33 @@ class WindowPolicy:
     first_size: int = 120  # operations: in the first window
     least_size: int = 30  # operations: windows do not shrink further
     most_size: int = 1_000  # operations: windows do not grow further
-    growth: float = 1.15  # sizes: of the next window, after one that was solved to optimality
-    shrinkage: float = 0.8  # sizes: of the next window, after one that was not
     fruitless: int = 300  # windows: without success, after which the search ends
-    pause_part: float = 0.5  # of the windows: lie at pauses
-    loading: float = 0.4  # seconds: to load OR-Tools, about
     effort: float = 0.1  # deterministic seconds of CP-SAT: for a window
-    each: int = 2  # windows: side by side for each worker, since some take longer than others
-    draws: int = 8  # tries: to draw a window that overlaps no other
-
-
-@dataclass(frozen=True)
-class MovePolicy:
-    """Moves of slots: of the best schedule at the end, and of problems with a step."""
-
-    part: float = 0.03  # of the time limit: kept for those at the end
-    fruitless: int = 200  # moves: without success, after which the search ends
-    each: int = 4  # moves: as many more for each slot
-    farthest: int = 6  # slots: that a slot moves by, at most
-    most_aheads: int = 16  # choices of stages ahead of all devices: with more, each device is looked at by itself
-
-
-@dataclass(frozen=True)
-class PolishPolicy:
-    """The second phase: the same objective with less memory."""
-
-    part: float = 0.1  # of the time limit: for all rounds, at most, once the best value is known
-    round_part: float = 0.34  # of the time left: that one round may take
-    rounds: int = 24  # rounds: each halves the budgets that are left
 
 
 @dataclass(frozen=True)
 class PeriodPolicy:
-    """The periodic method: its part of a solve, its blocks, its beam search, and what it refutes."""
+    """The periodic method: its part of a solve, its blocks, and its beam search."""
 
     part: float = 0.4  # of the time left: beside other methods, at most
-    part_alone: float = 0.8  # of the time left: as the only method, at most; the rest is to refute periods
-    first_part: float = 0.2  # of the time limit: for the first rounds of all cases, at most
-    large_part: float = 0.35  # of the time limit: for these on large cases, where they come before slow families
-    search_part: float = 0.6  # of the time of a round: on a large case, after which its best block is unrolled
-    refuted_part: float = 0.5  # of the time left: to refute the period just below the best one
-    least: int = 300  # operations: up to so many no block is tried beside CP-SAT, which finds the best
     unrolled: int = 20_000  # operations: with more, to unroll a block takes seconds, so only the best of a round is
-    presolve: float = 2e-3  # seconds an operation: CP-SAT takes them before it looks at its limit, else it is not asked
     most_microbatches: int = 3  # microbatches: in a block
     most_on_device: int = 24  # operations: of a block on a device
     first_runs: int = 2  # beam searches: for a period in the first round, twice as many in each after it
     fruitless: int = 2  # rounds: without success, after which the search ends beside other methods
     most_runs: int = 64  # beam searches: with more, no further round is worth it
-    steps: int = 50  # parts of the bound: the first periods to try are longer than it by 1, 3, 7, .. of them
-    pressure: float = 1.0  # logarithm: by which the price of a device rises that holds twice its memory
     width: int = 100  # beginnings: kept by the beam search after each device
     children: int = 12  # choices: for each beginning
     second: tuple[float, ...] = (0.0, 0.05, 0.15)  # of the operations: take the second free place, in turn
-    rounds: int = 8  # rounds: of justification of an unrolled block, at most
-    least_gain: float = 1 / 2_000  # of the value: what a round must gain for another
-    most_states: int = 12_000  # choices of phases: of a device on a V; all of them take about 20 s on 16 devices
-    columns: int = 256  # choices of phases: looked at together, which bounds memory
 
 
 @dataclass(frozen=True)
 class AdvicePolicy:
     """Advice after a solve."""
 
-    shortest: float = 1.0  # seconds: with a time limit below there is none
     part: float = 0.1  # of the time limit: at most, and of the time that a long solve took
-    most: float = 60.0  # seconds: at most
-    long: float = 10.0  # seconds: after a quicker solve operations are counted instead, so that advice repeats
     a_second: int = 80_000  # operations: that are scheduled in a second
-    room: float = 0.5  # of what can be scheduled in the time left: for one schedule
     brief: int = 20_000  # operations: in all schedules, after a quick solve that its limit did not end
-    bounded: int = 1_000  # operations: with more, a change has no bound where operations are counted
-    whole: int = 200  # operations: of a case whose whole portfolio takes `whole_seconds` at most
-    whole_seconds: float = 4.0  # seconds: which grow with the square of the operations
-    reached: float = 0.25  # of the time limit: that a solve has for its portfolio
-    share: float = 0.5  # of the time left: for the whole portfolio of the next change
-    digits: int = 6  # digits: of a budget that is rounded up
-
-
-@dataclass(frozen=True)
-class AheadPolicy:
-    """Work that is sent ahead to other processes."""
-
-    closing: float = 0.3  # seconds: to end processes
-    portfolio_least: int = 3_500  # operations: with more, a portfolio takes longer than to start a process
-    way_back: float = 0.1  # seconds: to send a schedule back and to check it
-    way_back_each: float = 2e-6  # seconds an operation: likewise
-
-
-@dataclass(frozen=True)
-class FrontierPolicy:
-    """The budgets of a frontier."""
-
-    most_points: int = 24  # budgets: about, from the first schedule's memory down to the floor
-    first: float = 0.25  # of the time: for the first point, at most; plans of families are kept for the others
-    shortest: float = 0.1  # seconds: for a point, if so much is left; the portfolio gives a schedule
-    least: float = 1e-6  # seconds: for a point in any case, since a limit must be more than 0
-    grace: float = 0.2  # seconds: for an answer to arrive when time is up
 
 
 @dataclass(frozen=True)
@@ -210,18 +97,12 @@ class CommandPolicy:
 class SolvePolicy:
     """The policy of a solve: a part for each of its steps."""
 
-    bounds: BoundPolicy = BoundPolicy()  # solver/bounds.py
     portfolio: PortfolioPolicy = PortfolioPolicy()  # solver/portfolio.py, solver/saving_portfolio.py
-    cuts: CutPolicy = CutPolicy()  # solver/cuts/
-    cases: CasePolicy = CasePolicy()  # solver/case_search.py
+    cases: CasePolicy = CasePolicy()  # solver/solve.py
     exact: ExactPolicy = ExactPolicy()  # solver/bounds.py, solver/model.py and the like
     windows: WindowPolicy = WindowPolicy()  # solver/neighbourhood.py
-    moves: MovePolicy = MovePolicy()  # solver/step_case.py
-    polish: PolishPolicy = PolishPolicy()  # solver/case_search.py
     periods: PeriodPolicy = PeriodPolicy()  # solver/periodic/
     advice: AdvicePolicy = AdvicePolicy()  # solver/advice.py
-    ahead: AheadPolicy = AheadPolicy()  # what is sent to other processes
-    frontier: FrontierPolicy = FrontierPolicy()  # solver/frontier.py
     command: CommandPolicy = CommandPolicy()  # cli/progress.py
 
 

@@ -52,10 +52,7 @@ def least_slack(case: Case) -> list[int]:
 
 
 def _by_kind(kinds: str, deep: int, case: Case, *, by_stage: bool = False) -> list[int]:
-    """Rank by kind in this order (B is as I), then the oldest microbatch, then the first stage (deep -1: the last).
-
-    With `by_stage` the stage comes before the microbatch.
-    """
+    """Rank by kind (B is as I), oldest microbatch, first stage (deep -1: last); `by_stage`: stage before microbatch."""
     stages, count = case.index.stages, case.index.units
 
     def keys(kind: str, stage: int) -> range:
@@ -143,7 +140,7 @@ def ruled_candidates(case: Case) -> Iterator[Candidate]:
     Of a small case whose microbatches differ, in each order by rule.
     """
     orders = orders_by_rule(case.problem)
-    for fed in orders if len(case.graph) <= case.policy.portfolio.all_ties else orders[:2]:
+    for fed in orders if len(case.graph) <= case.policy.portfolio.slow else orders[:2]:
         yield from in_given_numbers(case, _ruled(case_in_order(case, fed.order)), fed)
 
 
@@ -153,7 +150,7 @@ def _ruled(case: Case) -> Iterator[Candidate]:
         keys = rule(case)
         for choice in every:
             yield from listed(case, f"list ({name}{choice.name})", choice, keys)
-    if len(case.graph) <= case.policy.portfolio.all_ties:
+    if len(case.graph) <= case.policy.portfolio.slow:
         for plain in PLAIN_RULES:
             for tie in TIES:
                 yield from listed(case, f"list ({plain}, {tie})", every[-1], plain, tie)
@@ -198,10 +195,7 @@ def family_schedule(case: Case, family: Family, order: str | None = None) -> Sch
 
 
 def _plan(problem: Problem, family: Family, placement: Placement, order: str | None) -> Plan:
-    """Return the plan of a family for a problem as it runs it, with the microbatches that go each way on `placement`.
-
-    Raises ConfigError, NoSchedule, or InvalidSchedule.
-    """
+    """Return the plan of a family for a problem as it runs it; the microbatches go the ways of `placement`."""
     timed = side_schedule if problem.side else schedule_plan
     fed = FedFamily(problem, family, lambda one: plan_of(family, one, timed), timed)
     own = along_ways(placement, range(problem.microbatches))
@@ -334,7 +328,7 @@ def justify(case: Case, schedule: Schedule, limits: Limits, clock: Clock) -> Ite
     longest, every = max(case.graph.durations), pools(case)
     best, least, fruitless = list(schedule.start_ticks), case.value(schedule), 0
     while fruitless < policy.fruitless and not clock.is_over:
-        noise = 0 if fruitless < len(every) else longest * random.randint(1, policy.noise)
+        noise = 0 if fruitless < len(every) else longest * random.randint(1, 8)
         fruitless += 1
         for candidate in _round(case, every[fruitless % len(every)], best, noise, random):
             value = case.value(candidate.schedule)

@@ -88,7 +88,7 @@ class SolveRequest:
             seconds=require_number(self.time_limit, "time_limit", most=MOST_SECONDS, above=True),
             gap=require_number(self.gap, "gap"),
             workers=require_whole(self.workers, "workers", most=MOST_WORKERS),
-            seed=require_whole(self.seed, "seed", most=self.policy.exact.most_seed),
+            seed=require_whole(self.seed, "seed", most=2**31 - 1),
             stop=self.stop,
         )
         object.__setattr__(self, "limits", limits)
@@ -114,10 +114,7 @@ class SolveRequest:
         self._require_open_cut()
 
     def _require_effect(self) -> None:
-        """Raise ConfigError for what does not go with the problem, or has no effect beside another argument.
-
-        The problem may have slices, forwards alone, microbatches that differ, or no cost of an offload.
-        """
+        """Raise ConfigError for what does not go with the problem, or has no effect beside another argument."""
         problem = self.problem
         saving = next((name for name, given in self.allowed._asdict().items() if given), None)
         if problem.mode == FORWARD_ONLY and (saving or self.split_backward is not None):
@@ -150,7 +147,7 @@ class SolveRequest:
         own = self.problem.devices * chunks[0] == self.problem.stages if len(chunks) == 1 else not chunks
         object.__setattr__(self, "chunks", None if own else chunks)
         if self.cuts is not None:
-            require_whole(self.cuts, "cuts", least=1, most=self.policy.cuts.most)
+            require_whole(self.cuts, "cuts", least=1, most=1_000)
         if self.chunks is not None and self.problem.placement is not None:
             raise ConfigError("cannot be chosen: `placement` says where the stages of one number are", "chunks")
         if is_cut_open(self.problem):

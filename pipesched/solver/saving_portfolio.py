@@ -367,7 +367,7 @@ class SavingCase(Case):
         for base in (*sorted(_bases(self), key=lambda base: self.value(base.schedule)), one_by_one(self)):
             yield from with_rules(self, base, allowed)
         count = self.index.microbatches  # then the best with another warm-up of a device, device by device
-        warm_ups = range(count, 0, -max(count // self.policy.portfolio.warm_ups, 1))
+        warm_ups = range(count, 0, -max(count // 16, 1))
         for device, warm_up in product(range(self.problem.devices if tries else 0), warm_ups):
             counts, rule = min(tries, key=tries.__getitem__)
             changed = (*counts[:device], warm_up, *counts[device + 1 :])
@@ -392,7 +392,7 @@ class SavingCase(Case):
         return self._sorted_rows(schedule.start_ticks)
 
     def most_sought(self, value: int, bound: int, *, is_own: bool) -> int:
-        return value if is_own and value > self.policy.exact.near * bound else value - self.quantum
+        return value if is_own and value > 1.1 * bound else value - self.quantum
 
     def replay(self, starts: Sequence[int]) -> Schedule:
         """Return the schedule of the order that `starts` (ticks; UNTIMED: does not run) has on each device."""

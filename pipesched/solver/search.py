@@ -21,7 +21,7 @@ from pipesched.pipeline.quantities import in_units, plain
 from pipesched.pipeline.schedule import schedule_plan, timed_schedule
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.results.outcome import BestHeuristic
-from pipesched.solver.case import Candidate, Case, Way
+from pipesched.solver.case import Candidate, Case
 from pipesched.solver.portfolio import warn_of_bug
 
 
@@ -238,12 +238,24 @@ def take_first(search: Search) -> None:
                 return
 
 
+class Way(NamedTuple):
+    """Microbatches that go the same way, and the stages that each device runs for them, in order."""
+
+    microbatches: range
+    stages: list[list[int]]
+
+
 def first_candidates(case: Case) -> Iterator[Candidate]:
     """Yield schedules of a case, the quickest to make first; at least one fits, if any order does."""
-    ways = case.ways
+    ways, placement, count = list[Way](), case.problem.settled_placement, case.index.microbatches
+    for microbatches in placement.directions(count):
+        of_devices: list[list[int]] = [[] for _ in range(case.problem.devices)]
+        for stage in range(case.problem.stages if microbatches else 0):
+            of_devices[placement.device(stage, microbatches[0], count)].append(stage)
+        ways.append(Way(microbatches, of_devices))
     together = min(_fitting(case, way, device) for way in ways for device in range(case.problem.devices))
     if together > 0:
-        devices = case.problem.settled_placement.devices
+        devices = placement.devices
         in_order = devices == tuple(sorted(devices)) and len({*devices}) == case.problem.devices  # each comes once
         is_linear = in_order and len(ways) == 1 and case.index.slices == 1 and len(case.index.letters) > 1
         source = "1f1b within the budget" if is_linear else f"groups of {together}"

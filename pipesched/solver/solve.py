@@ -6,18 +6,21 @@ Every step reports what it finds; a stop event, Ctrl-C and the time limit end it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import closing, suppress
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import chain
 from threading import Event as StopEvent
 from typing import TYPE_CHECKING, Any
 
-from pipesched.core.clock import Clock, TimeIsUp, under
+from pipesched.core.clock import Clock, TimeIsUp, look, under
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.executors.opening import FEWEST_OPERATIONS, lent
 from pipesched.pipeline.bounds import Bound, highest, work_bounds
 from pipesched.pipeline.check import checked
+from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.layers import BEST
 from pipesched.pipeline.message_programs import with_queues
 from pipesched.pipeline.messages import BEST as BEST_ORDER, Messages
@@ -32,17 +35,11 @@ from pipesched.results.outcome import Outcome, SolveReport
 from pipesched.results.status import Status, StoppedBy
 from pipesched.results.timed_moves import shortened
 from pipesched.solver.advice import advised, kept_seconds
-from pipesched.solver.ahead import PortfoliosAhead
-from pipesched.solver.case import Candidate
-from pipesched.solver.case_search import (
-    POLISHING,
-    SOURCE as PROVING,
-    find_first,
-    polish as lower_memory,
-    search_in_turn,
-)
+from pipesched.solver.ahead import CasesAhead, PortfoliosAhead
+from pipesched.solver.bounds import raise_by_device
+from pipesched.solver.case import Candidate, Case
 from pipesched.solver.cuts.tried import FamilyCuts, Tried, families_on, fused_for_families, of_families, tried
-from pipesched.solver.feasible import as_cases, feasible, placed_with, with_fused
+from pipesched.solver.feasible import as_cases, feasible, least_step, placed_with, with_fused, within
 from pipesched.solver.periodic.search import PeriodicPhase, can_repeat
 from pipesched.solver.portfolio import family_candidates, named_candidates
 from pipesched.solver.request import SolveRequest
@@ -50,6 +47,9 @@ from pipesched.solver.search import Listener, Search, quick_rounds, take_first
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
+
+PROVING, POLISHING = "CP-SAT", "polishing"
+RECOMPUTED = Allowed(recompute=True)  # peaks may differ by as little as a checkpoint
 
 
 def solve(
@@ -151,7 +151,7 @@ def solve_request(request: SolveRequest) -> Outcome:
     periods = PeriodicPhase(search, request.method)
     with lent(request.runs, FEWEST_OPERATIONS) as pool:
         if pool is not None and isinstance(request.runs, str):
-            clock.limit = max(clock.limit - request.policy.ahead.closing, clock.limit / 2)
+            clock.limit = max(clock.limit - 0.3, clock.limit / 2)  # seconds: to end the processes
         stopped_by = _run(search, request, pool, periods)
     if search.best is None:
         is_late = clock.is_over or not any(case.problem.has_step for case in cases)
@@ -186,22 +186,22 @@ def _queued(outcome: Outcome, search: Search, messages: Messages) -> Outcome:
 
 def _tried(request: SolveRequest, clock: Clock) -> Tried:
     """Return what is tried, each problem on its placement and its cut."""
-    problem, policy = request.split_problem, request.policy.cuts
+    problem = request.split_problem
     placed = placed_with(problem, request.placement, request.chunks or ())
     if request.keeps_cuts or not is_cut_open(problem):
         return Tried(feasible(with_fused(problem, request.placement, placed), request.allowed), None)
-    count = policy.count if request.cuts is None else request.cuts
-    part, counts_ways = clock.part(policy.part * request.limits.seconds), request.objective == "makespan"
+    count = 3 if request.cuts is None else request.cuts
+    part, counts_ways = clock.part(0.4 * request.limits.seconds), request.objective == "makespan"
     if not seeks_best(problem):
-        return tried(placed, count, policy, request.allowed, part, counts_ways=counts_ways)
+        return tried(placed, count, request.allowed, part, counts_ways=counts_ways)
 
     def families() -> FamilyCuts:
-        slow = policy.families_part if request.method == "portfolio" else policy.slow_part  # nothing long follows
-        parts = (part * request.limits.seconds for part in (policy.families_part, slow))
-        return of_families(problem, placed, *(clock.part(max(part, policy.families_least)) for part in parts))
+        slow = 0.6 if request.method == "portfolio" else 0.2  # of the time: for slow ones, which come last
+        parts = (part * request.limits.seconds for part in (0.6, slow))
+        return of_families(problem, placed, *(clock.part(max(part, 2.0)) for part in parts))
 
     fused = [] if problem.has_units else fused_for_families(problem, placed)
-    return tried(placed, count, policy, request.allowed, part, fused=fused, families=families, counts_ways=counts_ways)
+    return tried(placed, count, request.allowed, part, fused=fused, families=families, counts_ways=counts_ways)
 
 
 def _cuts(search: Search, number: int) -> CutReport:
@@ -224,7 +224,7 @@ def _cuts(search: Search, number: int) -> CutReport:
 def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: PeriodicPhase) -> StoppedBy:
     """Go through all steps until one of them closes the gap, then lower the memory; return what ended them."""
     try:
-        kept = search.policy.moves.part * search.clock.limit
+        kept = 0.03 * search.clock.limit  # for the moves at the end
         search.clock.limit -= kept
         with closing(PortfoliosAhead(pool, _try_portfolio)) as portfolios:
             left = _heuristics(search, request.start, periods, portfolios)
@@ -240,13 +240,18 @@ def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: 
         if request.polish and request.method != "portfolio" and search.best is not None and not is_named:
             number = search.candidates.index(search.best)
             search.at(f"{POLISHING}, {search.cases[number].name}")
-            lower_memory(search, number, search.clock.part(search.policy.polish.part * search.limits.seconds))
+            lower_memory(search, number, search.clock.part(0.1 * search.limits.seconds))
             _shorten(search)
     except KeyboardInterrupt:
         if search.best is None or search.clock.is_stopped:
             raise
         return StoppedBy.INTERRUPT
     return stopped_by
+
+
+def is_at_the_end(search: Search) -> bool:
+    """Return whether so little of the time limit is left that it is what ends a search."""
+    return search.clock.left <= 0.02 * search.limits.seconds
 
 
 def _stopped_by(search: Search) -> StoppedBy:
@@ -258,7 +263,7 @@ def _stopped_by(search: Search) -> StoppedBy:
     if search.clock.is_stopped:
         return StoppedBy.INTERRUPT
     is_cut_off = any(number in search.cut_off for number in search.open)
-    is_over = is_cut_off or search.clock.left <= search.policy.cases.end_part * search.limits.seconds
+    is_over = is_cut_off or is_at_the_end(search)
     return StoppedBy.TIME_LIMIT if is_over else StoppedBy.SEARCH
 
 
@@ -300,10 +305,7 @@ def _heuristics(
 
 
 def _named(search: Search) -> list[Iterator[Candidate]]:
-    """Return the candidates of named algorithms for each case; of large cases those that were not tried at once.
-
-    There the algorithms that are fast come first, those of all cases.
-    """
+    """Return the named candidates of each case; of large cases, whose fast algorithms come first, those not tried."""
     cases = search.cases
     named: list[Iterator[Candidate]] = [case.named_candidates() for case in cases]
     if _size(search) > search.policy.portfolio.one_limit:
@@ -342,10 +344,7 @@ def _try_families(search: Search, named: Sequence[Iterator[Candidate]]) -> None:
 def _try_portfolio(
     search: Search, number: int, named: Iterator[Candidate] | None = None, fed: Iterator[Candidate] | None = None
 ) -> None:
-    """Try the named algorithms of a case, for which there is all the time, and then rules of list scheduling.
-
-    Last come the named algorithms in their best orders of microbatches that differ.
-    """
+    """Try named algorithms, for which there is all the time, then list scheduling, then best orders of microbatches."""
     case, policy = search.cases[number], search.policy.portfolio
     search.at(f"portfolio, {case.name}")
     search.try_all(number, case.named_candidates() if named is None else named, search.clock, heuristic=True)
@@ -354,7 +353,7 @@ def _try_portfolio(
     if search.best is None:
         seconds = search.clock.left
     search.try_all(number, case.ruled_candidates(), search.clock.part(seconds), heuristic=True)
-    clock = search.clock.part(policy.fed_part * search.limits.seconds)
+    clock = search.clock.part(policy.part * search.limits.seconds)
     search.try_all(number, case.fed_candidates() if fed is None else fed, clock, heuristic=True)
 
 
@@ -364,13 +363,8 @@ def _size(search: Search) -> int:
 
 
 def _break_ties(search: Search, left: list[tuple[int, Iterator[Candidate]]]) -> None:
-    """Offer the named schedules that were not tried, because a bound was met, where one may have the value of the best.
-
-    Of schedules of the same value, the one whose largest device holds least is taken.
-    """
-    policy = search.policy.portfolio
-    least = max(policy.ties_least, search.clock.seconds)
-    clock = search.clock.part(min(policy.ties_part * search.limits.seconds, least))
+    """Offer named schedules that were left out at a bound: of equal values the one that holds least is taken."""
+    clock = search.clock.part(min(0.1 * search.limits.seconds, max(2.0, search.clock.seconds)))
     for number, candidates in left:
         if search.best is None or clock.is_over:
             return
@@ -381,13 +375,12 @@ def _break_ties(search: Search, left: list[tuple[int, Iterator[Candidate]]]) -> 
 
 def _raise_bounds(search: Search) -> None:
     """Bound every case: by the work of devices in any time, then by what takes longer, up to a part of the time."""
-    policy = search.policy.bounds
     for number, case in enumerate(search.cases):
         paired = case.problem.costs.overlap is not None
         search.raise_bound(number, highest(work_bounds(case.problem, case.letters, paired=paired), 1))
-    clock = search.clock.part(policy.part * search.limits.seconds)
+    clock = search.clock.part(0.4 * search.limits.seconds)
     for number, case in enumerate(search.cases):
-        own = Clock(max(clock.left, policy.least), search.clock.stop)
+        own = Clock(max(clock.left, 0.05), search.clock.stop)  # enough for a single microbatch
         with suppress(TimeIsUp):
             with under(own):
                 bound = replace(case.bound(), per_unit=search.per_unit)
@@ -415,10 +408,7 @@ def _try_quick_schedules(search: Search) -> list[int]:
 
 
 def _take_hint(search: Search, hint: Schedule) -> None:
-    """Offer the schedule of the user's hint, on its own cut if that is tried.
-
-    Raises ConfigError if it is of another model or placement.
-    """
+    """Offer the user's hint, on its own cut if that is tried. Raises ConfigError for another model or placement."""
     for number, case in sorted(enumerate(search.cases), key=lambda one: one[1].problem.costs != hint.problem.costs):
         problem = case.problem
         sizes = (problem.devices, problem.microbatches, problem.stages % hint.plan.index.stages)
@@ -477,3 +467,168 @@ def _outcome(
             covers=of_search(case.problem, request.allowed, placements, given.chunks),
         ),
     )
+
+
+def search_in_turn(search: Search, method: str, pool: Executor | None) -> None:
+    """Search open cases, the most promising first, until none is open, or the time is up.
+
+    Each case has a part of the time, the first one most; those that it cuts off divide what the others leave. With a
+    pool, cases are searched in it before their turn.
+    """
+    waiting, cut_off = set(range(len(search.cases))), set[int]()
+    unbegun: dict[int, float] = {}  # the time, in seconds, with which no model of a case could be begun
+    with closing(CasesAhead(pool, partial(_search_case, clock=None, method=method))) as ahead:
+        while search.best and not is_at_the_end(search):
+            numbers = [number for number in search.open if number in waiting]
+            if numbers:
+                search.is_begun = True
+                clock = search.clock.part(ahead.share(search, len(numbers)))
+                search.cut_off.discard(numbers[0])
+                if not ahead.took(search, numbers[0]):
+                    given, search.limits = search.limits, ahead.limits(search.limits, len(numbers))
+                    ahead.begin(search, numbers[1:], clock.left)
+                    _search_case(search, numbers[0], clock, method)
+                    search.limits = given
+                waiting.remove(numbers[0])
+                if clock.seconds > 0.9 * clock.limit:
+                    cut_off.add(numbers[0])
+                elif numbers[0] in search.cut_off:
+                    unbegun[numbers[0]] = clock.limit
+            else:
+                share = ahead.share(search, len(cut_off) + len(unbegun))
+                waiting = cut_off | {number for number, seconds in unbegun.items() if share > seconds}
+                if not waiting:
+                    return
+                cut_off, unbegun = set(), {}
+
+
+def _search_case(search: Search, number: int, clock: Clock | None, method: str) -> None:
+    """Search one case: small ones by CP-SAT, which alone proves; on large ones local search is better."""
+    case, clock = search.cases[number], clock or search.clock
+    size, improvements, policy = case.index.size, case.improvements, case.policy.cases
+    if method != "improve":
+        raise_by_device(search, number, clock.part(0.25 * clock.left))
+        if number not in search.open:
+            return
+    for improvement in improvements:
+        is_last = improvement is improvements[-1]
+        if case.has_model and (method == "cpsat" or (method == "auto" and is_last and size <= policy.easy)):
+            continue
+        takes_all = method == "improve" or size > policy.large or not case.has_model
+        share = 1.0 if is_last and takes_all else improvement.part
+        own, part = search.candidates[number], clock.part(share * clock.left)
+        if own is not None and not own.schedule.plan.pairs:
+            search.at(f"{improvement.name}, {case.name}")
+            search.try_all(number, improvement.search(case, own.schedule, search.limits, part), part)
+    searches = not case.keeps_activations or method == "cpsat" or size <= policy.large
+    if searches and case.has_model and number in search.open and not clock.is_over:
+        search.at(f"{PROVING}, {case.name}")
+        with suppress(TimeIsUp), under(clock):
+            prove(search, number, clock)
+
+
+def find_first(search: Search) -> None:
+    """Let CP-SAT look for a schedule where no heuristic found one that fits: of cases with a step, if they are small.
+
+    Of others list scheduling finds one, if any order fits.
+    """
+    for number, case in enumerate(search.cases):
+        if not case.problem.has_step or not case.has_model or case.index.size > case.policy.cases.large:
+            continue
+        search.at(f"{PROVING}, {case.name}")
+        clock = search.clock.part(search.clock.left / (len(search.cases) - number))
+        with suppress(TimeIsUp), under(clock):
+            prove(search, number, clock)
+
+
+def can_begin(case: Case, clock: Clock) -> bool:
+    """Return whether the model of a case can be made, and CP-SAT begin to search, before `clock` is over."""
+    policy = case.policy.exact
+    return clock.left > (policy.before + policy.after) * case.most_operations
+
+
+def seconds_for(case: Case, clock: Clock) -> float:
+    """Return the time limit of CP-SAT with which it ends before `clock` is over."""
+    return max(clock.left - case.policy.exact.after * case.most_operations, 0.0)
+
+
+def prove(search: Search, number: int, clock: Clock) -> None:
+    """Search until `clock` is over for better schedules of a case, and for a proof that there is none.
+
+    Raises KeyboardInterrupt.
+
+    The model has no overlapped pairs; where pairs take less than their parts, its bounds do not count.
+    """
+    case, own = search.cases[number], search.candidates[number]
+    search.cut_off.add(number)  # unless it comes to its end
+    if not can_begin(case, clock):
+        return
+    counts = case.problem.costs.overlap is None
+    least = search.bounds[number].ticks
+    most = case.longest if search.best is None else case.most_sought(search.value, least, is_own=search.best is own)
+    model = case.model(least, most)
+    if own is not None and not own.schedule.plan.pairs:
+        model.hint([start // case.quantum for start in case.hint(own.schedule)])
+
+    def on_schedule(starts: list[int], _objective: int, _bound: int) -> None:
+        search.offer(number, Candidate(PROVING, case.replay([start * case.quantum for start in starts])))
+
+    def on_bound(quanta: int) -> None:
+        if counts:
+            search.raise_bound(number, Bound(quanta * case.quantum, PROVING))
+
+    answer = model.solve(search.limits._replace(seconds=seconds_for(case, clock)), on_schedule, on_bound)
+    if answer.status in {"optimal", "infeasible"}:
+        search.cut_off.discard(number)
+    if answer.status == "infeasible" and counts:
+        search.raise_bound(number, Bound(most + case.quantum, PROVING))
+    elif answer.status != "unknown":
+        on_bound(answer.bound)
+    if answer.interrupted and not search.clock.is_stopped:
+        raise KeyboardInterrupt
+
+
+def lower_memory(search: Search, number: int, clock: Clock) -> None:
+    """Look for schedules of a case with the best value known and less memory on the largest device.
+
+    Budgets are halved between static memory and what the best schedule holds; each is tried by list scheduling, and on
+    small cases by CP-SAT.
+    """
+    best = search.best
+    if best is None:
+        return
+    case, most = search.cases[number], max(best.schedule.memory_grains)
+    step = least_step(case.problem, RECOMPUTED)
+    least = max(1, *map(case.problem.static_grains, range(case.problem.devices)))
+    for _ in range(24):
+        middle = most - max((most - least) // (2 * step), 1) * step
+        if middle < least or clock.is_over:
+            return
+        found = _within(search, case, middle, clock.part(0.34 * clock.left))
+        if found is None:
+            least = middle + step
+            continue
+        search.offer(number, Candidate(f"{best.source}, {POLISHING}", found))
+        most = min(max(found.memory_grains), middle)
+
+
+def _within(search: Search, case: Case, budget: int, clock: Clock) -> Schedule | None:
+    """Return a schedule of the case with the best value known that holds at most `budget` grains on every device."""
+    with suppress(NoSchedule, TimeIsUp), under(clock):
+        limited = replace(case, problem=within(case.problem, budget))
+        for schedule in _tries(search, limited, clock):
+            look()
+            if schedule.fits and limited.value(schedule) <= search.value:
+                return replace(schedule, problem=replace(case.problem, shard=schedule.problem.shard))
+    return None
+
+
+def _tries(search: Search, case: Case, clock: Clock) -> Iterator[Schedule]:
+    """Yield schedules within the budget of the case."""
+    for candidate in case.ruled_candidates():
+        yield candidate.schedule
+    if case.has_model and case.index.size <= case.policy.cases.large and can_begin(case, clock):
+        model = case.model(min(search.bound.ticks, search.value), search.value)
+        answer = model.solve(search.limits._replace(seconds=seconds_for(case, clock), gap=1.0))
+        if answer.starts:
+            yield case.replay([start * case.quantum for start in answer.starts])

@@ -38,7 +38,7 @@ Rows = list[list[Op]]
 Searched = Callable[[Case], Iterator[Candidate]]
 
 
-def _moved(side: tuple[SideItem, ...], rows: Rows, random: Random, farthest: int) -> Rows:
+def _moved(side: tuple[SideItem, ...], rows: Rows, random: Random) -> Rows:
     """Return the rows with one slot at another place, side work perhaps on another device."""
     rows = [[*row] for row in rows]
     row = random.choice([row for row in rows if row])
@@ -46,7 +46,7 @@ def _moved(side: tuple[SideItem, ...], rows: Rows, random: Random, farthest: int
     op = row[place]
     if op.kind in SIDE_KINDS and len(side[op.stage].devices) > 1 and random.random() < 1 / 2:
         return _handed_on(rows, op, random.choice(side[op.stage].devices), random)
-    row.insert(max(place + random.choice((-1, 1)) * random.randint(1, farthest), 0), row.pop(place))
+    row.insert(max(place + random.choice((-1, 1)) * random.randint(1, 6), 0), row.pop(place))
     return rows
 
 
@@ -230,10 +230,7 @@ class StepCase(KeepingCase):
         return plan_from_slots(slots, problem.stages, count, slices=problem.slices.count, network=programs, sides=sides)
 
     def _program(self, device: int, slots: Sequence[Op], lane: Sequence[Op]) -> Issued:
-        """Return the program of a lane in this order: each reduction stands behind the last backward that it needs.
-
-        What follows it on the lane stands no earlier. A reduction of tied gradients bears the stage of its own device.
-        """
+        """Return a lane's program in this order: each reduction, and what follows, behind the last backward needed."""
         last: dict[tuple[int, int], int] = {}
         for place, op in enumerate(slots):
             if op.kind == self.index.last and self.index.gradients:
@@ -261,7 +258,7 @@ class StepCase(KeepingCase):
             return best
         stages_on = self.problem.settled_placement.stages_on
         numbers = [range(1, max(len(stages_on(device)), 1) + 1) for device in range(self.problem.devices)]
-        if prod(map(len, numbers)) <= self.policy.moves.most_aheads:
+        if prod(map(len, numbers)) <= 16:
             return min([best, *(self._with_ahead(plan, ahead) for ahead in product(*numbers))], key=_rank)
         for device in range(self.problem.devices):
             for ahead in self._choices(best, device):
@@ -283,13 +280,13 @@ class StepCase(KeepingCase):
 def _by_moves(case: Case, schedule: Schedule, limits: Limits, clock: Clock) -> Iterator[Candidate]:
     """Yield ever better schedules of a case until many moves of slots gain nothing in turn, or the time is up."""
     assert isinstance(case, StepCase)
-    random, problem, policy = Random(limits.seed), schedule.problem, case.policy.moves
+    random, problem = Random(limits.seed), schedule.problem
     rows = [[op for op in schedule.plan.slots(device) if not isinstance(op, Pair)] for device in range(problem.devices)]
     least = value = case.value(schedule)
-    most, fruitless = policy.fruitless + policy.each * sum(map(len, rows)), 0
+    most, fruitless = 200 + 4 * sum(map(len, rows)), 0
     while fruitless < most and not clock.is_over:
         fruitless += 1
-        moved = _moved(problem.side, rows, random, policy.farthest)
+        moved = _moved(problem.side, rows, random)
         try:
             found = case.by_rule(moved)
         except InvalidSchedule:  # some slots wait for ever

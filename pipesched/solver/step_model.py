@@ -137,6 +137,11 @@ class StepTasks:
             for device in self.problem.side[item].devices
         }
 
+    @cached_property
+    def optional(self) -> set[int]:
+        """The tasks of side work, which one of several devices runs."""
+        return {task for side in self.side for task in (*side.forwards.values(), *side.backwards.values())}
+
     def lag(self, item: int, device: int) -> int:
         """Return the latency between an item on a device and the stage that it goes into, in ticks."""
         return 0 if device == self._there[self.problem.side[item].into] else self.problem.step_ticks.side_p2p[item]
@@ -211,10 +216,7 @@ class StepRules:
         return found
 
     def _orders(self) -> Iterator[Edges]:
-        """Yield the order of microbatches that are alike, and what then follows from the budget.
-
-        Where operations are coupled one row alone has them in order: it gives them their numbers.
-        """
+        """Yield the order of microbatches that are alike (coupled: of one row alone), and what the budget adds."""
         problem, index = self.problem, self.index
         if not self._is_alike:
             return
@@ -256,11 +258,10 @@ class StepRules:
         columns = self.heads, self.graph.durations, self.tails
         yield Bound(max(map(sum, zip(*columns, strict=True))), "residences one after another under the budget")
         jobs = [Job(*column) for column in zip(*columns, strict=True)]
-        optional = {task for side in self.step.side for task in (*side.forwards.values(), *side.backwards.values())}
         machines = self.passes.by_resource(range(len(self.passes)))
         for machine in range(2 * self.problem.devices):
             tasks = machines[machine] if machine < self.problem.devices else []
-            own = [jobs[task] for task in (*tasks, *self.step.on_machine(machine)) if task not in optional]
+            own = [jobs[task] for task in (*tasks, *self.step.on_machine(machine)) if task not in self.step.optional]
             lane = machine - self.problem.devices
             what = f"device {machine}" if lane < 0 else f"the network of device {lane}"
             yield Bound(jackson_preemptive(own), f"Jackson's preemptive schedule of {what} under the budget")
@@ -294,33 +295,6 @@ class StepRules:
         return jackson_preemptive([Job(since[task], self.graph.durations[task], after[task]) for task in slots])
 
 
-class StepTaskModel(TunedModel):
-    """The tasks of a case with a step whose makespan lies in [least, most] ticks."""
-
-    def __init__(self, case: Case, rules: StepRules, least: int, most: int) -> None:
-        super().__init__(case)
-        self.rules, self.step, self.quantum = rules, rules.step, case.quantum
-        self.problem, self.index = case.problem, case.index
-        self.least, self.horizon = ceil_div(least, self.quantum), most // self.quantum
-        optional = {*chain.from_iterable((*one.forwards.values(), *one.backwards.values()) for one in self.step.side)}
-        columns = rules.graph.durations, rules.heads, rules.tails
-        for number, (ticks, head, tail) in enumerate(zip(*columns, strict=True)):
-            lasts, last = ticks // self.quantum, (most - tail - ticks) // self.quantum
-            if number in optional:
-                self.optional(lasts, last)
-            else:
-                self.task(lasts, head // self.quantum, last)
-
-    def is_one_of(self, start: Any, causes: Sequence[Any]) -> list[Any]:
-        """Return a literal of each time that a start is this one."""
-        found = []
-        for cause in causes:
-            look()
-            found.append(self.model.new_bool_var(""))
-            self.model.add(start == cause).only_enforce_if(found[-1])
-        return found
-
-
 Stay = tuple[Any, int]  # an interval, and the grains that are held in it
 
 
@@ -343,7 +317,7 @@ class RuledGathers:
     the end of the pass of its stage before it. `intervals` are those of gathers behind the first of a stage.
     """
 
-    def __init__(self, owner: StepTaskModel, device: int, ahead: int) -> None:
+    def __init__(self, owner: WholeStepModel, device: int, ahead: int) -> None:
         self.owner, self.model, self.device = owner, owner.model, device
         index = owner.index
         self.rows = {
@@ -501,7 +475,7 @@ class RuledGathers:
 Gathers = Mapping[int, RuledGathers]  # by device
 
 
-def start_promptly(owner: StepTaskModel, ruled: Gathers, machines: Sequence[Sequence[int]]) -> None:
+def start_promptly(owner: WholeStepModel, ruled: Gathers, machines: Sequence[Sequence[int]]) -> None:
     """Let each operation of a model start as early as possible; `machines` are the tasks of devices, then of lanes."""
     others = {owner.step.gathers[stage] for gathers in ruled.values() for stage in gathers.rows}
     for task, start in enumerate(owner.starts):
@@ -518,7 +492,7 @@ def start_promptly(owner: StepTaskModel, ruled: Gathers, machines: Sequence[Sequ
 
 
 def _ends_on_machines(
-    owner: StepTaskModel, ruled: Gathers, task: int, machines: Sequence[Sequence[int]]
+    owner: WholeStepModel, ruled: Gathers, task: int, machines: Sequence[Sequence[int]]
 ) -> Iterator[Any]:
     """Yield the ends of what shares a machine with a task, and for a gather of side work before all passes."""
     devices = len(machines) // 2
@@ -533,7 +507,7 @@ def _ends_on_machines(
                 yield from ruled[machine - devices].ends.values()
 
 
-def _ends_of_side(owner: StepTaskModel, task: int) -> Iterator[Any]:
+def _ends_of_side(owner: WholeStepModel, task: int) -> Iterator[Any]:
     """Yield when side work is there for a pass, and for the backward of side work its input."""
     for side in owner.step.side:
         for device, forward in side.forwards.items():
@@ -544,13 +518,32 @@ def _ends_of_side(owner: StepTaskModel, task: int) -> Iterator[Any]:
                 yield from (owner.end(one) + lag for one in owner.step.gradients_for(side))
 
 
-class WholeStepModel(StepTaskModel):
+class WholeStepModel(TunedModel):
     """The model of a case with a step whose makespan lies in [least, most] ticks."""
 
     def __init__(self, case: Case, rules: StepRules, least: int, most: int) -> None:
-        super().__init__(case, rules, least, most)
+        super().__init__(case)
+        self.rules, self.step, self.quantum = rules, rules.step, case.quantum
+        self.problem, self.index = case.problem, case.index
+        self.least, self.horizon = ceil_div(least, self.quantum), most // self.quantum
         self.holds_more = False  # whether a budget counts more than activations
         self.gathers: dict[int, RuledGathers] = {}  # by device, where not all stages are whole at once
+        columns = rules.graph.durations, rules.heads, rules.tails
+        for number, (ticks, head, tail) in enumerate(zip(*columns, strict=True)):
+            lasts, last = ticks // self.quantum, (most - tail - ticks) // self.quantum
+            if number in self.step.optional:
+                self.optional(lasts, last)
+            else:
+                self.task(lasts, head // self.quantum, last)
+
+    def is_one_of(self, start: Any, causes: Sequence[Any]) -> list[Any]:
+        """Return a literal of each time that a start is this one."""
+        found = []
+        for cause in causes:
+            look()
+            found.append(self.model.new_bool_var(""))
+            self.model.add(start == cause).only_enforce_if(found[-1])
+        return found
 
     def dependencies(self) -> None:
         """Start each operation after what it waits for, with the latency between devices."""
@@ -585,7 +578,7 @@ class WholeStepModel(StepTaskModel):
         """At level weights reduce gradients in the order in which they are there, and gather what was not kept."""
         if not self.problem.sharding.divides(WEIGHTS):
             return
-        most = self.case.policy.exact.most_ruled // len(self.index.row("F", 0)) // len(self.index.letters)
+        most = 36 // len(self.index.row("F", 0)) // len(self.index.letters)  # stages, of so many passes
         for device in range(self.problem.devices):
             stages = self.problem.settled_placement.stages_on(device)
             done = [(task, self._latest(self.step.reduced(stage, number))) for stage in stages

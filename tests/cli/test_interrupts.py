@@ -16,7 +16,7 @@ import pytest
 
 from pipesched.cli.interrupts import stop_on_interrupt
 from pipesched.errors import NoSchedule
-from pipesched.solver import case_search, frontier, solve
+from pipesched.solver import frontier, solve
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -116,7 +116,7 @@ def test_ctrl_c_while_cp_sat_runs(cli: Cli, monkeypatch: pytest.MonkeyPatch, opt
         for _ in range(times):
             ctrl_c()
 
-    monkeypatch.setattr(case_search, "prove", interrupted)
+    monkeypatch.setattr(solve, "prove", interrupted)
     problem = ("--stages", "4", "--backward-input", "5", "--backward-weight", "4", "--mem-budget", "3")
     result = cli("solve", *problem, *options, "--method", "cpsat", "--quiet", "--json")
     if times == 2:

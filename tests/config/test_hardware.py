@@ -11,7 +11,7 @@ import pytest
 from pipesched.config.hardware import load_hardware
 from pipesched.config.values import Source
 from pipesched.errors import ConfigError
-from pipesched.hls.units import UnitClass
+from pipesched.hls.schedule import UnitClass
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs" / "hls").iterdir())
 

@@ -7,10 +7,10 @@ import json
 from pipesched.core.cpsat import Limits
 from pipesched.documents.hardware import hardware_document, rules_document
 from pipesched.documents.json_text import dump
+from pipesched.hls.graph import parse_program
 from pipesched.hls.modulo import interval_bounds, pipeline
 from pipesched.hls.outcome import compare_rules, list_outcome
-from pipesched.hls.program import parse_program
-from pipesched.hls.units import make_units
+from pipesched.hls.schedule import make_units
 
 UNITS = make_units({"mul": 1, "add": 2}, {"mul": 2}, ["mul"])
 

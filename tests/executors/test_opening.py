@@ -9,9 +9,9 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 import pytest
 
 from pipesched import ConfigError, open_executor
+from pipesched.executors import cores
 from pipesched.executors.local import InThisProcess, LocalExecutor
 from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, lent, workers_of
-from pipesched.executors.spec import cores
 from tests.executors.work import failing, squared, where, workers_left
 
 

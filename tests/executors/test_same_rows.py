@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.analysis.robust.robustness import Robustness
+from pipesched.analysis.robustness import Robustness
 from pipesched.executors import opening
 from pipesched.executors.local import InThisProcess
 from pipesched.executors.opening import open_executor

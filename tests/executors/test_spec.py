@@ -7,7 +7,8 @@ import re
 import pytest
 
 from pipesched.errors import ConfigError
-from pipesched.executors.spec import Spec, cores, read_spec, spec_of_jobs
+from pipesched.executors import cores
+from pipesched.executors.opening import Spec, read_spec, spec_of_jobs
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,7 @@ from pipesched.explore.board import legal
 from pipesched.explore.sheet import loaded
 from pipesched.explore.state import State, Unplaced
 from pipesched.explore.unit_board import UnitBoard, UnitPlanner, unit_board
-from pipesched.hls.schedule import checked
-from pipesched.hls.units import Units
+from pipesched.hls.schedule import Units, checked
 from tests.strategies import dataflows, unit_sets
 
 TEXT = "(a+b)*(c+d)+(e+f)*(g+h)"

@@ -9,8 +9,7 @@ import pytest
 
 from pipesched.config.hardware import load_hardware
 from pipesched.hls.graph import DataflowGraph
-from pipesched.hls.schedule import HardwareSchedule
-from pipesched.hls.units import Units, make_units
+from pipesched.hls.schedule import HardwareSchedule, Units, make_units
 
 CLASSICS = Path(__file__).parents[2] / "configs" / "hls"
 Classic = Callable[..., DataflowGraph]

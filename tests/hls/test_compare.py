@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pipesched.core.cpsat import Limits
 from pipesched.core.ties import PRIORITIES
+from pipesched.hls.graph import parse_program
 from pipesched.hls.outcome import COMPARED, compare_rules, list_outcome
-from pipesched.hls.program import parse_program
 from tests.hls.conftest import Classic, UnitsOf
 
 CROSSED = "p = a+b\nq = e+f\nr = c+d\ns = g+h\ny = p*r + q*s"

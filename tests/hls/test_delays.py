@@ -10,12 +10,10 @@ from hypothesis import given, settings, strategies as st
 
 from pipesched.core.cpsat import Limits
 from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.hls.graph import DataflowGraph, Delay, Dependence
+from pipesched.hls.graph import DataflowGraph, Delay, Dependence, parse_program, rewrite
 from pipesched.hls.modulo import pipeline
 from pipesched.hls.outcome import list_outcome, solve
-from pipesched.hls.program import parse_program, rewrite
-from pipesched.hls.schedule import HardwareSchedule, checked
-from pipesched.hls.units import Units, make_units
+from pipesched.hls.schedule import HardwareSchedule, Units, checked, make_units
 from tests.hls.conftest import broken_rules, most_alive
 from tests.strategies import unit_sets
 

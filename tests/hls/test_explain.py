@@ -18,8 +18,7 @@ from pipesched.core.reasons import NOTHING, Idle, classes
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.hls.graph import DataflowGraph
 from pipesched.hls.outcome import list_outcome
-from pipesched.hls.schedule import HardwareSchedule
-from pipesched.hls.units import UnitClass, Units, assign_classes, make_units
+from pipesched.hls.schedule import HardwareSchedule, UnitClass, Units, assign_classes, make_units
 from tests.strategies import dataflows, unit_sets
 
 ARTICLE = "(a+b)*(c+d)+(e+f)*(g+h)"  # +1 = a+b, +2 = c+d, *3, +4 = e+f, +5 = g+h, *6, +7

@@ -9,10 +9,9 @@ from hypothesis import given, settings
 
 from pipesched.core.cpsat import Limits
 from pipesched.errors import NoSchedule
-from pipesched.hls.graph import DataflowGraph
+from pipesched.hls.graph import DataflowGraph, parse_program
 from pipesched.hls.modulo import Intervals, interval_bounds, pipeline
-from pipesched.hls.program import parse_program
-from pipesched.hls.units import Units, assign_classes, make_units
+from pipesched.hls.schedule import Units, assign_classes, make_units
 from tests.hls.conftest import Classic, UnitsOf, broken_rules, most_alive
 from tests.strategies import dataflows, unit_sets
 

@@ -13,10 +13,9 @@ from hypothesis import given, settings, strategies as st
 from pipesched.core.cpsat import Limits
 from pipesched.core.optimum import lower_bound
 from pipesched.core.ties import PRIORITIES, TIES
-from pipesched.hls.graph import DataflowGraph
+from pipesched.hls.graph import DataflowGraph, parse_program
 from pipesched.hls.outcome import list_outcome, solve
-from pipesched.hls.program import parse_program
-from pipesched.hls.units import Units, assign_classes, lower, make_units
+from pipesched.hls.schedule import Units, assign_classes, lower, make_units
 from tests.hls.conftest import Classic, UnitsOf, broken_rules, least_latency
 from tests.strategies import dataflows, unit_sets
 
@@ -124,8 +123,8 @@ def test_optimum_of_tiny_graphs_is_that_of_brute_force(graph: DataflowGraph, uni
 def test_cp_sat_is_not_loaded_where_the_bound_is_met() -> None:
     """The article's example is settled by list schedule and bound: a process that solves it never imports OR-Tools."""
     command = (
-        "import sys; from pipesched.hls.program import parse_program; from pipesched.hls.outcome import solve;"
-        "from pipesched.hls.units import make_units; from pipesched.core.cpsat import Limits;"
+        "import sys; from pipesched.hls.graph import parse_program; from pipesched.hls.outcome import solve;"
+        "from pipesched.hls.schedule import make_units; from pipesched.core.cpsat import Limits;"
         "found = solve(parse_program('(a+b)*(c+d)+(e+f)*(g+h)'), make_units(), Limits());"
         "assert found.status == 'optimal'; assert not any('ortools' in name for name in sys.modules)"
     )

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipesched.errors import ConfigError
-from pipesched.hls.graph import DataflowGraph
-from pipesched.hls.program import parse_program
+from pipesched.hls.graph import DataflowGraph, parse_program
 
 
 def edges(graph: DataflowGraph) -> set[tuple[str, str, int]]:

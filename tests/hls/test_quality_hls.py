@@ -11,12 +11,10 @@ from pipesched.config.hardware import load_hardware
 from pipesched.core.cpsat import Limits
 from pipesched.core.optimum import lower_bound
 from pipesched.core.ties import PRIORITIES
-from pipesched.hls.graph import DataflowGraph
+from pipesched.hls.graph import DataflowGraph, parse_program
 from pipesched.hls.modulo import interval_bounds, pipeline
 from pipesched.hls.outcome import HardwareOutcome, list_outcome
-from pipesched.hls.program import parse_program
-from pipesched.hls.schedule import HardwareSchedule, bound_to_units
-from pipesched.hls.units import Units, assign_classes, lower, make_units
+from pipesched.hls.schedule import HardwareSchedule, Units, assign_classes, bound_to_units, lower, make_units
 from tests.quality_table import Table
 
 FOLDER = Path(__file__).parents[2] / "configs" / "hls"

@@ -8,11 +8,17 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched.errors import InvalidSchedule
-from pipesched.hls.graph import DataflowGraph
+from pipesched.hls.graph import DataflowGraph, parse_program
 from pipesched.hls.outcome import list_outcome
-from pipesched.hls.program import parse_program
-from pipesched.hls.schedule import HardwareSchedule, bound_to_units, checked, place_on_units
-from pipesched.hls.units import Units, assign_classes, make_units
+from pipesched.hls.schedule import (
+    HardwareSchedule,
+    Units,
+    assign_classes,
+    bound_to_units,
+    checked,
+    make_units,
+    place_on_units,
+)
 from tests.hls.conftest import broken_rules, most_alive
 from tests.strategies import dataflows, unit_sets
 

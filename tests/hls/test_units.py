@@ -6,7 +6,7 @@ import pytest
 
 from pipesched.errors import ConfigError
 from pipesched.hls.graph import DataflowGraph, Operation
-from pipesched.hls.units import UnitClass, assign_classes, make_units
+from pipesched.hls.schedule import UnitClass, assign_classes, make_units
 
 
 def classes(counts: dict[str, int], *types: str) -> list[str]:

@@ -8,10 +8,9 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.hls.graph import DataflowGraph, Operation
+from pipesched.hls.graph import DataflowGraph, Operation, parse_program
 from pipesched.hls.outcome import list_outcome
-from pipesched.hls.program import parse_program
-from pipesched.hls.units import make_units
+from pipesched.hls.schedule import make_units
 from pipesched.render.grid import shortened
 from pipesched.render.legend import LONGEST, MOST, explained
 from pipesched.render.units_chart import UnitChart

@@ -12,11 +12,9 @@ from rich.console import Console
 from rich.text import Text
 
 from pipesched.config.hardware import load_hardware
-from pipesched.hls.graph import DataflowGraph, Operation
+from pipesched.hls.graph import DataflowGraph, Operation, parse_program
 from pipesched.hls.outcome import list_outcome
-from pipesched.hls.program import parse_program
-from pipesched.hls.schedule import HardwareSchedule, bound_to_units, checked
-from pipesched.hls.units import Units, assign_classes, make_units
+from pipesched.hls.schedule import HardwareSchedule, Units, assign_classes, bound_to_units, checked, make_units
 from pipesched.render.units_chart import UnitChart, short_names
 from tests.strategies import dataflows, unit_sets
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.analysis.reasons.explain import explain
+from pipesched.analysis.explain import explain
 from pipesched.comparing.compare import compare
 from pipesched.comparing.packing.pack import pack
 from pipesched.errors import ConfigError, NoSchedule

@@ -15,12 +15,12 @@ from pipesched.errors import WorkerDied
 from pipesched.pipeline.kinds import KEEP_ONLY
 from pipesched.solver.ahead import CasesAhead, PortfoliosAhead, WorkAhead
 from pipesched.solver.feasible import cases_of
-from pipesched.solver.policy import AheadPolicy, SolvePolicy
+from pipesched.solver.policy import CasePolicy, SolvePolicy
 from pipesched.solver.search import Search
 from pipesched.solver.solve import _try_portfolio
 
 SEVERAL = pipesched.make_problem(devices=3, stages=6, microbatches=5, forward=5, backward=10, budget=2.5)
-EVERY_SIZE = SolvePolicy(ahead=AheadPolicy(portfolio_least=0))
+EVERY_SIZE = SolvePolicy(cases=CasePolicy(large=0))
 
 
 class ByHand(Executor):

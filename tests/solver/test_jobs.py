@@ -18,7 +18,7 @@ from pipesched.pipeline.kinds import KEEP_ONLY
 from pipesched.solver import ahead as ahead_module
 from pipesched.solver.ahead import CasesAhead, PortfoliosAhead
 from pipesched.solver.feasible import feasible, placed
-from pipesched.solver.policy import DEFAULT, AheadPolicy, SolvePolicy
+from pipesched.solver.policy import DEFAULT, CasePolicy, SolvePolicy
 from pipesched.solver.saving_portfolio import KeepingCase
 from pipesched.solver.search import Event, Search
 from pipesched.solver.solve import _try_portfolio
@@ -73,7 +73,7 @@ def test_alone_all_threads_are_used() -> None:
 
 def test_a_portfolio_elsewhere_is_a_portfolio_here() -> None:
     """What a worker brings back counts as what this process finds: the best, its heuristic, and its equals."""
-    policy = SolvePolicy(ahead=AheadPolicy(portfolio_least=0))
+    policy = SolvePolicy(cases=CasePolicy(large=0))
     here, there, pool = search_of(**SEVERAL), search_of(policy, **SEVERAL), Workers()
     ahead = PortfoliosAhead(pool, _try_portfolio)
     _try_portfolio(here, 0)

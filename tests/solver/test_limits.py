@@ -14,10 +14,10 @@ from pipesched.core.clock import EVERY, Clock, TimeIsUp, under, watched
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.kinds import Allowed
 from pipesched.results.status import StoppedBy
-from pipesched.solver.case_search import can_begin, prove, seconds_for
 from pipesched.solver.policy import DEFAULT
 from pipesched.solver.saving_portfolio import KeepingCase, SavingCase
 from pipesched.solver.search import Search
+from pipesched.solver.solve import can_begin, prove, seconds_for
 
 UNEVEN: dict[str, Any] = {
     "devices": 4, "stages": 8, "microbatches": 80, "forward": [3, 2, 2, 2, 2, 2, 2, 4], "backward": 5, "p2p": 0.5,

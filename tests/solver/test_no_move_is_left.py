@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipesched.analysis.reasons.explain import explain
+from pipesched.analysis.explain import explain
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.results.timed_moves import shortened

@@ -19,9 +19,8 @@ from math import gcd, inf, sqrt
 from statistics import median_low
 from typing import NamedTuple
 
-from pipesched.analysis.measured.files import RecordedRun
+from pipesched.analysis.measured.files import RecordedRun, Steps
 from pipesched.analysis.measured.ranges import PER_UNIT, Range, ops_of, producers
-from pipesched.analysis.measured.steps import Steps
 from pipesched.core.arrays import round_up
 from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.kinds import KINDS
@@ -52,10 +51,7 @@ def negative_cycle(count: int, bounds: Bounds) -> list[Pair] | None:
 
 
 def _relaxed(count: int, bounds: Bounds) -> tuple[list[int], list[int], int]:
-    """Return clocks by Bellman and Ford, which clock set each, and the last one that had to change.
-
-    That is NO_CLOCK where the clocks meet all bounds; else it hangs on a cycle of bounds that cannot be met together.
-    """
+    """Return clocks by Bellman and Ford, which clock set each, and the last to change (NO_CLOCK: bounds are met)."""
     clocks, before, last = [0] * count, [NO_CLOCK] * count, NO_CLOCK
     for _ in range(count + 1):
         last = NO_CLOCK

@@ -1,24 +1,110 @@
-"""Reading the traces of a run: which kind they are, whose, and whether each rank is there once."""
+"""Reading the traces of a run: which kind they are, whose, and the steps that all ranks recorded.
+
+Large JSON files are read piece by piece: one entry at a time is in memory, not the file.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from functools import partial
+import gzip
+import io
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple, cast
 
-from pipesched.analysis.measured import other_tools, primus, torch_profiler
-from pipesched.analysis.measured.counted import CountedRank, in_steps, names_of
-from pipesched.analysis.measured.ranges import Recorded, TraceSource
-from pipesched.analysis.measured.stream import entries, opened
+from pipesched.analysis.measured import other_tools, torch_profiler
+from pipesched.analysis.measured.ranges import CountedRank, Range, Recorded, TraceSource, in_steps, names_of, ops_of
 from pipesched.analysis.measured.torch_profiler import ProfilerTrace, charted
 from pipesched.checks import joined, require_sequence, shown
-from pipesched.errors import ConfigError
+from pipesched.errors import ConfigError, InvalidSchedule
+from pipesched.pipeline.ops import Op
 from pipesched.pipeline.placement import Placement, explicit_placement, named_placement
 from pipesched.pipeline.problem import Problem
+
+GZIP = b"\x1f\x8b"
+PART = 1 << 20  # letters that are read at a time
+_DECODER = json.JSONDecoder(parse_float=str, strict=False)
+
+
+def opened(path: Path) -> IO[bytes]:
+    """Return an open file of bytes, unpacked. Raises OSError."""
+    with path.open("rb") as file:
+        is_packed = file.read(len(GZIP)) == GZIP
+    return cast("IO[bytes]", gzip.open(path)) if is_packed else path.open("rb")
+
+
+def entries(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the keys of the objects in a file, each with its value; with a list first None, then each of its entries.
+
+    Objects may follow each other, as in JSON lines. Decimals stay texts. Raises ConfigError for what is no JSON.
+    """
+    try:
+        with io.TextIOWrapper(opened(path), encoding="utf-8-sig") as file:
+            letters = _Letters(file)
+            while letters.step():
+                for _ in letters.items("{}"):
+                    key = str(letters.value())
+                    letters.step(":")
+                    if letters.step() == "[":
+                        yield key, None
+                        yield from ((key, letters.value()) for _ in letters.items("[]"))
+                    else:
+                        yield key, letters.value()
+    except (OSError, EOFError) as error:
+        raise ConfigError(f"cannot read {shown(str(path), 300)}: {getattr(error, 'strerror', None) or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{shown(str(path), 300)} is no JSON document: {error}") from None
+
+
+class _Letters:
+    """The letters of a file from `at` on, as far as they were read."""
+
+    def __init__(self, file: io.TextIOBase) -> None:
+        self.file, self.text, self.at = file, "", 0
+
+    def items(self, ends: str) -> Iterator[None]:
+        """Stand before each item of an object or a list."""
+        self.step(ends[0])
+        while self.step() != ends[1]:
+            yield
+            if self.step() != ends[1]:
+                self.step(",")
+        self.step(ends[1])
+
+    def step(self, wanted: str = "") -> str:
+        """Return the next letter that is no space, nothing at the end; go behind it where it is the one `wanted`."""
+        while (self.at < len(self.text) or self.more()) and self.text[self.at] in " \t\r\n":
+            self.at += 1
+        found = self.text[self.at : self.at + 1]
+        if wanted not in ("", found):
+            raise ValueError(f"expecting {wanted}, not {shown(found)}")
+        self.at += len(wanted)
+        return found
+
+    def more(self) -> bool:
+        """Read as many letters as there are already, at least a part; return whether there were any."""
+        read = self.file.read(max(PART, len(self.text) - self.at))
+        self.text, self.at = self.text[self.at :] + read, 0
+        return bool(read)
+
+    def value(self) -> Any:
+        while True:
+            self.step()
+            try:
+                found, end = _DECODER.raw_decode(self.text, self.at)
+            except json.JSONDecodeError:
+                if not self.more():
+                    raise
+                continue
+            if end < len(self.text) or not self.more():  # else a number may go on
+                self.at = min(end, len(self.text))
+                return found
+
 
 PRIMUS = '"fwd_start"'
 MARKS = ('"traceEvents"', PRIMUS, '"distributedInfo"', '"resourceSpans"')  # of traces in JSON
@@ -87,13 +173,13 @@ def read_run(
             raise ConfigError(f"{first.file} is a trace of {source.name}, but {trace.file} is none")
     if source.one_clock and len(traces) > 1:
         raise ConfigError(f"{first.file} is a {source.name} on all its devices; give that file alone")
-    if source is primus.SOURCE:
+    if source is other_tools.PRIMUS:
         if names:
             raise ConfigError("has no effect on Primus's files, which say what their times are of", "ranges")
-        found = [(primus.rank_of(trace.file), trace.file) for trace in traces]
+        found = [(other_tools.rank_of_primus(trace.file), trace.file) for trace in traces]
         _require_each_once(found, 1 + max(rank for rank, _ in found))
         placed = _placement(traces, placement, None if planned is None else planned.placement)
-        ranks = [primus.recorded(trace.content, trace.file, placed) for trace in traces]
+        ranks = [other_tools.recorded_by_primus(trace.content, trace.file, placed) for trace in traces]
     elif placement is not None:
         raise ConfigError(f"has no effect on traces of {source.name}, which name their stages", "placement")
     else:
@@ -133,7 +219,7 @@ def _read(file: object, names: Mapping[str, str], *, alone: bool) -> TraceFile:
         return TraceFile(other_tools.OTLP, name, counted=counted)
     parts = trace.rest.items()  # of Primus iterations by their numbers, with forwards
     if parts and all(key.isdecimal() and isinstance(part, dict) and "fwd_start" in part for key, part in parts):
-        return TraceFile(primus.SOURCE, name, content=trace.rest)
+        return TraceFile(other_tools.PRIMUS, name, content=trace.rest)
     raise ConfigError(
         f"{name} is no trace of a run: neither of torch.profiler (it lacks traceEvents), nor OpenTelemetry's"
         " (resourceSpans), nor Primus's (iterations with fwd_start)"
@@ -179,10 +265,7 @@ def _require_each_once(found: Sequence[tuple[int, str]], ranks: int) -> None:
 def _placement(
     traces: Sequence[TraceFile], given: Placement | Sequence[int] | str | None, planned: Placement | None
 ) -> Placement:
-    """Return where the chunks of Primus's files are: as given, else as planned, else chunk x P + rank.
-
-    Raises ConfigError.
-    """
+    """Return where Primus's chunks are: as given, as planned, or chunk x P + rank. Raises ConfigError."""
     devices = len(traces)
     parts = chain.from_iterable(trace.content.values() for trace in traces)
     chunks = (chunk for part in parts for chunk in part.get("fwd_chunk") or [0] if isinstance(chunk, int))
@@ -204,3 +287,131 @@ def _placement(
             "placement",
         )
     return placed
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of a run that count, with their names: `ranges[n][r]` are those of rank r in step n.
+
+    `home` is the rank of each operation, and `only` says that there was one step alone, which warms up too.
+    """
+
+    names: Sequence[str]
+    ranges: Sequence[Sequence[Sequence[Range]]]
+    home: dict[Op, int]
+    only: bool
+
+    @cached_property
+    def stages(self) -> int:
+        return 1 + max(op.stage for op in self.home)
+
+    @cached_property
+    def microbatches(self) -> int:
+        return 1 + max(op.microbatch for op in self.home)
+
+    @cached_property
+    def letters(self) -> str:
+        """The kinds of operations that ran."""
+        return "".join({op.kind for op in self.home})
+
+
+def steps_of(run: RecordedRun) -> Steps:
+    """Return the steps that count: without the first, which warms up, and without those that were cut off.
+
+    Raises ConfigError where the file of a rank is missing, and InvalidSchedule, naming ranks, for files that are not of
+    one run.
+    """
+    ranks = run.ranks
+    whole = []  # of each rank the steps with the operations that most steps have: not one cut off by the end
+    for rank in ranks:
+        ran = {name: frozenset(chain(*(ops_of(one.slot) for one in step))) for name, step in rank.steps.items()}
+        usual = max(Counter(ran.values()).items(), key=lambda item: (item[1], len(item[0])))[0]
+        whole.append({name for name, ops in ran.items() if ops == usual})
+    names = [name for name in ranks[0].steps if all(name in steps for steps in whole)]
+    for rank, own in zip(ranks, whole, strict=True):
+        if len(own) != len(whole[0]) and len(rank.steps) != len(ranks[0].steps):
+            raise _two_runs([f"rank {rank.rank} ran {len(own)} steps", f"rank {ranks[0].rank} ran {len(whole[0])}"])
+    if not names:
+        raise _two_runs([f"rank {rank.rank} has the steps {', '.join(rank.steps)}" for rank in ranks])
+    first = next(iter(ranks[0].steps))
+    counted = [name for name in names if name != first]
+    names = counted or names
+    home: dict[Op, int] = {}
+    for place, rank in enumerate(ranks):
+        for op in chain.from_iterable(ops_of(one.slot) for one in rank.steps[names[0]]):
+            if op in home:
+                raise _two_runs([f"{op} ran on rank {ranks[home[op]].rank}", f"{op} ran on rank {rank.rank}"])
+            home[op] = place
+    steps = Steps(names, [[rank.steps[name] for rank in ranks] for name in names], home, only=not counted)
+    _require_every_stage(steps, ranks)
+    return steps
+
+
+def _require_every_stage(steps: Steps, ranks: Sequence[Recorded]) -> None:
+    """Raise ConfigError where a stage has no file, and InvalidSchedule where ranks have other microbatches."""
+    there = {op.stage for op in steps.home}
+    wanted = {*range(steps.stages), *chain.from_iterable(rank.peers for rank in ranks)}
+    missing = sorted(stage for stage in wanted - there if stage >= 0)
+    if missing:
+        numbers = [rank.rank for rank in ranks]
+        gap = next((number for number in range(max(numbers)) if number not in numbers), None)
+        whose = "a rank is" if gap is None else f"rank {gap} is"
+        raise ConfigError(
+            f"{whose} missing: no file has stage {joined([*map(str, missing)])};"
+            f" there are ranks {joined([*map(str, numbers)])}"
+        )
+    counts = Counter(op.stage for op in steps.home if op.kind == "F")
+    for stage in range(steps.stages):
+        if counts[stage] != steps.microbatches:
+            most = next(one for one in range(steps.stages) if counts[one] == max(counts.values()))
+            rows = []
+            for one in (stage, most):
+                on = joined(
+                    [str(ranks[at].rank) for at in sorted({at for op, at in steps.home.items() if op.stage == one})]
+                )
+                rows.append(f"{counts[one]} forwards of stage {one} on rank {on}")
+            raise _two_runs(rows if stage != most else rows[:1])
+
+
+def _two_runs(said: Sequence[str]) -> InvalidSchedule:
+    return InvalidSchedule(f"these are not the files of one run: {'; '.join(said)}", said)
+
+
+def _fed(placement: Placement, steps: Steps) -> Placement:
+    """Return a placement with the microbatches that go the second way: those that enter at the device further on."""
+    if len(placement.ways) == 1:
+        return placement
+    entries = [steps.home[Op._make((0, "F", microbatch, 0))] for microbatch in range(steps.microbatches)]
+    seconds = [microbatch for microbatch, entry in enumerate(entries) if entry != entries[0]]
+    if seconds == [*range(steps.microbatches // 2, steps.microbatches)]:
+        return placement
+    if entries[0] > placement.last - entries[0]:
+        placement = replace(placement, devices=placement.ways[1])
+        seconds = [microbatch for microbatch, entry in enumerate(entries) if entry == entries[0]]
+    return replace(placement, second=tuple(seconds))
+
+
+def placement_of(steps: Steps, devices: int, planned: Placement | None = None) -> Placement:
+    """Return where the stages ran, which is as `planned` where that has all operations where they ran.
+
+    Raises InvalidSchedule for a stage on two ranks, unless all are in both directions.
+    """
+    if planned is not None and len(planned.ways) > 1 and len(planned.devices) == steps.stages:
+        homes = (planned.device(op.stage, op.microbatch, steps.microbatches) for op in steps.home)
+        if all(map(int.__eq__, homes, steps.home.values())):
+            return planned
+    half, stages = steps.microbatches // 2, range(steps.stages)
+    first = tuple(steps.home[Op._make((stage, "F", 0, 0))] for stage in stages)
+    mirrored = any(steps.home[op] != first[op.stage] for op in steps.home)
+    placement = _fed(Placement(first, mirrored), steps)
+    for op, place in steps.home.items():
+        due = placement.device(op.stage, op.microbatch, steps.microbatches)
+        if place != due:
+            text = f"{op.stage}{op.kind}0 ran on rank {first[op.stage]}, {op} on rank {place}"
+            both = f" in both directions ({half} each)" if mirrored else ""
+            why = f"{text}, which is no placement of stages{both}"
+            raise InvalidSchedule(why, [why])
+    if set(first) != {*range(devices)}:
+        idle = min({*range(devices)} - {*first})
+        raise InvalidSchedule(f"rank {idle} ran no stage", [f"rank {idle} ran no stage"])
+    return placement

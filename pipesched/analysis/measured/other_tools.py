@@ -1,26 +1,38 @@
-"""Traces of other tools as events of torch.profiler: OpenTelemetry spans (OTLP JSON), SQLite of Nsight Systems.
+"""Traces of other tools: OpenTelemetry spans (OTLP JSON), SQLite of Nsight Systems, and Primus's `pp_rank_R.json`.
 
-A resource of spans is a rank: its `dl.rank`, or the number in `service.instance.id`; else each is another one. So is a
-process of Nsight Systems: the last number in the name of its file, or of one file in the order of process numbers.
+The first two become events of torch.profiler. A resource of spans is a rank: its `dl.rank`, or the number in
+`service.instance.id`; else each is another one. So is a process of Nsight Systems: the last number in the name of its
+file, or of one file in the order of process numbers.
 (opentelemetry.io/docs/specs/otlp, JSON encoding; NVIDIA/Megatron-LM of August 2026, its observability guide;
 docs.nvidia.com/nsight-systems, "SQLite schema": nanoseconds; bits 24.. of a globalTid and a globalPid.)
+
+Primus (its option `dump_pp_data`) has the times of each iteration of a rank:
+
+    {"1": {"fwd_start": [..], "fwd_end": [..], "fwd_minibatch": [..], "fwd_chunk": [..], "bwd_..", "wgrad_.."}}
+
+They are milliseconds since the rank began the iteration, so each iteration has clocks of its own. A bwd beside a
+wgrad of the same microbatch and chunk is the gradient of the input alone, I; else it is the whole backward. A fwd and
+a bwd of one interval ran together, as a pair. (github.com/AMD-AGI/Primus, megatron/core/pipeline_parallel, `pp_vis`.)
 """
 
 from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from decimal import Decimal
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple
 
-from pipesched.analysis.measured.ranges import TraceSource
+from pipesched.analysis.measured.ranges import Range, Recorded, TraceSource, idle_as_waits, ticks_of
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
+from pipesched.pipeline.ops import Op, Pair
+from pipesched.pipeline.placement import Placement
 
 OTLP, NSYS = TraceSource("OpenTelemetry", "us"), TraceSource("Nsight Systems", "us")
+PRIMUS = TraceSource("Primus", "ms", clock_a_step=True)
 MEGATRON = {"megatron.microbatch.forward": "F", "megatron.microbatch.backward": "B"}
 RANKS = ("dl.pipeline_parallel.rank", "dl.rank", "service.instance.id")
 MICROBATCHES = ("megatron.microbatch_id", "dl.microbatch_id")
@@ -92,3 +104,86 @@ def rank_of_nsys(file: str, processes: int) -> int:
         why = f"{processes} processes have such ranges" if processes > 1 else "its name has no number"
         raise ConfigError(f"{file} does not say whose it is: {why}; give a file of each rank, run_0.sqlite, ..")
     return int(numbers[-1])
+
+
+MOST = 10**6  # microbatches, or chunks, of Primus
+_FILE = re.compile(r"pp_rank_(\d{1,6})\.json(?:\.gz)?")
+
+
+class _Timed(NamedTuple):
+    """An entry of a file: which microbatch and chunk, and its times in ticks."""
+
+    microbatch: int
+    chunk: int
+    start: int
+    end: int
+
+
+def rank_of_primus(file: str) -> int:
+    """Return the rank that a file's name says. Raises ConfigError."""
+    match = _FILE.fullmatch(PurePath(file.replace("\\", "/")).name)
+    if match is None:
+        raise ConfigError(
+            f"{file} does not say whose it is: Primus's files are named pp_rank_0.json, pp_rank_1.json, .."
+        )
+    return int(match[1])
+
+
+def recorded_by_primus(content: Mapping[str, Any], file: str, placement: Placement) -> Recorded:
+    """Return what a rank recorded, its chunks being the stages that `placement` has on it. Raises ConfigError."""
+    rank = rank_of_primus(file)
+    stages = placement.stages_on(rank)
+    steps = {}
+    for name in sorted(content, key=int):
+        ranges = sorted(_ranges(content[name], stages, f"{file}: iteration {name}"), key=lambda one: one[1:3])
+        if not ranges:
+            raise ConfigError(f"{file}: iteration {name} holds no operation")
+        steps[name] = idle_as_waits(ranges, 0)
+    return Recorded(rank, file, steps, apart=True)
+
+
+def _ranges(part: Mapping[str, Any], stages: Sequence[int], where: str) -> Iterator[Range]:
+    forwards, backwards, weights = ([*_timed(part, key, where)] for key in ("fwd", "bwd", "wgrad"))
+    split = {(one.microbatch, one.chunk) for one in weights}
+    whole = {one[2:]: one for one in backwards if (one.microbatch, one.chunk) not in split and one.end > one.start}
+    paired = {one[2:] for one in forwards if one[2:] in whole}
+
+    def op(one: _Timed, letter: str) -> Op:
+        if one.chunk >= len(stages):
+            raise ConfigError(f"{where} has chunk {one.chunk}, but the placement has {len(stages)} stages on this rank")
+        return Op._make((stages[one.chunk], letter, one.microbatch, 0))
+
+    for one in forwards:
+        alone = op(one, "F")
+        slot = Pair._make((alone, op(whole[one[2:]], "B"))) if one[2:] in paired else alone
+        yield Range(slot, one.start, one.end)
+    for one in backwards:
+        if one[2:] not in paired or (one.microbatch, one.chunk) in split:
+            yield Range(op(one, "I" if (one.microbatch, one.chunk) in split else "B"), one.start, one.end)
+    for one in weights:
+        yield Range(op(one, "W"), one.start, one.end)
+
+
+def _timed(part: Mapping[str, Any], key: str, where: str) -> Iterator[_Timed]:
+    """Yield the entries of one kind. Without microbatches they are 0, 1, 2, ..; without chunks all are chunk 0."""
+    starts, ends = (_list(part, f"{key}_{what}", where) for what in ("start", "end"))
+    microbatches = _list(part, f"{key}_minibatch", where) or [*range(len(starts))]
+    chunks = _list(part, f"{key}_chunk", where) or [0] * len(starts)
+    if not len(starts) == len(ends) == len(microbatches) == len(chunks):
+        lengths = f"{len(starts)} starts, {len(ends)} ends, {len(microbatches)} microbatches and {len(chunks)} chunks"
+        raise ConfigError(f"{where} has {lengths} of {key}")
+    for start, end, microbatch, chunk in zip(starts, ends, microbatches, chunks, strict=True):
+        for value, what in ((microbatch, "minibatch"), (chunk, "chunk")):
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < MOST:
+                raise ConfigError(f"{where}: {key}_{what} must be a whole number of at least 0, not {shown(value)}")
+        times = ticks_of(start, f"{key}_start", where), ticks_of(end, f"{key}_end", where)
+        if times[1] < times[0]:
+            raise ConfigError(f"{where}: {key} of microbatch {microbatch} ends before it starts")
+        yield _Timed(microbatch, chunk, *times)
+
+
+def _list(part: Mapping[str, Any], key: str, where: str) -> list[Any]:
+    found = part.get(key, [])
+    if not isinstance(found, list):
+        raise ConfigError(f"{where}: {key} must be a list, not {shown(found)}")
+    return found

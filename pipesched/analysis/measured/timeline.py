@@ -10,21 +10,20 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pipesched.analysis.explain import Explanation, explain
 from pipesched.analysis.measured.clocks import Aligned, aligned, transits
-from pipesched.analysis.measured.files import read_run
+from pipesched.analysis.measured.files import Steps, placement_of, read_run, steps_of
 from pipesched.analysis.measured.measured_step import (
     MeasuredLatency,
+    MeasuredMessages,
     latencies,
     measured_problem,
     measured_schedule,
+    messages_of,
     quantile,
     quartiles,
 )
-from pipesched.analysis.measured.messages import MeasuredMessages, messages_of
 from pipesched.analysis.measured.ranges import PER_UNIT, Machine
-from pipesched.analysis.measured.steps import Steps, placement_of, steps_of
-from pipesched.analysis.reasons.explain import explain
-from pipesched.analysis.reasons.explanation import Explanation
 from pipesched.checks import require_type
 from pipesched.core.timing import UNTIMED
 from pipesched.display import HasPage, from_file
@@ -213,10 +212,7 @@ def _costs(lengths: dict[tuple[str, int], Quartiles], found: Aligned, plan: Prob
 
 
 def _planned(plan: Problem, letter: str, stage: int) -> int | float | None:
-    """Return what a kind of operation lasts in a plan (of its first direction), None for a transfer that it lacks.
-
-    Where microbatches differ it is the median of them.
-    """
+    """Return what a kind of operation lasts in a plan, the median of microbatches; None for transfers that it lacks."""
     ticks, cost = plan.ticks, OVERLAP if letter == OVERLAP else KINDS[letter].cost
     if cost not in ticks.rows:
         both = ticks.mean["forward"][stage] + ticks.mean["backward"][stage]

@@ -22,9 +22,9 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from pipesched.analysis.measured.counted import CountedRank
 from pipesched.analysis.measured.ranges import (
     PER_UNIT,
+    CountedRank,
     Machine,
     MessageWait,
     NamedRange,
@@ -163,10 +163,7 @@ class ProfilerTrace:
 
 
 def _on_the_gpu(runs: Sequence[NamedRange], spans: GpuSpans) -> list[NamedRange]:
-    """Return the ranges of the CPU as times of the GPU; none where the trace lacks launches inside them.
-
-    What launches nothing takes no time, behind what came before it.
-    """
+    """Return ranges of the CPU as times of the GPU (nothing launched: no time); none where the trace lacks launches."""
     named = Counter(event.name for event in runs if event.lane[0] == GPU)
     if not named:
         return []

@@ -9,8 +9,7 @@ from math import fsum
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from pipesched.comparing.packing.positions import Positions
-from pipesched.comparing.packing.timing import first_fit
+from pipesched.comparing.packing.timing import Positions, first_fit
 from pipesched.core.arrays import Ints, np
 
 Taking = Callable[[Ints, Ints], Ints]  # works and sizes, a row a microbatch and a column a case: what each takes
@@ -90,15 +89,8 @@ class Bins:
             held[[first, second]] = held[[second, first]]
 
 
-class RankShape(NamedTuple):
-    """The best works of the microbatches of a rank, and the places for long documents side by side, the best first."""
-
-    works: Ints
-    places: Ints
-
-
-def shape_of(positions: Positions, work: int, rounds: int) -> RankShape:
-    """Return the best works of the microbatches of one rank, and where it best takes a long document.
+def shape_of(positions: Positions, work: int, rounds: int) -> tuple[Ints, Ints]:
+    """Return the best works of the microbatches of one rank, and the places for a long document, the best first.
 
     It is in each place once, beside works that are the best around it.
     """
@@ -110,7 +102,7 @@ def shape_of(positions: Positions, work: int, rounds: int) -> RankShape:
     best, makespans = _descend(positions, start, least, np.full(count + 1, work), rounds)
     ends = np.concatenate([makespans[:1], makespans[:-1], makespans[-2:-1]])
     middle = int((ends[:-2] + ends[1:-1] + ends[2:]).argmin())  # of places that are as good a neighbour decides
-    return RankShape(best[:, -1], np.argsort(np.abs(np.arange(count) - middle), kind="stable"))
+    return best[:, -1], np.argsort(np.abs(np.arange(count) - middle), kind="stable")
 
 
 def targets(positions: Positions, start: Ints, least: Ints, work: int, rounds: int) -> Ints:
@@ -145,10 +137,7 @@ def _descend(positions: Positions, start: Ints, least: Ints, work: int | Ints, r
 
 
 def _step(rest: Ints, slopes: Ints, makespans: Ints, pace: float, *, together: bool) -> Ints:
-    """Return the factors of a step: within a rank away from steep slopes, and between ranks from slow ones to fast.
-
-    Only sums that are rounded once, products and quotients occur: they are the same on every machine.
-    """
+    """Return the factors of a step, the same on every machine: within ranks from steep slopes, between to fast ones."""
     totals = np.array([fsum(column) for column in rest.T.tolist()])
     growth = np.maximum([fsum(column) for column in (rest * slopes).T.tolist()], 1.0)  # by all that is free
     length = np.maximum(makespans.astype(np.float64), 1.0)

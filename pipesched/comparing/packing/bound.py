@@ -151,10 +151,7 @@ def _mean(documents: DocumentAmounts, rate: Rate, share: Share) -> Fraction:
 def _of_device(
     documents: DocumentAmounts, rates: StageRates, own: Sequence[int], share: Share, *, geometric: bool
 ) -> Iterator[Fraction]:
-    """Yield the bounds of a device that runs these stages: of all its work, and where the backward is split of F and I.
-
-    W may come last of all, so with it there is no tail.
-    """
+    """Yield the bounds of a device that runs these stages: of all its work, where W leaves no tail, and of F and I."""
     first, gradients = own[0], sum_of([rates.gradient[stage] for stage in own])
     forward, weights = sum_of([rates.forward[stage] for stage in own]), sum_of([rates.weights[stage] for stage in own])
     head = _Side(rates.forward[:first], rates.forward[: first + 1], sum(rates.hops[:first], Fraction(0)))

@@ -10,15 +10,7 @@ from itertools import chain
 from random import Random
 from typing import NamedTuple
 
-from pipesched.comparing.packing.bins import (
-    Assignment,
-    Bins,
-    DocumentSizes,
-    RankShape,
-    in_verl_order,
-    shape_of,
-    targets,
-)
+from pipesched.comparing.packing.bins import Assignment, Bins, DocumentSizes, in_verl_order, shape_of, targets
 from pipesched.comparing.packing.bound import rates_of, sum_of
 from pipesched.comparing.packing.timing import Filled, RankTimes, Timed, none_empty, positions_of, within
 from pipesched.core.arrays import Ints, np
@@ -140,10 +132,7 @@ def _best(first: Ints, second: Ints) -> int:
 
 
 def _trade(bins: Bins, slow: int, other: int, most: int) -> bool:
-    """Exchange a document of a slow rank for a shorter one, if that makes the slower of both ranks shorter.
-
-    The other one may be in another microbatch of the rank itself.
-    """
+    """Exchange a document of a slow rank for a shorter one, also its own, if that makes the slower of both shorter."""
     work = bins.documents.work
     given, got = (_some(bins.documents_of(rank), most) for rank in (slow, other))
     i, j = (pair.ravel() for pair in np.meshgrid(given, got, indexing="ij"))
@@ -258,8 +247,8 @@ class _PackingSearch:
         self.problem = times.without_budget(microbatches)
         self.positions = positions_of(self.problem, times.algorithm)
         self.sizes, self._one = self._scaled()
-        self._shape = _shape(self.problem, times.algorithm)
-        alike = self._shape.works.astype(np.float64)
+        works, self._places = _shape(self.problem, times.algorithm)
+        alike = works.astype(np.float64)
         share = (alike * (int(self.sizes.work.sum()) / WHOLE / ranks)).astype(np.int64)
         self._alike = np.repeat(share[:, None], ranks, axis=1)
 
@@ -306,10 +295,7 @@ class _PackingSearch:
 
     @cached_property
     def _held(self) -> Ints | None:
-        """What devices with a budget hold as slots start, in parts of their capacities, a column a microbatch.
-
-        Parts and sizes are whole numbers small enough for floats to be exact: in any order of sums.
-        """
+        """What devices with a budget hold as slots start, a column a microbatch, in parts that are exact in floats."""
         limits = self.times.limits(self.positions)
         if not limits:
             return None
@@ -336,7 +322,7 @@ class _PackingSearch:
         moved = np.zeros_like(least)
         for rank, column in enumerate(least.T):
             long = np.sort(column[column > 0])[::-1]
-            moved[self._shape.places[: len(long)], rank] = long
+            moved[self._places[: len(long)], rank] = long
         return moved
 
     def _start(self, least: Ints, work: int) -> Ints:
@@ -376,7 +362,7 @@ class _PackingSearch:
 
 
 @lru_cache(maxsize=16)
-def _shape(problem: Problem, algorithm: str) -> RankShape:
+def _shape(problem: Problem, algorithm: str) -> tuple[Ints, Ints]:
     """Return the best works of the microbatches of one rank, in all WHOLE, if documents could be cut anywhere."""
     return shape_of(positions_of(problem, algorithm), WHOLE, ROUNDS_ALIKE)
 

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from heapq import heapify, heapreplace
 from itertools import accumulate, chain
 from math import floor
 from typing import NamedTuple
 
-from pipesched.comparing.packing.positions import LoadTable, Positions
 from pipesched.core.arrays import Ints, np, total
 from pipesched.errors import ConfigError, Deadlock, NoSchedule, NotApplicable
 from pipesched.estimation.derived import SetupCutter
@@ -21,6 +20,8 @@ from pipesched.estimation.terms import PER_MS
 from pipesched.pipeline.costs import in_one
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.layers import BALANCED, GIVEN
+from pipesched.pipeline.lowering import lower, precedence_rows
+from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.recut import all_cuts, is_cut_open, layout_of, recut, seeks_best
@@ -29,8 +30,117 @@ from pipesched.results.best_cut import CutChoice
 from pipesched.results.document_costs import MILLION, DocumentCosts, DocumentLoad, ModelCosts
 from pipesched.results.outcome import run
 from pipesched.schedulers.family import Family, prepare
+from pipesched.schedulers.feeding.fed_plan import SlotSweep
 from pipesched.schedulers.plan_of import plan_of
 from pipesched.schedulers.registry import family
+
+MOST_TICKS = 1 << 26
+
+
+class LoadTable(NamedTuple):
+    """What given microbatches take, a column each: by kind of operation and stage, and of messages by hop.
+
+    Times are in ticks of which `per_unit` are a time unit. Row b of `hops` is for forwards over boundary b, row S + b
+    for gradients over it, and the last one is of zeros.
+    """
+
+    lengths: Ints
+    hops: Ints
+    per_unit: int
+
+
+class Positions:
+    """A plan as rows of slots; `problem` is that of M microbatches alike, whose works and messages are 1.
+
+    So that products of ticks and works stay within 64 bits, these ticks are rounded: the stages together have at most
+    MOST_TICKS. Exact times are those of a `LoadTable`.
+    """
+
+    def __init__(self, problem: Problem, plan: Plan) -> None:
+        self._graph, self._plan = lower(problem, plan.index), plan
+        self.grains_per_unit = problem.grains.per_unit
+        self._slots, edges = SlotSweep(plan, self._graph.edges), self._graph.edges
+        hops = sum(row.lag for row in precedence_rows(problem, plan.index))
+        self._scale = max((total(self._graph.duration) // problem.microbatches + hops) // MOST_TICKS, 1)
+        self._ticks = (self._graph.duration // self._scale).astype(np.int64)
+        lags = np.concatenate([edges.lag // self._scale, [0] * (len(plan.waits) + 1)]).astype(np.int64)
+        self._lags = lags[self._slots.sweep.edges]  # the last one is of the order of a device
+
+    @property
+    def microbatches(self) -> int:
+        return self._plan.index.microbatches
+
+    @property
+    def letters(self) -> str:
+        return self._plan.index.letters
+
+    @property
+    def has_lags(self) -> bool:
+        """Whether any operation waits for a message."""
+        return bool(self._lags.any())
+
+    def _lengths(self, work: Ints) -> Ints:
+        """Return how long the rows last, a column a case."""
+        slots, units = self._slots, self._plan.index.units
+        made: Ints = self._ticks[slots.tasks, None] * work[slots.tasks % units]
+        if len(slots.paired):
+            made[slots.paired] += self._ticks[slots.partners, None] * work[slots.partners % units]
+        return made
+
+    def exact_makespans(self, table: LoadTable, microbatches: Ints) -> Ints:
+        """Return the makespan of each case in the ticks of a table; a case lists columns of it, in the order fed."""
+        slots = self._slots
+        lengths, delays = slots.values(table.lengths, microbatches), slots.delays(table.hops, microbatches)
+        makespans: Ints = slots.sweep.ends(lengths, delays).max(axis=0)
+        return makespans
+
+    def makespans(self, work: Ints, messages: Ints | None = None) -> Ints:
+        """Return the makespan of each case: a column of works, and of sizes of messages, by the microbatch fed."""
+        makespans: Ints = self._slots.sweep.ends(self._lengths(work), self._delays(messages)).max(axis=0)
+        return makespans
+
+    def _delays(self, messages: Ints | None) -> Ints | None:
+        """Return what passes between rows, a row a wait; None where nothing does."""
+        if messages is None or not self.has_lags:
+            return None
+        delays: Ints = self._lags[:, None] * messages[self._slots.messages % self._plan.index.units]
+        return delays
+
+    def slopes(self, work: Ints, messages: Ints | None = None) -> tuple[Ints, Ints]:
+        """Return the makespan of each case, and the ticks by which a unit of work of each microbatch makes it longer.
+
+        These are the ticks of its operations on one longest path.
+        """
+        delays = self._delays(messages)
+        ends = self._slots.sweep.ends(self._lengths(work), delays)
+        path = self._slots.sweep.longest(ends, delays)
+        return ends.max(axis=0), (self._ticks_by_owner @ path.astype(np.float64)).astype(np.int64)
+
+    @cached_property
+    def _ticks_by_owner(self) -> Ints:
+        """The ticks for a unit of work of each microbatch, a column a slot; floats are exact for so few."""
+        table, slots = np.zeros((self.microbatches, len(self._slots))), self._slots
+        for rows, tasks in ((np.arange(len(slots)), slots.tasks), (slots.paired, slots.partners)):
+            table[tasks % self.microbatches, rows] += self._ticks[tasks]
+        return table
+
+    def levels_of_memory(self, device: int) -> Ints:
+        """Return what a device holds as each slot starts, in grains for a unit of activation of each microbatch.
+
+        They are Python's own ints, for grains may be many.
+        """
+        index, graph, pairs = self._plan.index, self._graph, self._plan.pairs
+        held = [0] * index.microbatches
+        found = []
+        for task in self._plan.orders[device]:
+            operations = [task, pairs[task]] if task in pairs else [task]
+            for operation in operations:
+                held[index.owner_of(operation)] += graph.takes[operation]
+            found.append([*held])
+            for operation in operations:
+                held[index.owner_of(operation)] -= graph.gives[operation]
+        return np.array(found, dtype=object)
+
 
 LARGEST = 1 << 62  # of sums in 64 bits
 AT_ONCE = 4096  # ranks
@@ -46,13 +156,6 @@ class Timed(NamedTuple):
 
     makespan: Fraction
     fits: bool = True
-
-
-class TickTable(NamedTuple):
-    """What microbatches take, in ticks of which `per_unit` are a time unit; all columns stand there for each way."""
-
-    times: LoadTable
-    per_unit: int
 
 
 @lru_cache(maxsize=16)
@@ -129,7 +232,7 @@ class RankTimes:
     def _time_at_once(self, ranks: Sequence[Rank]) -> None:
         """Time ranks of which those of equally many microbatches are columns of arrays."""
         numbers = {load: number for number, load in enumerate(dict.fromkeys(chain.from_iterable(ranks)))}
-        table: TickTable | None = None
+        table: LoadTable | None = None
         for count in {len(rank): None for rank in ranks}:
             own = [rank for rank in ranks if len(rank) == count]
             try:
@@ -142,10 +245,10 @@ class RankTimes:
                 continue
             table = table or self._table([*numbers], count, positions.letters)
             columns = np.array([[numbers[load] for load in rank] for rank in own]).T
-            columns[count // 2 :] += table.times.hops.shape[1] - len(numbers)  # of the last way
+            columns[count // 2 :] += table.hops.shape[1] - len(numbers)  # of the last way
             for begin in range(0, len(own), AT_ONCE):
                 part = own[begin : begin + AT_ONCE]
-                makespans = positions.exact_makespans(table.times, columns[:, begin : begin + AT_ONCE]).tolist()
+                makespans = positions.exact_makespans(table, columns[:, begin : begin + AT_ONCE]).tolist()
                 for rank, makespan, fits in zip(part, makespans, self._fit(part, positions), strict=True):
                     self._known[rank] = Timed(Fraction(int(makespan), table.per_unit), fits)
 
@@ -162,8 +265,8 @@ class RankTimes:
                 fits &= (levels.astype(kind) @ columns).max(axis=0) <= floor(capacity * MILLION)
         return [*map(bool, fits)]
 
-    def _table(self, loads: Sequence[DocumentLoad], microbatches: int, letters: str) -> TickTable:
-        """Return what microbatches of these loads take by these kinds of operations."""
+    def _table(self, loads: Sequence[DocumentLoad], microbatches: int, letters: str) -> LoadTable:
+        """Return what microbatches of these loads take by these kinds of operations; all columns stand there a way."""
         fitted = self.fitted(microbatches)
         both = [*loads] * len(fitted.settled_placement.ways)
         problem = self.costs.problem(fitted, both)
@@ -172,7 +275,7 @@ class RankTimes:
         hops = np.vstack([model.there, nothing, model.back, nothing])
         most = len(loads) * sum(total(table.max(axis=1)) for table in (lengths, hops))
         kind = np.int64 if most < LARGEST else object
-        return TickTable(LoadTable(lengths.astype(kind), hops.astype(kind)), problem.ticks.per_unit)
+        return LoadTable(lengths.astype(kind), hops.astype(kind), problem.ticks.per_unit)
 
     def _planned(self, rank: Rank) -> Timed | None:
         if not rank:
@@ -280,10 +383,7 @@ def none_empty(filled: Filled) -> Filled:
 
 
 def _searched(tokens: Sequence[int], bins: int, cap: int) -> Filled | None:
-    """Search with steps back: a document goes to each bin with room, the fullest first, but once to bins equally full.
-
-    A way ends where the room of the bins that still take the shortest document is less than what is left.
-    """
+    """Search with steps back: a document goes to each bin with room, fullest first; a way ends with too little room."""
     room, placed = [cap] * bins, [-1] * len(tokens)
     rest = [*accumulate(reversed(tokens))][::-1]
     tried: list[list[int]] = []

@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from pipesched.analysis.robust.robustness import Robustness, RobustnessRow
+from pipesched.analysis.robustness import Robustness, RobustnessRow
 from pipesched.errors import ConfigError
 from pipesched.render.figure.chart import unit_rgb
 from pipesched.render.figure.page import Drawing, Key, legend, plain_numbers, plot_axes, settle, sheet

@@ -27,7 +27,6 @@ from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.registry import compared
 from pipesched.solver.cuts.chain import SLACK, Chain, CutsInOrder, Devices, RankedCut, cuts_in_order
 from pipesched.solver.feasible import feasible
-from pipesched.solver.policy import CutPolicy
 
 
 def least_by_work(chain: Chain) -> int:
@@ -182,7 +181,6 @@ def _is_among(problem: Problem, problems: Sequence[Problem]) -> bool:
 def tried(
     problems: Sequence[Problem],
     cuts: int,
-    policy: CutPolicy,
     allowed: Allowed,
     clock: Clock,
     *,
@@ -196,10 +194,10 @@ def tried(
     `fused` problems too, whose cuts only families try. All are on one scale of ticks. Raises NoSchedule where none of
     the problems holds one microbatch.
     """
-    every = [other_cuts(one, cuts - 1, policy, clock, allowed, counts_ways=counts_ways) for one in problems]
+    every = [other_cuts(one, cuts - 1, clock, allowed, counts_ways=counts_ways) for one in problems]
     bounds = [one.bound for one in every if one.bound]
     for one in fused:
-        others, own = other_cuts(one, 0, policy, clock, allowed, counts_ways=counts_ways), chain_of(one, allowed)
+        others, own = other_cuts(one, 0, clock, allowed, counts_ways=counts_ways), chain_of(one, allowed)
         every.append(others)
         bounds += [
             Bound(own.bound_of(ends_of(one))[0], ONE_BY_ONE, own.per_unit),
@@ -247,13 +245,7 @@ def chain_of(problem: Problem, allowed: Allowed = KEEP_ONLY, *, counts_ways: boo
 
 
 def other_cuts(
-    problem: Problem,
-    count: int,
-    policy: CutPolicy,
-    clock: Clock,
-    allowed: Allowed = KEEP_ONLY,
-    *,
-    counts_ways: bool = True,
+    problem: Problem, count: int, clock: Clock, allowed: Allowed = KEEP_ONLY, *, counts_ways: bool = True
 ) -> OtherCuts:
     """Return up to `count` cuts beside that of a problem, by their bounds, with which one microbatch fits.
 
@@ -268,17 +260,17 @@ def other_cuts(
     by_work = least_by_work(chain)
     least, reason, is_cut_off = float(by_work), WORK, True
     with suppress(TimeIsUp), under(clock):
-        for above in policy.margins:
-            order = _order(chain, fitting.own, above, policy)
+        for above in (0.0, 0.05, inf):  # the balanced bound
+            order = _order(chain, fitting.own, above)
             if order is None:
                 break
-            least, reason = max(least, _next_bound(chain, fitting, order, policy)), ONE_BY_ONE
+            least, reason = max(least, _next_bound(chain, fitting, order)), ONE_BY_ONE
             if len(fitting.found) == count and least != order.lanes.most:  # what comes next is known
                 break
         is_cut_off = False
     if len(fitting.found) < count:
         with suppress(TimeIsUp), under(clock):
-            fitting.take(cuts_near(chain, fitting.own, policy.most_near))
+            fitting.take(cuts_near(chain, fitting.own, most=600))
     bound = None if least == inf else Bound(int(least), reason, chain.per_unit)
     return OtherCuts([*fitting.found.values()], bound, Bound(by_work, WORK, chain.per_unit), is_cut_off)
 
@@ -294,10 +286,10 @@ def work_bound(problem: Problem) -> Bound:
     return Bound(int(exactly * work * per_unit / (ticks.per_unit * sum(speeds))), WORK, per_unit)
 
 
-def _next_bound(chain: Chain, fitting: _Fitting, order: CutsInOrder, policy: CutPolicy) -> float:
+def _next_bound(chain: Chain, fitting: _Fitting, order: CutsInOrder) -> float:
     """Take cuts in order, and return a bound of all others."""
     runs = _runs(chain)
-    cuts = order.within(policy.most_begun)
+    cuts = order.within(5_000)
     if len(runs) == chain.stages:
         following = fitting.take(cuts)
         return order.ahead if following is None else following
@@ -308,10 +300,7 @@ def _next_bound(chain: Chain, fitting: _Fitting, order: CutsInOrder, policy: Cut
 
 
 class _Fitting:
-    """Takes the first cuts with which one microbatch fits, but for that of a problem, as problems into `found`.
-
-    These stand by the ends of their stages.
-    """
+    """Takes the first cuts with which one microbatch fits as problems into `found`, by the ends of their stages."""
 
     def __init__(self, problem: Problem, count: int, allowed: Allowed) -> None:
         self.problem, self.count, self.allowed = problem, count, allowed
@@ -339,18 +328,14 @@ def _runs(chain: Chain) -> list[int]:
     return runs if len(runs) == len(chain.devices.speed) else [1] * chain.stages
 
 
-def _order(chain: Chain, own: Sequence[int], above: float, policy: CutPolicy) -> CutsInOrder | None:
-    """Return the cuts in order whose bounds are at most so much `above` that of a cut; None where there are too many.
-
-    Stages that stand side by side on a device are one.
-    """
+def _order(chain: Chain, own: Sequence[int], above: float) -> CutsInOrder | None:
+    """Return the cuts in order whose bounds are so much `above` that of a cut at most; None for too many."""
     lasts = [stage - 1 for stage in accumulate(_runs(chain))]
     of_stages = tuple(chain.devices.of_stages[stage] for stage in lasts)
     joined = replace(chain, devices=chain.devices._replace(of_stages=of_stages))
     bound = joined.bound_of([own[stage] for stage in lasts])[0]
-    return cuts_in_order(
-        joined, inf if above == inf else int(bound * (1 + above)), policy.most_moves, policy.most_starts
-    )
+    most = inf if above == inf else int(bound * (1 + above))
+    return cuts_in_order(joined, most, most_moves=100_000, most_starts=2_000)
 
 
 def _parts(ends: Sequence[int], runs: Sequence[int]) -> tuple[int, ...]:

@@ -430,7 +430,7 @@ class DownAndUp:
 
     def _step(self, levels: Array, place: int, choices: list[Array], period: int) -> Array:
         """Return the levels of a device from those of the one before."""
-        tables, columns = self._tables(place, period), self.block.case.policy.periods.columns
+        tables, columns = self._tables(place, period), 256  # looked at together, which bounds memory
         alive = np.flatnonzero((levels >= 0).any(axis=1))
         result = np.full((len(choices[place]), levels.shape[1]), IMPOSSIBLE, dtype=np.int16)
         for begin in range(0, len(choices[place]), columns):

@@ -70,7 +70,7 @@ class Seeker:
                 0.0 if most is None else (peak - most) / max(most, 1)
                 for peak, most in zip(peaks[0].tolist(), self.block.capacities, strict=True)
             ]
-            self.prices *= np.exp(self.policy.pressure * np.clip(shares, -1, 1))
+            self.prices *= np.exp(np.clip(shares, -1, 1))
             self.prices /= self.prices.mean()
         return None
 
@@ -145,13 +145,10 @@ class PeriodSearch:
                 self.take(found)
                 yield found
                 return
-            longer = 2 * longer + ceil_div(seeker.least, self.policy.steps)
+            longer = 2 * longer + ceil_div(seeker.least, 50)
 
     def _shortened(self, seeker: Seeker) -> Iterator[PeriodicSchedule]:
-        """Yield shorter schedules of a block, by bisection between what is not found and the best.
-
-        Of a large case, each by twice as much as the one before: what is found takes less time than what is not.
-        """
+        """Yield shorter schedules of a block: by bisection, or of a large case each by twice as much as before."""
         least, step, is_large = seeker.least_refuted + 1, 1, len(self.case.graph) > self.policy.unrolled
         while least <= (most := self._most(seeker)):
             period = max(most + 1 - step, least) if is_large else (least + most) // 2
@@ -228,7 +225,7 @@ class PeriodicMethod:
                 yield from self._unrolled(found)
             return
         if self.search.best is self.unrolled:
-            with suppress(TimeIsUp), under(clock.part(self.policy.search_part * clock.limit)):
+            with suppress(TimeIsUp), under(clock.part(0.6 * clock.limit)):
                 deque(self.search.round(), maxlen=0)
         if self.search.best is not None and self.search.best is not self.unrolled:
             yield from self._unrolled(self.search.best)
@@ -248,9 +245,9 @@ class PeriodicMethod:
         """
         yield from self._exhausted()
         seeker = self.search.seeker(1)
-        shortest, part = self.search.shortest_of_one, self.policy.refuted_part
+        shortest, part = self.search.shortest_of_one, 0.5
         most = seeker.least_refuted if shortest is None else shortest - 1
-        while seeker.least_refuted < most and clock.left > self.policy.presolve * len(seeker.block):
+        while seeker.least_refuted < most and clock.left > 2e-3 * len(seeker.block):  # CP-SAT begins
             period = most if part < 1 else seeker.least_refuted + 1
             answer = PeriodModel(seeker.block, period).solve(self.limits._replace(seconds=part * clock.left, gap=0.0))
             if answer.interrupted and not clock.is_stopped:
@@ -276,7 +273,7 @@ class PeriodicMethod:
         most = serial if shortest is None else shortest - 1  # below any that was found
         while seeker.least_refuted < most:
             period = seeker.least_refuted + 1
-            if decision.states(period) > self.policy.most_states:
+            if decision.states(period) > 12_000:  # which take about 20 s on 16 devices
                 return
             phases = decision.phases(period)
             if phases is not None:
@@ -305,7 +302,7 @@ def unrolled(case: Case, block: BlockOperations, found: PeriodicSchedule) -> Ite
         return
     schedule = case.replay(moved)
     yield schedule
-    for _ in range(case.policy.periods.rounds):
+    for _ in range(8):
         again = _moved_back(case, schedule.start_ticks)
         moved = None if again is None else _moved_up(case, again)
         if moved is None:
@@ -314,7 +311,7 @@ def unrolled(case: Case, block: BlockOperations, found: PeriodicSchedule) -> Ite
         gain = case.value(schedule) - case.value(shorter)
         schedule = shorter
         yield schedule
-        if gain <= case.policy.periods.least_gain * case.value(schedule):
+        if 2_000 * gain <= case.value(schedule):
             return
 
 
@@ -352,7 +349,7 @@ def pays(case: Case) -> bool:
         and bool(limits)
         and problem.devices > 1
         and problem.microbatches >= 2 * problem.devices
-        and len(case.graph) > case.policy.periods.least
+        and len(case.graph) > case.policy.cases.easy
     )
 
 
@@ -367,13 +364,13 @@ class PeriodicPhase:
 
     def begin(self) -> None:
         """Let every case have a round, on large cases before algorithms that take long there."""
-        self.first_rounds(self.search.clock.part(self.policy.large_part * self.search.limits.seconds))
+        self.first_rounds(self.search.clock.part(0.35 * self.search.limits.seconds))
 
     def go_on(self) -> None:
         """Let every case have a round, then the best more; as the only method, also refute periods."""
-        part = self.policy.part_alone if self.alone else self.policy.part
+        part = 0.8 if self.alone else self.policy.part  # the rest is to refute periods
         clock = self.search.clock.part(part * self.search.clock.left)
-        self.first_rounds(clock.part(self.policy.first_part * self.search.limits.seconds))
+        self.first_rounds(clock.part(0.2 * self.search.limits.seconds))
         while not clock.is_over:  # beside other methods only where a block is the best
             numbers = [number for number in self.search.open if self._goes_on(number)]
             if not numbers:

@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 from rich.console import Console
 
 import pipesched
-from pipesched.analysis.measured.messages import MeasuredMessages
+from pipesched.analysis.measured.measured_step import MeasuredMessages
 from pipesched.analysis.measured.timeline import Timeline
 from pipesched.documents.explanation import timeline_document
 from pipesched.errors import NotApplicable

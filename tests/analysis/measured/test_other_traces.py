@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
-from pipesched.analysis.measured import stream
+from pipesched.analysis.measured import files as stream
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.pipeline.check import check
 from pipesched.schedulers.registry import FAMILIES

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pipesched import NotApplicable, Problem, Schedule, make_problem, plan, run, solve
-from pipesched.analysis.reasons.explain import explain
-from pipesched.analysis.reasons.explanation import Explanation
+from pipesched.analysis.explain import Explanation, explain
 from pipesched.comparing.compare import every_name
 from pipesched.core.order_moves import legal_places
 from pipesched.errors import NoSchedule

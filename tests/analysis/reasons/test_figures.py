@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from pipesched import ConfigError, Problem, Schedule, make_problem, run
-from pipesched.analysis.reasons.explain import explain, why
-from pipesched.analysis.reasons.explanation import Explanation
+from pipesched.analysis.explain import Explanation, explain, why
 from pipesched.core.order_moves import legal_places
 from pipesched.core.reasons import Idle
 from pipesched.errors import Deadlock, InvalidSchedule

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pipesched import explain, plan, run, schedule_plan
-from pipesched.analysis.reasons.explain import what_if, why
+from pipesched.analysis.explain import what_if, why
 from pipesched.core.reasons import Idle
 from pipesched.documents.explanation import explanation_document
 from pipesched.errors import InvalidSchedule

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched import robustness, run, schedule_plan
-from pipesched.analysis.robust.robustness import Factors, Replay, Variation
+from pipesched.analysis.robustness import Factors, Replay, Variation
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.schedule import Schedule

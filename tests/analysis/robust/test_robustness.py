@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
-from pipesched.analysis.robust.robustness import BLOCK, Factors, Replay, Variation
+from pipesched.analysis.robustness import BLOCK, Factors, Replay, Variation
 from pipesched.core.timing import earliest_times
 from pipesched.errors import ConfigError, Deadlock, NotApplicable
 from pipesched.pipeline.ops import parse_op
@@ -191,7 +191,7 @@ def test_blocks_do_not_change_the_figures() -> None:
 def test_batches_of_operations_do_not_change_the_figures(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many operations are drawn together."""
     expected = pipesched.robustness(SAVED, samples=20, device_noise=0.1)
-    monkeypatch.setattr("pipesched.analysis.robust.robustness.ROWS", rows)
+    monkeypatch.setattr("pipesched.analysis.robustness.ROWS", rows)
     again = pipesched.robustness(SAVED, samples=20, device_noise=0.1)
     assert again[0].makespans == expected[0].makespans
 

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 import pipesched
-from pipesched.analysis.robust.robustness import RobustnessRow
+from pipesched.analysis.robustness import RobustnessRow
 from pipesched.errors import ConfigError
 from pipesched.render.robustness import Histograms
 from pipesched.render.table import display_parts

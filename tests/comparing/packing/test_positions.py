@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import pipesched
-from pipesched.comparing.packing.positions import MOST_TICKS
-from pipesched.comparing.packing.timing import RankTimes, positions_of
+from pipesched.comparing.packing.timing import MOST_TICKS, RankTimes, positions_of
 from pipesched.errors import NotApplicable
 from pipesched.results.document_costs import FactorCosts, load_of
 from pipesched.schedulers.registry import FAMILIES, family

@@ -18,7 +18,7 @@ def test_near_the_least_of_all_works(devices: int, microbatches: int) -> None:
     """1F1B of f 1 and B 2 comes within 2 % of the least makespan of any works, from the even ones' (P-1)/M more."""
     problem = pipesched.make_problem(devices=devices, microbatches=microbatches, forward=1, backward=2)
     positions = positions_of(problem, "1f1b")
-    works = shape_of(positions, WHOLE, 100).works
+    works = shape_of(positions, WHOLE, 100)[0]
     assert works.sum() == pytest.approx(WHOLE, rel=1e-8)
     length = positions.makespans(works[:, None])[0] / (3 * WHOLE)
     least = LEAST[devices, microbatches]
@@ -28,7 +28,7 @@ def test_near_the_least_of_all_works(devices: int, microbatches: int) -> None:
 def test_places_for_a_long_document() -> None:
     """A long document is best fed when the pipeline is full, and worst as the first or the last."""
     problem = pipesched.make_problem(devices=4, microbatches=12, forward=1, backward=2)
-    places = shape_of(positions_of(problem, "1f1b"), WHOLE, 40).places.tolist()
+    places = shape_of(positions_of(problem, "1f1b"), WHOLE, 40)[1].tolist()
     assert sorted(places) == [*range(12)]
     assert {0, 1, 11}.isdisjoint(places[:6])
     assert 0 in places[-3:]

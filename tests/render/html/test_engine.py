@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.analysis.reasons.explain import explain
+from pipesched.analysis.explain import explain
 from pipesched.core.order_moves import legal_places
 from pipesched.core.reasons import Idle
 from pipesched.documents.json_text import dump

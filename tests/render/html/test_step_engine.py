@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.analysis.reasons.explain import sensitivities
+from pipesched.analysis.explain import sensitivities
 from pipesched.documents.schedule import document
 from pipesched.errors import PipeschedError
 from pipesched.pipeline.schedule import schedule_plan

@@ -207,10 +207,7 @@ class Replay:
         return self._makespans(drawn, factors.width, self._lag.astype(np.float64))
 
     def _makespans(self, fill: Callable[[Ints, slice], None], cases: int, lag: Ints) -> Ints:
-        """Return the makespan of each case, the last end of a device or a network lane; something starts at 0.
-
-        `fill` puts the lengths of some rows into an array, which is written again for the next ones.
-        """
+        """Return the last end of each case; `fill` puts the lengths of some rows into an array that is used again."""
         rows, ends = np.empty((ROWS, cases), dtype=lag.dtype), np.zeros((self._vectors, cases), dtype=lag.dtype)
         for first in range(0, len(self.ticks), ROWS):
             look()
