@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple, Protocol
 
-from pipesched.core.order_moves import moved
-from pipesched.core.reasons import NOTHING, Gap, TimedTasks
+from pipesched.core.reasons import NOTHING, Gap, TimedTasks, moved
 from pipesched.errors import InvalidSchedule
 
 Onward = Callable[[int], Iterator[int]]

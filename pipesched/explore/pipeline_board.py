@@ -9,8 +9,7 @@ from pathlib import Path
 
 from pipesched.analysis.reasons.explain import OVERLAP, gaps_of, row_of_step, sensitivities
 from pipesched.analysis.reasons.explanation import Sensitivity, idle_gap
-from pipesched.core.order_moves import moved, users_of
-from pipesched.core.reasons import NOTHING, Arc, Gap, TimedTasks
+from pipesched.core.reasons import NOTHING, Arc, Gap, TimedTasks, moved, users_of
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.explore.board import LIVE, Amounts, Board, PlaceLimits, place_of
 from pipesched.file_formats.files import content_of, read, refuse_existing, write_file

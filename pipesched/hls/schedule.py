@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 from itertools import accumulate
 
 from pipesched.checks import require_sequence, require_type, require_whole
-from pipesched.core.check import violations
+from pipesched.core.tasks import violations
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.hls.graph import DataflowGraph
 from pipesched.hls.units import UnitClass, Units, bind

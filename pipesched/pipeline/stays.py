@@ -12,8 +12,7 @@ from operator import add
 from typing import NamedTuple
 
 from pipesched.core.arrays import round_up
-from pipesched.core.bounds import memory_area
-from pipesched.core.integer_points import may_hold
+from pipesched.core.bounds import may_hold, memory_area
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.problem import Problem
 

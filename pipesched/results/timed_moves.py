@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from pipesched.core.arrays import np
 from pipesched.core.clock import look
-from pipesched.core.order_moves import candidate_moves, moved
-from pipesched.core.reasons import NOTHING, Arc, TimedTasks
+from pipesched.core.reasons import NOTHING, Arc, TimedTasks, candidate_moves, moved
 from pipesched.core.tasks import Edges, TaskGraph
 from pipesched.core.timing import UNTIMED, Times, earliest_times
 from pipesched.errors import InvalidSchedule

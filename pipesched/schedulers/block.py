@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from pipesched.core.arrays import Ints, column, in_range, np
-from pipesched.core.insertion import insert_in_order
+from pipesched.core.listsched import insert_in_order
 from pipesched.core.tasks import TaskGraph
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from pipesched.checks import cut, require_flag, require_name, shown
-from pipesched.core.ties import PRIORITIES, TIES
+from pipesched.core.listsched import PRIORITIES, TIES
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.pipeline.problem import MOST_OPERATIONS
 from pipesched.pipeline.quantities import require_limits, to_fraction

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from pipesched.analysis.reasons.explanation import Explanation, LatencySensitivity, Sensitivity, given_schedule
 from pipesched.checks import shown
-from pipesched.core.reasons import Gap, Idle, TimedTasks, classes, idle_gaps
-from pipesched.core.sensitivity import path_counts
+from pipesched.core.reasons import Gap, Idle, TimedTasks, classes, idle_gaps, path_counts
 from pipesched.core.timing import earliest_times
 from pipesched.display import from_file
 from pipesched.errors import ConfigError, NoSchedule

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from pipesched.core.arrays import Ints, column, np
 from pipesched.core.clock import look
-from pipesched.core.sweep import CaseSweep
 from pipesched.core.tasks import Edges
+from pipesched.core.timing import CaseSweep
 from pipesched.pipeline.feeding import in_order, renumbered
 from pipesched.pipeline.kinds import GRADIENT_LETTERS, KINDS
 from pipesched.pipeline.lowering import lower

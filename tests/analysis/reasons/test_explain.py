@@ -16,7 +16,7 @@ from pipesched import NotApplicable, Problem, Schedule, make_problem, plan, run,
 from pipesched.analysis.reasons.explain import explain
 from pipesched.analysis.reasons.explanation import Explanation
 from pipesched.comparing.compare import every_name
-from pipesched.core.order_moves import legal_places
+from pipesched.core.reasons import legal_places
 from pipesched.errors import NoSchedule
 from pipesched.pipeline.capacity import least_capacity
 from pipesched.pipeline.check import violations
