@@ -69,8 +69,7 @@ if TYPE_CHECKING:
     from pipesched.pipeline.arguments import make_problem as make_problem
     from pipesched.pipeline.bounds import Bound as Bound
     from pipesched.pipeline.check import check as check
-    from pipesched.pipeline.costs import Costs as Costs
-    from pipesched.pipeline.memory import Memory as Memory
+    from pipesched.pipeline.costs import Costs as Costs, Memory as Memory
     from pipesched.pipeline.ops import Op as Op, Pair as Pair
     from pipesched.pipeline.placement import Placement as Placement
     from pipesched.pipeline.plan import Plan as Plan

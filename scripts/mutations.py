@@ -83,7 +83,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="every other microbatch adds its longest operation",
-        file="pipeline/pass_bounds",
+        file="pipeline/bounds",
         old="shortest = rows.min(axis=0)",
         new="shortest = rows.max(axis=0)",
         tests=("solver/test_units", "pipeline/test_units"),
@@ -307,14 +307,14 @@ MUTATIONS = [
     ),
     Mutation(
         name="area with everything recomputed for free",
-        file="pipeline/stays",
+        file="pipeline/residences",
         old="kept * chunk.again + (size - kept) * (around + chunk.recompute) + end",
         new="kept * chunk.again + end",
         tests=("pipeline/test_bounds",),
     ),
     Mutation(
         name="area without what W retains",
-        file="pipeline/stays",
+        file="pipeline/residences",
         old="(chunk.retained * chunk.weight if view.with_weight else 0)",
         new="0",
         tests=("pipeline/test_bounds",),
@@ -678,7 +678,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="gathers that wait for the waits of their slots",
-        file="pipeline/step_lowering",
+        file="pipeline/step_plan",
         old="np.arange(len(graph.edges) - len([*waits_of(plan)]))",
         new="np.arange(len(graph.edges))",
         tests=("oracle/test_step_alike",),

@@ -22,7 +22,7 @@ HEAD = '''\
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipesched.pipeline.messages import Messages
+from pipesched.pipeline.step import Messages
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Number

@@ -12,7 +12,7 @@ from pipesched.documents.json_text import NUMBERS, VERSION, get, picked, plain_v
 from pipesched.documents.problem import CUT, ORDERING, cut_document, ordering_document, read_cut, read_ordering
 from pipesched.errors import ConfigError
 from pipesched.pipeline.check import excesses
-from pipesched.pipeline.memory import Memory
+from pipesched.pipeline.costs import Memory
 from pipesched.results.comparison import VARIED_WORDS, Comparison, Entry, ParetoPoint, Sweep, SweepPoint
 from pipesched.results.covered import CHOSEN
 from pipesched.results.frontier import Frontier, FrontierPoint

@@ -20,7 +20,7 @@ from pipesched.pipeline.message_programs import with_message_tasks
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import LanePair, Plan, mismatch
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.step_lowering import waits_of, with_step_tasks
+from pipesched.pipeline.step_plan import waits_of, with_step_tasks
 
 
 def lower_plan(problem: Problem, plan: Plan) -> TaskGraph:

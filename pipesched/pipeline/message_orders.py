@@ -18,9 +18,9 @@ from pipesched.pipeline.message_programs import (
     with_queues,
     without_messages,
 )
-from pipesched.pipeline.messages import BEST, EDGE, OF_FILE, ON_DEVICE, PYTORCH, Messages
 from pipesched.pipeline.plan import NOTHING_BEFORE, MessageProgram, Plan
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.step import BEST, EDGE, OF_FILE, ON_DEVICE, PYTORCH, Messages
 
 ROUNDS = 8  # of choosing anew by what follows each message in the best order so far
 

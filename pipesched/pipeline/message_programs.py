@@ -16,13 +16,12 @@ from pipesched.core.tasks import NOWHERE, Edges, TaskGraph, WaitTable
 from pipesched.core.timing import UNTIMED, Times
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.kinds import GRADIENT_LETTERS
-from pipesched.pipeline.messages import EDGE, ON_DEVICE, PAIR, Messages
 from pipesched.pipeline.model import StepModel
 from pipesched.pipeline.ops import Op, OpIndex, ScopedRows
 from pipesched.pipeline.plan import NOTHING_BEFORE, MessageProgram, Plan, ends_of_stages, with_parts
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.step import AUTO, WEIGHTS
-from pipesched.pipeline.step_rule import with_step
+from pipesched.pipeline.step import AUTO, EDGE, ON_DEVICE, PAIR, WEIGHTS, Messages
+from pipesched.pipeline.step_plan import with_step
 from pipesched.pipeline.units import FORWARD_ONLY
 
 Issued = tuple[Op, Op | None] | tuple[Op, Op | None, int]  # an end of a message, and behind what it stands

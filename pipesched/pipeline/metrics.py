@@ -20,7 +20,7 @@ from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.lowering import lower_plan
 from pipesched.pipeline.message_programs import Sent, merged
-from pipesched.pipeline.messages import ON_DEVICE
+from pipesched.pipeline.model import received
 from pipesched.pipeline.plan import (
     NOTHING_BEFORE,
     SIDE_KINDS,
@@ -33,8 +33,7 @@ from pipesched.pipeline.plan import (
 )
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units, whole
-from pipesched.pipeline.step import GRADIENTS, WEIGHTS
-from pipesched.pipeline.unit_costs import received
+from pipesched.pipeline.step import GRADIENTS, ON_DEVICE, WEIGHTS
 
 WHOLE_WEIGHTS, WHOLE_GRADIENTS, SIDE, RECEIVED = "weights", "gradients", "side", "received"
 

@@ -26,10 +26,10 @@ from pipesched.pipeline.kinds import (
     TRANSFER_LETTERS,
     Scope,
 )
-from pipesched.pipeline.messages import EDGE, PAIR
 from pipesched.pipeline.ops import NO_NUMBER, Op, OpIndex, Pair, ScopedRows, Slot
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.step import EDGE, PAIR
 
 NOTHING_BEFORE = -1
 

@@ -12,16 +12,13 @@ from pipesched.checks import cut, require_label, require_name, require_sequence,
 from pipesched.core.arrays import np
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import BRIEF, Costs, exact_links, exact_speed, fields_of
-from pipesched.pipeline.cutting.runs import CutItems
+from pipesched.pipeline.costs import BRIEF, KEPT, Costs, Memory, exact_links, exact_speed, fields_of
+from pipesched.pipeline.cutting import CutItems
 from pipesched.pipeline.kinds import Resource, computation_letters
-from pipesched.pipeline.layer_arguments import MOST_LAYERS
-from pipesched.pipeline.layers import GIVEN, Layers
-from pipesched.pipeline.memory import KEPT, Memory
-from pipesched.pipeline.messages import MESSAGES, QUEUES, Messages
-from pipesched.pipeline.model import StepModel
+from pipesched.pipeline.layers import GIVEN, MOST_LAYERS, Layers
+from pipesched.pipeline.model import Grains, Route, StepModel, Ticks, Units, grains_of, ticks_of
 from pipesched.pipeline.placement import PLACEMENTS, Placement, placement_name
-from pipesched.pipeline.quantities import Exact, plain, to_fraction, whole
+from pipesched.pipeline.quantities import TIME, Exact, plain, to_fraction, whole
 from pipesched.pipeline.shapes import (
     ByKey,
     ByName,
@@ -38,8 +35,13 @@ from pipesched.pipeline.shapes import (
 )
 from pipesched.pipeline.step import (
     LEVELS,
+    MESSAGES,
     NOTHING,
     OPTIMIZER_STATES,
+    QUEUES,
+    SHARD,
+    SIDE,
+    Messages,
     Shard,
     SideItem,
     StepGrains,
@@ -51,11 +53,20 @@ from pipesched.pipeline.step import (
     step_resolution,
     step_ticks,
 )
-from pipesched.pipeline.step_arguments import SHARD, SIDE
-from pipesched.pipeline.unit_arguments import MOST_ITEMS, SIZES, SLICE_COUNT, SLICES
-from pipesched.pipeline.unit_costs import Grains, Route, Ticks, Units, grains_of, ticks_of
-from pipesched.pipeline.units import AUTO, FORWARD_ONLY, MODES, TRAIN, WHOLE, Sizes, Slices, require_units
-from pipesched.pipeline.units_of_measure import TIME
+from pipesched.pipeline.units import (
+    AUTO,
+    FORWARD_ONLY,
+    MODES,
+    MOST_ITEMS,
+    SIZES,
+    SLICE_COUNT,
+    SLICES,
+    TRAIN,
+    WHOLE,
+    Sizes,
+    Slices,
+    require_units,
+)
 
 P = TypeVar("P")  # the type of problems, which know cutters and not the other way round
 

@@ -12,8 +12,12 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import (
     COSTS,
     HALVES,
+    MEMORY_KEYS,
+    SHARES,
+    SIZES,
     Costs,
     Links,
+    Memory,
     exact_links,
     exact_speed,
     fractions_of,
@@ -21,37 +25,39 @@ from pipesched.pipeline.costs import (
     require_decimals,
     scaled,
 )
-from pipesched.pipeline.layer_arguments import (
+from pipesched.pipeline.layers import (
+    PARTS,
+    TIMES,
     GivenLayers,
     layer_of,
     read_layers,
     require_one_layout,
+    rows_of,
     stage_values,
     values_across,
 )
-from pipesched.pipeline.layers import PARTS, TIMES, rows_of
 from pipesched.pipeline.layout_text import looks_like_text, read_megatron_text
-from pipesched.pipeline.memory import MEMORY_KEYS, SHARES, SIZES, Memory
-from pipesched.pipeline.messages import read_messages
 from pipesched.pipeline.placement import Placement, explicit_placement, named_placement
 from pipesched.pipeline.problem import MOST_OPERATIONS, PLAIN, Problem, letters_of, require_size
-from pipesched.pipeline.quantities import Exact, canonical, exact, to_fraction
-from pipesched.pipeline.recut import balanced_for, cut_again
-from pipesched.pipeline.shapes import Field
-from pipesched.pipeline.step_arguments import read_step
-from pipesched.pipeline.unit_arguments import Extent, Table, read_units, require_alike_pairs
-from pipesched.pipeline.units import FORWARD_ONLY
-from pipesched.pipeline.units_of_measure import (
+from pipesched.pipeline.quantities import (
     MEMORY,
     TIME,
+    Exact,
     Unit,
+    canonical,
     count_of,
+    exact,
     exact_number,
     exact_numbers,
     first_entries,
     is_several,
     length_text,
+    to_fraction,
 )
+from pipesched.pipeline.recut import balanced_for, cut_again
+from pipesched.pipeline.shapes import Field
+from pipesched.pipeline.step import read_messages, read_step
+from pipesched.pipeline.units import FORWARD_ONLY, Extent, Table, read_units, require_alike_pairs
 
 # parameters with a value for each stage, which layers add up to:
 OF_STAGES = ("backward", *(key for key in TIMES if key != "whole"), *SIZES)

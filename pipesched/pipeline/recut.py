@@ -11,12 +11,21 @@ from typing import Any, NamedTuple, TypeVar
 
 from pipesched.core.arrays import total
 from pipesched.errors import NotApplicable
-from pipesched.pipeline.costs import HALVES, Costs, Entry, added
-from pipesched.pipeline.cutting.runs import CutItems
-from pipesched.pipeline.layers import BALANCED, BEST, GIVEN, PARTS, TIMES, LayerCosts, Layers, least_counts, summed
-from pipesched.pipeline.layout import balanced_layout, equal_layout, largest_work
+from pipesched.pipeline.costs import HALVES, KEPT, SHARES, SIZES, Costs, Entry, Memory, added
+from pipesched.pipeline.cutting import CutItems, balanced_layout, largest_work
+from pipesched.pipeline.layers import (
+    BALANCED,
+    BEST,
+    GIVEN,
+    PARTS,
+    TIMES,
+    LayerCosts,
+    Layers,
+    equal_layout,
+    least_counts,
+    summed,
+)
 from pipesched.pipeline.layout_text import StageItems
-from pipesched.pipeline.memory import KEPT, SHARES, SIZES, Memory
 from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.pipeline.problem import NO_STEP, Problem
 from pipesched.pipeline.quantities import Exact, canonical, to_fraction

@@ -14,11 +14,11 @@ from pipesched.pipeline.declared import BY_NAME
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.layers import BALANCED, GIVEN, rows_of
 from pipesched.pipeline.message_orders import BestOrder
-from pipesched.pipeline.messages import BEST, EDGE, ON_DEVICE, PAIR, RANK
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, in_units, plain, rounded, to_fraction
 from pipesched.pipeline.recut import balance, saved_by_moving, seeks_best
 from pipesched.pipeline.schedule import Schedule, requeued
+from pipesched.pipeline.step import BEST, EDGE, ON_DEVICE, PAIR, RANK
 from pipesched.pipeline.units import FORWARD_ONLY, Slices
 from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.legend import FEW_DEVICES, class_rows, has_static, peak_row

@@ -26,8 +26,7 @@ from pipesched.checks import (
 from pipesched.display import Displayable, HasPage
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF
-from pipesched.pipeline.messages import QUEUES
-from pipesched.pipeline.step import AUTO, FULL, GATHERS, LEVELS, REDUCES
+from pipesched.pipeline.step import AUTO, FULL, GATHERS, LEVELS, QUEUES, REDUCES
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.outcome import Outcome
 from pipesched.results.trainers import PYTORCH, TRAINERS, runs_in, takes, weight_copies

@@ -15,14 +15,12 @@ from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.check_program import checked_programs
 from pipesched.pipeline.lowering import lower_plan, precedence_rows
 from pipesched.pipeline.message_programs import Sent, queues_of
-from pipesched.pipeline.messages import ON_DEVICE
 from pipesched.pipeline.ops import Slot
 from pipesched.pipeline.plan import NetworkEntry, Plan, with_parts
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule, timed_schedule
-from pipesched.pipeline.step import WEIGHTS
-from pipesched.pipeline.step_lowering import reshard_times, step_arrows, waits_of
-from pipesched.pipeline.step_rule import network_programs
+from pipesched.pipeline.step import ON_DEVICE, WEIGHTS
+from pipesched.pipeline.step_plan import network_programs, reshard_times, step_arrows, waits_of
 
 MOST_RETIMED = 5_000_000  # operations, over all moves
 MOST_MOVES = 10

@@ -24,7 +24,7 @@ from pipesched.pipeline.plan import Plan, settled
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, best_ahead, schedule_plan, timed_plan
 from pipesched.pipeline.step import AUTO
-from pipesched.pipeline.step_rule import optimizers, with_programs, with_slots
+from pipesched.pipeline.step_plan import optimizers, with_programs, with_slots
 from pipesched.schedulers.options import FIRST
 
 LOOK = 32  # gaps of a device that are looked at for one piece of work, before its last

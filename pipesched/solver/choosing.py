@@ -19,13 +19,12 @@ from pipesched.core.clock import Clock, look
 from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.tasks import Edges, TaskGraph
 from pipesched.core.timing import UNTIMED
-from pipesched.pipeline.bounds import Bound, problem_bounds, work_bounds
+from pipesched.pipeline.bounds import Bound, PassBounds, problem_bounds, work_bounds
 from pipesched.pipeline.capacity import capacity_edges, least_capacity, least_held, order_edges
 from pipesched.pipeline.costs import HALVES, entries_of
 from pipesched.pipeline.kinds import COMPUTATION_LETTERS, KEEP_ONLY, KINDS, Allowed
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.pass_bounds import PassBounds
 from pipesched.pipeline.plan import Plan, without_step
 from pipesched.pipeline.recut import one_way
 from pipesched.pipeline.residences import Residence

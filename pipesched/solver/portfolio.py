@@ -20,9 +20,9 @@ from pipesched.core.listsched import list_schedule
 from pipesched.core.tasks import TaskGraph, reversed_graph
 from pipesched.core.timing import tails
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule, PipeschedWarning
+from pipesched.pipeline.bounds import PassBounds
 from pipesched.pipeline.capacity import forward_headrooms, require_least_capacity, taken_by_backwards
 from pipesched.pipeline.ops import Op, OpIndex
-from pipesched.pipeline.pass_bounds import PassBounds
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem

@@ -15,11 +15,11 @@ from pipesched.core.arrays import Ints, np
 from pipesched.core.timing import earliest_times
 from pipesched.errors import Deadlock, InvalidSchedule
 from pipesched.pipeline.message_programs import Sent, with_message_tasks, with_queues
-from pipesched.pipeline.messages import EDGE, FREE, QUEUES, Messages
 from pipesched.pipeline.ops import Op, other_end
 from pipesched.pipeline.plan import NOTHING_BEFORE, MessageProgram, Plan
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.step import EDGE, FREE, QUEUES, Messages
 
 ALIKE = 1.1  # times the least difference of starts: up to this, ranks that are late explain what queues differ by
 
