@@ -97,7 +97,7 @@ if TYPE_CHECKING:
     from pipesched.results.packing import Packing as Packing, PackingBaseline as PackingBaseline
     from pipesched.results.status import Status as Status, StoppedBy as StoppedBy
     from pipesched.schedulers.family import Family as Family
-    from pipesched.schedulers.feeding.ordering import Ordering as Ordering
+    from pipesched.schedulers.ordering import Ordering as Ordering
     from pipesched.schedulers.own import family as family
     from pipesched.schedulers.registry import algorithms as algorithms
     from pipesched.solver.frontier import frontier as frontier

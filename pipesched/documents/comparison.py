@@ -18,8 +18,8 @@ from pipesched.results.covered import CHOSEN
 from pipesched.results.frontier import Frontier, FrontierPoint
 from pipesched.results.outcome import Outcome
 from pipesched.results.status import Status
-from pipesched.schedulers.feeding.fed_plan import BEST
 from pipesched.schedulers.options import GROUP_SIZE, OBJECTIVES, OPTIONS, ORDER, VARIED
+from pipesched.schedulers.ordering import BEST
 
 
 def comparison_document(comparison: Comparison) -> dict[str, Any]:

@@ -23,10 +23,8 @@ from pipesched.pipeline.step import SIDE_SIZES, item_values
 from pipesched.pipeline.units import FORWARD_ONLY, WHOLE_ONLY, unit_values
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.outcome import Outcome
-from pipesched.schedulers.feeding.fed_plan import BEST
-from pipesched.schedulers.feeding.ordering import Ordering
-from pipesched.schedulers.feeding.search import require_order
 from pipesched.schedulers.options import ORDER
+from pipesched.schedulers.ordering import BEST, Ordering, require_order
 from pipesched.schedulers.registry import FAMILIES, family
 
 

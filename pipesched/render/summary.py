@@ -28,7 +28,7 @@ from pipesched.results.best_cut import CutChoice
 from pipesched.results.covered import in_chunks
 from pipesched.results.outcome import Advice, Outcome, SolveReport
 from pipesched.results.status import Status, StoppedBy
-from pipesched.schedulers.feeding.ordering import Ordering
+from pipesched.schedulers.ordering import Ordering
 from pipesched.schedulers.registry import called
 
 GOOD, BAD = "bold green", "bold red"

@@ -38,12 +38,9 @@ from pipesched.results.best_cut import CutChoice, CutMaker, best_cut
 from pipesched.results.cuts import CutReport, with_best_slices
 from pipesched.results.status import Status, StoppedBy
 from pipesched.schedulers.family import Family, prepare
-from pipesched.schedulers.feeding.fed_plan import BEST, FedFamily
-from pipesched.schedulers.feeding.ordering import Ordering
-from pipesched.schedulers.feeding.search import ordering_of
-from pipesched.schedulers.joining import joined
 from pipesched.schedulers.options import COMMON, OBJECTIVES, OFFLOAD, ORDER, RECOMPUTE, SIDE_RULE, checked_options
-from pipesched.schedulers.plan_of import Timing, plan_of
+from pipesched.schedulers.ordering import BEST, FedFamily, Ordering, ordering_of
+from pipesched.schedulers.plan_of import Timing, joined, plan_of
 from pipesched.schedulers.registry import called, family
 
 

@@ -15,7 +15,7 @@ from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.recut import at_spans, depends_on_place, ends_of, kinds_of_items
-from pipesched.schedulers.feeding.fed_plan import LARGEST, SlotSweep, SlotTimes, UnitTables, tables_of
+from pipesched.schedulers.ordering import LARGEST, SlotSweep, SlotTimes, UnitTables, tables_of
 
 Span = tuple[int, int]  # of items
 

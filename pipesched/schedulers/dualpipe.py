@@ -6,6 +6,7 @@ DualPipe-V is DualPipe cut in half: one copy of the weights, two stages a device
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
@@ -146,10 +147,6 @@ def eight_steps(
     return run.order, run.pairs
 
 
-def _require_even(problem: Problem) -> None:
-    need_even("dualpipe", ("devices", "microbatches"), problem)
-
-
 FAMILY = Family(
     name="dualpipe",
     plan=dualpipe,
@@ -159,7 +156,7 @@ FAMILY = Family(
     memory="min(M, P+1)",
     paper="DeepSeek-V3 (2024, arXiv 2412.19437)",
     elsewhere="DeepSeek DualPipe (M >= 2P)",
-    requires=_require_even,
+    requires=partial(need_even, "dualpipe", ("devices", "microbatches")),
     settled_order=True,
     has_pairs=True,
     splits_backward=True,

@@ -21,9 +21,9 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.feeding.fed_plan import BEST
 from pipesched.schedulers.naive import naive
 from pipesched.schedulers.one_f_one_b import seq_1f1b
+from pipesched.schedulers.ordering import BEST
 from pipesched.schedulers.plan_of import (
     Arranged,
     forwards_over_backwards,

@@ -14,7 +14,7 @@ from pipesched.pipeline.problem import MOST_OPERATIONS
 from pipesched.pipeline.quantities import TIME, first_entries, is_several, require_limits, to_fraction
 from pipesched.pipeline.shapes import Count, Either, Field, Flag, ListOf, Number, OneOf, ValueShape
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.feeding.fed_plan import BEST, WORDS
+from pipesched.schedulers.ordering import BEST, WORDS
 
 FULL, GROUP_SIZE = "full", "group_size"
 _STAGES = Either(OneOf(FULL), Count(), metavar="full|N")  # so many of the first stages, or all

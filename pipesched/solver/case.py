@@ -26,8 +26,7 @@ from pipesched.pipeline.placement import Placement, placement_name
 from pipesched.pipeline.plan import without_step
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.schedulers.feeding.fed_plan import VERL, Order, rules
-from pipesched.schedulers.feeding.search import in_turn
+from pipesched.schedulers.ordering import VERL, Order, in_turn, rules
 from pipesched.solver.policy import DEFAULT, SolvePolicy
 
 PERIODIC = "periodic"  # the search for blocks that repeat, as `Candidate.search` has it

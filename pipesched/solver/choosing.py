@@ -29,7 +29,7 @@ from pipesched.pipeline.plan import Plan, without_step
 from pipesched.pipeline.recut import one_way
 from pipesched.pipeline.residences import Residence
 from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.schedulers.joining import joined, with_joins
+from pipesched.schedulers.plan_of import joined, with_joins
 from pipesched.schedulers.side_work import side_schedule
 from pipesched.solver import portfolio
 from pipesched.solver.bounds import best_in_time

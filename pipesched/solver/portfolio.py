@@ -30,9 +30,8 @@ from pipesched.pipeline.recut import opened
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.schedulers.family import ANY, Family, prepare
-from pipesched.schedulers.feeding.fed_plan import BEST, FedFamily
-from pipesched.schedulers.feeding.search import ordering_of
 from pipesched.schedulers.options import ORDER, labelled
+from pipesched.schedulers.ordering import BEST, FedFamily, ordering_of
 from pipesched.schedulers.plan_of import plan_of
 from pipesched.schedulers.registry import compared
 from pipesched.schedulers.side_work import side_schedule

@@ -12,7 +12,7 @@ from pipesched.core.arrays import Ints, np, total
 from pipesched.pipeline.lowering import lower, precedence_rows
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.schedulers.feeding.fed_plan import SlotSweep
+from pipesched.schedulers.ordering import SlotSweep
 
 MOST_TICKS = 1 << 26
 
