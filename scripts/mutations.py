@@ -650,14 +650,14 @@ MUTATIONS = [
     ),
     Mutation(
         name="the check knows no queue of messages",
-        file="pipeline/check_messages",
+        file="pipeline/check_step",
         old="ready[after] = np.maximum(ready[after], end[before])",
         new="ready[after] = ready[after]",
         tests=("pipeline/test_messages",),
     ),
     Mutation(
         name="tensors that are used before they come",
-        file="pipeline/check_messages",
+        file="pipeline/check_step",
         old="np.flatnonzero(start[due.target] < delivered)",
         new="np.flatnonzero(start[due.target] < begins)",
         tests=("pipeline/test_messages",),

@@ -281,6 +281,7 @@ class ScheduleMetrics:
     plan: Plan
     start_ticks: Sequence[int]
     end_ticks: Sequence[int]
+    own_lengths: bool
 
     @cached_property
     def times(self) -> Times:

@@ -16,7 +16,7 @@ from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import Times, earliest_times
 from pipesched.display import HasPage
 from pipesched.errors import ConfigError, Deadlock, InvalidSchedule
-from pipesched.pipeline.check_program import checked_programs, misplaced_step, unfit_step
+from pipesched.pipeline.check_step import checked_programs, misplaced_step, unfit_step
 from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.lowering import lower_plan
 from pipesched.pipeline.message_orders import with_messages

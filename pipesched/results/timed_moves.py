@@ -12,7 +12,7 @@ from pipesched.core.reasons import NOTHING, Arc, TimedTasks, candidate_moves, mo
 from pipesched.core.tasks import Edges, TaskGraph
 from pipesched.core.timing import UNTIMED, Times, earliest_times
 from pipesched.errors import InvalidSchedule
-from pipesched.pipeline.check_program import checked_programs
+from pipesched.pipeline.check_step import checked_programs
 from pipesched.pipeline.lowering import lower_plan, precedence_rows
 from pipesched.pipeline.message_programs import Sent, queues_of
 from pipesched.pipeline.ops import Slot

@@ -168,7 +168,7 @@ class Policy(NamedTuple):
 class Dispatcher:
     """A block of operations, which are the tasks of a graph, to be dispatched by several policies.
 
-    Devices run what is ready, earliest in the block first, and W where they would idle. Where `squeeze` fixes a time for
+    Devices run what is ready, earliest in the block first, and W where else they idle. Where `squeeze` fixes a time for
     each operation and fits the later ones around it, here all devices go through time together, so that a W can fill a
     gap that the block does not have. There is no deadlock while forwards keep the order of the block; one may overtake
     others (`Policy.ahead`) while memory is kept free for them: where that is too little, a deadlock is possible.
