@@ -671,7 +671,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="no other order of messages is tried",
-        file="pipeline/message_orders",
+        file="pipeline/message_programs",
         old="ROUNDS = 8",
         new="ROUNDS = 0",
         tests=("pipeline/test_messages",),

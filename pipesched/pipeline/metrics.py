@@ -18,8 +18,7 @@ from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import Retiming, Times, heads, topological_order
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.kinds import KINDS
-from pipesched.pipeline.lowering import lower_plan
-from pipesched.pipeline.message_programs import Sent, merged
+from pipesched.pipeline.lowering import Sent, lower_plan, merged
 from pipesched.pipeline.model import received
 from pipesched.pipeline.plan import (
     NOTHING_BEFORE,

@@ -18,9 +18,8 @@ from pipesched.display import HasPage
 from pipesched.errors import ConfigError, Deadlock, InvalidSchedule
 from pipesched.pipeline.check_step import checked_programs, misplaced_step, unfit_step
 from pipesched.pipeline.costs import fields_of
-from pipesched.pipeline.lowering import lower_plan
-from pipesched.pipeline.message_orders import with_messages
-from pipesched.pipeline.message_programs import times_in_turn, with_message_tasks, with_queues, without_messages
+from pipesched.pipeline.lowering import lower_plan, times_in_turn, with_message_tasks
+from pipesched.pipeline.message_programs import with_messages, with_queues, without_messages
 from pipesched.pipeline.metrics import ScheduleMetrics
 from pipesched.pipeline.ops import Op, Slot
 from pipesched.pipeline.plan import NOTHING_BEFORE, Plan, mismatch, require_device, settled

@@ -13,7 +13,7 @@ from pipesched.pipeline.costs import Entry, entries_of
 from pipesched.pipeline.declared import BY_NAME
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.layers import BALANCED, GIVEN, rows_of
-from pipesched.pipeline.message_orders import BestOrder
+from pipesched.pipeline.message_programs import BestOrder
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, in_units, plain, rounded, to_fraction
 from pipesched.pipeline.recut import balance, saved_by_moving, seeks_best

@@ -13,8 +13,7 @@ from pipesched.core.tasks import Edges, TaskGraph
 from pipesched.core.timing import UNTIMED, Times, earliest_times
 from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.check_step import checked_programs
-from pipesched.pipeline.lowering import lower_plan, precedence_rows
-from pipesched.pipeline.message_programs import Sent, queues_of
+from pipesched.pipeline.lowering import Sent, lower_plan, precedence_rows, queues_of
 from pipesched.pipeline.ops import Slot
 from pipesched.pipeline.plan import NetworkEntry, Plan, with_parts
 from pipesched.pipeline.quantities import in_units

@@ -29,7 +29,7 @@ from pipesched import (
 )
 from pipesched.core.reasons import Idle
 from pipesched.documents import json_text, schedule as documents
-from pipesched.pipeline.message_orders import BestOrder
+from pipesched.pipeline.message_programs import BestOrder
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, requeued
 from pipesched.pipeline.step import Messages

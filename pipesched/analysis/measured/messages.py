@@ -14,7 +14,8 @@ from pipesched.analysis.measured.ranges import PER_UNIT
 from pipesched.core.arrays import Ints, np
 from pipesched.core.timing import earliest_times
 from pipesched.errors import Deadlock, InvalidSchedule
-from pipesched.pipeline.message_programs import Sent, with_message_tasks, with_queues
+from pipesched.pipeline.lowering import Sent, with_message_tasks
+from pipesched.pipeline.message_programs import with_queues
 from pipesched.pipeline.ops import Op, other_end
 from pipesched.pipeline.plan import NOTHING_BEFORE, MessageProgram, Plan
 from pipesched.pipeline.quantities import in_units

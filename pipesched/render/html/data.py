@@ -29,8 +29,7 @@ from pipesched.documents.solver import solver_document
 from pipesched.errors import Deadlock, NotApplicable
 from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.kinds import ALL_KINDS, KINDS
-from pipesched.pipeline.lowering import PrecedenceRow, precedence_rows
-from pipesched.pipeline.message_programs import Sent
+from pipesched.pipeline.lowering import PrecedenceRow, Sent, precedence_rows
 from pipesched.pipeline.metrics import SIDE, WHOLE_GRADIENTS, WHOLE_WEIGHTS
 from pipesched.pipeline.model import received
 from pipesched.pipeline.ops import OpIndex
