@@ -28,6 +28,7 @@ from pipesched.pipeline.check_step import (
     wrong_step,
 )
 from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.metrics import ScheduleMetrics
 from pipesched.pipeline.plan import mismatch
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, in_units, plain, to_fraction, whole
@@ -41,7 +42,7 @@ DIVIDED_AT = {  # the levels that divide what a rank keeps of a stage
 }
 
 
-def replayed_peaks(schedule: Schedule) -> list[int]:
+def replayed_peaks(schedule: ScheduleMetrics) -> list[int]:
     """Return the largest activation memory of each device, in grains; at one time, frees count before takes."""
     tables = TimeTables(schedule)
     changes = [(column(()),) * 3, *_of_passes(tables)]

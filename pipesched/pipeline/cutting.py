@@ -17,7 +17,7 @@ from math import comb
 from typing import NamedTuple
 
 from pipesched.pipeline.costs import SIZES, Memory
-from pipesched.pipeline.layers import WORK, Layers, least_counts
+from pipesched.pipeline.layers import WORK, LayerCosts, Layers, least_counts
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.quantities import Exact, grains_per_unit, to_fraction
 
@@ -565,7 +565,7 @@ def _by_items(
     for budget, flying in ways:
         ends = least_cut(_task(layers, groups, budget, flying, speeds))
         if ends is not None:
-            before = 0 if layers.first.is_nothing else 1
+            before = len(beside_layers(layers.first))
             inner = (end - before for end in ends[:-1])
             return tuple(end - begin for begin, end in pairwise((0, *inner, layers.count)))
     return layers.layout
@@ -579,7 +579,7 @@ def _task(
     speeds: Sequence[Fraction] | None,
 ) -> CutTask:
     """Return what is to be cut, in integers."""
-    items = {key: _items(layers, key) for key in (*WORK, *SIZES)}
+    items = {key: item_amounts(layers, key) for key in (*WORK, *SIZES)}
     work = [sum(parts, Fraction(0)) for parts in zip(*(items[key] for key in WORK), strict=True)]
     slowness = [_slowness(group, speeds) for group in groups]
     limits = [] if budget is None else [min(to_fraction(budget[device]) for device in its) for _, its in groups]
@@ -600,9 +600,14 @@ def _task(
     )
 
 
-def _items(layers: Layers, key: str) -> list[Fraction]:
-    """Return what each item has: what stands before the layers, each layer, what stands behind them."""
-    first, last = ([] if part.is_nothing else [part.amount(key)] for part in (layers.first, layers.last))
+def beside_layers(part: LayerCosts) -> list[LayerCosts]:
+    """Return the items that a part beside the layers is: one, or none where it takes no time and no memory."""
+    return [] if part.is_nothing else [part]
+
+
+def item_amounts(layers: Layers, key: str) -> list[Fraction]:
+    """Return what each item has of a field of LayerCosts: what stands before the layers, each layer, what is behind."""
+    first, last = ([one.amount(key) for one in beside_layers(part)] for part in (layers.first, layers.last))
     return [*first, *(end - begin for begin, end in pairwise(layers.layer.sums(key, layers.count))), *last]
 
 

@@ -327,7 +327,7 @@ class Layers:
             weighed = [*zip(sizes[begin:end], parts[begin:end], strict=True)]
             beside = self.parts_beside(stage, len(self.layout))
             weighed += [(times * part.amount("activation"), part.amount(key)) for part in beside if not part.is_nothing]
-            means.append(_mean(weighed))
+            means.append(weighed_mean(weighed))
         return tuple(means)
 
     @property
@@ -393,13 +393,12 @@ class Layers:
         return replace(self, **parts, p2p=None)  # type: ignore[arg-type]
 
 
-def _mean(weighed: Sequence[tuple[Fraction, Fraction]]) -> Exact:
+def weighed_mean(weighed: Sequence[tuple[Fraction, Fraction]]) -> Exact:
     """Return the mean of parts, each behind its weight; the plain one where all are 0; 0 of no parts."""
     if not any(weight for weight, _ in weighed):
         weighed = [(Fraction(1), part) for _, part in weighed] or [(Fraction(1), Fraction(0))]
-    return canonical(
-        sum((weight * part for weight, part in weighed), Fraction(0)) / sum(weight for weight, _ in weighed)
-    )
+    whole = sum((weight * part for weight, part in weighed), Fraction(0))
+    return canonical(whole / sum(weight for weight, _ in weighed))
 
 
 def least_counts(stages: int, first: LayerCosts, last: LayerCosts) -> tuple[int, ...]:
