@@ -190,10 +190,7 @@ class _Job:
 
 
 def _obstacle(one: _Job, two: _Job, i: int, j: int) -> tuple[int, int]:
-    """Return the first pieces of one machine that meet when both jobs go on, after i and j pieces, without a pause.
-
-    One of the numbers is that of all pieces where a job ends before.
-    """
+    """Return the first pieces of one machine that meet when both jobs go on; all pieces of one that ends before."""
     k, m, ahead = i, j, two.ends[j] - one.ends[i]
     while k < len(one.pieces) and m < len(two.pieces) and one.pieces[k].machine != two.pieces[m].machine:
         until, other = one.ends[k + 1] + ahead, two.ends[m + 1]
@@ -256,10 +253,8 @@ def _point(rows: Sequence[Sequence[int]], limits: Sequence[int]) -> list[tuple[i
 
 
 def _pivot(table: list[list[int]], leaving: int, entering: int) -> None:
-    """Exchange the variable of a row with that of a column, where the row has an entry below 0.
-
-    A row says that scale x its variable is the limit less the sum of entry x variable; the scale is above 0.
-    """
+    """Exchange the variable of a row with that of a column, where the row has an entry below 0."""
+    # a row says that scale x its variable is the limit less the sum of entry x variable; the scale is above 0
     row = table[leaving]
     scale, added = -row[entering], -row[SCALE]
     new = [-entry for entry in row]

@@ -213,11 +213,8 @@ def _rounded_up(bound: float) -> int:
 
 
 def _in_thread(solver: Any, model: Any, reporter: Any, stop: Event | None) -> tuple[str, bool]:
-    """Solve in another thread, since only this one receives Ctrl-C; return the status, and whether it was interrupted.
-
-    An event says when the search is over: a `join` that Ctrl-C interrupts takes the thread for ended (in Python before
-    3.13).
-    """
+    """Solve in another thread, since only this one receives Ctrl-C; return the status, and if it was interrupted."""
+    # an event says when it is over: before Python 3.13 a `join` that Ctrl-C interrupts takes the thread for ended
     status, failures = list[str](), list[BaseException]()
     over = Event()
 

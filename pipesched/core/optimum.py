@@ -180,11 +180,8 @@ class Relaxation:
         return objective.Value() > limit + TOLERANCE and self._proves(costs, limit)
 
     def _proves(self, costs: Mapping[int, int], limit: int) -> bool:
-        """Return whether the dual values at hand prove that the least `costs` exceed `limit`.
-
-        costs x >= costs x + sum over rules of weight (more x - less x - most), whatever the weights, if none is
-        negative; each column adds least at one of its bounds.
-        """
+        """Return whether the dual values at hand prove that the least `costs` exceed `limit`."""
+        # costs x >= costs x + sum over rules of weight (more x - less x - most), if no weight is negative
         total = 0
         reduced = {column: cost * SCALE for column, cost in costs.items()}
         for row, (more, less, most) in zip(self.rows, self.rules, strict=True):

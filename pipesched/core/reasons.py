@@ -353,11 +353,8 @@ def _pieces(tasks: TimedTasks, task: int, start: int, end: int, candidates: Cand
 
 
 def _walk(tasks: TimedTasks, task: int, time: int, start: int, end: int, *, own: bool = False) -> Iterator[Piece]:
-    """Yield what the walk back from a task finds between two times; `time` is where the walk stands.
-
-    With `own` the time of the task itself counts, else the walk begins with what held it back. What is queued waits in
-    its queues from the moment at which it is made; the walk goes on with what made it.
-    """
+    """Yield what the walk back from a task, which stands at `time`, finds; with `own` its own time counts too."""
+    # what is queued waits from the moment at which it is made; the walk goes on with what made it
     while time > start and task != NOTHING:
         if own:
             is_lane = tasks.machine[task] >= tasks.devices
@@ -378,10 +375,7 @@ def _walk(tasks: TimedTasks, task: int, time: int, start: int, end: int, *, own:
 
 
 def _late(tasks: TimedTasks, task: int, start: int, end: int) -> Iterator[Piece]:
-    """Yield the time by which a task is late, as far as it lies between two times.
-
-    Where it was measured that is message up to when its message was there, and runtime from then on.
-    """
+    """Yield the time by which a task is late between two times; if measured, up to its message and from then on."""
     allowed, begin = tasks.allowed[task], tasks.starts[task]
     if not tasks.arrived:
         yield from _within(allowed, begin, Idle.LATE, task, start, end)
@@ -533,10 +527,7 @@ def _positions(tasks: TimedTasks, step: int = 1) -> list[int]:
 def _reaching(
     tasks: TimedTasks, positions: Sequence[int], order: Sequence[int], sources: Sequence[Sequence[int]]
 ) -> Ints:
-    """Return the last position on each machine from which each task is reached, its own included.
-
-    `order` has every task behind what reaches it, `positions` rise in that direction.
-    """
+    """Return the last position on each machine from which each task is reached, which stands behind it in `order`."""
     machines = len(tasks.orders)
     latest = np.full((len(tasks.durations), machines), NOTHING, np.int32)
     newest = [NOTHING] * machines
@@ -569,10 +560,8 @@ def movable(tasks: TimedTasks) -> list[int]:
 
 
 def _on_every_longest_path(tasks: TimedTasks) -> set[int]:
-    """Return the tasks on every longest path: those that no arc between critical tasks passes by.
-
-    Critical tasks are numbered so that arcs go upwards; a path that has no stop at a number jumps over it.
-    """
+    """Return the tasks on every longest path: those that no arc between critical tasks passes by."""
+    # critical tasks are numbered so that arcs go upwards; a path that has no stop at a number jumps over it
     critical = [task for task in tasks.topological if not tasks.slack[task]]
     number = {task: count for count, task in enumerate(critical)}
     jumps = [0] * (len(critical) + 2)

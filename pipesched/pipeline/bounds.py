@@ -280,10 +280,8 @@ class DeviceJobs(NamedTuple):
 
 
 def _first_beyond(ends: Ints, works: Ints, more: int) -> int:
-    """Return the head (or tail) from which on stretches are shorter than that of all jobs, or the largest.
-
-    Each that begins so late leaves out more work than its head is larger than the least one, and `more`.
-    """
+    """Return the head (or tail) from which on stretches are shorter than that of all jobs, or the largest."""
+    # each that begins so late leaves out more work than its head is larger than the least one, and `more`
     order = np.argsort(ends)
     rising, own = ends[order], works[order]
     last = np.flatnonzero(own.cumsum() - own <= in_range(rising - rising[0], more) + more)[-1]
@@ -365,10 +363,7 @@ class UnitWays(NamedTuple):
         return found
 
     def _behind(self, least: Ints, lasts: Ints, hops: Ints) -> Ints:
-        """Return times of which none is less than `least`, nor than what ends the stage or the slice before.
-
-        From a stage to the next one `hops` come between.
-        """
+        """Return times no less than `least`, nor than what ends the slice, or with `hops` the stage, before."""
         times, lasts = (self._by_microbatch(table) for table in (least.copy(), lasts))
         sums = np.zeros_like(times)
         np.cumsum(lasts[:-1] + self._by_microbatch(hops), axis=0, out=sums[1:])
@@ -441,11 +436,7 @@ class PassBounds:
         return gcd(found, *self._step_times) or 1
 
     def _shorten_by_pairs(self, pairs: Ints) -> None:
-        """Let work and paths hold in pairs too.
-
-        A backward counts at most the shortest pair, a forward's work what its pair lasts beyond the longest backward,
-        so the two never count more than their pair.
-        """
+        """Let work and paths hold in pairs too: a forward's work is what its pair lasts beyond the longest backward."""
         longest, left = self._of_units(self.model.ticks["backward"]).max(), pairs.min()
         self.work = self.path.copy()
         self.path[0] = np.minimum(self.path[0], pairs)
@@ -553,10 +544,8 @@ class PassBounds:
         ]
 
     def _chunks(self, device: int) -> list[StayChunk]:
-        """Return the activations on a device, equal ones together; the least of each stage where that is too many.
-
-        Numbers of what is recomputed or offloaded are about whole stages.
-        """
+        """Return the activations on a device, equal ones together; the least of each stage where that is too many."""
+        # numbers of what is recomputed or offloaded are about whole stages
         rows = (
             (stage, self.model.where[stage, self.units] == device)
             for stage in self.problem.settled_placement.stages_on(device)

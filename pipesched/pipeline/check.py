@@ -27,8 +27,8 @@ from pipesched.pipeline.check_step import (
     wrong_messages,
     wrong_step,
 )
-from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.metrics import ScheduleMetrics
+from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import mismatch
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Exact, in_units, plain, to_fraction, whole
@@ -337,10 +337,7 @@ def _misplaced_transfers(tables: TimeTables) -> Iterator[str]:
 
 
 def _wrong_lengths(tables: TimeTables) -> Iterator[str]:
-    """Yield durations other than an operation's cost; of a pair, `overlap` by its forward's stage, or else the sum.
-
-    Of operations with lengths of their own, as measured ones, those that end before they start.
-    """
+    """Yield durations other than an operation's cost, or a pair's; of own lengths, those that end before they start."""
     index, model, start, end = tables.index, tables.problem.model, tables.start, tables.end
     if tables.schedule.own_lengths:
         for number in tables.planned[end[tables.planned] < start[tables.planned]].tolist():

@@ -673,10 +673,7 @@ def _times(amount: Fraction, each: Fraction, most: int) -> int:
 def _least_largest(
     layers: Layers, groups: Sequence[Group], most: Sequence[int], slowness: Sequence[Fraction]
 ) -> tuple[int, ...] | None:
-    """Return the best layout with no more layers in a group than `most`; None if there is none.
-
-    First whole groups are filled, which gives the largest work; then their stages, with no more than that in any group.
-    """
+    """Return the best layout with no more layers in a group than `most`: groups are filled first, then their stages."""
     stages, each = len(layers.layout), layers.layer.work
     least = least_counts(stages, layers.first, layers.last)
     beside = [sum((layers.beside(n, stages, key) for key in WORK), Fraction(0)) for n in range(stages)]
@@ -703,11 +700,8 @@ def _spread(
     group_of: Sequence[int],
     most: Sequence[int],
 ) -> list[int] | None:
-    """Return `count` layers over parts that have `start` of them, each next one to where the least work is with it.
-
-    No group has more than its `most`; None where that cannot be. Since the layers are alike, the largest part is the
-    least possible: an exchange of layers between two parts cannot lower it.
-    """
+    """Return `count` layers over parts, each to where the least work is; None where `most` of a group forbids it."""
+    # since the layers are alike, no exchange of layers between two parts can lower the largest
     counts, totals = [*start], [0] * len(most)
     for part, number in enumerate(counts):
         totals[group_of[part]] += number

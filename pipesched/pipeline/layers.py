@@ -526,10 +526,7 @@ def _latencies(given: GivenLayers, count: int, stages: int, time: Unit) -> tuple
 
 
 def _laid_out(layout: Any, layers: Layers, stages: int, devices: int) -> Layers:
-    """Return layers with a layout that is given, or with equal counts until a rule finds it. Raises ConfigError.
-
-    Too few for all stages fill the first ones, if there is one a device: a family with fewer stages cuts them anew.
-    """
+    """Return layers with a layout that is given, or with equal counts until a rule finds it. Raises ConfigError."""
     count, first, last = layers.count, layers.first, layers.last
     if is_several(layout):
         counts = _listed_layout([one[1] if isinstance(one, StageItems) else one for one in layout], count, stages)
@@ -620,10 +617,7 @@ def layer_of(costs: Costs, memory: Memory) -> Blocks:
 
 
 def _entries(part: str, given: Any, time: Unit, size: Unit, microbatches: int) -> dict[str, Amount]:
-    """Return the numbers of a part, of a `layer` also lists of them.
-
-    Raises ConfigError for an unknown entry, and for one that is no number.
-    """
+    """Return the numbers of a part, of a `layer` also lists of them. Raises ConfigError."""
     what = "numbers by their names (forward, backward, activation, static, ..)"
     rows = microbatches if isinstance(given, Blocks) else None
     numbers: dict[str, Amount] = {}

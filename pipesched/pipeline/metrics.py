@@ -60,10 +60,8 @@ def stays(problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequence[in
 
 
 def _received(problem: Problem, plan: Plan, ends: Sequence[int]) -> Iterator[Stay]:
-    """Yield buffers of messages between stages, from the issue of RECV to the end of what needs them.
-
-    All are issued at once; where messages occupy devices, behind the end of what stands before them.
-    """
+    """Yield buffers of messages between stages, from the issue of RECV to the end of what needs them."""
+    # all are issued at once; where messages occupy devices, behind the end of what stands before them
     sent, index = Sent(problem, plan), plan.index
     sizes = whole(received(problem.memory, problem.units), problem.grains.per_unit)
     for device, program in enumerate(plan.messages):
@@ -616,10 +614,7 @@ def shared_lanes(problem: Problem, plan: Plan) -> list[LanePair]:
 
 
 def _places(problem: Problem, plan: Plan) -> dict[int, tuple[int, int]]:
-    """Return the earliest start of each operation, each device with its own lanes, and its place among equal starts.
-
-    Empty for a plan that does not run, which is for `schedule_plan` to say.
-    """
+    """Return the earliest start of each operation with lanes of its device, and its place; empty if it does not run."""
     in_order = chain.from_iterable(map(pairwise, plan.machines))
     try:
         own = replace(settled(problem, plan), lanes="device")

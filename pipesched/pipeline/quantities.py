@@ -108,10 +108,8 @@ def in_one_scale(values: Iterable[Exact]) -> tuple[list[int], int]:
 
 
 def _as_decimals(numbers: Sequence[Exact]) -> tuple[list[int], int] | None:
-    """Return decimals of few digits so at once, without a fraction of each; None where some have more.
-
-    A float is the nearest one to just one decimal of at most 15 digits, which is its text.
-    """
+    """Return decimals of few digits so at once, without a fraction of each; None where some have more."""
+    # a float is the nearest one to just one decimal of at most 15 digits, which is its text
     for places in range(1, MOST_DIGITS + 1):
         scale = 10**places
         if max(numbers) * scale >= 10**15:

@@ -72,10 +72,7 @@ def problem_from(values: Mapping[str, Any]) -> Problem:
 
 
 def _of_stages(values: Mapping[str, Any]) -> Problem:
-    """Return the problem of stages, or of layers that make them, by the parameters of make_problem.
-
-    Raises ConfigError.
-    """
+    """Return the problem of stages, or of layers that make them. Raises ConfigError."""
     p = count_of("devices", values["devices"])
     s = _stages(p, values["stages"], values["chunks"], values["layout"])
     given = {key: values[key] for key in OF_STAGES}
@@ -109,10 +106,7 @@ def _of_stages(values: Mapping[str, Any]) -> Problem:
 
 
 def _checked(problem: Problem) -> Problem:
-    """Return a problem with the cut that its rule finds, and of forward passes without the costs of the rest.
-
-    Raises ConfigError for pairs that differ.
-    """
+    """Return a problem with the cut of its rule, and of forwards alone without other costs. Raises ConfigError."""
     if problem.mode == FORWARD_ONLY:
         return balanced_for(forwards_alone(problem))
     require_alike_pairs(problem.costs, problem.sizes)
@@ -120,10 +114,7 @@ def _checked(problem: Problem) -> Problem:
 
 
 def _of_blocks(values: Mapping[str, Any]) -> Problem:
-    """Return the problem whose given stages are the layers of a cut, by the parameters of make_problem.
-
-    Raises ConfigError.
-    """
+    """Return the problem whose given stages are the layers of a cut. Raises ConfigError."""
     stages, chunks = values["stages"], values["chunks"]
     free = dict.fromkeys(("layout", *PARTS[1:], "placement", "chunks" if stages is not None else "stages"))
     free |= dict.fromkeys(("shard", "clip", "side"))  # which are of the stages that are made

@@ -315,10 +315,8 @@ class DeviceStays(NamedTuple):
         yield StayInequality(costs, capacity, capacity * rest - unused, lasts - rest)
 
     def _weighted(self, view: StayScope, capacity: int) -> Iterator[StayInequality]:
-        """Yield the area of the least that each activation holds, where chunks differ.
-
-        The activation that came last was there as a whole, beside the least of every other.
-        """
+        """Yield the area of the least that each activation holds, where chunks differ."""
+        # the activation that came last was there as a whole, beside the least of every other
         held = [(chunk, view.least_held(chunk, self.allowed)) for chunk in self.chunks]
         held = [(chunk, least) for chunk, least in held if least]
         if len({(chunk.size, least) for chunk, least in held}) < 2:

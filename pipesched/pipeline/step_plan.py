@@ -257,10 +257,7 @@ def _turns_of_each(
 
 
 def _next_stages(rows: Sequence[tuple[int, ...]], ahead: int) -> list[list[int]]:
-    """Return for each pass the distinct stages from there on, in order, until there are `ahead`.
-
-    A pair adds both of its stages before they are counted. It goes backwards, and knows where each stage comes next.
-    """
+    """Return for each pass the next distinct stages, until there are `ahead`; a pair adds both of its stages."""
     found: list[list[int]] = [[] for _ in rows]
     coming: dict[int, int] = {}  # all stages behind a place, the nearest first, with the place where they come
     for place in range(len(rows) - 1, -1, -1):

@@ -116,11 +116,7 @@ def with_weights(
 
 
 def _alive(moment: int, span: tuple[int, int, int], period: int) -> int:
-    """Return how many repetitions of a residence last at a moment.
-
-    `span` holds the start of its first operation, and the start and the length of its last. If the last takes no time,
-    it comes after an F of that moment, as in `Block.order`.
-    """
+    """Return how many repetitions of a residence last at a moment: of its first start, its last, and its length."""
     first, last, length = span
     begun, ended = (moment - first) // period, (moment - last - length) // period
     if not length and (moment - last) % period == 0:
@@ -129,10 +125,7 @@ def _alive(moment: int, span: tuple[int, int, int], period: int) -> int:
 
 
 def _first_free(earliest: int, length: int, busy: Sequence[tuple[int, int]], period: int) -> int:
-    """Return the first time from `earliest` on when `length` fits between the busy times modulo the period.
-
-    Where it fits nowhere, that is a period after `earliest`.
-    """
+    """Return the first time when `length` fits between busy times modulo the period; if never, a period later."""
     ends = (start + size for start, size in busy)
     for start in sorted([earliest, *(earliest + (end - earliest) % period for end in ends)]):
         if all((start - other) % period >= size and (other - start) % period >= length for other, size in busy):

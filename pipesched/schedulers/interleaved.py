@@ -182,10 +182,8 @@ def _runs(problem: Problem, rule: Rule, group: int) -> bool:
 
 
 def _safe(problem: Problem, rule: Rule, group: int) -> bool:
-    """Return whether the last two groups hold step*P units, or there is only one group or one chunk.
-
-    Such orders run: no counterexample is known (the tests try all small problems). Some others run too.
-    """
+    """Return whether the last two groups hold step*P units, or there is only one group or chunk: such orders run."""
+    # no counterexample is known (the tests try all small problems); some others run too
     alone = group >= problem.microbatches or problem.stages == problem.devices
     return alone or (group + _last(problem, group)) * problem.slices.count >= rule.step * problem.devices
 

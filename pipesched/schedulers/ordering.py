@@ -183,10 +183,7 @@ class SlotTimes:
         return self._highest(rows, fed, lambda rows: np.cumsum(takes[rows] - gives[rows], axis=0) + gives[rows])
 
     def _highest_over_time(self, fed: Ints) -> Ints:
-        """Return the peaks where transfers, or slots of no length, take and free at any time.
-
-        What is freed at a time counts before what is taken then.
-        """
+        """Return the peaks where memory changes at any time: what is freed at a time counts before what is taken."""
         lengths, ends = self._timed(fed)
         takes, gives = self._held(fed)
 

@@ -98,10 +98,7 @@ class CriticalBlockSearch:
         return orders.tried() if self._kernels.run.fits(order, *self._memory, self.capacities[move.device]) else None
 
     def _moves(self, orders: Retiming, times: Times) -> list[Sequence[int]]:
-        """Return the moves at the inner ends of the blocks of a critical path, shuffled.
-
-        Where paths are equally long, or fork, take a random one.
-        """
+        """Return the moves at the inner ends of the blocks of a critical path, of several a random one, shuffled."""
         lates = self._lates(orders, times)
         latest = max(lates)
         device = self.random.choice([number for number, late in enumerate(lates) if late == latest])
