@@ -153,20 +153,15 @@ def excesses(schedule: Schedule) -> list[dict[str, int | float]]:
     held = [Fraction(peak, problem.grains.per_unit) for peak in replayed_peaks(schedule)]
     for devices in placement.ways:
         for stage, (size, there) in enumerate(zip(problem.memory.static, devices, strict=True)):
-            held[there] += to_fraction(size) + _kept_of(problem, stage)
+            held[there] += to_fraction(size)
+            for key, levels in DIVIDED_AT.items():
+                parts = problem.shard.ranks if problem.shard is not None and level_is(problem, *levels) else 1
+                held[there] += to_fraction(getattr(problem.memory, key)[stage]) / parts
     for item in problem.side:
         for device in item.devices:
             held[device] += to_fraction(item.static)
     rows = enumerate(zip(held, map(to_fraction, problem.memory.budget), strict=True))
     return [{"device": at, "memory": plain(most), "budget": plain(limit)} for at, (most, limit) in rows if most > limit]
-
-
-def _kept_of(problem: Problem, stage: int) -> Fraction:
-    kept = Fraction(0)
-    for key, levels in DIVIDED_AT.items():
-        parts = problem.shard.ranks if problem.shard is not None and level_is(problem, *levels) else 1
-        kept += to_fraction(getattr(problem.memory, key)[stage]) / parts
-    return kept
 
 
 MOST_VIOLATIONS = 20

@@ -134,14 +134,7 @@ class LayerCosts:
     def backward(self) -> Amount:
         """The time of a full backward: `whole`, or both halves."""
         whole: Amount | None = self.whole
-        if whole is not None:
-            return whole
-        halves: list[tuple[Entry, ...]] = [
-            value if isinstance(value, tuple) else (value,) for value in (self.backward_input, self.backward_weight)
-        ]
-        most = max(map(len, halves))
-        sums = tuple(map(added, zip(*(half * most if len(half) < most else half for half in halves), strict=True)))
-        return sums if any(isinstance(half, tuple) for half in (self.backward_input, self.backward_weight)) else sums[0]
+        return summed([self.backward_input, self.backward_weight]) if whole is None else whole
 
     def sums(self, key: str, count: int) -> Sequence[Fraction]:
         """Return what the first 0, 1, .. of `count` layers have of a field together, of all microbatches of a table."""

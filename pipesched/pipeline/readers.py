@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from pipesched.checks import require_label, shown
+from pipesched.checks import require_flag, require_label, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import (
     COSTS,
@@ -56,7 +56,7 @@ from pipesched.pipeline.quantities import (
 )
 from pipesched.pipeline.recut import balanced_for, cut_again
 from pipesched.pipeline.shapes import Field
-from pipesched.pipeline.step import read_messages, read_step
+from pipesched.pipeline.step import read_messages, read_shard, read_side
 from pipesched.pipeline.units import FORWARD_ONLY, Extent, Table, read_units, require_alike_pairs
 
 # parameters with a value for each stage, which layers add up to:
@@ -97,7 +97,9 @@ def _of_stages(values: Mapping[str, Any]) -> Problem:
     there = read_placement(values["placement"], p, s)
     extent = Extent(p, s, m, time, size)
     costs, memory = _costs(given, extent, split=split), _memory(given, extent)
-    unlike |= read_step(values["shard"], values["clip"], values["side"], costs, extent)
+    unlike["shard"] = read_shard(values["shard"], p, gathers=costs.gather is not None)
+    unlike["clip"] = None if values["clip"] is None else require_flag(values["clip"], "clip")
+    unlike["side"] = read_side(values["side"], extent)
     unlike |= {name: values[name] for name in PLAIN} | {"messages": read_messages(values["messages"])}
     if memory.receive and unlike["messages"] is None:
         raise ConfigError("has no effect where messages are free: `messages` names their queue", "receive")

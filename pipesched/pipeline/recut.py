@@ -372,11 +372,6 @@ def all_cuts(problem: Problem) -> int | None:
     return count if count <= MOST_KNOWN else None
 
 
-def depends_on_place(problem: Problem) -> bool:
-    """Return whether the latency before a stage depends on the layer that it begins with."""
-    return problem.layers is not None and problem.layers.p2p is not None
-
-
 def at_spans(problem: Problem, spans: Sequence[tuple[int, int]]) -> Problem:
     """Return `problem`, on its placement, with stages of these items, which need not stand side by side.
 

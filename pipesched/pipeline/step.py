@@ -351,15 +351,6 @@ SIDE = {
 SIDE_SIZES = tuple(key for key, shape in SIDE.items() if shape is _SIZE)  # the others that have a unit are times
 
 
-def read_step(shard: Any, clip: Any, side: Any, costs: Costs, shape: Extent) -> dict[str, Any]:
-    """Return the fields of a Problem that say what its step has beside costs. Raises ConfigError about one of them."""
-    return {
-        "shard": read_shard(shard, shape.devices, gathers=costs.gather is not None),
-        "clip": None if clip is None else require_flag(clip, "clip"),
-        "side": read_side(side, shape),
-    }
-
-
 def read_shard(value: Any, devices: int, *, gathers: bool = False) -> Shard | None:
     """Return what the ranks of a device divide, from a level, or a mapping. Raises ConfigError about `shard`.
 
@@ -431,9 +422,7 @@ def _item(value: Any, number: int, shape: Extent) -> SideItem:
             devices=_devices(given.get("devices", ALL), shape.devices),
             into=_place(given.get("into", 0), "into", shape.stages - 1),
             p2p=_number(given, "p2p", shape.time),
-            activation=_number(given, "activation", shape.size),
-            output=_number(given, "output", shape.size),
-            static=_number(given, "static", shape.size),
+            **{key: _number(given, key, shape.size) for key in SIDE_SIZES},
             name=name,
         )
 

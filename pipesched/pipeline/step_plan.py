@@ -442,8 +442,10 @@ class _Step:
             else:
                 planned = (number for number in index.of_kind(letter) if self._place_of(number) is not None)
                 yield from chain.from_iterable(self._waits(number, need) for number in planned)
-        if self.problem.clip:
-            yield from self._clipped()
+        if self.problem.clip:  # by their global norm: every optimizer waits for all gradients
+            kinds = [need.letter for need in WHEN_CLIPPED if need.letter in present]
+            latest = self._latest_of([row for kind in kinds for row in index.rows(kind)])
+            yield from (arrow(before, after) for after in index.of_kind("OPTIMIZER") for before in latest)
 
     @cached_property
     def _is_whole(self) -> bool:
@@ -528,13 +530,6 @@ class _Step:
                 if machine not in last or last[machine][0] < place:
                     last[machine] = place, self._task.get(number, number)
         return [task for _, task in last.values()]
-
-    def _clipped(self) -> Iterator[Edges]:
-        """Yield what every optimizer waits for where gradients are clipped by their global norm: all gradients."""
-        kinds = [need.letter for need in WHEN_CLIPPED if need.letter in self.index.kinds]
-        before = self._latest_of([row for kind in kinds for row in self.index.rows(kind)])
-        for after in self.index.of_kind("OPTIMIZER"):
-            yield from (arrow(one, after) for one in before)
 
     def residency(self, *, every: bool = False) -> Iterator[Edges]:
         """Yield the wait of the first pass behind each UNSHARD: those behind it come later on the device.

@@ -6,6 +6,7 @@ DualPipe-V is DualPipe cut in half: one copy of the weights, two stages a device
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from functools import partial
 
 from pipesched.pipeline.ops import OpIndex
@@ -177,15 +178,13 @@ HALVED = Family(
     splits_backward=True,
 )
 
-WHOLE = Family(
+WHOLE = replace(
+    HALVED,
     name="dualpipe-v-whole",
     plan=dualpipe_v_whole,
-    placement="v",
-    chunks=2,
-    needs="S = 2P, any M",
     bubble="(4P-5)f idle at B = 2f a stage, P >= 2 and M >= 2P",
-    memory="min(M, P+1/2)",
     paper="DualPipeV of DeepSpeed 0.19.8, which keeps gradients of weights in the backward",
     elsewhere="DeepSpeed DualPipeVModule (M >= 2P)",
-    settled_order=True,
+    has_pairs=False,
+    splits_backward=False,
 )
