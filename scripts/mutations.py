@@ -629,14 +629,14 @@ MUTATIONS = [
     ),
     Mutation(
         name="messages that wait for nobody",
-        file="pipeline/message_programs",
+        file="pipeline/lowering",
         old="edges += [Edges(row[:-1], row[1:]) for row in queues_of(plan, queue)]",
         new="edges += []",
         tests=("pipeline/test_messages",),
     ),
     Mutation(
         name="messages that occupy devices beside them",
-        file="pipeline/message_programs",
+        file="pipeline/lowering",
         old="np.zeros(first, dtype=np.int64), 0 if queue == ON_DEVICE else devices",
         new="np.zeros(first, dtype=np.int64), devices",
         tests=("pipeline/test_messages",),

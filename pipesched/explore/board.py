@@ -1,6 +1,6 @@
 """What is edited: tasks in the orders of machines, with times and names, whoever runs them.
 
-Where one task may stand is said as `core.order_moves.legal_places` says it of many: with the reasons, without a table.
+Where one task may stand is said as `core.reasons.legal_places` says it of many: with the reasons, without a table.
 """
 
 from __future__ import annotations

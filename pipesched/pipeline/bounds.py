@@ -112,23 +112,6 @@ def step_times(problem: Problem) -> Iterator[int]:
                 yield from (ticks.side_lasts(key, number, microbatch, device) for device in item.devices)
 
 
-class StagePasses(NamedTuple):
-    """What bounds know of the passes of a stage, in ticks: when the first may start, and what they take together.
-
-    `first_end` is the least end of its B or W (of forwards alone its F), `tail` what follows the last one at least,
-    `after_first` what follows the start of some F, `gradient` the least end of an input gradient, `before_use` what
-    follows the start of any F.
-    """
-
-    head: int
-    work: int
-    first_end: int
-    tail: int
-    after_first: int
-    gradient: int
-    before_use: int
-
-
 class SharedWork(NamedTuple):
     """Side work that any of several devices may do."""
 
@@ -139,78 +122,76 @@ class SharedWork(NamedTuple):
 class StepJobs:
     """The jobs of a step, by what is known of the passes of its stages."""
 
-    def __init__(self, problem: Problem, passes: Sequence[StagePasses], *, paired: bool) -> None:
-        self.problem, self.passes, self.ends = problem, passes, step_ends(problem)
-        self._there = problem.settled_placement.devices
+    def __init__(self, single: PassBounds) -> None:
+        self.problem = problem = single.problem
+        self.ends, self._there = step_ends(problem), problem.settled_placement.devices
         self.slots: list[list[Job]] = [[] for _ in range(problem.devices)]
         self.lanes: list[list[Job]] = [[] for _ in range(problem.devices)]
         self.shared: list[SharedWork] = []
         if problem.has_step:
-            self._gathers(paired=paired)
-            self._reductions()
+            begin, follow, ends = single.heads, single.tails, single.heads + single.path
+            work = (single.work * single.counts).sum(axis=2).sum(axis=0)
+            self._done = (begin[0].min(axis=1) + work).tolist()  # of each stage: when all its passes can have ended
+            self._reduced = [done + more for done, more in zip(self._done, problem.step_ticks.reduce, strict=True)]
+            self._gathers(single, work.tolist())
+            self._reductions(ends[-1].min(axis=1).tolist())
             self._optimizers()
-            self._side()
+            gradients = ends[min(1, len(ends) - 1)].min(axis=1).tolist()
+            self._side(gradients, (single.path[0] + follow[0]).min(axis=1).tolist())
 
-    def _gathers(self, *, paired: bool) -> None:
+    def _gathers(self, single: PassBounds, work: Sequence[int]) -> None:
         """Let all passes of a stage follow its gather, or all but the first F those for which it is gathered again.
 
         These come between two slots of its device, which does nothing meanwhile. Each F frees its stage, but for one in
         a pair with a backward of the same stage; the first is in none. Behind the last F of a step comes its backward.
         """
-        problem = self.problem
+        problem, paired = self.problem, single.paired
         units = 1 if paired else problem.microbatches * problem.slices.count - (problem.mode == FORWARD_ONLY)
+        heads, tails = (table.min(axis=1).tolist() for table in (single.heads[0], single.tails[-1]))
+        behind_first = (single.path[0] + single.tails[0]).max(axis=1).tolist()
         for stage, device in enumerate(self._there if gathers(problem) else ()):
-            one = self.passes[stage]
-            tail = max(one.work + one.tail, one.after_first)
+            tail = max(work[stage] + tails[stage], behind_first[stage])
             self.lanes[device].append(Job(0, problem.step_ticks.gather[stage], tail))
             if problem.sharding.gathers_each and units:
-                again = Job(one.head, units * problem.step_ticks.gather[stage], one.tail)
+                again = Job(heads[stage], units * problem.step_ticks.gather[stage], tails[stage])
                 self.lanes[device].append(again)
                 self.slots[device].append(again)
 
-    def _reductions(self) -> None:
+    def _reductions(self, first_ends: Sequence[int]) -> None:
         """Let reductions follow all passes of their stage, or those of their microbatch; tied ones all others."""
         problem, ticks = self.problem, self.problem.step_ticks
         each = problem.sharding.reduces_each
         for stage, device in enumerate(self._there if reduces(problem) else ()):
-            head = self.passes[stage].first_end if each else self._done(stage)
+            head = first_ends[stage] if each else self._done[stage]
             work = ticks.reduce[stage] * (problem.microbatches if each else 1)
             self.lanes[device].append(Job(head, work, self.ends.reduced[stage]))
         ends = tied_stages(problem)
         for stage in ends:
-            head = max(map(self._reduced, ends))
+            head = max(self._reduced[one] for one in ends)
             self.lanes[self._there[stage]].append(Job(head, ticks.tied, max(self.ends.updated[one] for one in ends)))
 
     def _optimizers(self) -> None:
         """Let optimizers follow the gradients of their stage, of tied stages both, or where they are clipped all."""
         problem, ends = self.problem, tied_stages(self.problem)
-        done = [*map(self._reduced, range(problem.stages))]
+        done = [*self._reduced]
         if ends:
             done[0] = done[-1] = max(done[0], done[-1]) + problem.step_ticks.tied
         for stage, device in enumerate(self._there if updates(problem) else ()):
             head = max(done) if problem.clip else done[stage]
             self.slots[device].append(Job(head, problem.step_ticks.optimizer[stage], 0))
 
-    def _side(self) -> None:
+    def _side(self, gradients: Sequence[int], behind_use: Sequence[int]) -> None:
         """Count side work of a single device there; all other is shared."""
         for number, item in enumerate(self.problem.side):
-            one, home = self.passes[item.into], self._there[item.into]
-            lag = 0 if home in item.devices else self.problem.step_ticks.side_p2p[number]
-            jobs = [Job(0, sum(side_times(self.problem, number, "forward")), lag + one.before_use)]
+            lag = 0 if self._there[item.into] in item.devices else self.problem.step_ticks.side_p2p[number]
+            jobs = [Job(0, sum(side_times(self.problem, number, "forward")), lag + behind_use[item.into])]
             if item.backward is not None:
-                jobs.append(Job(one.gradient + lag, sum(side_times(self.problem, number, "backward")), 0))
+                head = gradients[item.into] + lag
+                jobs.append(Job(head, sum(side_times(self.problem, number, "backward")), 0))
             if len(item.devices) == 1:
                 self.slots[item.devices[0]] += jobs
             else:
                 self.shared.append(SharedWork(tuple(sorted(item.devices)), jobs))
-
-    def _done(self, stage: int) -> int:
-        """Return when all passes of a stage can have ended."""
-        return self.passes[stage].head + self.passes[stage].work
-
-    def _reduced(self, stage: int) -> int:
-        """Return when the gradients of a stage can be there, reduced."""
-        return self._done(stage) + self.problem.step_ticks.reduce[stage]
 
     def groups(self) -> list[SharedWork]:
         """Return for each set of devices that share side work all of it that none beside them may do."""
@@ -495,21 +476,7 @@ class PassBounds:
     @cached_property
     def step(self) -> StepJobs:
         """The work of the step beside the passes."""
-        passes = [self._passes(stage) for stage in range(self.model.stages)] if self.problem.has_step else []
-        return StepJobs(self.problem, passes, paired=self.paired)
-
-    def _passes(self, stage: int) -> StagePasses:
-        before, after, path = (table[:, stage] for table in (self.heads, self.tails, self.path))
-        ends, beyond = before + path, path[0] + after[0]
-        return StagePasses(
-            head=int(before[0].min()),
-            work=int((self.work[:, stage] * self.counts).sum()),
-            first_end=int(ends[-1].min()),
-            tail=int(after[-1].min()),
-            after_first=int(beyond.max()),
-            gradient=int(ends[min(1, len(self.kinds) - 1)].min()),
-            before_use=int(beyond.min()),
-        )
+        return StepJobs(self)
 
     @property
     def among_others(self) -> int:

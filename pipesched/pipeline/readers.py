@@ -56,7 +56,7 @@ from pipesched.pipeline.quantities import (
 )
 from pipesched.pipeline.recut import balanced_for, cut_again
 from pipesched.pipeline.shapes import Field
-from pipesched.pipeline.step import read_messages, read_shard, read_side
+from pipesched.pipeline.step import read_messages, read_place, read_shard, read_side
 from pipesched.pipeline.units import FORWARD_ONLY, Extent, Table, read_units, require_alike_pairs
 
 # parameters with a value for each stage, which layers add up to:
@@ -259,7 +259,7 @@ def read_speed(value: Any, devices: int) -> tuple[Exact, ...] | None:
         return exact_speed(exact_numbers("speed", value, devices, "one a device", None), devices)
     speeds: list[Exact] = [1] * devices
     for device, speed in value.items():
-        number = _device(device, devices, "speed")
+        number = read_place(device, "device", devices - 1, "speed")
         speeds[number] = canonical(exact_number("speed", speed, None, entry=number))
     return exact_speed(speeds, devices)
 
@@ -315,7 +315,7 @@ def _by_lists(groups: Any, devices: int) -> list[int]:
         if not is_several(members):
             raise ConfigError(f"`groups` are lists of devices, not {shown(groups)}", "links")
         for member in first_entries(members, devices):
-            device = _device(member, devices, "links")
+            device = read_place(member, "device", devices - 1, "links")
             if device in group:
                 raise ConfigError(f"`groups` name device {device} twice", "links")
             group[device] = number
@@ -323,16 +323,6 @@ def _by_lists(groups: Any, devices: int) -> list[int]:
     if missing is not None:
         raise ConfigError(f"`groups` miss device {missing}", "links")
     return [group[device] for device in range(devices)]
-
-
-def _device(value: Any, devices: int, key: str) -> int:
-    try:
-        number = to_fraction(value)
-    except ValueError:
-        raise ConfigError(f"{shown(value)} is no device; devices are 0 to {devices - 1}", key) from None
-    if number.denominator != 1 or not 0 <= number < devices:
-        raise ConfigError(f"device {shown(value)} is out of range; devices are 0 to {devices - 1}", key)
-    return int(number)
 
 
 def _latency(value: Any, what: str, time: Unit) -> Exact:

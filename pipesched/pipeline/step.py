@@ -420,7 +420,7 @@ def _item(value: Any, number: int, shape: Extent) -> SideItem:
             forward=_times(given, "forward", shape),
             backward=_times(given, "backward", shape) if "backward" in given else None,
             devices=_devices(given.get("devices", ALL), shape.devices),
-            into=_place(given.get("into", 0), "into", shape.stages - 1),
+            into=read_place(given.get("into", 0), "stage", shape.stages - 1, "side", "into"),
             p2p=_number(given, "p2p", shape.time),
             **{key: _number(given, key, shape.size) for key in SIDE_SIZES},
             name=name,
@@ -444,18 +444,17 @@ def _devices(value: Any, devices: int) -> tuple[int, ...]:
         return tuple(range(devices))
     if not is_several(value):
         raise ConfigError(f"must be {ALL}, or a list of devices, not {shown(value)}", "side", entry="devices")
-    return tuple(_place(one, "devices", devices - 1) for one in first_entries(value, devices))
+    return tuple(read_place(one, "device", devices - 1, "side", "devices") for one in first_entries(value, devices))
 
 
-def _place(value: Any, entry: str, most: int) -> int:
-    """Return the number of a device or a stage, from 0 to `most`."""
-    what = "device" if entry == "devices" else "stage"
+def read_place(value: Any, what: str, most: int, key: str, entry: str | None = None) -> int:
+    """Return the number of a device or a stage, from 0 to `most`. Raises ConfigError, about `key` and its `entry`."""
     try:
         number = to_fraction(value)
     except ValueError:
-        raise ConfigError(f"{shown(value)} is no {what}; {what}s are 0 to {most}", "side", entry=entry) from None
+        raise ConfigError(f"{shown(value)} is no {what}; {what}s are 0 to {most}", key, entry=entry) from None
     if number.denominator != 1 or not 0 <= number <= most:
-        raise ConfigError(f"{what} {shown(value)} is out of range; {what}s are 0 to {most}", "side", entry=entry)
+        raise ConfigError(f"{what} {shown(value)} is out of range; {what}s are 0 to {most}", key, entry=entry)
     return int(number)
 
 
