@@ -112,13 +112,6 @@ def step_times(problem: Problem) -> Iterator[int]:
                 yield from (ticks.side_lasts(key, number, microbatch, device) for device in item.devices)
 
 
-class SharedWork(NamedTuple):
-    """Side work that any of several devices may do."""
-
-    devices: tuple[int, ...]
-    jobs: list[Job]
-
-
 class StepJobs:
     """The jobs of a step, by what is known of the passes of its stages."""
 
@@ -127,7 +120,7 @@ class StepJobs:
         self.ends, self._there = step_ends(problem), problem.settled_placement.devices
         self.slots: list[list[Job]] = [[] for _ in range(problem.devices)]
         self.lanes: list[list[Job]] = [[] for _ in range(problem.devices)]
-        self.shared: list[SharedWork] = []
+        self.shared: dict[tuple[int, ...], list[Job]] = {}  # side work that any of several devices may do
         if problem.has_step:
             begin, follow, ends = single.heads, single.tails, single.heads + single.path
             work = (single.work * single.counts).sum(axis=2).sum(axis=0)
@@ -191,16 +184,13 @@ class StepJobs:
             if len(item.devices) == 1:
                 self.slots[item.devices[0]] += jobs
             else:
-                self.shared.append(SharedWork(tuple(sorted(item.devices)), jobs))
+                self.shared.setdefault(tuple(sorted(item.devices)), []).extend(jobs)
 
-    def groups(self) -> list[SharedWork]:
-        """Return for each set of devices that share side work all of it that none beside them may do."""
-        sets = {one.devices for one in self.shared}
-        sets |= {tuple(sorted({*one, *other})) for one in sets for other in sets}
-        return [
-            SharedWork(devices, [job for one in self.shared if {*one.devices} <= {*devices} for job in one.jobs])
-            for devices in sorted(sets)
-        ]
+    def groups(self) -> Iterator[tuple[tuple[int, ...], list[Job]]]:
+        """Yield each set of devices that share side work, with all of it that none beside them may do."""
+        for devices in sorted({tuple(sorted({*one, *other})) for one in self.shared for other in self.shared}):
+            rows = (jobs for own, jobs in self.shared.items() if {*own} <= {*devices})
+            yield devices, [*chain.from_iterable(rows)]
 
 
 class DeviceJobs(NamedTuple):

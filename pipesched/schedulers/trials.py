@@ -27,14 +27,6 @@ from pipesched.schedulers.options import OBJECTIVES
 MOST_DRY = 8  # critical paths without a move that helps, before the search gives up
 
 
-class BlockMove(NamedTuple):
-    """Take the operation at position `source` of a device's order out, and put it in at position `target`."""
-
-    device: int
-    source: int
-    target: int
-
-
 class CriticalBlockSearch:
     """A local search that shortens the largest over devices of (last end - `offsets[device]`), in ticks.
 
@@ -70,12 +62,12 @@ class CriticalBlockSearch:
             if not moves:
                 dry, moves = dry + 1, self._moves(here, times)
                 continue
-            move = BlockMove(*moves.pop())
-            there = self._moved(here, move)
+            device, source, target = moves.pop()
+            there = self._moved(here, device, source, target)
             left -= there is not None
             reached = 0 if there is None else self._length(here, there)
             if there is None or reached > least + self.slack * (least - busy) * left // (1000 * rounds):
-                here.move(move.device, move.target, move.source)
+                here.move(device, target, source)
                 continue
             dry = dry if reached == length else 0
             times, length = there, reached
@@ -91,11 +83,11 @@ class CriticalBlockSearch:
         ends: list[int] = times.end[orders.order[orders.bounds[1:] - 1]].tolist()
         return [end - offset for end, offset in zip(ends, self.offsets, strict=True)]
 
-    def _moved(self, orders: Retiming, move: BlockMove) -> Times | None:
-        """Move, and return the times, if the orders fit in memory and run."""
-        orders.move(*move)
-        order = self._kernels.give(orders.order_of(move.device))
-        return orders.tried() if self._kernels.run.fits(order, *self._memory, self.capacities[move.device]) else None
+    def _moved(self, orders: Retiming, device: int, source: int, target: int) -> Times | None:
+        """Move an operation of a device, and return the times, if that fits in memory and runs."""
+        orders.move(device, source, target)
+        order = self._kernels.give(orders.order_of(device))
+        return orders.tried() if self._kernels.run.fits(order, *self._memory, self.capacities[device]) else None
 
     def _moves(self, orders: Retiming, times: Times) -> list[Sequence[int]]:
         """Return the moves at the inner ends of the blocks of a critical path, of several a random one, shuffled."""
