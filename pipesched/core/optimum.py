@@ -123,10 +123,7 @@ class Relaxation:
         return self.first[task] + tick - self.earliest[task]
 
     def _rule(self, more: list[tuple[int, int]], less: list[tuple[int, int]], most: int, *excess: int) -> None:
-        """Limit what has started by the (task, tick) of `more`, less what has by those of `less`, to `most`.
-
-        The columns of `excess` count with `less`. Rules that always hold are left out.
-        """
+        """Limit what has started by `more`, less what has by `less` and `excess`; what always holds is no rule."""
         if monotonic() > self.deadline:
             raise OutOfTime
         plus, sure_plus = self._started(more)

@@ -278,10 +278,7 @@ class BestOrder:
         return self._programs(picked[:count], here, there)
 
     def _programs(self, picked: Ints, behind_here: Ints, behind_there: Ints) -> Plan:
-        """Return the plan with messages in the order in which they were picked.
-
-        Where they hold devices each stands where it was; else as early as that order lets it, a SEND behind its source.
-        """
+        """Return the plan with messages as picked: where they hold devices each where it was, else early as can be."""
         rows, place = [], np.full(self.first + 1, NOTHING_BEFORE)
         for device, line in enumerate(self.lines[: self.problem.devices]):
             own = picked[(self.here[picked] == device) | (self.there[picked] == device)]

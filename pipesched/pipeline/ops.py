@@ -122,6 +122,10 @@ def _is_one_of(value: object, kinds: Mapping[str, Kind]) -> bool:
     return isinstance(value, str) and value in kinds
 
 
+def _is_op(value: object, kind: str) -> bool:
+    return isinstance(value, Op) and value.kind == kind
+
+
 class _PairFields(NamedTuple):
     forward: Op
     backward: Op
@@ -138,7 +142,7 @@ class Pair(_PairFields):
     def __new__(cls, forward: Op, backward: Op) -> Pair:
         """Make a pair, after checks."""
         for key, op, kind in (("forward", forward, "F"), ("backward", backward, "B")):
-            if not (isinstance(op, Op) and op.kind == kind):
+            if not _is_op(op, kind):
                 raise ConfigError(f"must be an Op of kind {kind}, not {shown(op)}", key)
         return tuple.__new__(cls, (forward, backward))
 
