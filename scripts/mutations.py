@@ -76,7 +76,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="microbatches that differ are exchanged for each other",
-        file="pipeline/feeding",
+        file="pipeline/problem",
         old="if not differs(problem) and placement.second is None:",
         new="if placement.second is None:",
         tests=("pipeline/test_unit_ways", "oracle/test_solve"),

@@ -30,10 +30,9 @@ from pipesched.checks import shown
 from pipesched.core.arrays import Ints, column, in_range, np, total
 from pipesched.core.tasks import Edges
 from pipesched.errors import NoSchedule, Remedy
-from pipesched.pipeline.feeding import alike, differs
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem import Problem, alike, differs
 from pipesched.pipeline.quantities import in_units, plain, rounded
 from pipesched.pipeline.units import FORWARD_ONLY
 

@@ -24,11 +24,10 @@ from pipesched.pipeline.bounds import Bound, lower_bound
 from pipesched.pipeline.capacity import require_least_capacity
 from pipesched.pipeline.check import checked, over_budget
 from pipesched.pipeline.costs import fields_of
-from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.message_programs import with_queues
 from pipesched.pipeline.plan import Plan, with_parts
-from pipesched.pipeline.problem import Problem, require_problem
+from pipesched.pipeline.problem import Problem, differs, require_problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.recut import is_cut_open, seeks_best
 from pipesched.pipeline.residences import require_kept

@@ -24,11 +24,10 @@ from pipesched.core.arrays import Ints, Kernels, column, in_range, lists, np, to
 from pipesched.core.clock import look
 from pipesched.core.listsched import insert_in_order
 from pipesched.core.tasks import TaskGraph, WaitTable
-from pipesched.pipeline.feeding import typical
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem import Problem, typical
 from pipesched.pipeline.quantities import Exact, canonical
 from pipesched.pipeline.units import SHARED, Slices
 from pipesched.schedulers.plan_of import last_slice_first

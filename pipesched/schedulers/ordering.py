@@ -21,14 +21,13 @@ from pipesched.core.clock import look
 from pipesched.core.tasks import Edges
 from pipesched.core.timing import CaseSweep
 from pipesched.errors import ConfigError, NoSchedule
-from pipesched.pipeline.feeding import equals, in_order, renumbered
 from pipesched.pipeline.kinds import GRADIENT_LETTERS, KINDS
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.model import StepModel
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.placement import Placement
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.plan import Plan, renumbered
+from pipesched.pipeline.problem import Problem, equals, in_order
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.units import FORWARD_ONLY

@@ -29,11 +29,10 @@ from pipesched.pipeline.costs import (
     Entry,
     Memory,
 )
-from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.layers import GIVEN, PARTS, Amount, LayerCosts, Layers
 from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement, placement_name
-from pipesched.pipeline.problem import Problem, letters_of
+from pipesched.pipeline.problem import Problem, differs, letters_of
 from pipesched.pipeline.quantities import Exact, canonical, in_units, plain, rounded, to_fraction
 from pipesched.pipeline.recut import balanced_for, can_be_cut, cut_again, fuse, open_cut, recut
 from pipesched.pipeline.residences import require_offload, require_recompute

@@ -19,12 +19,11 @@ from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import heads, topological_order
 from pipesched.pipeline.bounds import Bound, step_times
-from pipesched.pipeline.feeding import alike, differs, equals, in_order, renumbered
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.placement import Placement, placement_name
-from pipesched.pipeline.plan import without_step
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.plan import renumbered, without_step
+from pipesched.pipeline.problem import Problem, alike, differs, equals, in_order
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.schedulers.ordering import VERL, Order, in_turn, rules
 from pipesched.solver.policy import DEFAULT, SolvePolicy

@@ -18,12 +18,11 @@ from pipesched.analysis.measured.steps import Steps
 from pipesched.core.timing import UNTIMED
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.costs import entries_of
-from pipesched.pipeline.feeding import in_order, typical
 from pipesched.pipeline.kinds import KINDS, TRANSFER_LETTERS
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import plan_from_slots
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem import Problem, in_order, typical
 from pipesched.pipeline.quantities import Exact, canonical, plain, ticks_per_unit, to_fraction
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.units import FORWARD_ONLY, TRAIN
