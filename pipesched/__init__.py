@@ -68,8 +68,7 @@ if TYPE_CHECKING:
     from pipesched.pipeline.arguments import make_problem as make_problem
     from pipesched.pipeline.bounds import Bound as Bound
     from pipesched.pipeline.check import check as check
-    from pipesched.pipeline.costs import Costs as Costs
-    from pipesched.pipeline.memory import Memory as Memory
+    from pipesched.pipeline.costs import Costs as Costs, Memory as Memory
     from pipesched.pipeline.ops import Op as Op, Pair as Pair
     from pipesched.pipeline.placement import Placement as Placement
     from pipesched.pipeline.plan import Plan as Plan
@@ -97,7 +96,7 @@ if TYPE_CHECKING:
     from pipesched.results.packing import Packing as Packing, PackingBaseline as PackingBaseline
     from pipesched.results.status import Status as Status, StoppedBy as StoppedBy
     from pipesched.schedulers.family import Family as Family
-    from pipesched.schedulers.feeding.ordering import Ordering as Ordering
+    from pipesched.schedulers.ordering import Ordering as Ordering
     from pipesched.schedulers.own import family as family
     from pipesched.schedulers.registry import algorithms as algorithms
     from pipesched.solver.frontier import frontier as frontier
@@ -134,8 +133,7 @@ _NAMES = {  # module -> its public names; loaded when first asked for, so that `
     "pipeline.arguments": "make_problem",
     "pipeline.bounds": "Bound",
     "pipeline.check": "check",
-    "pipeline.costs": "Costs",
-    "pipeline.memory": "Memory",
+    "pipeline.costs": "Costs Memory",
     "pipeline.ops": "Op Pair",
     "pipeline.placement": "Placement",
     "pipeline.plan": "Plan",
@@ -154,7 +152,7 @@ _NAMES = {  # module -> its public names; loaded when first asked for, so that `
     "results.packing": "Packing PackingBaseline",
     "results.status": "Status StoppedBy",
     "schedulers.family": "Family",
-    "schedulers.feeding.ordering": "Ordering",
+    "schedulers.ordering": "Ordering",
     "schedulers.own": "family",
     "schedulers.registry": "algorithms",
     "solver.frontier": "frontier",

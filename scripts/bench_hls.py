@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pipesched.config.hardware import HardwareTask, load_hardware
 from pipesched.core.cpsat import Limits, TaskModel
-from pipesched.core.ties import PRIORITIES
+from pipesched.core.listsched import PRIORITIES
 from pipesched.hls.modulo import pipeline
 from pipesched.hls.outcome import list_outcome, solve
 

@@ -151,7 +151,7 @@ def robust() -> Numbers:
 
 def messages() -> Numbers:
     """Run 131,072 operations with one queue of messages a device, and with free ones: the ratio of their seconds."""
-    from pipesched.pipeline.messages import Messages  # which old builds lack
+    from pipesched.pipeline.step import Messages  # which old builds lack
 
     warm("interleaved")
     taken: dict[str, list[float]] = {"free": [], "rank": []}

@@ -22,11 +22,10 @@ HEAD = '''\
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipesched.pipeline.messages import Messages
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Number
-from pipesched.pipeline.step import Shard, SideItem
+from pipesched.pipeline.step import Messages, Shard, SideItem
 
 def make_problem(
     *,

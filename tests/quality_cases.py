@@ -15,8 +15,7 @@ from pipesched.pipeline.check import checked
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
-from pipesched.schedulers.best_block import Design, Waits, published_peak, v_blocks
-from pipesched.schedulers.block import busiest, in_chunks
+from pipesched.schedulers.block import Design, Waits, busiest, in_chunks, published_peak, v_blocks
 from pipesched.schedulers.trials import Trials, trials
 from pipesched.solver.case import Candidate, Case
 from pipesched.solver.portfolio import RULES, Pools, listed

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipesched.checks import shown
-from pipesched.core.reasons import LATE_PARTS, NOTHING, Gap, Idle, TimedTasks, classes, idle_gaps
-from pipesched.core.sensitivity import path_counts
+from pipesched.core.reasons import LATE_PARTS, NOTHING, Gap, Idle, TimedTasks, classes, idle_gaps, path_counts
 from pipesched.core.timing import earliest_times
 from pipesched.display import HasPage, from_file
 from pipesched.errors import ConfigError, NoSchedule

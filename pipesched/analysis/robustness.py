@@ -26,7 +26,7 @@ from pipesched.checks import (
 )
 from pipesched.core.arrays import Ints, in_range, np, total
 from pipesched.core.clock import look
-from pipesched.core.sweep import CaseSweep
+from pipesched.core.timing import CaseSweep
 from pipesched.display import Displayable, from_file
 from pipesched.errors import ConfigError
 from pipesched.executors.opening import chosen, lent, workers_of

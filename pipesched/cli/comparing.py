@@ -14,7 +14,7 @@ from pipesched.cli.options import ProblemSource, Screen, parse_value
 from pipesched.cli.output import chart_of, console_for, print_where_idle, working
 from pipesched.cli.reading import flags_of_problem, note_on_stderr, note_values
 from pipesched.errors import ConfigError
-from pipesched.pipeline.units_of_measure import has_unit
+from pipesched.pipeline.quantities import has_unit
 
 if TYPE_CHECKING:
     from pipesched.comparing.contestants import Contestant

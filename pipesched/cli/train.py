@@ -19,7 +19,7 @@ from pipesched.cli.profile import DATA, DTYPE, LOSS, TRACEBACK, VOCAB, data_opti
 from pipesched.cli.progress import doing
 from pipesched.cli.reading import asked_outcome, note_on_stderr
 from pipesched.errors import ConfigError, RankFailed
-from pipesched.pipeline.feeding import differs
+from pipesched.pipeline.problem import differs
 from pipesched.runtime import require_torch
 
 if TYPE_CHECKING:

@@ -15,8 +15,19 @@ from pipesched.comparing.compare import Algorithms, chosen_executor, comparison_
 from pipesched.comparing.contestants import problem_of_plans
 from pipesched.errors import ConfigError
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import OutOfLimits, exact, plain, to_fraction
-from pipesched.pipeline.units_of_measure import TIME, Unit, count_of, first_entries, has_unit, is_several, read_number
+from pipesched.pipeline.quantities import (
+    TIME,
+    OutOfLimits,
+    Unit,
+    count_of,
+    exact,
+    first_entries,
+    has_unit,
+    is_several,
+    plain,
+    read_number,
+    to_fraction,
+)
 from pipesched.results.comparison import VARIED_WORDS, Comparison, Sweep, SweepPoint
 from pipesched.schedulers.options import GROUP_SIZE, VARIED, checked_option
 from pipesched.schedulers.registry import family, is_known

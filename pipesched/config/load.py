@@ -16,8 +16,8 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.placement import PLACEMENTS, Placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import count_of, is_several
 from pipesched.pipeline.recut import can_be_cut, fitted_to, seeks_best
-from pipesched.pipeline.units_of_measure import count_of, is_several
 from pipesched.text.given import Given, located
 
 if TYPE_CHECKING:

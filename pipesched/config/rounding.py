@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import shown
 from pipesched.pipeline.declared import BY_NAME, MAPPINGS
-from pipesched.pipeline.quantities import MOST_DIGITS, OutOfLimits, plain
-from pipesched.pipeline.units_of_measure import rounding_of
+from pipesched.pipeline.quantities import MOST_DIGITS, OutOfLimits, plain, rounding_of
 from pipesched.schedulers.options import OPTIONS
 from pipesched.text.given import Given
 

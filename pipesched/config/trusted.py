@@ -17,7 +17,7 @@ from pipesched.errors import ConfigError, PipeschedError
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.trust.evidence import evidence_base
 from pipesched.estimation.trust.inside import Judge
-from pipesched.pipeline.units_of_measure import TIME, Unit, read_number
+from pipesched.pipeline.quantities import TIME, Unit, read_number
 from pipesched.text.sections import Entries
 from pipesched.text.yaml_reader import Value, parse_yaml, read_text
 

@@ -10,16 +10,13 @@ from pipesched.checks import look_up, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline import declared
 from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.costs import HALVES
+from pipesched.pipeline.costs import HALVES, TABLED
 from pipesched.pipeline.layers import PARTS, WORK, rows_of
-from pipesched.pipeline.memory import TABLED
-from pipesched.pipeline.messages import FREE, Messages
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.quantities import is_several, to_fraction
 from pipesched.pipeline.shapes import Each, Field
-from pipesched.pipeline.step import EACH, GRADIENTS, WEIGHTS, Shard
+from pipesched.pipeline.step import EACH, FREE, GRADIENTS, WEIGHTS, Messages, Shard
 from pipesched.pipeline.units import AUTO, Sizes, Slices
-from pipesched.pipeline.units_of_measure import is_several
 from pipesched.text.given import Given, located
 
 READ = (Sizes, Slices, Shard, Messages)  # what these become

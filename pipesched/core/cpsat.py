@@ -1,6 +1,7 @@
 """The exact model of a task graph, solved by OR-Tools CP-SAT. Each rule of the problem is a method.
 
-OR-Tools takes most of a second to load, so it is imported when the first model is made, never before.
+OR-Tools takes most of a second to load, so it is imported when the first model is made, never before. The time-indexed
+model has a Boolean for each task and tick: it refutes a horizon one tick too short far sooner, and grows with it.
 """
 
 from __future__ import annotations
@@ -212,11 +213,8 @@ def _rounded_up(bound: float) -> int:
 
 
 def _in_thread(solver: Any, model: Any, reporter: Any, stop: Event | None) -> tuple[str, bool]:
-    """Solve in another thread, since only this one receives Ctrl-C; return the status, and whether it was interrupted.
-
-    An event says when the search is over: a `join` that Ctrl-C interrupts takes the thread for ended (in Python before
-    3.13).
-    """
+    """Solve in another thread, since only this one receives Ctrl-C; return the status, and if it was interrupted."""
+    # an event says when it is over: before Python 3.13 a `join` that Ctrl-C interrupts takes the thread for ended
     status, failures = list[str](), list[BaseException]()
     over = Event()
 
@@ -243,3 +241,57 @@ def _in_thread(solver: Any, model: Any, reporter: Any, stop: Event | None) -> tu
     if failures:
         raise failures[0]
     return status[0], interrupted
+
+
+class TimeIndexed(TaskModel):
+    """The rules of TaskModel over the ticks of each task's window."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at: list[dict[int, Any]] = []  # for each task: tick -> whether it starts there
+
+    def task(self, duration: int, earliest: int, latest: int) -> int:
+        at = {tick: self.model.new_bool_var("") for tick in range(earliest, latest + 1)}
+        self.model.add_exactly_one(at.values())
+        self.at.append(at)
+        self.starts.append(sum(tick * chosen for tick, chosen in at.items()))
+        self.durations.append(duration)
+        return len(self.starts) - 1
+
+    def after(self, before: int, after: int, lag: int = 0) -> None:
+        """Add the disaggregated precedence: at no tick has `after` started by then and `before` starts too late."""
+        gap = self.durations[before] + lag
+        for tick in self.at[after]:
+            late = [chosen for start, chosen in self.at[before].items() if start + gap > tick]
+            early = [chosen for start, chosen in self.at[after].items() if start <= tick]
+            if late:
+                self.model.add_at_most_one(late + early)
+
+    def one_at_a_time(self, tasks: Iterable[int]) -> None:
+        self._limit(1, ((task, 1) for task in tasks), lambda tick: tick)
+
+    def at_most(self, capacity: int, tasks: Sequence[int], demands: Sequence[int]) -> None:
+        self._limit(capacity, zip(tasks, demands, strict=True), lambda tick: tick)
+
+    def at_most_every(self, period: int, capacity: int, tasks: Sequence[int]) -> None:
+        """Let at most `capacity` of `tasks` run at any time when all are repeated every `period` ticks."""
+        self._limit(capacity, ((task, 1) for task in tasks), lambda tick: tick % period)
+
+    def _limit(self, capacity: int, users: Iterable[tuple[int, int]], moment: Callable[[int], int]) -> None:
+        running: dict[int, list[Any]] = {}
+        for task, demand in users:
+            for start, chosen in self.at[task].items():
+                for tick in range(start, start + self.durations[task]):
+                    running.setdefault(moment(tick), []).append(demand * chosen)
+        for terms in running.values():
+            self.model.add(sum(terms) <= capacity)
+
+    def hint(self, starts: Sequence[int]) -> None:
+        for at, start in zip(self.at, starts, strict=True):
+            for tick, chosen in at.items():
+                self.model.add_hint(chosen, tick == start)
+
+
+def terms(starts: int, duration: int) -> int:
+    """Return about how many terms the rules of a task have that has `starts` possible starts and waits for another."""
+    return starts * (starts + duration)

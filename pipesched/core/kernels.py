@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, MutableSequence, Sequence
 from typing import Any
 
+Ints = Sequence[int]  # a column that is read
+Out = MutableSequence[int]  # and one that is written
 NONE = -1
 
 
-def compress(
-    keys: Sequence[int], values: Sequence[int], lags: Sequence[int], first: MutableSequence[int],
-    found: MutableSequence[int], found_lags: MutableSequence[int],
-) -> None:  # fmt: skip
+def compress(keys: Ints, values: Ints, lags: Ints, first: Out, found: Out, found_lags: Out) -> None:
     """Sort pairs of key and value by key, equal keys in their order: `first[key]` is where those of a key begin.
 
     `first` comes as zeros, one more than there are keys.
@@ -40,10 +39,8 @@ def compress(
 
 
 def replay(
-    order: Sequence[int], stops: Sequence[int], first: Sequence[int], before: Sequence[int], lag: Sequence[int],
-    duration: Sequence[int], start: MutableSequence[int], end: MutableSequence[int], clock: MutableSequence[int],
-    place: MutableSequence[int], sleeper: MutableSequence[int], beyond: MutableSequence[int],
-    awake: MutableSequence[int],
+    order: Ints, stops: Ints, first: Ints, before: Ints, lag: Ints, duration: Ints, start: Out, end: Out, clock: Out,
+    place: Out, sleeper: Out, beyond: Out, awake: Out,
 ) -> int:  # fmt: skip
     """Time each machine's part of `order`, as early as orders and waits allow; return how many tasks have run.
 
@@ -92,9 +89,8 @@ def replay(
 
 
 def critical(
-    order: Sequence[int], begins: Sequence[int], machine: Sequence[int], position: Sequence[int], first: Sequence[int],
-    before: Sequence[int], lag: Sequence[int], start: Sequence[int], end: Sequence[int], found: MutableSequence[int],
-    left: MutableSequence[int], count: int,
+    order: Ints, begins: Ints, machine: Ints, position: Ints, first: Ints, before: Ints, lag: Ints, start: Ints,
+    end: Ints, found: Out, left: Out, count: int,
 ) -> None:  # fmt: skip
     """Mark in `found` the tasks that cannot end later without a later end of all; `left` holds the `count` last ones.
 
@@ -120,11 +116,9 @@ def critical(
 
 
 def block_moves(
-    order: Sequence[int], begins: Sequence[int], machine: Sequence[int], position: Sequence[int], first: Sequence[int],
-    before: Sequence[int], lag: Sequence[int], start: Sequence[int], end: Sequence[int], row: Sequence[int],
-    following: Sequence[int], preceding: Sequence[int], latest: int, toss: Callable[[], float],
-    blocks: MutableSequence[int], row_seen: MutableSequence[int], seen: MutableSequence[int],
-    found: MutableSequence[int],
+    order: Ints, begins: Ints, machine: Ints, position: Ints, first: Ints, before: Ints, lag: Ints, start: Ints,
+    end: Ints, row: Ints, following: Ints, preceding: Ints, latest: int, toss: Callable[[], float], blocks: Out,
+    row_seen: Out, seen: Out, found: Out,
 ) -> int:  # fmt: skip
     """Find moves at the inner ends of the blocks of a critical path of machine `latest`; return three times how many.
 
@@ -187,7 +181,7 @@ def below(draw: Callable[[int], int], count: int) -> int:
     return number
 
 
-def move(order: MutableSequence[int], source: int, target: int) -> None:
+def move(order: Out, source: int, target: int) -> None:
     """Take the task at place `source` out, and put it in at place `target`."""
     task, step = order[source], 1 if source < target else -1
     while source != target:
@@ -196,7 +190,7 @@ def move(order: MutableSequence[int], source: int, target: int) -> None:
     order[target] = task
 
 
-def last_end(order: Sequence[int], begins: Sequence[int], offset: Sequence[int], end: Sequence[int]) -> int:
+def last_end(order: Ints, begins: Ints, offset: Ints, end: Ints) -> int:
     """Return the largest over machines of the end of its last task, less its offset."""
     most = end[order[begins[1] - 1]] - offset[0]
     for number in range(1, len(offset)):
@@ -206,15 +200,10 @@ def last_end(order: Sequence[int], begins: Sequence[int], offset: Sequence[int],
 
 def shorten(
     rounds: int, slack: int, busy: int, most_dry: int, look: Callable[[], None], toss: Callable[[], float],
-    draw: Callable[[int], int], best: MutableSequence[int], begins: Sequence[int], first: Sequence[int],
-    before: Sequence[int], lag: Sequence[int], duration: Sequence[int], take: Sequence[int], give: Sequence[int],
-    capacity: Sequence[int], offset: Sequence[int], row: Sequence[int], following: Sequence[int],
-    preceding: Sequence[int], order: MutableSequence[int], start: MutableSequence[int], end: MutableSequence[int],
-    machine: Sequence[int], position: MutableSequence[int], new_start: MutableSequence[int],
-    new_end: MutableSequence[int], sleeper: MutableSequence[int], seen: MutableSequence[int],
-    row_seen: MutableSequence[int], blocks: MutableSequence[int], moves: MutableSequence[int],
-    place: MutableSequence[int], clock: MutableSequence[int], beyond: MutableSequence[int],
-    awake: MutableSequence[int],
+    draw: Callable[[int], int], best: Out, begins: Ints, first: Ints, before: Ints, lag: Ints, duration: Ints,
+    take: Ints, give: Ints, capacity: Ints, offset: Ints, row: Ints, following: Ints, preceding: Ints, order: Out,
+    start: Out, end: Out, machine: Ints, position: Out, new_start: Out, new_end: Out, sleeper: Out, seen: Out,
+    row_seen: Out, blocks: Out, moves: Out, place: Out, clock: Out, beyond: Out, awake: Out,
 ) -> int:  # fmt: skip
     """Move tasks at the ends of critical blocks while that shortens; leave the best order in `best`, return its length.
 
@@ -288,7 +277,7 @@ def shorten(
     return least
 
 
-def push(heap: MutableSequence[int], base: int, size: int, value: int) -> None:
+def push(heap: Out, base: int, size: int, value: int) -> None:
     """Add a value to a heap of `size` values that stands from `base` on, the least first."""
     place = size
     while place > 0:
@@ -300,7 +289,7 @@ def push(heap: MutableSequence[int], base: int, size: int, value: int) -> None:
     heap[base + place] = value
 
 
-def pop(heap: MutableSequence[int], base: int, size: int) -> int:
+def pop(heap: Out, base: int, size: int) -> int:
     """Take the least value out of a heap of `size` values that stands from `base` on, and return it."""
     least, last, place, below = heap[base], heap[base + size - 1], 0, 1
     while below < size - 1:
@@ -315,7 +304,7 @@ def pop(heap: MutableSequence[int], base: int, size: int) -> int:
     return least
 
 
-def push_event(times: MutableSequence[int], codes: MutableSequence[int], size: int, time: int, code: int) -> None:
+def push_event(times: Out, codes: Out, size: int, time: int, code: int) -> None:
     """Add an event to a heap of `size` events, the earliest first."""
     place = size
     while place > 0:
@@ -329,7 +318,7 @@ def push_event(times: MutableSequence[int], codes: MutableSequence[int], size: i
     codes[place] = code
 
 
-def pop_event(times: MutableSequence[int], codes: MutableSequence[int], size: int) -> int:
+def pop_event(times: Out, codes: Out, size: int) -> int:
     """Take the first event out of a heap of `size` events, and return its code."""
     first, time, place, below = codes[0], times[size - 1], 0, 1
     while below < size - 1:
@@ -347,16 +336,12 @@ def pop_event(times: MutableSequence[int], codes: MutableSequence[int], size: in
 
 
 def dispatch(
-    steps: int, ahead: int, reach: int, weight_first: int, forward_count: int, duration: Sequence[int],
-    take: Sequence[int], give: Sequence[int], machine: Sequence[int], grace: Sequence[int], first: Sequence[int],
-    after: Sequence[int], lag: Sequence[int], rank: Sequence[int], by_rank: Sequence[int], is_weight: Sequence[int],
-    forwards: Sequence[int], forward_stop: Sequence[int], base: Sequence[int], coming_base: Sequence[int],
-    waits: MutableSequence[int], started: MutableSequence[int], next_forward: MutableSequence[int],
-    capacity: MutableSequence[int], busy: MutableSequence[int], inputs: MutableSequence[int],
-    input_count: MutableSequence[int], weights: MutableSequence[int], weight_count: MutableSequence[int],
-    coming: MutableSequence[int], coming_count: MutableSequence[int], order: MutableSequence[int],
-    order_count: MutableSequence[int], event_times: MutableSequence[int], event_codes: MutableSequence[int],
-    choices: MutableSequence[int], pending: MutableSequence[int], state: MutableSequence[int],
+    steps: int, ahead: int, reach: int, weight_first: int, forward_count: int, duration: Ints, take: Ints, give: Ints,
+    machine: Ints, grace: Ints, first: Ints, after: Ints, lag: Ints, rank: Ints, by_rank: Ints, is_weight: Ints,
+    forwards: Ints, forward_stop: Ints, base: Ints, coming_base: Ints, waits: Out, started: Out, next_forward: Out,
+    capacity: Out, busy: Out, inputs: Out, input_count: Out, weights: Out, weight_count: Out, coming: Out,
+    coming_count: Out, order: Out, order_count: Out, event_times: Out, event_codes: Out, choices: Out, pending: Out,
+    state: Out,
 ) -> int:  # fmt: skip
     """Let devices choose what they run, event by event, for at most so many `steps`; return how many things are left.
 
@@ -479,12 +464,9 @@ def dispatch(
 
 
 def greedy(
-    steps: int, events: int, heap: MutableSequence[int], alternate: int, first_patience: int, patience: int,
-    weight_patience: int, microbatches: int, in_flight: Sequence[int], duration: Sequence[int], change: Sequence[int],
-    size: Sequence[int], caught: Sequence[int], there: Sequence[int], back: Sequence[int],
-    capacity: MutableSequence[int], done: MutableSequence[int], free_at: MutableSequence[int],
-    after_forward: MutableSequence[int], forward_at: MutableSequence[int], input_at: MutableSequence[int],
-    order: MutableSequence[int],
+    steps: int, events: int, heap: Out, alternate: int, first_patience: int, patience: int, weight_patience: int,
+    microbatches: int, in_flight: Ints, duration: Ints, change: Ints, size: Ints, caught: Ints, there: Ints, back: Ints,
+    capacity: Out, done: Out, free_at: Out, after_forward: Out, forward_at: Out, input_at: Out, order: Out,
 ) -> int:  # fmt: skip
     """Let devices in a row choose F, I or W, look by look, for at most so many `steps`; return how many looks are left.
 
@@ -561,7 +543,7 @@ def greedy(
     return events
 
 
-def fits(order: Sequence[int], at: int, stop: int, take: Sequence[int], give: Sequence[int], capacity: int) -> bool:
+def fits(order: Ints, at: int, stop: int, take: Ints, give: Ints, capacity: int) -> bool:
     """Return whether the tasks at these places of `order`, run one by one, never hold more than `capacity`."""
     while at < stop:
         capacity -= take[order[at]]
@@ -572,10 +554,7 @@ def fits(order: Sequence[int], at: int, stop: int, take: Sequence[int], give: Se
     return True
 
 
-def arrange(
-    first: Sequence[int], after: Sequence[int], left: MutableSequence[int], height: MutableSequence[int],
-    tasks: MutableSequence[int],
-) -> int:  # fmt: skip
+def arrange(first: Ints, after: Ints, left: Out, height: Out, tasks: Out) -> int:
     """Put tasks behind all that they wait for, by their `height`: the most waits on a way to each; return how many.
 
     `after` are the tasks that wait for each, `left` counts what each waits for itself; heights come as zeros.
@@ -598,10 +577,7 @@ def arrange(
     return done
 
 
-def share_vectors(
-    first: Sequence[int], before: Sequence[int], unread: MutableSequence[int], vector: MutableSequence[int],
-    free: MutableSequence[int],
-) -> int:  # fmt: skip
+def share_vectors(first: Ints, before: Ints, unread: Out, vector: Out, free: Out) -> int:
     """Give each row a vector for its ends, free again once `unread` rows have read it; return how many."""
     vectors, spare = 0, 0
     for row in range(len(vector)):
@@ -624,9 +600,8 @@ def share_vectors(
 
 
 def sweep(
-    begin: int, first: Sequence[int], before: Sequence[int], vector: Sequence[int], lag: Sequence[Any], delays: Any,
-    lengths: Any, ends: Any,
-) -> None:  # fmt: skip
+    begin: int, first: Ints, before: Ints, vector: Ints, lag: Sequence[Any], delays: Any, lengths: Any, ends: Any
+) -> None:
     """Put the ends of the rows from `begin` on, of which `lengths` are given, into their vectors; a column is a case.
 
     Row r waits for the rows of `before` from `first[r]` to `first[r + 1]`, so long as `lag` and `delays` (a row a wait,
@@ -650,10 +625,7 @@ def sweep(
             ends[own, case] += lengths[at, case]
 
 
-def trace(
-    first: Sequence[int], before: Sequence[int], delays: Sequence[int], ends: Sequence[int], last: Sequence[int],
-    found: MutableSequence[int],
-) -> None:  # fmt: skip
+def trace(first: Ints, before: Ints, delays: Ints, ends: Ints, last: Ints, found: Out) -> None:
     """Mark in `found` the rows of a longest path of each case, backwards from its `last` one.
 
     A row's number times the number of cases, and the case, say where it stands in `ends` and `found`; so with waits.
@@ -672,10 +644,7 @@ def trace(
             row = chosen
 
 
-def lengthen(
-    order: Sequence[int], first: Sequence[int], after: Sequence[int], lag: Sequence[int], duration: Sequence[int],
-    lengths: MutableSequence[int],
-) -> None:  # fmt: skip
+def lengthen(order: Ints, first: Ints, after: Ints, lag: Ints, duration: Ints, lengths: Out) -> None:
     """Make `lengths`, the ticks before each task in `order`, the longest paths; NONE is one that no path reaches."""
     for at in range(len(order)):
         task = order[at]
@@ -688,13 +657,10 @@ def lengthen(
 
 
 def match(
-    duration: Sequence[int], first: Sequence[int], after: Sequence[int], lag: Sequence[int], line: Sequence[int],
-    one: Sequence[int], two: Sequence[int], base: Sequence[int], touched_first: Sequence[int], touched: Sequence[int],
-    rank: Sequence[int], by_rank: Sequence[int], here: Sequence[int], there: Sequence[int], left: MutableSequence[int],
-    ready: MutableSequence[int], waiting: MutableSequence[int], count: MutableSequence[int],
-    is_busy: MutableSequence[int], is_dirty: MutableSequence[int], dirty: MutableSequence[int],
-    last: MutableSequence[int], times: MutableSequence[int], codes: MutableSequence[int], end: MutableSequence[int],
-    picked: MutableSequence[int], behind_here: MutableSequence[int], behind_there: MutableSequence[int],
+    duration: Ints, first: Ints, after: Ints, lag: Ints, line: Ints, one: Ints, two: Ints, base: Ints,
+    touched_first: Ints, touched: Ints, rank: Ints, by_rank: Ints, here: Ints, there: Ints, left: Out, ready: Out,
+    waiting: Out, count: Out, is_busy: Out, is_dirty: Out, dirty: Out, last: Out, times: Out, codes: Out, end: Out,
+    picked: Out, behind_here: Out, behind_there: Out,
 ) -> int:  # fmt: skip
     """Run tasks as soon as they may; of those in lines, which need both resources of theirs, the least rank first.
 

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections.abc import MutableSequence, Sequence
 
+Ints = Sequence[int]  # a column that is read
+Out = MutableSequence[int]  # and one that is written
+
 
 class Heaps:
     """Heaps side by side in one column: heap i stands from `begin[i]` and has `size[i]` items, the least first.
@@ -17,10 +20,7 @@ class Heaps:
     What is less has a smaller `key`, then a smaller number. `place` is where an item stands in its heap.
     """
 
-    def __init__(
-        self, items: MutableSequence[int], begin: Sequence[int], size: MutableSequence[int], key: MutableSequence[int],
-        place: MutableSequence[int],
-    ) -> None:  # fmt: skip
+    def __init__(self, items: Out, begin: Ints, size: Out, key: Out, place: Out) -> None:
         self.items, self.begin, self.size, self.key, self.place = items, begin, size, key, place
 
     def push(self, heap: int, item: int) -> None:
@@ -80,9 +80,7 @@ class Heaps:
         return item
 
 
-def sort_by_key(
-    first: Sequence[int], after: Sequence[int], waiting: MutableSequence[int], order: MutableSequence[int], ready: Heaps
-) -> int:
+def sort_by_key(first: Ints, after: Ints, waiting: Out, order: Out, ready: Heaps) -> int:
     """Fill `order` with the tasks, each after all that it waits for, of those the least in the heap of `ready` first.
 
     `after` are the tasks that wait for each, `waiting` counts what each waits for itself.
@@ -104,15 +102,12 @@ class MemoryPools:
     """Memory pools under a limit while a schedule grows: they say which tasks may start now.
 
     A task fits when what it asks for is free. With `jobs` it fits only if afterwards the jobs that have begun can still
-    finish, one by one: see core/memory.py. Row job x pools + pool of `first` and `left` has the tasks of both.
+    finish, one by one: see `PoolLimits.safe`. Row job x pools + pool of `first` and `left` has the tasks of both.
     """
 
     def __init__(
-        self, take: Sequence[int], give: Sequence[int], ask: Sequence[int], pool: Sequence[int],
-        capacity: Sequence[int], used: MutableSequence[int], owner: Sequence[int], first: Sequence[int],
-        left: Sequence[int], gone: MutableSequence[int], claim: MutableSequence[int], hold: MutableSequence[int],
-        due: MutableSequence[int], unfinished: MutableSequence[int], begun: MutableSequence[int],
-        has_begun: MutableSequence[int],
+        self, take: Ints, give: Ints, ask: Ints, pool: Ints, capacity: Ints, used: Out, owner: Ints, first: Ints,
+        left: Ints, gone: Out, claim: Out, hold: Out, due: Out, unfinished: Out, begun: Out, has_begun: Out,
     ) -> None:  # fmt: skip
         self.take, self.give, self.ask, self.pool, self.capacity, self.used = take, give, ask, pool, capacity, used
         self.owner, self.first, self.left, self.gone = owner, first, left, gone
@@ -234,19 +229,15 @@ class ListRun:
 
     Ready tasks stand in a heap by what they ask for on their resource: if the first does not fit, none does. `best` is
     the least task of each resource that may start, `opened` are the resources with one; those `changed` are looked at
-    anew. `tie` is what the key still gets as a task becomes ready: see core/ties.py.
+    anew. `tie` is what the key still gets as a task becomes ready: see `Tie`.
     """
 
     def __init__(
-        self, pools: MemoryPools, ends: Heaps, arrivals: Heaps, ready: Heaps, units: Heaps, duration: Sequence[int],
-        resource: Sequence[int], group: Sequence[int], first: Sequence[int], after: Sequence[int], lag: Sequence[int],
-        waiting: MutableSequence[int], before_first: Sequence[int], before: Sequence[int], tie: int,
-        drawn: Sequence[int], users_first: Sequence[int], users: Sequence[int], groups_first: Sequence[int],
-        groups: MutableSequence[int], groups_count: MutableSequence[int], group_place: MutableSequence[int],
-        start: MutableSequence[int], unit: MutableSequence[int], picked: MutableSequence[int],
-        changed: MutableSequence[int], is_changed: MutableSequence[int], best: MutableSequence[int],
-        opened: MutableSequence[int], open_place: MutableSequence[int], ready_first: MutableSequence[int],
-        ready_next: MutableSequence[int], ready_last: MutableSequence[int],
+        self, pools: MemoryPools, ends: Heaps, arrivals: Heaps, ready: Heaps, units: Heaps, duration: Ints,
+        resource: Ints, group: Ints, first: Ints, after: Ints, lag: Ints, waiting: Out, before_first: Ints,
+        before: Ints, tie: int, drawn: Ints, users_first: Ints, users: Ints, groups_first: Ints, groups: Out,
+        groups_count: Out, group_place: Out, start: Out, unit: Out, picked: Out, changed: Out, is_changed: Out,
+        best: Out, opened: Out, open_place: Out, ready_first: Out, ready_next: Out, ready_last: Out,
     ) -> None:  # fmt: skip
         self.pools, self.ends, self.arrivals, self.ready, self.units = pools, ends, arrivals, ready, units
         self.duration, self.resource, self.group = duration, resource, group
@@ -477,7 +468,7 @@ class ListRun:
             self.mark(self.resource[last])
 
 
-def jackson(head: Sequence[int], work: MutableSequence[int], released: Heaps) -> int:
+def jackson(head: Ints, work: Out, released: Heaps) -> int:
     """Return the length of Jackson's preemptive schedule of jobs by their heads: the longest tail has the least key."""
     count = len(head)
     at = now = best = 0
@@ -500,9 +491,8 @@ def jackson(head: Sequence[int], work: MutableSequence[int], released: Heaps) ->
 
 
 def fetches(
-    begins: Sequence[int], stops: Sequence[int], stage: Sequence[int], other: Sequence[int], most: int,
-    coming: MutableSequence[int], comes: MutableSequence[int], near: MutableSequence[int], found: MutableSequence[int],
-) -> None:  # fmt: skip
+    begins: Ints, stops: Ints, stage: Ints, other: Ints, most: int, coming: Out, comes: Out, near: Out, found: Out
+) -> None:
     """Count in `found`, for each place, the stages that the next ones are made of, and those before it are not, and so.
 
     From each place of a machine on, its next `most` distinct stages are whole. A place uses `stage` and `other` (NONE:
@@ -549,11 +539,9 @@ def fetches(
 
 
 def take_turns(
-    order: Sequence[int], stops: Sequence[int], idle: Sequence[int], need_first: Sequence[int], need: Sequence[int],
-    made_first: Sequence[int], made: Sequence[int], sender: Sequence[int], receiver: Sequence[int],
-    sent: MutableSequence[int], place: MutableSequence[int], left: MutableSequence[int], last: MutableSequence[int],
-    turns: MutableSequence[int], free: MutableSequence[int], run: MutableSequence[int], found: MutableSequence[int],
-    sends: MutableSequence[int], after: MutableSequence[int], behind: MutableSequence[int],
+    order: Ints, stops: Ints, idle: Ints, need_first: Ints, need: Ints, made_first: Ints, made: Ints, sender: Ints,
+    receiver: Ints, sent: Out, place: Out, left: Out, last: Out, turns: Out, free: Out, run: Out, found: Out,
+    sends: Out, after: Out, behind: Out,
 ) -> int:  # fmt: skip
     """Put both ends of each message where the machines are when it is made, as they run in turns; return what is left.
 
@@ -615,10 +603,8 @@ def take_turns(
 
 
 def run_in_turn(
-    order: Sequence[int], first: Sequence[int], before: Sequence[int], lag: Sequence[int], duration: Sequence[int],
-    machine: Sequence[int], source: Sequence[int], target: Sequence[int], length: Sequence[int], one: Sequence[int],
-    two: Sequence[int], beyond: int, clock: MutableSequence[int], ready: MutableSequence[int],
-    start: MutableSequence[int], end: MutableSequence[int],
+    order: Ints, first: Ints, before: Ints, lag: Ints, duration: Ints, machine: Ints, source: Ints, target: Ints,
+    length: Ints, one: Ints, two: Ints, beyond: int, clock: Out, ready: Out, start: Out, end: Out,
 ) -> int:  # fmt: skip
     """Time tasks in this order, each as early as its waits and its machine allow; return how many.
 
@@ -652,12 +638,9 @@ def run_in_turn(
 
 
 def insert(
-    order: Sequence[int], since: int, until: int, first: Sequence[int], before: Sequence[int], lag: Sequence[int],
-    duration: Sequence[int], take: Sequence[int], give: Sequence[int], machine: Sequence[int], capacity: Sequence[int],
-    least: Sequence[int], base: Sequence[int], gaps: MutableSequence[int], gap_start: MutableSequence[int],
-    gap_end: MutableSequence[int], changes: MutableSequence[int], change_time: MutableSequence[int],
-    change_size: MutableSequence[int], level: MutableSequence[int], start: MutableSequence[int],
-    end: MutableSequence[int], tie: MutableSequence[int],
+    order: Ints, since: int, until: int, first: Ints, before: Ints, lag: Ints, duration: Ints, take: Ints, give: Ints,
+    machine: Ints, capacity: Ints, least: Ints, base: Ints, gaps: Out, gap_start: Out, gap_end: Out, changes: Out,
+    change_time: Out, change_size: Out, level: Out, start: Out, end: Out, tie: Out,
 ) -> int:  # fmt: skip
     """Put the tasks from `since` to `until` of `order` into the first gap of their machine; return one that never fits.
 

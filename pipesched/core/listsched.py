@@ -3,23 +3,199 @@
 The key is the visible tuple (priority, tie, index). The kernel walks through time from event to event: a task ends, or
 a lag runs out. It never leaves a unit idle while a ready task fits, in memory too, unless a deadlock would follow.
 One engine serves pipelines (devices, activation memory) and hardware (units of a class, initiation intervals as
-durations, latencies as lags).
+durations, latencies as lags). `insert_in_order` is serial instead: tasks go one after another into the first free time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from operator import neg, sub
 from random import Random
 from typing import Any, NamedTuple
 
 from pipesched.checks import look_up
-from pipesched.core.arrays import LARGEST, Ints, Kernels, column, lists, np
+from pipesched.core.arrays import LARGEST, Ints, Kernels, column, in_range, is_wide, lists, np, total
 from pipesched.core.clock import EVERY, look
-from pipesched.core.memory import PoolLimits
-from pipesched.core.tasks import Edges, TaskGraph
-from pipesched.core.ties import BITS, DRAWN, PRIORITIES, TIES, Tie
-from pipesched.core.timing import topological_order
-from pipesched.errors import NoSchedule
+from pipesched.core.tasks import Edges, TaskGraph, WaitTable
+from pipesched.core.timing import heads, levels, tails, topological_order
+from pipesched.errors import ConfigError, NoSchedule
+
+
+class PoolLimits:
+    """The capacity of each memory pool (None: no limit), and what each task asks for as it starts.
+
+    `rooms[i]` is to stay free of the pool beside what task i takes (default: nothing). Of tasks that ask for the same
+    of a pool, all fit or none.
+    """
+
+    def __init__(self, graph: TaskGraph, capacities: Sequence[int | None] = (), rooms: Sequence[int] = ()) -> None:
+        none = np.zeros(len(graph), dtype=np.int64)
+        self.graph, self.capacities, self.jobs = graph, capacities, 0
+        self.take = self.give = self.ask = self.pool = none
+        self.capacity = none[:1]
+        if not capacities:
+            return
+        room, self.take, self.give, self.ask = column(rooms), graph.take, graph.give, graph.take
+        if len(room):  # is to stay free beside what they take
+            self.ask = graph.take + in_range(room, total(room))
+        largest = total(self.take) + total(self.ask) + total(self.give)  # nothing that is added up is beyond it
+        self.ask = in_range(self.ask, largest)
+        self.capacity = column([largest if most is None else min(most, largest) for most in capacities])
+        self.pool = np.where((self.ask != 0) | (self.give != 0), graph.pool, 0)
+        if len(self.pool) and not 0 <= self.pool.min() <= self.pool.max() < len(self.capacity):
+            raise ValueError(f"memory pools {self.pool.min()} to {self.pool.max()}, {len(self.capacity)} capacities")
+
+    def groups(self) -> tuple[Ints, Ints, Ints]:
+        """Return the group of each task, the first group of each resource, and where the tasks of each group begin.
+
+        Tasks of a group ask for the same on the same resource.
+        """
+        resource, resources = self.graph.resource, np.arange(len(self.graph.unit_counts) + 1)
+        placed, pools = resource >= 0, len(self.capacity)
+        if not self.capacities:
+            counts = np.bincount(resource[placed], minlength=len(resources) - 1)
+            return resource, resources, np.cumsum(counts) - counts
+        amounts, asked = np.unique(self.ask[placed], return_inverse=True)
+        code = (resource[placed] * pools + self.pool[placed]) * len(amounts) + asked
+        group = resource.copy()
+        found, group[placed], counts = np.unique(code, return_inverse=True, return_counts=True)
+        return group, np.searchsorted(found, resources * (pools * len(amounts))), np.cumsum(counts) - counts
+
+    def users(self) -> tuple[Ints, Ints]:
+        """Return the resources whose tasks take from each pool, as compressed rows."""
+        count, placed = max(len(self.graph.unit_counts), 1), self.graph.resource >= 0
+        pairs = self.pool[placed] * count + self.graph.resource[placed] if self.capacities else self.pool[:0]
+        pairs = np.unique(pairs)
+        return np.searchsorted(pairs, np.arange(len(self.capacity) + 1) * count), pairs % count
+
+    def greedy(self, kernels: Kernels) -> Any:
+        """Return pools in which a task fits when what it asks for is free."""
+        empty = [kernels.blank(0)] * 10
+        return kernels.lists.MemoryPools(*self._columns(kernels), *empty)
+
+    def safe(self, kernels: Kernels, owners: Sequence[int], turns: Sequence[int] = ()) -> Any:
+        """Return pools without deadlock, by the job of each task in `owners`: Dijkstra's banker (EWD 623, 1977).
+
+        A task fits only if afterwards the jobs that have begun, that is taken memory, can still finish, one by one in
+        the order of their numbers; precedences may not join different jobs. The claim of a job is the most memory that
+        it needs, less what it frees before, when its tasks run one by one: in the order of `turns`, or in one in which
+        those that take nothing run as soon as they can. In a safe state the claim of the first job that has begun is
+        free in every pool, and going on with it keeps the state safe: a capacity that holds one whole job is enough.
+        """
+        owner, pools = column(owners), len(self.capacity)
+        order = column(turns) if len(turns) else _givers_first(self.graph)
+        jobs = self.jobs = int(owner.max()) + 1
+        look()
+        busy = order[((self.take != 0) | (self.give != 0))[order]]
+        rows = WaitTable(owner[busy] * pools + self.pool[busy], busy, busy * 0, jobs * pools)
+        unfinished = np.bincount(owner[order], minlength=jobs)
+        return kernels.lists.MemoryPools(
+            *self._columns(kernels),
+            *map(kernels.give, (owner, rows.first, rows.task)),
+            kernels.blank(len(owner)),
+            *(kernels.blank(jobs * pools) for _ in range(3)),
+            kernels.give(unfinished),
+            *(kernels.blank(jobs) for _ in range(2)),
+        )
+
+    def _columns(self, kernels: Kernels) -> list[Any]:
+        columns = (self.take, self.give, self.ask, self.pool, self.capacity)
+        return [*map(kernels.give, columns), kernels.blank(len(self.capacity))]
+
+
+def _givers_first(graph: TaskGraph) -> Ints:
+    """Return the tasks in an order that keeps the precedences, in which what takes no memory runs as soon as it can."""
+    look()
+    size, kernels, follows, waiting = len(graph), Kernels(), graph.followers, np.diff(graph.waits.first)
+    free, takes = np.flatnonzero(waiting == 0), (graph.take > 0).astype(np.int64)
+    place, begun = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+    begun[: len(free)] = free[np.argsort(takes[free], kind="stable")]
+    place[begun[: len(free)]] = np.arange(len(free))
+    columns = (begun, column([0]), column([len(free)]), takes, place)
+    order = kernels.blank(size)
+    heap = kernels.lists.Heaps(*map(kernels.give, columns))
+    count = kernels.lists.sort_by_key(*map(kernels.give, (follows.first, follows.task, waiting)), order, heap)
+    return column(order)[:count]
+
+
+MOST_TASKS_WITH_DESCENDANTS = 20_000  # the sets of descendants take n*n/8 bytes
+FIXED, BY_TIME, DRAWN, PAIRED = range(4)  # as the kernel knows them
+BITS = 32  # of a random key
+
+
+def alap(graph: TaskGraph) -> list[int]:
+    """Rank by the latest possible start: the longest task with its tail first (the critical path)."""
+    return [-tail - duration for tail, duration in zip(tails(graph), graph.durations, strict=True)]
+
+
+def descendant_counts(graph: TaskGraph) -> list[int]:
+    """Return how many tasks depend on each task, directly or not. Raises ConfigError for too many tasks."""
+    if len(graph) > MOST_TASKS_WITH_DESCENDANTS:
+        raise ConfigError(
+            f"counting the descendants of {len(graph):,} tasks takes too much memory"
+            f" (at most {MOST_TASKS_WITH_DESCENDANTS:,}); take another priority or tie, for instance alap"
+        )
+    below = [0] * len(graph)  # a set of tasks as the bits of one integer
+    for task in reversed(topological_order(graph)):
+        for after, _ in graph.successors[task]:
+            below[task] |= below[after] | 1 << after
+    return [bin(bits).count("1") for bits in below]
+
+
+PRIORITIES: dict[str, Callable[[TaskGraph], list[int]]] = {
+    "none": lambda graph: [0] * len(graph),  # all tasks are equal: the tie decides
+    "asap": heads,  # by the earliest possible start
+    "alap": alap,
+    "mobility": lambda graph: [*map(sub, alap(graph), heads(graph))],  # by slack, less the same constant for all
+    "successors": lambda graph: [-len({after for after, _ in arrows}) for arrows in graph.successors],  # the most first
+    "descendants": lambda graph: [*map(neg, descendant_counts(graph))],  # the most first
+}
+
+
+class Tie(NamedTuple):
+    """What is added to the priority of each task, times `span`: a number below that, at first and as it gets ready.
+
+    A task gets nothing more, the number of the moment, or the next random number. `PAIRED` ones lose 1 once all other
+    operands of a consumer have been issued, which no fixed key can express.
+    """
+
+    key: Ints
+    span: int
+    kind: int = FIXED
+
+
+def _input(graph: TaskGraph) -> Tie:
+    """Input order: every key is equal, so the index decides."""
+    return Tie(np.zeros(len(graph), dtype=np.int64), 1)
+
+
+def _depth(graph: TaskGraph) -> Tie:
+    """Depth first (dfs, lifo), to finish what was begun: the task with the longest chain of tasks before it first."""
+    return _most_first(levels(graph))
+
+
+def _fixed(keys: Ints) -> Tie:
+    return Tie(keys, int(keys.max()) + 1 if len(keys) else 1)
+
+
+def _most_first(counts: Ints) -> Tie:
+    return _fixed(counts.max() - counts if len(counts) else counts)
+
+
+TIES: dict[str, Callable[[TaskGraph], Tie]] = {
+    "input": _input,
+    "reverse": lambda graph: _fixed(np.arange(len(graph), 0, -1)),
+    "fifo": lambda graph: _input(graph)._replace(span=2 * len(graph) + 2, kind=BY_TIME),  # longest ready first
+    "lifo": _depth,
+    "dfs": _depth,
+    "bfs": lambda graph: _fixed(levels(graph)),  # level by level: the shortest chain of tasks before it first
+    "random": lambda graph: _input(graph)._replace(span=1 << BITS, kind=DRAWN),
+    "most-descendants": lambda graph: _most_first(column(descendant_counts(graph))),
+    # a task that completes the operands of a consumer first, all others of which have been issued
+    "pairing": lambda graph: Tie(np.ones(len(graph), dtype=np.int64), 2, PAIRED),
+}
+
 
 UNSTARTED = -1
 RULES = (  # (priority, tie)
@@ -200,3 +376,47 @@ def _back_and_forth_once(graph: TaskGraph, backwards: TaskGraph, starts: Sequenc
         late = [-start - time for start, time in zip(starts, graph.durations, strict=True)]
         starts = listed = list_schedule(side, priority=late, tie="pairing").starts
     return listed
+
+
+AT_ONCE = 50_000  # tasks between two looks at the clock
+
+
+class Inserted(NamedTuple):
+    """The start of each task in ticks, and the order of each resource."""
+
+    starts: list[int]
+    orders: list[list[int]]
+
+
+def insert_in_order(graph: TaskGraph, order: Iterable[int] | Ints, capacities: Sequence[int | None]) -> Inserted | None:
+    """Return the schedule of tasks that are inserted in this order, in which none comes before what it waits for.
+
+    Resources are machines and memory pools at once: `capacities[r]` limits what tasks on r hold (None: no limit). None
+    when a task never fits.
+    """
+    tasks, size, machines = column(order), len(graph), len(capacities)
+    duration, machine, waits = graph.duration, graph.resource, graph.waits
+    take, give = (values if len(values) else np.zeros(size, dtype=np.int64) for values in (graph.take, graph.give))
+    places = np.argsort(machine[tasks], kind="stable")
+    stops = np.searchsorted(machine[tasks][places], np.arange(machines + 1))
+    parts = [tasks[places[begin:stop]] for begin, stop in pairwise(stops.tolist())]
+    enough = [total(take[part]) for part in parts]
+    rooms = zip(capacities, enough, strict=True)
+    limit = column([-1 if room is None or room >= most else max(room, 0) for room, most in rooms])
+    least = column([min(duration[part].tolist(), default=0) for part in parts])  # what no task fits into is no gap
+    kernels = Kernels(duration, waits.lag, take, give, limit)
+    columns = (waits.first, waits.task, waits.lag, duration, take, give, machine, limit, least)
+    given = [*map(kernels.give, (*columns, stops[:-1] + np.arange(machines)))]
+    zones, ordered, never = len(tasks) + machines, kernels.give(tasks), LARGEST
+    if is_wide(duration, waits.lag):
+        never = 1 + total(duration) + size * max(lists(waits.lag), default=0)  # after all ends
+    gaps = [kernels.blank(machines, 1), kernels.blank(zones), kernels.blank(zones, never)]
+    memory = [kernels.blank(count) for count in (machines, 2 * zones, 2 * zones, machines)]
+    start, end, tie = (kernels.blank(size) for _ in range(3))
+    for since in range(0, len(tasks), AT_ONCE):
+        look()
+        until = min(since + AT_ONCE, len(tasks))
+        if kernels.lists.insert(ordered, since, until, *given, *gaps, *memory, start, end, tie) >= 0:
+            return None
+    starts, ties = column(start), column(tie)
+    return Inserted(lists(starts), [part[np.lexsort((ties[part], starts[part]))].tolist() for part in parts])

@@ -1,10 +1,13 @@
-"""Why a schedule takes its time: waits, the critical path, slack, and the class of each idle tick.
+"""Why a schedule takes its time: the critical path, slack, the class of each idle tick, and what a change would do.
 
-It needs only tasks, orders and times, whoever found them. Linear in tasks and precedences.
+It needs only tasks, orders and times, whoever found them. Linear in tasks and precedences. One tick less of a cost
+gains the least number of times that it stands on a longest path, one tick more costs the largest. A task may move to
+where who reaches it and whom it reaches let it, whatever memory says.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -12,6 +15,8 @@ from functools import cached_property
 from itertools import chain, pairwise
 from operator import add
 from typing import NamedTuple
+
+from pipesched.core.arrays import Ints, np
 
 NOTHING = -1  # no task, no machine, no tag
 Fits = Callable[[int, int], bool]  # whether a task may start at a time, as far as the memory of its device goes
@@ -348,11 +353,8 @@ def _pieces(tasks: TimedTasks, task: int, start: int, end: int, candidates: Cand
 
 
 def _walk(tasks: TimedTasks, task: int, time: int, start: int, end: int, *, own: bool = False) -> Iterator[Piece]:
-    """Yield what the walk back from a task finds between two times; `time` is where the walk stands.
-
-    With `own` the time of the task itself counts, else the walk begins with what held it back. What is queued waits in
-    its queues from the moment at which it is made; the walk goes on with what made it.
-    """
+    """Yield what the walk back from a task, which stands at `time`, finds; with `own` its own time counts too."""
+    # what is queued waits from the moment at which it is made; the walk goes on with what made it
     while time > start and task != NOTHING:
         if own:
             is_lane = tasks.machine[task] >= tasks.devices
@@ -373,10 +375,7 @@ def _walk(tasks: TimedTasks, task: int, time: int, start: int, end: int, *, own:
 
 
 def _late(tasks: TimedTasks, task: int, start: int, end: int) -> Iterator[Piece]:
-    """Yield the time by which a task is late, as far as it lies between two times.
-
-    Where it was measured that is message up to when its message was there, and runtime from then on.
-    """
+    """Yield the time by which a task is late between two times; if measured, up to its message and from then on."""
     allowed, begin = tasks.allowed[task], tasks.starts[task]
     if not tasks.arrived:
         yield from _within(allowed, begin, Idle.LATE, task, start, end)
@@ -402,3 +401,216 @@ def _joined(gaps: Iterator[Gap]) -> list[Gap]:
         else:
             joined.append(gap)
     return joined
+
+
+class CostRange(NamedTuple):
+    """How often a cost stands on a longest path: at least, and at most."""
+
+    least: int
+    most: int
+
+
+class _Bounds(NamedTuple):
+    """The least and the largest counts of each column on longest paths to a task."""
+
+    least: Ints
+    most: Ints
+
+
+def path_counts(
+    tasks: TimedTasks,
+    columns: Callable[[int], Sequence[int]],
+    count: int,
+    lasting: Callable[[int], Sequence[int]] | None = None,
+) -> list[CostRange]:
+    """Return for each of `count` columns how often it stands on a longest path.
+
+    `columns` gives the columns in which a task counts; an arc and a delivery count in that of their tag. Tasks of no
+    length at time 0 count towards the largest number alone: they would take time if they cost some. `lasting` gives the
+    columns in which a task counts towards the least number (default: all): what costs nothing cannot cost less.
+    """
+    critical = [not slack for slack in tasks.slack]
+    order = [task for task in tasks.topological if critical[task]]
+    held = Counter(arc.before for task in order for arc in _tight_arcs(tasks, task, critical))
+    known: dict[int, _Bounds] = {}
+    ending: list[_Bounds] = []
+    for task in order:
+        arcs = [*_tight_arcs(tasks, task, critical)]
+        found = _of_all_ways([_passed(known[arc.before], arc.tag) for arc in arcs], not tasks.allowed[task], count)
+        own = columns(task)
+        for column in own:
+            found.most[column] += 1
+        for column in own if lasting is None else lasting(task):
+            found.least[column] += 1
+        known[task] = found
+        if tasks.outs[task] == tasks.makespan and tasks.may_end(task):
+            ending.append(_passed(found, tasks.delivery_tags[task] if tasks.delivery_tags else NOTHING))
+        for arc in arcs:
+            held[arc.before] -= 1
+            if not held[arc.before]:
+                del known[arc.before]
+    if not ending:
+        return [CostRange(0, 0)] * count
+    least = np.minimum.reduce([bounds.least for bounds in ending])
+    most = np.maximum.reduce([bounds.most for bounds in ending])
+    return [CostRange(int(low), int(high)) for low, high in zip(least, most, strict=True)]
+
+
+def _tight_arcs(tasks: TimedTasks, task: int, critical: Sequence[bool]) -> list[Arc]:
+    """Return the arcs of longest paths into a critical task."""
+    allowed, ends = tasks.allowed[task], tasks.ends
+    return [arc for arc in tasks.arcs(task) if critical[arc.before] and ends[arc.before] + arc.lag == allowed]
+
+
+def _passed(bounds: _Bounds, tag: int) -> _Bounds:
+    """Return the counts at the end of an arc or a delivery with this tag."""
+    if tag == NOTHING:
+        return bounds
+    least, most = bounds.least.copy(), bounds.most.copy()
+    least[tag] += 1
+    most[tag] += 1
+    return _Bounds(least, most)
+
+
+def _of_all_ways(arriving: Sequence[_Bounds], is_first: bool, count: int) -> _Bounds:
+    """Return the counts of all ways to a task; one that `is_first` may also begin a path."""
+    nothing = np.zeros(count, np.int32)
+    if not arriving:
+        return _Bounds(nothing, nothing.copy())
+    least, most = arriving[0].least.copy(), arriving[0].most.copy()
+    for bounds in arriving[1:]:
+        np.minimum(least, bounds.least, out=least)
+        np.maximum(most, bounds.most, out=most)
+    return _Bounds(nothing if is_first else least, most)
+
+
+class Places(NamedTuple):
+    """The positions at which a task may stand in the order of its machine, the first and the last."""
+
+    first: int
+    last: int
+
+
+def users_of(tasks: TimedTasks) -> list[list[int]]:
+    """Return what waits for each task, but for the orders of machines."""
+    users: list[list[int]] = [[] for _ in tasks.durations]
+    for task, arcs in enumerate(tasks.inputs):
+        for before in (*(arc.before for arc in arcs), *tasks.waits[task]):
+            users[before].append(task)
+    return users
+
+
+def legal_places(tasks: TimedTasks, chosen: Sequence[int]) -> list[Places]:
+    """Return where each of the chosen tasks may stand: behind what reaches it, before what it reaches."""
+    pairs, users = zip(tasks.inputs, tasks.waits, strict=True), users_of(tasks)
+    sources = [[*(arc.before for arc in inputs), *waits] for inputs, waits in pairs]
+    reaching = _reaching(tasks, _positions(tasks), tasks.topological, sources)
+    reached = _reaching(tasks, _positions(tasks, -1), tasks.topological[::-1], users)
+    places = []
+    for task in chosen:
+        machine = tasks.machine[task]
+        first = max((int(reaching[other, machine]) for other in sources[task]), default=NOTHING) + 1
+        behind = max((int(reached[other, machine]) for other in users[task]), default=NOTHING)
+        places.append(Places(first, len(tasks.orders[machine]) - 2 - behind))
+    return places
+
+
+def _positions(tasks: TimedTasks, step: int = 1) -> list[int]:
+    """Return the position of each task in its order; with `step` -1 counted from the end."""
+    positions = [NOTHING] * len(tasks.durations)
+    for order in tasks.orders:
+        for position, task in enumerate(order[::step]):
+            positions[task] = position
+    return positions
+
+
+def _reaching(
+    tasks: TimedTasks, positions: Sequence[int], order: Sequence[int], sources: Sequence[Sequence[int]]
+) -> Ints:
+    """Return the last position on each machine from which each task is reached, which stands behind it in `order`."""
+    machines = len(tasks.orders)
+    latest = np.full((len(tasks.durations), machines), NOTHING, np.int32)
+    newest = [NOTHING] * machines
+    for task in order:
+        row, machine = latest[task], tasks.machine[task]
+        if newest[machine] != NOTHING:
+            row[:] = latest[newest[machine]]
+        for before in sources[task]:
+            np.maximum(row, latest[before], out=row)
+        row[machine] = positions[task]
+        newest[machine] = task
+    return latest
+
+
+def movable(tasks: TimedTasks) -> list[int]:
+    """Return the tasks of devices whose move alone may shorten the schedule, in order of the critical path.
+
+    Each stands on every longest path, and the critical path enters or leaves it by the order of its device: any other
+    move leaves a longest path whole.
+    """
+    on_all = _on_every_longest_path(tasks)
+    path = tasks.critical_path
+    found = []
+    for position, task in enumerate(path):
+        arcs = [tasks.tight[other] for other in path[position : position + 2]]
+        by_order = any(arc is not None and not arc.is_input for arc in arcs)
+        if by_order and task in on_all and tasks.machine[task] < tasks.devices:
+            found.append(task)
+    return found
+
+
+def _on_every_longest_path(tasks: TimedTasks) -> set[int]:
+    """Return the tasks on every longest path: those that no arc between critical tasks passes by."""
+    # critical tasks are numbered so that arcs go upwards; a path that has no stop at a number jumps over it
+    critical = [task for task in tasks.topological if not tasks.slack[task]]
+    number = {task: count for count, task in enumerate(critical)}
+    jumps = [0] * (len(critical) + 2)
+
+    def jump(before: int, after: int) -> None:
+        jumps[before + 1] += 1
+        jumps[after] -= 1
+
+    for task in critical:
+        if not tasks.allowed[task]:
+            jump(-1, number[task])
+        if tasks.ends[task] == tasks.makespan and tasks.may_end(task):
+            jump(number[task], len(critical))
+        for arc in tasks.arcs(task):
+            if arc.before in number and tasks.ends[arc.before] + arc.lag == tasks.allowed[task]:
+                jump(number[arc.before], number[task])
+    found, over = set(), 0
+    for task, change in zip(critical, jumps, strict=False):
+        over += change
+        if not over:
+            found.add(task)
+    return found
+
+
+def moved(order: Sequence[int], start: int, to: int) -> list[int]:
+    """Return an order with the entry at one position at another one."""
+    rest = [*order[:start], *order[start + 1 :]]
+    return [*rest[:to], order[start], *rest[to:]]
+
+
+def candidate_moves(tasks: TimedTasks, limits: TimedTasks | None = None) -> Iterator[tuple[int, int, int]]:
+    """Yield (task, from, to) for each move that may shorten the schedule, the shortest distances first.
+
+    Of two moves that give the same order (neighbours that change places) the first is yielded. `limits` are the same
+    tasks with the arcs alone that stay as they are when one moves; default: all do.
+    """
+    chosen = movable(tasks)
+    positions = _positions(tasks)
+    found = [
+        (abs(to - positions[task]), on_path, task, positions[task], to)
+        for on_path, (task, places) in enumerate(zip(chosen, legal_places(limits or tasks, chosen), strict=True))
+        for to in range(places.first, places.last + 1)
+        if to != positions[task]
+    ]
+    seen: set[tuple[int, int, int]] = set()
+    for distance, _, task, start, to in sorted(found):
+        machine = tasks.machine[task]
+        exchange = (machine, min(start, to), distance)
+        if distance == 1 and exchange in seen:
+            continue
+        seen.add(exchange)
+        yield task, start, to

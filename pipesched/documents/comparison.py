@@ -12,14 +12,14 @@ from pipesched.documents.json_text import NUMBERS, VERSION, get, picked, plain_v
 from pipesched.documents.problem import CUT, ORDERING, cut_document, ordering_document, read_cut, read_ordering
 from pipesched.errors import ConfigError
 from pipesched.pipeline.check import excesses
-from pipesched.pipeline.memory import Memory
+from pipesched.pipeline.costs import Memory
 from pipesched.results.comparison import VARIED_WORDS, Comparison, Entry, ParetoPoint, Sweep, SweepPoint
 from pipesched.results.covered import CHOSEN
 from pipesched.results.frontier import Frontier, FrontierPoint
 from pipesched.results.outcome import Outcome
 from pipesched.results.status import Status
-from pipesched.schedulers.feeding.fed_plan import BEST
 from pipesched.schedulers.options import GROUP_SIZE, OBJECTIVES, OPTIONS, ORDER, VARIED
+from pipesched.schedulers.ordering import BEST
 
 
 def comparison_document(comparison: Comparison) -> dict[str, Any]:

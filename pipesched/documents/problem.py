@@ -13,23 +13,18 @@ from pipesched.checks import require_name, require_whole, shown
 from pipesched.documents.json_text import get, nearly_equal, plain_values, require_finite
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.costs import HALVES, STEP_TIMES
+from pipesched.pipeline.costs import HALVES, KEPT, SHARES, SIZES, STEP_TIMES
 from pipesched.pipeline.declared import BY_KEY, BY_NAME, FIELDS, SECTIONS, keys_of
-from pipesched.pipeline.layer_arguments import KEYS, Blocks
-from pipesched.pipeline.layers import PARTS, RULES, Amount
-from pipesched.pipeline.memory import KEPT, SHARES, SIZES
+from pipesched.pipeline.layers import KEYS, PARTS, RULES, Amount, Blocks
 from pipesched.pipeline.problem import PLAIN, Problem
 from pipesched.pipeline.quantities import plain, simplest
 from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.step_arguments import SIDE_SIZES, item_values
-from pipesched.pipeline.unit_arguments import WHOLE_ONLY
-from pipesched.pipeline.units import FORWARD_ONLY, unit_values
+from pipesched.pipeline.step import SIDE_SIZES, item_values
+from pipesched.pipeline.units import FORWARD_ONLY, WHOLE_ONLY, unit_values
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.outcome import Outcome
-from pipesched.schedulers.feeding.fed_plan import BEST
-from pipesched.schedulers.feeding.ordering import Ordering
-from pipesched.schedulers.feeding.search import require_order
 from pipesched.schedulers.options import ORDER
+from pipesched.schedulers.ordering import BEST, Ordering, require_order
 from pipesched.schedulers.registry import FAMILIES, family
 
 

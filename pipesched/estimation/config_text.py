@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pipesched.estimation.derived import budget_of
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import SIZES
-from pipesched.pipeline.costs import Entry
-from pipesched.pipeline.memory import KEPT
+from pipesched.pipeline.costs import KEPT, Entry
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import plain, to_fraction
-from pipesched.pipeline.step_arguments import SHARD, item_values
+from pipesched.pipeline.step import SHARD, item_values
 from pipesched.pipeline.units import FORWARD_ONLY, unit_values
 from pipesched.schedulers.family import ANY
 from pipesched.schedulers.registry import family

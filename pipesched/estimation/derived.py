@@ -21,19 +21,26 @@ from pipesched.estimation.step import step_values, with_keys
 from pipesched.estimation.terms import ATTENTION as ATTENDING, PER_MS, total
 from pipesched.estimation.times import OPERATIONS
 from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.cutting.runs import CutItems
-from pipesched.pipeline.layers import BALANCED, EQUAL, LayerCosts, Layers, least_counts
-from pipesched.pipeline.layout import balanced_layout, equal_layout
+from pipesched.pipeline.cutting import CutItems, balanced_layout
+from pipesched.pipeline.layers import BALANCED, EQUAL, LayerCosts, Layers, equal_layout, least_counts
 from pipesched.pipeline.layout_text import stages_of
 from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import MOST_DIGITS, Exact, rounded, to_fraction
+from pipesched.pipeline.quantities import (
+    MEMORY,
+    MOST_DIGITS,
+    TIME,
+    Exact,
+    Unit,
+    exact_number,
+    is_several,
+    rounded,
+    to_fraction,
+)
 from pipesched.pipeline.readers import read_placement
 from pipesched.pipeline.recut import recut, speeds_of
-from pipesched.pipeline.step_arguments import ALL
-from pipesched.pipeline.unit_arguments import WHOLE_ONLY, read_slices
-from pipesched.pipeline.units import FORWARD_ONLY, SHARED, Slices, with_attentions
-from pipesched.pipeline.units_of_measure import MEMORY, TIME, Unit, exact_number, is_several
+from pipesched.pipeline.step import ALL
+from pipesched.pipeline.units import FORWARD_ONLY, SHARED, WHOLE_ONLY, Slices, read_slices, with_attentions
 
 HALVES = ("backward_input", "backward_weight")
 BY_STAGE = (  # parameters of make_problem that, given, say what stages take and hold, whatever their items

@@ -10,8 +10,8 @@ from dataclasses import dataclass, fields
 
 from pipesched.checks import require_label, require_number, require_whole
 from pipesched.errors import ConfigError
+from pipesched.pipeline.quantities import MEMORY
 from pipesched.pipeline.shapes import ByKey, Count, Either, Number, declare, declared
-from pipesched.pipeline.units_of_measure import MEMORY
 
 MOST = 1e9
 LOW_PEAKS = ("fp8", "mxfp8", "nvfp4")  # peaks of products in few bits, and the shares of them that these reach

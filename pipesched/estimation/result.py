@@ -23,9 +23,8 @@ from pipesched.estimation.step import GATHER, OPTIMIZER, REDUCE
 from pipesched.estimation.terms import PER_MS, Term, Terms, total
 from pipesched.estimation.times import optimizer_terms
 from pipesched.estimation.trust.evidence import SpeedRatio, Trust
-from pipesched.pipeline.costs import Entry, in_one
+from pipesched.pipeline.costs import KEPT, Entry, in_one
 from pipesched.pipeline.layout_text import StageItems, layout_text, stages_of
-from pipesched.pipeline.memory import KEPT
 from pipesched.pipeline.metrics import NETWORK, PARTS, SIDE
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units, to_fraction

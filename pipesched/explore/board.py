@@ -1,6 +1,6 @@
 """What is edited: tasks in the orders of machines, with times and names, whoever runs them.
 
-Where one task may stand is said as `core.order_moves.legal_places` says it of many: with the reasons, without a table.
+Where one task may stand is said as `core.reasons.legal_places` says it of many: with the reasons, without a table.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple, Protocol
 
-from pipesched.core.order_moves import moved
-from pipesched.core.reasons import NOTHING, Gap, TimedTasks
+from pipesched.core.reasons import NOTHING, Gap, TimedTasks, moved
 from pipesched.errors import InvalidSchedule
 
 Onward = Callable[[int], Iterator[int]]

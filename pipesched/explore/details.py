@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from pipesched.core.order_moves import moved
-from pipesched.core.reasons import NOTHING, Arc, Idle, TimedTasks
+from pipesched.core.reasons import NOTHING, Arc, Idle, TimedTasks, moved
 from pipesched.errors import InvalidSchedule
 from pipesched.explore.board import LIVE, Board, legal, place_of
 from pipesched.explore.sheet import Pause, Version

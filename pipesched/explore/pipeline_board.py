@@ -8,8 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from pipesched.analysis.explain import OVERLAP, Sensitivity, gaps_of, idle_gap, row_of_step, sensitivities
-from pipesched.core.order_moves import moved, users_of
-from pipesched.core.reasons import NOTHING, Arc, Gap, TimedTasks
+from pipesched.core.reasons import NOTHING, Arc, Gap, TimedTasks, moved, users_of
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.explore.board import LIVE, Amounts, Board, PlaceLimits, place_of
 from pipesched.file_formats.files import content_of, read, refuse_existing, write_file

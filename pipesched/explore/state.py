@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from pipesched.core.order_moves import moved
-from pipesched.core.reasons import NOTHING
+from pipesched.core.reasons import NOTHING, moved
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule
 from pipesched.explore.board import LIVE, Board, PlaceLimits, legal, place_of, refusal
 from pipesched.explore.details import change, pause_reasons

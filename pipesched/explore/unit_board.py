@@ -9,9 +9,8 @@ from pathlib import Path
 from threading import Event
 
 from pipesched.core.cpsat import Limits
-from pipesched.core.order_moves import candidate_moves, moved, users_of
-from pipesched.core.reasons import NOTHING, Gap, TimedTasks, idle_gaps
-from pipesched.core.ties import PRIORITIES, TIES
+from pipesched.core.listsched import PRIORITIES, TIES
+from pipesched.core.reasons import NOTHING, Gap, TimedTasks, candidate_moves, idle_gaps, moved, users_of
 from pipesched.core.timing import earliest_times
 from pipesched.documents.hardware import hardware_document
 from pipesched.documents.json_text import dump

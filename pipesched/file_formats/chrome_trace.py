@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 from pipesched.pipeline.kinds import ALL_KINDS, GRADIENT_LETTERS, KINDS, LANES, Kind, Resource, Scope
 from pipesched.pipeline.ops import Op, Pair, Slot
 from pipesched.pipeline.plan import lane_of
-from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.quantities import TIME, in_units
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.step import SideItem
-from pipesched.pipeline.units_of_measure import TIME
 from pipesched.render.rows import message_lanes
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.registry import called

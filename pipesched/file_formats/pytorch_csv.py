@@ -13,11 +13,11 @@ from pipesched.checks import joined, shown
 from pipesched.errors import Inexpressible, InvalidSchedule, NotApplicable
 from pipesched.file_formats.pytorch_cells import COMPUTATIONS, Action, Cell, Sheet, read_cells
 from pipesched.file_formats.pytorch_rules import deadlock, mistakes, unscaled, with_programs
-from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.message_programs import pytorch_programs
 from pipesched.pipeline.ops import Op, Pair, Slot
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import NOTHING_BEFORE, Plan, ends_of_stages, plan_from_slots
+from pipesched.pipeline.problem import differs
 from pipesched.pipeline.schedule import Schedule
 from pipesched.results.handover.subject import no_whole_step
 from pipesched.results.trainers import refused_by_pytorch, unlike_for_pytorch

@@ -17,12 +17,11 @@ from pipesched.errors import Deadlock, InvalidSchedule
 from pipesched.file_formats.pytorch_cells import COMPUTATIONS, SEND_WAITS, TRANSFERS, WAITS, Action, Cell, Sheet
 from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.message_programs import given_programs, without_messages
-from pipesched.pipeline.messages import OF_FILE
 from pipesched.pipeline.ops import Op, message_op
 from pipesched.pipeline.plan import NOTHING_BEFORE, Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.step import WEIGHTS
-from pipesched.pipeline.step_rule import Issued, with_step
+from pipesched.pipeline.step import OF_FILE, WEIGHTS
+from pipesched.pipeline.step_plan import Issued, with_step
 
 
 def deadlock(sheet: Sheet) -> Iterator[str]:

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from pipesched.checks import look_up, shown
 from pipesched.core.optimum import lower_bound
-from pipesched.core.reasons import NOTHING, Arc, Gap, Idle, TimedTasks, classes, idle_gaps
-from pipesched.core.sensitivity import path_counts
+from pipesched.core.reasons import NOTHING, Arc, Gap, Idle, TimedTasks, classes, idle_gaps, path_counts
 from pipesched.core.timing import Times
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError

@@ -17,8 +17,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from pipesched.core.arrays import ceil_div
-from pipesched.core.cpsat import Limits, SearchAnswer
-from pipesched.core.timeindexed import TimeIndexed, terms
+from pipesched.core.cpsat import Limits, SearchAnswer, TimeIndexed, terms
 from pipesched.errors import NoSchedule
 from pipesched.hls.graph import DataflowGraph
 from pipesched.hls.outcome import HardwareOutcome, list_outcome

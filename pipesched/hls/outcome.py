@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 from pipesched.checks import require_label, require_name, require_type, require_whole
 from pipesched.core.cpsat import Limits
-from pipesched.core.listsched import length_of, list_schedule
+from pipesched.core.listsched import PRIORITIES, TIES, length_of, list_schedule
 from pipesched.core.optimum import lower_bound, shortest
 from pipesched.core.tasks import TaskGraph, arrow
-from pipesched.core.ties import PRIORITIES, TIES
 from pipesched.hls.graph import DataflowGraph
 from pipesched.hls.schedule import HardwareSchedule, Units, assign_classes, checked, lower, place_on_units
 

@@ -23,8 +23,7 @@ from pipesched.checks import (
     require_whole,
     shown,
 )
-from pipesched.core.check import violations
-from pipesched.core.tasks import TaskGraph, arrow
+from pipesched.core.tasks import TaskGraph, arrow, violations
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.hls.graph import DataflowGraph
 

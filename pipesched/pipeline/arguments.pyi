@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipesched.pipeline.messages import Messages
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Number
-from pipesched.pipeline.step import Shard, SideItem
+from pipesched.pipeline.step import Messages, Shard, SideItem
 
 def make_problem(
     *,

@@ -30,10 +30,9 @@ from pipesched.checks import shown
 from pipesched.core.arrays import Ints, column, in_range, np, total
 from pipesched.core.tasks import Edges
 from pipesched.errors import NoSchedule, Remedy
-from pipesched.pipeline.feeding import alike, differs
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem import Problem, alike, differs
 from pipesched.pipeline.quantities import in_units, plain, rounded
 from pipesched.pipeline.units import FORWARD_ONLY
 
@@ -62,10 +61,8 @@ def least_capacity(problem: Problem, device: int, allowed: Allowed = KEEP_ONLY) 
 
 
 def _beside(problem: Problem, stage: int) -> int:
-    """Return what of the step a stage holds beside the activations of its backward: whole weights, and gradients.
-
-    Of a split backward it is W that needs the gradients, which may run once other activations are gone.
-    """
+    """Return what of the step a stage holds beside the activations of its backward: whole weights, and gradients."""
+    # of a split backward it is W that needs the gradients, which may run once other activations are gone
     if not problem.has_step:
         return 0
     grains, has_whole = problem.step_grains, not problem.costs.split and problem.mode != FORWARD_ONLY
@@ -80,11 +77,8 @@ def _sizes(problem: Problem, stages: Sequence[int], name: str) -> Ints:
 
 
 def _peaks(problem: Problem, stages: Sequence[int]) -> Ints:
-    """Return what stages hold of each microbatch at its highest, if they run no other one meanwhile.
-
-    That is before some backward, the last slice first, which takes the gradients of the keys and values of all slices
-    before it; where all run forwards alone, in the forward of some slice.
-    """
+    """Return what stages hold of each microbatch at its highest, if they run no other one meanwhile."""
+    # before the backward of the slice that runs first, the last; where all run forwards alone, in some forward
     whole, retained, cached = (_sizes(problem, stages, name) for name in ("activation", "retained", "cached"))
     if problem.mode == FORWARD_ONLY:
         held = cached.cumsum(axis=2) - cached + whole + (problem.rounds - 1) * cached

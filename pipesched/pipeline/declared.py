@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-from pipesched.pipeline.costs import COSTS
-from pipesched.pipeline.layer_arguments import KEYS, MOST_LAYERS
-from pipesched.pipeline.layers import BALANCED, BEST, EQUAL
-from pipesched.pipeline.memory import MEMORY_KEYS
-from pipesched.pipeline.messages import MESSAGES
+from pipesched.pipeline.costs import COSTS, MEMORY_KEYS
+from pipesched.pipeline.layers import BALANCED, BEST, EQUAL, KEYS, MOST_LAYERS
 from pipesched.pipeline.problem import DEVICES, PROBLEM_KEYS
 from pipesched.pipeline.shapes import ByKey, Count, Either, Field, LayoutText, ListOf, OneOf, ValueShape
-from pipesched.pipeline.step_arguments import SHARD
-from pipesched.pipeline.unit_arguments import SIZES, SLICES
+from pipesched.pipeline.step import MESSAGES, SHARD
+from pipesched.pipeline.units import SIZES, SLICES
 
 SECTIONS = ("costs", "memory", "step")
 

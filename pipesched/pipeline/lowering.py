@@ -1,7 +1,8 @@
 """From pipelines to the core: operations become tasks, devices resources, activations memory.
 
 The numbers of the tasks are the numbers of the operations in the plan's OpIndex. The table of kinds says what each kind
-needs, takes and gives; between two devices the latency of the boundary is added.
+needs, takes and gives; between two devices the latency of the boundary is added. Where messages queue, each is one task
+too, which stands in the queues of both of its devices: the SEND of what made its tensor, the RECV of what needs it.
 """
 
 from __future__ import annotations
@@ -11,16 +12,18 @@ from itertools import chain, groupby
 from types import MappingProxyType
 from typing import NamedTuple
 
-from pipesched.core.arrays import Ints, column, np
+from pipesched.core.arrays import Ints, Kernels, column, np
 from pipesched.core.tasks import NOWHERE, Edges, TaskGraph
-from pipesched.core.timing import UNTIMED, in_order
+from pipesched.core.timing import UNTIMED, Times, in_order
 from pipesched.errors import ConfigError
-from pipesched.pipeline.kinds import KINDS, STEP_SLOTS
-from pipesched.pipeline.message_programs import with_message_tasks
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.plan import LanePair, Plan, mismatch
+from pipesched.pipeline.kinds import GRADIENT_LETTERS, KINDS, STEP_SLOTS
+from pipesched.pipeline.model import StepModel
+from pipesched.pipeline.ops import OpIndex, ScopedRows
+from pipesched.pipeline.plan import LanePair, MessageProgram, Plan, mismatch, with_parts
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.step_lowering import waits_of, with_step_tasks
+from pipesched.pipeline.step import EDGE, ON_DEVICE, PAIR
+from pipesched.pipeline.step_plan import waits_of, with_step_tasks
+from pipesched.pipeline.units import FORWARD_ONLY
 
 
 def lower_plan(problem: Problem, plan: Plan) -> TaskGraph:
@@ -220,3 +223,150 @@ def _changes(
             events[graph.pools[number]].append((end, rank, MemoryEvent(number, True, on_lane)))
     for happened in events:
         yield [change for _, _, change in sorted(happened, key=lambda event: event[:2])]
+
+
+class Sent:
+    """The messages of a plan as columns by message: the tasks that make and need each, its devices and its length.
+
+    `is_run` says of each whether there is one: its operations are planned, on two devices.
+    """
+
+    def __init__(self, problem: Problem, plan: Plan) -> None:
+        self._problem, self._plan, self.model = problem, plan, problem.model
+        model = self.model
+        self.index = index = _with_messages(plan.index, model)
+        self._planned = np.zeros(index.first_message, dtype=bool)  # of the operations of devices
+        for numbers in (*plan.own_lines[: len(plan.orders)], column(plan.pairs.values())):
+            self._planned[numbers] = True
+        parts = [(column(()),) * 5, *self._passes(model), *self._side(model)]
+        source, target, self.sender, self.receiver, self.length = (
+            np.concatenate([part[at] for part in parts]) for at in range(5)
+        )
+        self.is_run = (source >= 0) & (target >= 0) & (self.sender != self.receiver)
+        if plan.pairs:
+            task = np.arange(index.first_message + 1)  # the last stands for what the plan lacks
+            task[column(plan.pairs.values())] = column(plan.pairs.keys())
+            source, target = task[source], task[target]
+        self.source, self.target = source, target
+
+    def _first_of(self, kinds: str) -> Ints:
+        """Return the operation of some kinds by stage and unit, -1 where none is planned."""
+        index = self._plan.index
+        found: Ints = np.full((index.stages, index.units), -1)
+        for row in (index.of_kind(kind) for kind in kinds if kind in index.letters):
+            numbers = np.arange(row.start, row.stop)
+            found = np.where(self._planned[row.start : row.stop], numbers, found.ravel()).reshape(found.shape)
+        return found
+
+    def _passes(self, model: StepModel) -> Iterator[tuple[Ints, ...]]:
+        """Yield the messages of all boundaries: there, and back."""
+        crossed = np.flatnonzero((model.where[1:] != model.where[:-1]).any(axis=1))
+        here, there = (model.where[at].ravel() for at in (crossed, crossed + 1))
+        forwards = self._first_of("F")
+        yield forwards[crossed].ravel(), forwards[crossed + 1].ravel(), here, there, model.there[crossed].ravel()
+        if model.mode != FORWARD_ONLY:
+            back = self._first_of(GRADIENT_LETTERS)
+            yield back[crossed + 1].ravel(), back[crossed].ravel(), there, here, model.back[crossed].ravel()
+
+    def _side(self, model: StepModel) -> Iterator[tuple[Ints, ...]]:
+        """Yield the messages of side items into their stages, and those back."""
+        plan, index = self._plan, self._plan.index
+        if not self._problem.side:
+            return
+        runs_on = np.full(index.first_message, -1)
+        for device, slots in enumerate(plan.step_slots):
+            runs_on[column([number for _, number in slots])] = device
+        for kind, letters in (("E", "F"), ("G", GRADIENT_LETTERS)):
+            for side, item in enumerate(self._problem.side):
+                row = column(index.row(kind, side)) if kind in index.kinds else column(())
+                if len(row):
+                    passes = self._first_of(letters)[item.into, :: index.slices][: len(row)]
+                    there = model.where[item.into, :: index.slices][: len(row)]
+                    own = np.where(self._planned[row], row, -1), runs_on[row]
+                    lag = np.full(len(row), self._problem.step_ticks.side_p2p[side])
+                    both = (own[0], passes, own[1], there) if kind == "E" else (passes, own[0], there, own[1])
+                    yield (*both, lag)
+
+    def queues(self, queue: str) -> tuple[Ints, Ints]:
+        """Return numbers for the queues of each message at its two ends."""
+        here, there = self.sender, self.receiver
+        if queue not in (EDGE, PAIR):
+            return here, there
+        first, second = (np.minimum(here, there), np.maximum(here, there)) if queue == PAIR else (here, there)
+        both = first * self._problem.devices + second
+        return both, both
+
+    def programs(self, rows: Sequence[MessageProgram]) -> Plan:
+        """Return the plan with these programs of its devices."""
+        found = with_parts(self._plan, index=self.index, messages=rows)
+        vars(found)["own_lines"] = self._plan.own_lines
+        return found
+
+
+def _with_messages(index: OpIndex, model: StepModel) -> OpIndex:
+    """Return the index with rows for the messages that may be sent: over boundaries between devices, of side items."""
+    crossed = (model.where[1:] != model.where[:-1]).any(axis=1) if index.stages > 1 else column(())
+    units = tuple(index.units * int(one) for one in crossed)
+    back = () if model.mode == FORWARD_ONLY else (ScopedRows("SEND_B", (0, *units)),)
+    side = [ScopedRows(f"SEND_{kind}", tuple(map(len, index.rows(kind)))) for kind in "EG" if kind in index.kinds]
+    return index._replace(sent=(ScopedRows("SEND_F", (*units, 0)), *back, *side))
+
+
+def with_message_tasks(graph: TaskGraph, problem: Problem, plan: Plan) -> TaskGraph:
+    """Return the graph with the messages of the plan, which wait for each other by the queues of the problem.
+
+    Each occupies its queues at its one time, so that what comes behind it at either end waits for it.
+    """
+    sent, queue = Sent(problem, plan), problem.messages.queue if problem.messages else EDGE
+    first, none = len(graph), np.zeros(len(sent.is_run), dtype=np.int64)
+    there = np.flatnonzero(sent.is_run)
+    edges = [graph.edges, Edges(sent.source[there], there + first), Edges(there + first, sent.target[there])]
+    edges += [Edges(row[:-1], row[1:]) for row in queues_of(plan, queue)]
+    return graph.changed(
+        durations=np.append(graph.duration, np.where(sent.is_run, sent.length, 0)),
+        resources=np.append(graph.resource, none + NOWHERE),
+        edges=Edges.joined(edges),
+        takes=np.append(graph.take, none),
+        gives=np.append(graph.give, none),
+        pools=np.append(graph.pool, sent.sender),
+    )
+
+
+def times_in_turn(graph: TaskGraph, problem: Problem, plan: Plan, lengths: Ints | None) -> Times | None:
+    """Return the times of a plan in PyTorch's order, in one pass over its turns; None where these do not say all.
+
+    `graph` is without messages, which stand in two queues each. `lengths` are own ones, in ticks.
+    """
+    sent, order = vars(plan).get("turns", (None, ()))
+    if sent is None or sent.model is not problem.model or plan.lanes or plan.network or problem.messages is None:
+        return None
+    queue, first, waits, devices = problem.messages.queue, len(graph), graph.waits, problem.devices
+    duration, length = (graph.duration, sent.length) if lengths is None else (lengths[:first], lengths[first:])
+    machine, beyond = np.zeros(first, dtype=np.int64), 0 if queue == ON_DEVICE else devices
+    for device, line in enumerate(plan.own_lines):
+        machine[line] = device
+    kernels = Kernels(duration, waits.lag, length)
+    given = (order, waits.first, waits.task, waits.lag, duration, machine, sent.source, sent.target, length)
+    clock, ready = kernels.blank(devices * (devices + 1)), kernels.blank(first)
+    start, end = (kernels.blank(first + len(length), UNTIMED) for _ in range(2))
+    done = kernels.lists.run_in_turn(
+        *map(kernels.give, (*given, *sent.queues(queue))), beyond, clock, ready, start, end
+    )
+    return Times(start, end) if done == len(order) else None
+
+
+def queues_of(plan: Plan, queue: str) -> Iterator[Ints]:
+    """Yield what goes one after another, in order: messages, and tasks; not what `Plan.queues` has."""
+    for device in range(len(plan.messages) * (queue != EDGE)):
+        yield from [merged(plan, device)] if queue == ON_DEVICE else (row for _, row in plan.queues_on(device, queue))
+
+
+def merged(plan: Plan, device: int) -> Ints:
+    """Return all that a device issues: its slots, and its messages behind them."""
+    line, program = plan.own_lines[device], plan.messages[device]
+    place = np.full(plan.index.size + 1, -1)
+    place[line] = np.arange(len(line))
+    keys = np.concatenate([place[program.after], np.arange(len(line))])
+    is_slot = np.concatenate([np.ones(len(program.number), dtype=bool), np.zeros(len(line), dtype=bool)])
+    found: Ints = np.concatenate([program.number, line])[np.lexsort((is_slot, keys))]
+    return found

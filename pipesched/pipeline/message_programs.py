@@ -1,119 +1,26 @@
-"""Messages as operations: which there are, where PyTorch's runtime puts their ends, and what they wait for as tasks.
-
-A message is one task, which stands in the queues of both of its devices. Its ends are the SEND of the device that made
-its tensor, and the RECV of the one that needs it.
-"""
+"""The order in which devices issue messages: a file's, PyTorch's, or the best one found."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
+from math import inf
 
 from pipesched.core.arrays import Ints, Kernels, column, np
 from pipesched.core.clock import look
-from pipesched.core.tasks import NOWHERE, Edges, TaskGraph, WaitTable
-from pipesched.core.timing import UNTIMED, Times
+from pipesched.core.tasks import Edges, WaitTable
+from pipesched.core.timing import Retiming, heads, tails
 from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.pipeline.kinds import GRADIENT_LETTERS
-from pipesched.pipeline.messages import EDGE, ON_DEVICE, PAIR, Messages
-from pipesched.pipeline.model import StepModel
-from pipesched.pipeline.ops import Op, OpIndex, ScopedRows
+from pipesched.pipeline.lowering import Sent, lower_plan, queues_of
+from pipesched.pipeline.ops import Op, OpIndex
 from pipesched.pipeline.plan import NOTHING_BEFORE, MessageProgram, Plan, ends_of_stages, with_parts
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.step import AUTO, WEIGHTS
-from pipesched.pipeline.step_rule import with_step
-from pipesched.pipeline.units import FORWARD_ONLY
+from pipesched.pipeline.step import AUTO, BEST, EDGE, OF_FILE, ON_DEVICE, PYTORCH, WEIGHTS, Messages
+from pipesched.pipeline.step_plan import with_step
 
 Issued = tuple[Op, Op | None] | tuple[Op, Op | None, int]  # an end of a message, and behind what it stands
 AHEAD = 3  # stages that PyTorch's runtime gathers ahead (`_add_unshard_reshard`), sharded or not
-
-
-class Sent:
-    """The messages of a plan as columns by message: the tasks that make and need each, its devices and its length.
-
-    `is_run` says of each whether there is one: its operations are planned, on two devices.
-    """
-
-    def __init__(self, problem: Problem, plan: Plan) -> None:
-        self._problem, self._plan, self.model = problem, plan, problem.model
-        model = self.model
-        self.index = index = _with_messages(plan.index, model)
-        self._planned = np.zeros(index.first_message, dtype=bool)  # of the operations of devices
-        for numbers in (*plan.own_lines[: len(plan.orders)], column(plan.pairs.values())):
-            self._planned[numbers] = True
-        parts = [(column(()),) * 5, *self._passes(model), *self._side(model)]
-        source, target, self.sender, self.receiver, self.length = (
-            np.concatenate([part[at] for part in parts]) for at in range(5)
-        )
-        self.is_run = (source >= 0) & (target >= 0) & (self.sender != self.receiver)
-        if plan.pairs:
-            task = np.arange(index.first_message + 1)  # the last stands for what the plan lacks
-            task[column(plan.pairs.values())] = column(plan.pairs.keys())
-            source, target = task[source], task[target]
-        self.source, self.target = source, target
-
-    def _first_of(self, kinds: str) -> Ints:
-        """Return the operation of some kinds by stage and unit, -1 where none is planned."""
-        index = self._plan.index
-        found: Ints = np.full((index.stages, index.units), -1)
-        for row in (index.of_kind(kind) for kind in kinds if kind in index.letters):
-            numbers = np.arange(row.start, row.stop)
-            found = np.where(self._planned[row.start : row.stop], numbers, found.ravel()).reshape(found.shape)
-        return found
-
-    def _passes(self, model: StepModel) -> Iterator[tuple[Ints, ...]]:
-        """Yield the messages of all boundaries: there, and back."""
-        crossed = np.flatnonzero((model.where[1:] != model.where[:-1]).any(axis=1))
-        here, there = (model.where[at].ravel() for at in (crossed, crossed + 1))
-        forwards = self._first_of("F")
-        yield forwards[crossed].ravel(), forwards[crossed + 1].ravel(), here, there, model.there[crossed].ravel()
-        if model.mode != FORWARD_ONLY:
-            back = self._first_of(GRADIENT_LETTERS)
-            yield back[crossed + 1].ravel(), back[crossed].ravel(), there, here, model.back[crossed].ravel()
-
-    def _side(self, model: StepModel) -> Iterator[tuple[Ints, ...]]:
-        """Yield the messages of side items into their stages, and those back."""
-        plan, index = self._plan, self._plan.index
-        if not self._problem.side:
-            return
-        runs_on = np.full(index.first_message, -1)
-        for device, slots in enumerate(plan.step_slots):
-            runs_on[column([number for _, number in slots])] = device
-        for kind, letters in (("E", "F"), ("G", GRADIENT_LETTERS)):
-            for side, item in enumerate(self._problem.side):
-                row = column(index.row(kind, side)) if kind in index.kinds else column(())
-                if len(row):
-                    passes = self._first_of(letters)[item.into, :: index.slices][: len(row)]
-                    there = model.where[item.into, :: index.slices][: len(row)]
-                    own = np.where(self._planned[row], row, -1), runs_on[row]
-                    lag = np.full(len(row), self._problem.step_ticks.side_p2p[side])
-                    both = (own[0], passes, own[1], there) if kind == "E" else (passes, own[0], there, own[1])
-                    yield (*both, lag)
-
-    def queues(self, queue: str) -> tuple[Ints, Ints]:
-        """Return numbers for the queues of each message at its two ends."""
-        here, there = self.sender, self.receiver
-        if queue not in (EDGE, PAIR):
-            return here, there
-        first, second = (np.minimum(here, there), np.maximum(here, there)) if queue == PAIR else (here, there)
-        both = first * self._problem.devices + second
-        return both, both
-
-    def programs(self, rows: Sequence[MessageProgram]) -> Plan:
-        """Return the plan with these programs of its devices."""
-        found = with_parts(self._plan, index=self.index, messages=rows)
-        vars(found)["own_lines"] = self._plan.own_lines
-        return found
-
-
-def _with_messages(index: OpIndex, model: StepModel) -> OpIndex:
-    """Return the index with rows for the messages that may be sent: over boundaries between devices, of side items."""
-    crossed = (model.where[1:] != model.where[:-1]).any(axis=1) if index.stages > 1 else column(())
-    units = tuple(index.units * int(one) for one in crossed)
-    back = () if model.mode == FORWARD_ONLY else (ScopedRows("SEND_B", (0, *units)),)
-    side = [ScopedRows(f"SEND_{kind}", tuple(map(len, index.rows(kind)))) for kind in "EG" if kind in index.kinds]
-    return index._replace(sent=(ScopedRows("SEND_F", (*units, 0)), *back, *side))
 
 
 def without_messages(plan: Plan) -> Plan:
@@ -251,61 +158,135 @@ def require_free(problem: Problem, what: str) -> None:
         raise ConfigError(f"must be free here, not queue by {queue}: {what} knows no queues", "messages")
 
 
-def with_message_tasks(graph: TaskGraph, problem: Problem, plan: Plan) -> TaskGraph:
-    """Return the graph with the messages of the plan, which wait for each other by the queues of the problem.
+ROUNDS = 8  # of choosing anew by what follows each message in the best order so far
 
-    Each occupies its queues at its one time, so that what comes behind it at either end waits for it.
+
+def with_messages(problem: Problem, plan: Plan) -> tuple[Problem, Plan]:
+    """Return the problem with the order of its messages named, and the plan with them, or without where none queue.
+
+    Messages that a plan has already stay as they are. Raises ConfigError where the order is to be that of a file, which
+    has none, and InvalidSchedule where devices wait in a circle.
     """
-    sent, queue = Sent(problem, plan), problem.messages.queue if problem.messages else EDGE
-    first, none = len(graph), np.zeros(len(sent.is_run), dtype=np.int64)
-    there = np.flatnonzero(sent.is_run)
-    edges = [graph.edges, Edges(sent.source[there], there + first), Edges(there + first, sent.target[there])]
-    edges += [Edges(row[:-1], row[1:]) for row in queues_of(plan, queue)]
-    return graph.changed(
-        durations=np.append(graph.duration, np.where(sent.is_run, sent.length, 0)),
-        resources=np.append(graph.resource, none + NOWHERE),
-        edges=Edges.joined(edges),
-        takes=np.append(graph.take, none),
-        gives=np.append(graph.give, none),
-        pools=np.append(graph.pool, sent.sender),
-    )
+    known = problem.messages
+    if known is None:
+        return problem, without_messages(plan)
+    if plan.messages:
+        return resolved(problem, known.order or OF_FILE), plan
+    if known.order == OF_FILE:
+        raise ConfigError("file: the plan says no SEND and RECV", "messages", entry="order")
+    problem = resolved(problem, known.order or PYTORCH)
+    plan = pytorch_programs(problem, plan)
+    return problem, plan if known.order != BEST else BestOrder(problem, plan).plan()
 
 
-def times_in_turn(graph: TaskGraph, problem: Problem, plan: Plan, lengths: Ints | None) -> Times | None:
-    """Return the times of a plan in PyTorch's order, in one pass over its turns; None where these do not say all.
+class BestOrder:
+    """The search for the order of messages in which a plan is shortest, its operations in the orders that they have.
 
-    `graph` is without messages, which stand in two queues each. `lengths` are own ones, in ticks.
+    Whenever queues are free, of the messages that are made, the one goes that the longest way to the end follows. From
+    then on these ways count the queues too, and the choice is made again. `bound` is a lower bound in ticks on all
+    orders: free messages, and in each queue what comes before its first, all of them, and what follows its last.
     """
-    sent, order = vars(plan).get("turns", (None, ()))
-    if sent is None or sent.model is not problem.model or plan.lanes or plan.network or problem.messages is None:
-        return None
-    queue, first, waits, devices = problem.messages.queue, len(graph), graph.waits, problem.devices
-    duration, length = (graph.duration, sent.length) if lengths is None else (lengths[:first], lengths[first:])
-    machine, beyond = np.zeros(first, dtype=np.int64), 0 if queue == ON_DEVICE else devices
-    for device, line in enumerate(plan.own_lines):
-        machine[line] = device
-    kernels = Kernels(duration, waits.lag, length)
-    given = (order, waits.first, waits.task, waits.lag, duration, machine, sent.source, sent.target, length)
-    clock, ready = kernels.blank(devices * (devices + 1)), kernels.blank(first)
-    start, end = (kernels.blank(first + len(length), UNTIMED) for _ in range(2))
-    done = kernels.lists.run_in_turn(
-        *map(kernels.give, (*given, *sent.queues(queue))), beyond, clock, ready, start, end
-    )
-    return Times(start, end) if done == len(order) else None
 
+    def __init__(self, problem: Problem, plan: Plan) -> None:
+        self.problem, self.given = problem, plan
+        assert problem.messages is not None
+        self.queue = problem.messages.queue
+        self.sent, self.first = Sent(problem, plan), plan.index.first_message
+        graph = lower_plan(with_queues(problem, Messages(EDGE)), plan)
+        lines = plan.own_lines
+        self.graph = graph.changed(edges=[graph.edges, *(Edges(line[:-1], line[1:]) for line in lines if len(line))])
+        self.lines = lines
+        self.ends = np.concatenate([line[-1:] for line in lines])
+        self._lay_out()
 
-def queues_of(plan: Plan, queue: str) -> Iterator[Ints]:
-    """Yield what goes one after another, in order: messages, and tasks; not what `Plan.queues` has."""
-    for device in range(len(plan.messages) * (queue != EDGE)):
-        yield from [merged(plan, device)] if queue == ON_DEVICE else (row for _, row in plan.queues_on(device, queue))
+    def _lay_out(self) -> None:
+        """Give numbers to the resources that messages need, and the lines of those that need the same ones."""
+        sent, queue, devices = self.sent, self.queue, self.problem.devices
+        (edge, _), (one, two) = map(sent.queues, (EDGE, queue))
+        here, there = (np.where(sent.is_run, ends, NOTHING_BEFORE) for ends in (sent.sender, sent.receiver))
+        none = np.full(self.first, NOTHING_BEFORE)
+        self.here, self.there = np.append(none, here), np.append(none, there)
+        for device, line in enumerate(self.lines[:devices]):
+            self.here[line] = device
+        is_message = np.append(np.zeros(self.first, dtype=bool), sent.is_run)
+        line = np.where(is_message, np.append(none, edge), NOTHING_BEFORE)
+        if queue == ON_DEVICE:
+            line = np.where(is_message, line, np.where(self.here >= 0, devices * devices + self.here, NOTHING_BEFORE))
+        first_one, first_two = np.append(self.here[: self.first], one), np.append(self.here[: self.first], two)
+        of_line, members = np.unique(line[line >= 0], return_index=True)
+        members = np.flatnonzero(line >= 0)[members]
+        self.line = np.where(line >= 0, np.searchsorted(of_line, line), NOTHING_BEFORE)
+        resources, numbers = np.unique(np.concatenate([first_one[members], first_two[members]]), return_inverse=True)
+        self.one, self.two = numbers[: len(members)], numbers[len(members) :]
+        counts = np.bincount(self.line[line >= 0], minlength=len(members))
+        self.base = np.cumsum(counts) - counts
+        lines = np.arange(len(members))
+        both, is_other = np.append(self.one, self.two), self.one != self.two
+        users = np.append(lines, lines[is_other])
+        keys = both[np.append(lines, lines[is_other] + len(lines))]
+        self.touched = WaitTable(keys, users, 0 * users, len(resources))
 
+    def plan(self) -> Plan:
+        """Return the plan with the best order found: never longer than with the one that it has."""
+        best, least = self.given, self._makespan(self.given)
+        bound, edges = self.bound, self.graph.edges
+        for _ in range(ROUNDS if self.line.max(initial=NOTHING_BEFORE) >= 0 else 0):
+            if least <= bound:
+                break
+            found = self._chosen(column(tails(self.graph.changed(edges=edges))))
+            length = self._makespan(found)
+            rows = [Edges(row[:-1], row[1:]) for row in (*queues_of(found, self.queue), *found.queues)]
+            edges = Edges.joined([self.graph.edges, *rows])
+            if length < least:
+                best, least = found, length
+        return best
 
-def merged(plan: Plan, device: int) -> Ints:
-    """Return all that a device issues: its slots, and its messages behind them."""
-    line, program = plan.own_lines[device], plan.messages[device]
-    place = np.full(plan.index.size + 1, -1)
-    place[line] = np.arange(len(line))
-    keys = np.concatenate([place[program.after], np.arange(len(line))])
-    is_slot = np.concatenate([np.ones(len(program.number), dtype=bool), np.zeros(len(line), dtype=bool)])
-    found: Ints = np.concatenate([program.number, line])[np.lexsort((is_slot, keys))]
-    return found
+    def _makespan(self, plan: Plan) -> float:
+        """Return the last end in ticks; infinite where messages wait for each other in a circle."""
+        times = Retiming(lower_plan(self.problem, plan), plan.lines).tried()
+        return inf if times is None else int(times.end[self.ends].max())
+
+    @property
+    def bound(self) -> int:
+        """A lower bound on the last end, in ticks, in whichever order messages go."""
+        graph = self.graph
+        begin, follow = (column(values) for values in (heads(graph), tails(graph)))
+        found = int((begin + graph.duration + follow).max(initial=0))
+        for resource in range(len(self.touched.first) - 1):
+            lines = self.touched.task[self.touched.first[resource] : self.touched.first[resource + 1]]
+            own = np.flatnonzero(np.isin(self.line, lines))
+            found = max(found, int(begin[own].min() + graph.duration[own].sum() + follow[own].min()))
+        return found
+
+    def _chosen(self, follow: Ints) -> Plan:
+        """Return the plan in which of two messages at the heads of queues the one goes that more follows."""
+        look()
+        graph, size = self.graph, len(self.graph)
+        by_rank = np.lexsort((np.arange(size), -(follow + graph.duration)))
+        rank = np.empty(size, dtype=np.int64)
+        rank[by_rank] = np.arange(size)
+        followers, left = graph.followers, np.diff(graph.waits.first)
+        kernels = Kernels(graph.duration, followers.lag)
+        columns = (graph.duration, followers.first, followers.task, followers.lag, self.line, self.one, self.two,
+                   self.base, self.touched.first, self.touched.task, rank, by_rank, self.here, self.there)  # fmt: skip
+        lines, resources = len(self.one), len(self.touched.first) - 1
+        blanks = [kernels.blank(count) for count in (size, size, lines, resources, lines, lines)]
+        blanks += [kernels.blank(self.problem.devices, NOTHING_BEFORE), *(kernels.blank(2 * size) for _ in range(2))]
+        found = [kernels.blank(size) for _ in range(4)]
+        count = kernels.run.match(*map(kernels.give, columns), kernels.give(left), *blanks, *found)
+        _, picked, here, there = map(column, found)
+        return self._programs(picked[:count], here, there)
+
+    def _programs(self, picked: Ints, behind_here: Ints, behind_there: Ints) -> Plan:
+        """Return the plan with messages as picked: where they hold devices each where it was, else early as can be."""
+        rows, place = [], np.full(self.first + 1, NOTHING_BEFORE)
+        for device, line in enumerate(self.lines[: self.problem.devices]):
+            own = picked[(self.here[picked] == device) | (self.there[picked] == device)]
+            sends = (self.here[own] == device).astype(np.int64)
+            after = np.where(sends, behind_here[own], behind_there[own])
+            if self.queue != ON_DEVICE:
+                place[line] = np.arange(len(line))
+                made = np.where(sends, place[self.sent.source[own - self.first]], NOTHING_BEFORE)
+                after = np.append(line, NOTHING_BEFORE)[np.maximum.accumulate(made)]
+            rows.append(MessageProgram(own, sends, after, 0 * own))
+        return self.sent.programs(rows)

@@ -18,9 +18,8 @@ from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import Retiming, Times, heads, topological_order
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.kinds import KINDS
-from pipesched.pipeline.lowering import lower_plan
-from pipesched.pipeline.message_programs import Sent, merged
-from pipesched.pipeline.messages import ON_DEVICE
+from pipesched.pipeline.lowering import Sent, lower_plan, merged
+from pipesched.pipeline.model import received
 from pipesched.pipeline.plan import (
     NOTHING_BEFORE,
     SIDE_KINDS,
@@ -33,8 +32,7 @@ from pipesched.pipeline.plan import (
 )
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units, whole
-from pipesched.pipeline.step import GRADIENTS, WEIGHTS
-from pipesched.pipeline.unit_costs import received
+from pipesched.pipeline.step import GRADIENTS, ON_DEVICE, WEIGHTS
 
 WHOLE_WEIGHTS, WHOLE_GRADIENTS, SIDE, RECEIVED = "weights", "gradients", "side", "received"
 
@@ -62,10 +60,8 @@ def stays(problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequence[in
 
 
 def _received(problem: Problem, plan: Plan, ends: Sequence[int]) -> Iterator[Stay]:
-    """Yield buffers of messages between stages, from the issue of RECV to the end of what needs them.
-
-    All are issued at once; where messages occupy devices, behind the end of what stands before them.
-    """
+    """Yield buffers of messages between stages, from the issue of RECV to the end of what needs them."""
+    # all are issued at once; where messages occupy devices, behind the end of what stands before them
     sent, index = Sent(problem, plan), plan.index
     sizes = whole(received(problem.memory, problem.units), problem.grains.per_unit)
     for device, program in enumerate(plan.messages):
@@ -282,6 +278,7 @@ class ScheduleMetrics:
     plan: Plan
     start_ticks: Sequence[int]
     end_ticks: Sequence[int]
+    own_lengths: bool
 
     @cached_property
     def times(self) -> Times:
@@ -617,10 +614,7 @@ def shared_lanes(problem: Problem, plan: Plan) -> list[LanePair]:
 
 
 def _places(problem: Problem, plan: Plan) -> dict[int, tuple[int, int]]:
-    """Return the earliest start of each operation, each device with its own lanes, and its place among equal starts.
-
-    Empty for a plan that does not run, which is for `schedule_plan` to say.
-    """
+    """Return the earliest start of each operation with lanes of its device, and its place; empty if it does not run."""
     in_order = chain.from_iterable(map(pairwise, plan.machines))
     try:
         own = replace(settled(problem, plan), lanes="device")

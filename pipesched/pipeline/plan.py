@@ -26,10 +26,10 @@ from pipesched.pipeline.kinds import (
     TRANSFER_LETTERS,
     Scope,
 )
-from pipesched.pipeline.messages import EDGE, PAIR
 from pipesched.pipeline.ops import NO_NUMBER, Op, OpIndex, Pair, ScopedRows, Slot
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.step import EDGE, PAIR
 
 NOTHING_BEFORE = -1
 
@@ -492,3 +492,21 @@ def placement_of(plan: Plan) -> Placement:
     if all(late == {last - device} for device, (_, late) in zip(first, seen, strict=True)):
         return Placement(tuple(first), mirrored=True)
     raise ConfigError("each stage must run on one device, or on two that mirror each other", "plan")
+
+
+def renumbered(plan: Plan, order: Sequence[int]) -> Plan:
+    """Return a plan of `in_order(problem, order)` with the numbers that the microbatches have in `problem`."""
+    index = plan.index
+    units = [*chain.from_iterable(range(one * index.slices, (one + 1) * index.slices) for one in order)]
+    new = index.spread(lambda kind, stage: [index.row(kind, stage)[unit] for unit in units])
+
+    def named(numbers: Sequence[int]) -> list[int]:
+        return [new[number] for number in numbers]
+
+    return replace(
+        plan,
+        orders=[*map(named, plan.orders)],
+        pairs={new[forward]: new[backward] for forward, backward in plan.pairs.items()},
+        lanes=[LanePair(named(pair.offloads), named(pair.reloads)) for pair in plan.lanes],
+        waits=[(new[before], new[after]) for before, after in plan.waits],
+    )

@@ -1,9 +1,13 @@
-"""Problems: devices, stages, microbatches, costs and memory. A problem knows no algorithm."""
+"""Problems: devices, stages, microbatches, costs and memory. A problem knows no algorithm.
+
+Where microbatches differ they may come in another order, and families plan by their mean.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from math import lcm
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -12,16 +16,25 @@ from pipesched.checks import cut, require_label, require_name, require_sequence,
 from pipesched.core.arrays import np
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import BRIEF, Costs, exact_links, exact_speed, fields_of
-from pipesched.pipeline.cutting.runs import CutItems
+from pipesched.pipeline.costs import (
+    BRIEF,
+    KEPT,
+    PER_STAGE,
+    Costs,
+    Entry,
+    Memory,
+    entries_of,
+    exact_links,
+    exact_speed,
+    fields_of,
+    taken,
+)
+from pipesched.pipeline.cutting import CutItems
 from pipesched.pipeline.kinds import Resource, computation_letters
-from pipesched.pipeline.layer_arguments import MOST_LAYERS
-from pipesched.pipeline.layers import GIVEN, Layers
-from pipesched.pipeline.memory import KEPT, Memory
-from pipesched.pipeline.messages import MESSAGES, QUEUES, Messages
-from pipesched.pipeline.model import StepModel
+from pipesched.pipeline.layers import GIVEN, MOST_LAYERS, Layers
+from pipesched.pipeline.model import Grains, Route, StepModel, Ticks, Units, grains_of, ticks_of
 from pipesched.pipeline.placement import PLACEMENTS, Placement, placement_name
-from pipesched.pipeline.quantities import Exact, plain, to_fraction, whole
+from pipesched.pipeline.quantities import TIME, Exact, canonical, plain, rounded, to_fraction, whole
 from pipesched.pipeline.shapes import (
     ByKey,
     ByName,
@@ -38,8 +51,13 @@ from pipesched.pipeline.shapes import (
 )
 from pipesched.pipeline.step import (
     LEVELS,
+    MESSAGES,
     NOTHING,
     OPTIMIZER_STATES,
+    QUEUES,
+    SHARD,
+    SIDE,
+    Messages,
     Shard,
     SideItem,
     StepGrains,
@@ -51,11 +69,21 @@ from pipesched.pipeline.step import (
     step_resolution,
     step_ticks,
 )
-from pipesched.pipeline.step_arguments import SHARD, SIDE
-from pipesched.pipeline.unit_arguments import MOST_ITEMS, SIZES, SLICE_COUNT, SLICES
-from pipesched.pipeline.unit_costs import Grains, Route, Ticks, Units, grains_of, ticks_of
-from pipesched.pipeline.units import AUTO, FORWARD_ONLY, MODES, TRAIN, WHOLE, Sizes, Slices, require_units
-from pipesched.pipeline.units_of_measure import TIME
+from pipesched.pipeline.units import (
+    AUTO,
+    FACTORS,
+    FORWARD_ONLY,
+    MODES,
+    MOST_ITEMS,
+    SIZES,
+    SLICE_COUNT,
+    SLICES,
+    TRAIN,
+    WHOLE,
+    Sizes,
+    Slices,
+    require_units,
+)
 
 P = TypeVar("P")  # the type of problems, which know cutters and not the other way round
 
@@ -543,3 +571,96 @@ def require_size(letters: str, stages: int, microbatches: int, slices: int) -> N
 
 PROBLEM_KEYS = declared(Problem)
 PLAIN = [name for name, one in PROBLEM_KEYS.items() if isinstance(one.shape, (Label, OneOf))]  # texts, as they are
+
+
+COLUMNS = (*PER_STAGE, "p2p")
+
+
+def in_order(problem: Problem, order: Sequence[int]) -> Problem:
+    """Return the problem whose i-th microbatch is `order[i]` of this one: a list of all microbatches."""
+    columns = {key: getattr(problem.costs, key) for key in COLUMNS}
+    tables: dict[str, Any] = {key: taken(column, order) for key, column in columns.items() if column is not None}
+    return replace(
+        problem,
+        costs=replace(problem.costs, **tables),
+        memory=replace(problem.memory, activation=taken(problem.memory.activation, order)),
+        sizes=problem.sizes and problem.sizes.taken(order),
+        layers=problem.layers and problem.layers.taken(order),
+        side=tuple(_item_of(item, lambda times: taken([times], order)[0]) for item in problem.side),
+    )
+
+
+def _item_of(item: SideItem, change: Callable[[tuple[Exact, ...]], Any]) -> SideItem:
+    """Return side work with its times changed where there is one for each microbatch."""
+    return replace(item, **{key: change(times) for key, times in _times_of_each(item)})
+
+
+def _times_of_each(item: SideItem) -> Iterator[tuple[str, tuple[Exact, ...]]]:
+    """Yield which times of an item are of each microbatch, with them."""
+    for key in ("forward", "backward"):
+        times = getattr(item, key)
+        if times is not None and len(times) > 1:
+            yield key, times
+
+
+def typical(problem: Problem) -> Problem:
+    """Return the problem with all microbatches like their mean, in nine digits; slices and mode stay.
+
+    A plan of it does not depend on the order in which microbatches are fed.
+    """
+    if not differs(problem):
+        return problem
+    sizes = problem.sizes
+    ones = (1,) * problem.microbatches
+    work, held, sent = (sizes.work, sizes.activation, sizes.message) if sizes else (ones, ones, ones)
+    by_key = {"p2p": sent, "offload": held, "reload": held}
+    columns: dict[str, Any] = {
+        key: tuple(_mean(entry, by_key.get(key, work)) for entry in column)
+        for key in COLUMNS
+        if key != "overlap" and (column := getattr(problem.costs, key)) is not None
+    }
+    activation = tuple(_mean(entry, held) for entry in problem.memory.activation)
+    return replace(
+        problem,
+        costs=replace(problem.costs, **columns, resolution=1),
+        memory=replace(problem.memory, activation=activation),
+        sizes=None,
+        layers=None,
+        cutter=None,
+        side=tuple(_item_of(item, lambda times: (_mean(times, ones),)) for item in problem.side),
+    )
+
+
+def differs(problem: Problem) -> bool:
+    """Return whether some microbatches are unlike others."""
+    tables = problem.costs.microbatches, problem.memory.microbatches
+    beside = any(True for item in problem.side for _ in _times_of_each(item))
+    return problem.sizes is not None or tables != (None, None) or beside
+
+
+def equals(problem: Problem) -> list[int]:
+    """Return of each microbatch the first one that equals it in every table and factor, and in its side work."""
+    columns: list[Sequence[object]] = [] if problem.sizes is None else [getattr(problem.sizes, key) for key in FACTORS]
+    tables = [getattr(problem.costs, key) or () for key in COLUMNS] + [problem.memory.activation]
+    columns += [entry for table in tables for entry in table if isinstance(entry, tuple)]
+    columns += [times for item in problem.side for _, times in _times_of_each(item)]
+    known: dict[tuple[object, ...], int] = {}
+    return [known.setdefault(tuple(column[one] for column in columns), one) for one in range(problem.microbatches)]
+
+
+def alike(problem: Problem) -> Sequence[Sequence[int]]:
+    """Return the microbatches in groups that equal each other and go the same way, by their numbers."""
+    placement, count = problem.settled_placement, problem.microbatches
+    if problem.rounds > 1 and problem.memory.kv:  # what ran more of its rounds holds more
+        return [[one] for one in range(count)]
+    if not differs(problem) and placement.second is None:
+        return placement.directions(count)
+    groups: dict[tuple[bool, int], list[int]] = {}
+    for microbatch, first in enumerate(equals(problem)):
+        groups.setdefault((placement.is_second(microbatch, count), first), []).append(microbatch)
+    return [*groups.values()]
+
+
+def _mean(entry: Entry, factors: Sequence[Exact]) -> Exact:
+    products = (one * to_fraction(by) for one, by in zip(entries_of(entry, len(factors)), factors, strict=True))
+    return canonical(rounded(sum(products, Fraction(0)) / len(factors)))

@@ -7,13 +7,17 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from pipesched.checks import require_label, shown
+from pipesched.checks import require_flag, require_label, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import (
     COSTS,
     HALVES,
+    MEMORY_KEYS,
+    SHARES,
+    SIZES,
     Costs,
     Links,
+    Memory,
     exact_links,
     exact_speed,
     fractions_of,
@@ -21,37 +25,39 @@ from pipesched.pipeline.costs import (
     require_decimals,
     scaled,
 )
-from pipesched.pipeline.layer_arguments import (
+from pipesched.pipeline.layers import (
+    PARTS,
+    TIMES,
     GivenLayers,
     layer_of,
     read_layers,
     require_one_layout,
+    rows_of,
     stage_values,
     values_across,
 )
-from pipesched.pipeline.layers import PARTS, TIMES, rows_of
 from pipesched.pipeline.layout_text import looks_like_text, read_megatron_text
-from pipesched.pipeline.memory import MEMORY_KEYS, SHARES, SIZES, Memory
-from pipesched.pipeline.messages import read_messages
 from pipesched.pipeline.placement import Placement, explicit_placement, named_placement
 from pipesched.pipeline.problem import MOST_OPERATIONS, PLAIN, Problem, letters_of, require_size
-from pipesched.pipeline.quantities import Exact, canonical, exact, to_fraction
-from pipesched.pipeline.recut import balanced_for, cut_again
-from pipesched.pipeline.shapes import Field
-from pipesched.pipeline.step_arguments import read_step
-from pipesched.pipeline.unit_arguments import Extent, Table, read_units, require_alike_pairs
-from pipesched.pipeline.units import FORWARD_ONLY
-from pipesched.pipeline.units_of_measure import (
+from pipesched.pipeline.quantities import (
     MEMORY,
     TIME,
+    Exact,
     Unit,
+    canonical,
     count_of,
+    exact,
     exact_number,
     exact_numbers,
     first_entries,
     is_several,
     length_text,
+    to_fraction,
 )
+from pipesched.pipeline.recut import balanced_for, cut_again
+from pipesched.pipeline.shapes import Field
+from pipesched.pipeline.step import read_messages, read_place, read_shard, read_side
+from pipesched.pipeline.units import FORWARD_ONLY, Extent, Table, read_units, require_alike_pairs
 
 # parameters with a value for each stage, which layers add up to:
 OF_STAGES = ("backward", *(key for key in TIMES if key != "whole"), *SIZES)
@@ -66,10 +72,7 @@ def problem_from(values: Mapping[str, Any]) -> Problem:
 
 
 def _of_stages(values: Mapping[str, Any]) -> Problem:
-    """Return the problem of stages, or of layers that make them, by the parameters of make_problem.
-
-    Raises ConfigError.
-    """
+    """Return the problem of stages, or of layers that make them. Raises ConfigError."""
     p = count_of("devices", values["devices"])
     s = _stages(p, values["stages"], values["chunks"], values["layout"])
     given = {key: values[key] for key in OF_STAGES}
@@ -94,7 +97,9 @@ def _of_stages(values: Mapping[str, Any]) -> Problem:
     there = read_placement(values["placement"], p, s)
     extent = Extent(p, s, m, time, size)
     costs, memory = _costs(given, extent, split=split), _memory(given, extent)
-    unlike |= read_step(values["shard"], values["clip"], values["side"], costs, extent)
+    unlike["shard"] = read_shard(values["shard"], p, gathers=costs.gather is not None)
+    unlike["clip"] = None if values["clip"] is None else require_flag(values["clip"], "clip")
+    unlike["side"] = read_side(values["side"], extent)
     unlike |= {name: values[name] for name in PLAIN} | {"messages": read_messages(values["messages"])}
     if memory.receive and unlike["messages"] is None:
         raise ConfigError("has no effect where messages are free: `messages` names their queue", "receive")
@@ -103,10 +108,7 @@ def _of_stages(values: Mapping[str, Any]) -> Problem:
 
 
 def _checked(problem: Problem) -> Problem:
-    """Return a problem with the cut that its rule finds, and of forward passes without the costs of the rest.
-
-    Raises ConfigError for pairs that differ.
-    """
+    """Return a problem with the cut of its rule, and of forwards alone without other costs. Raises ConfigError."""
     if problem.mode == FORWARD_ONLY:
         return balanced_for(forwards_alone(problem))
     require_alike_pairs(problem.costs, problem.sizes)
@@ -114,10 +116,7 @@ def _checked(problem: Problem) -> Problem:
 
 
 def _of_blocks(values: Mapping[str, Any]) -> Problem:
-    """Return the problem whose given stages are the layers of a cut, by the parameters of make_problem.
-
-    Raises ConfigError.
-    """
+    """Return the problem whose given stages are the layers of a cut. Raises ConfigError."""
     stages, chunks = values["stages"], values["chunks"]
     free = dict.fromkeys(("layout", *PARTS[1:], "placement", "chunks" if stages is not None else "stages"))
     free |= dict.fromkeys(("shard", "clip", "side"))  # which are of the stages that are made
@@ -260,7 +259,7 @@ def read_speed(value: Any, devices: int) -> tuple[Exact, ...] | None:
         return exact_speed(exact_numbers("speed", value, devices, "one a device", None), devices)
     speeds: list[Exact] = [1] * devices
     for device, speed in value.items():
-        number = _device(device, devices, "speed")
+        number = read_place(device, "device", devices - 1, "speed")
         speeds[number] = canonical(exact_number("speed", speed, None, entry=number))
     return exact_speed(speeds, devices)
 
@@ -316,7 +315,7 @@ def _by_lists(groups: Any, devices: int) -> list[int]:
         if not is_several(members):
             raise ConfigError(f"`groups` are lists of devices, not {shown(groups)}", "links")
         for member in first_entries(members, devices):
-            device = _device(member, devices, "links")
+            device = read_place(member, "device", devices - 1, "links")
             if device in group:
                 raise ConfigError(f"`groups` name device {device} twice", "links")
             group[device] = number
@@ -324,16 +323,6 @@ def _by_lists(groups: Any, devices: int) -> list[int]:
     if missing is not None:
         raise ConfigError(f"`groups` miss device {missing}", "links")
     return [group[device] for device in range(devices)]
-
-
-def _device(value: Any, devices: int, key: str) -> int:
-    try:
-        number = to_fraction(value)
-    except ValueError:
-        raise ConfigError(f"{shown(value)} is no device; devices are 0 to {devices - 1}", key) from None
-    if number.denominator != 1 or not 0 <= number < devices:
-        raise ConfigError(f"device {shown(value)} is out of range; devices are 0 to {devices - 1}", key)
-    return int(number)
 
 
 def _latency(value: Any, what: str, time: Unit) -> Exact:

@@ -11,15 +11,25 @@ from typing import Any, NamedTuple, TypeVar
 
 from pipesched.core.arrays import total
 from pipesched.errors import NotApplicable
-from pipesched.pipeline.costs import HALVES, Costs, Entry, added
-from pipesched.pipeline.cutting.runs import CutItems
-from pipesched.pipeline.layers import BALANCED, BEST, GIVEN, PARTS, TIMES, LayerCosts, Layers, least_counts, summed
-from pipesched.pipeline.layout import balanced_layout, equal_layout, largest_work
+from pipesched.pipeline.costs import HALVES, KEPT, SHARES, SIZES, Costs, Entry, Memory, added
+from pipesched.pipeline.cutting import CutItems, balanced_layout, beside_layers, item_amounts, largest_work
+from pipesched.pipeline.layers import (
+    BALANCED,
+    BEST,
+    GIVEN,
+    PARTS,
+    TIMES,
+    LayerCosts,
+    Layers,
+    equal_layout,
+    least_counts,
+    summed,
+    weighed_mean,
+)
 from pipesched.pipeline.layout_text import StageItems
-from pipesched.pipeline.memory import KEPT, SHARES, SIZES, Memory
 from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.pipeline.problem import NO_STEP, Problem
-from pipesched.pipeline.quantities import Exact, canonical, to_fraction
+from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.step import Shard, SideItem, divisors
 from pipesched.pipeline.units import SHARED, Shares, Slices, shares_of
@@ -45,7 +55,13 @@ def fuse(problem: Problem, stages: int) -> Problem:
     sums: dict[str, Any] = {key: _sums(times, size) for key in TIMES if (times := getattr(costs, key)) is not None}
     memory, amounts = problem.memory, _totals(problem.memory.activation, problem.microbatches)
     sizes: dict[str, Any] = {key: _sums(getattr(memory, key), size) for key in SIZES}
-    shares: dict[str, Any] = {key: _means(getattr(memory, key), amounts, size) for key in SHARES}
+    shares: dict[str, Any] = {
+        key: tuple(
+            weighed_mean([*zip(weights, map(to_fraction, parts), strict=True)])
+            for weights, parts in zip(_groups(amounts, size), _groups(getattr(memory, key), size), strict=True)
+        )
+        for key in SHARES
+    }
     if layers is not None:
         items = tuple(StageItems(*map(sum, zip(*group, strict=True))) for group in _groups(layers.items, size))
         layers = replace(layers, layout=tuple(map(sum, _groups(layers.layout, size))), items=items)
@@ -98,19 +114,6 @@ def _sums(values: Sequence[Entry], size: int) -> tuple[Entry, ...]:
 
 def _groups(values: Sequence[T], size: int) -> list[Sequence[T]]:
     return [values[start : start + size] for start in range(0, len(values), size)]
-
-
-def _means(shares: Sequence[Exact], amounts: Sequence[Fraction], size: int) -> tuple[Exact, ...]:
-    """Return the mean part of each group, weighted by the activations (equally where those are all zero)."""
-    means = []
-    for start in range(0, len(shares), size):
-        group = slice(start, start + size)
-        parts, weights = [*map(to_fraction, shares[group])], amounts[group]
-        if not any(weights):
-            weights = [Fraction(1)] * size
-        whole = sum((part * weight for part, weight in zip(parts, weights, strict=True)), Fraction(0))
-        means.append(canonical(whole / sum(weights)))
-    return tuple(means)
 
 
 def can_be_cut(problem: Problem) -> bool:
@@ -360,18 +363,13 @@ def kinds_of_items(problem: Problem) -> Sequence[object]:
     assert layers is not None  # is_cut_open
     listed = [getattr(layers.layer, key) for key in layers.layer.lengths]
     inside = zip(*listed, strict=True) if listed else [()] * layers.count
-    return [*_beside(layers.first), *inside, *_beside(layers.last)]
+    return [*beside_layers(layers.first), *inside, *beside_layers(layers.last)]
 
 
 def all_cuts(problem: Problem) -> int | None:
     """Return the number of all cuts of a problem whose cut is open; None above 2^53."""
     count = comb(len(kinds_of_items(problem)) - 1, problem.stages - 1)
     return count if count <= MOST_KNOWN else None
-
-
-def depends_on_place(problem: Problem) -> bool:
-    """Return whether the latency before a stage depends on the layer that it begins with."""
-    return problem.layers is not None and problem.layers.p2p is not None
 
 
 def at_spans(problem: Problem, spans: Sequence[tuple[int, int]]) -> Problem:
@@ -383,7 +381,7 @@ def at_spans(problem: Problem, spans: Sequence[tuple[int, int]]) -> Problem:
         return problem.cutter.at_spans(problem, spans)
     layers = problem.layers
     assert layers is not None  # is_cut_open
-    first = len(_beside(layers.first))
+    first = len(beside_layers(layers.first))
     other = layers.at([tuple(min(max(end - first, 0), layers.count) for end in span) for span in spans])  # type: ignore[misc]
     return replace(problem, costs=costs_of(problem.costs, other), memory=memory_of(problem.memory, other))
 
@@ -394,7 +392,7 @@ def layers_before(problem: Problem) -> list[int]:
         return problem.cutter.layers_before
     layers = problem.layers
     assert layers is not None  # is_cut_open
-    first, last = (len(_beside(part)) for part in (layers.first, layers.last))
+    first, last = (len(beside_layers(part)) for part in (layers.first, layers.last))
     return [*[0] * first, *range(layers.count + 1), *[layers.count] * last]
 
 
@@ -404,46 +402,32 @@ def items_of(problem: Problem) -> CutItems:
         return problem.cutter.cut_items(problem)
     layers, costs, memory = problem.layers, problem.costs, problem.memory
     assert layers is not None  # is_cut_open
-    times = {key: _items(layers, key) for key in ("forward", "backward_input", "backward_weight")}
+    times = {key: item_amounts(layers, key) for key in ("forward", "backward_input", "backward_weight")}
     halves = zip(times["backward_input"], times["backward_weight"], strict=True)
     gradient, weight = times["backward_input"], times["backward_weight"]
     is_either = costs.split and layers.layer.whole is not None
     if is_either:  # the least of both ways, up to the gradient and in all; where microbatches differ it is not told
-        known = zip(_items(layers, "whole"), gradient, weight, strict=True)
+        known = zip(item_amounts(layers, "whole"), gradient, weight, strict=True)
         least = [(min(one, own), min(one, own + other)) for one, own, other in known]
         least = [(Fraction(0), Fraction(0))] * len(least) if layers.layer.is_table else least
         gradient, weight = [own for own, _ in least], [both - own for own, both in least]
-    whole = _items(layers, "whole") if layers.layer.whole is not None else [one + other for one, other in halves]
-    activation = _items(layers, "activation")
+    whole = item_amounts(layers, "whole") if layers.layer.whole is not None else [one + other for one, other in halves]
+    activation = item_amounts(layers, "activation")
     if layers.layer.retain is None:
         retain = [to_fraction(memory.retain[0])] * len(activation)
     else:
-        retain = _items(layers, "retain")
+        retain = item_amounts(layers, "retain")
     most = Fraction(1) if is_either else max(retain)
     retained = [size * min(part, most) for size, part in zip(activation, retain, strict=True)]
     return CutItems(
         forward=times["forward"],
         gradient=gradient if costs.split else whole,
         weight=weight if costs.split else [Fraction(0)] * len(whole),
-        pair=None if costs.overlap is None else _items(layers, "overlap"),
+        pair=None if costs.overlap is None else item_amounts(layers, "overlap"),
         p2p=_latencies(layers, to_fraction(costs.p2p[0] if costs.p2p else 0)),
-        static=_items(layers, "static"),
+        static=item_amounts(layers, "static"),
         held=[activation, retained] if costs.split else [activation],
     )
-
-
-def _items(layers: Layers, key: str) -> list[Fraction]:
-    """Return what each item has of a field of LayerCosts."""
-    inside = layers.layer.sums(key, layers.count)
-    return [
-        *(part.amount(key) for part in _beside(layers.first)),
-        *(end - begin for begin, end in pairwise(inside)),
-        *(part.amount(key) for part in _beside(layers.last)),
-    ]
-
-
-def _beside(part: LayerCosts) -> list[LayerCosts]:
-    return [] if part.is_nothing else [part]
 
 
 def _latencies(layers: Layers, latency: Fraction) -> list[Fraction]:
@@ -451,7 +435,7 @@ def _latencies(layers: Layers, latency: Fraction) -> list[Fraction]:
     inside = [latency] * (layers.count - 1) if layers.p2p is None else [*map(to_fraction, layers.p2p)]
     outside = latency if layers.p2p is None else Fraction(0)
     first, last = (inside[0], inside[-1]) if inside else (outside, outside)
-    return [first] * len(_beside(layers.first)) + inside + [last] * len(_beside(layers.last))
+    return [first] * len(beside_layers(layers.first)) + inside + [last] * len(beside_layers(layers.last))
 
 
 def ends_of(problem: Problem) -> tuple[int, ...]:
@@ -459,7 +443,7 @@ def ends_of(problem: Problem) -> tuple[int, ...]:
     if problem.cutter is not None:
         return problem.cutter.ends
     assert problem.layers is not None  # is_cut_open
-    first, last = (len(_beside(part)) for part in (problem.layers.first, problem.layers.last))
+    first, last = (len(beside_layers(part)) for part in (problem.layers.first, problem.layers.last))
     *ends, end = accumulate(problem.layers.layout)
     return (*(first + one for one in ends), first + end + last)
 
@@ -471,7 +455,7 @@ def cut_at(problem: Problem, ends: Sequence[int]) -> Problem:
         return replace(made, costs=replace(made.costs, split=problem.costs.split))
     layers = problem.layers
     assert layers is not None  # is_cut_open
-    first, count = len(_beside(layers.first)), layers.count
+    first, count = len(beside_layers(layers.first)), layers.count
     places = [min(max(end - first, 0), count) for end in (0, *ends)]
     layers = replace(layers, layout=tuple(end - begin for begin, end in pairwise(places)))
     return replace(

@@ -16,19 +16,16 @@ from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import Times, earliest_times
 from pipesched.display import HasPage
 from pipesched.errors import ConfigError, Deadlock, InvalidSchedule
-from pipesched.pipeline.check_program import checked_programs, misplaced_step, unfit_step
+from pipesched.pipeline.check_step import checked_programs, misplaced_step, unfit_step
 from pipesched.pipeline.costs import fields_of
-from pipesched.pipeline.lowering import lower_plan
-from pipesched.pipeline.message_orders import with_messages
-from pipesched.pipeline.message_programs import times_in_turn, with_message_tasks, with_queues, without_messages
-from pipesched.pipeline.messages import Messages
+from pipesched.pipeline.lowering import lower_plan, times_in_turn, with_message_tasks
+from pipesched.pipeline.message_programs import with_messages, with_queues, without_messages
 from pipesched.pipeline.metrics import ScheduleMetrics
 from pipesched.pipeline.ops import Op, Slot
 from pipesched.pipeline.plan import NOTHING_BEFORE, Plan, mismatch, require_device, settled
 from pipesched.pipeline.problem import Problem, require_problem
-from pipesched.pipeline.step import AUTO
-from pipesched.pipeline.step_lowering import reshard_times
-from pipesched.pipeline.step_rule import with_step
+from pipesched.pipeline.step import AUTO, Messages
+from pipesched.pipeline.step_plan import reshard_times, with_step
 
 
 class TimedSlot(NamedTuple):

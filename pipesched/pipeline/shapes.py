@@ -9,8 +9,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pipesched.pipeline.quantities import to_fraction
-from pipesched.pipeline.units_of_measure import MICRO, TIME, Dimension, has_unit
+from pipesched.pipeline.quantities import MICRO, TIME, Dimension, has_unit, to_fraction
 
 Schema = dict[str, Any]
 NULL: Schema = {"type": "null"}

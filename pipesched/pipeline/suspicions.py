@@ -7,8 +7,7 @@ from fractions import Fraction
 
 from pipesched.checks import joined, shown
 from pipesched.pipeline.costs import in_one
-from pipesched.pipeline.feeding import differs
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem import Problem, differs
 from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.pipeline.recut import is_cut_open, items_of, layout_of
 from pipesched.pipeline.schedule import Schedule

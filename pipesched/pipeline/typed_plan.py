@@ -16,7 +16,7 @@ from pipesched.pipeline.metrics import shared_lanes
 from pipesched.pipeline.ops import Op, Pair, Slot, parse_message, parse_network, parse_op, parse_slot, parse_transfer
 from pipesched.pipeline.plan import Plan, plan_from_slots, require_each_once, settled
 from pipesched.pipeline.problem import Problem, require_problem
-from pipesched.pipeline.units_of_measure import first_entries, is_several, length_text
+from pipesched.pipeline.quantities import first_entries, is_several, length_text
 
 Texts = str | Sequence[str | Op | Pair]  # a list of operations, or one text with blanks between them
 

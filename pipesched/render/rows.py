@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from pipesched.core.arrays import ceil_div
 from pipesched.pipeline.kinds import LANES
-from pipesched.pipeline.messages import EDGE, FREE, PAIR as PAIR_QUEUE
 from pipesched.pipeline.metrics import picker
 from pipesched.pipeline.plan import lane_of
 from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.step import EDGE, FREE, PAIR as PAIR_QUEUE
 from pipesched.render.timescale import TimeScale, in_all
 
 NETWORK_LANE = "net"  # the name of its row

@@ -13,12 +13,12 @@ from pipesched.pipeline.costs import Entry, entries_of
 from pipesched.pipeline.declared import BY_NAME
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.layers import BALANCED, GIVEN, rows_of
-from pipesched.pipeline.message_orders import BestOrder
-from pipesched.pipeline.messages import BEST, EDGE, ON_DEVICE, PAIR, RANK
+from pipesched.pipeline.message_programs import BestOrder
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, in_units, plain, rounded, to_fraction
 from pipesched.pipeline.recut import balance, saved_by_moving, seeks_best
 from pipesched.pipeline.schedule import Schedule, requeued
+from pipesched.pipeline.step import BEST, EDGE, ON_DEVICE, PAIR, RANK
 from pipesched.pipeline.units import FORWARD_ONLY, Slices
 from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.legend import FEW_DEVICES, class_rows, has_static, peak_row
@@ -28,7 +28,7 @@ from pipesched.results.best_cut import CutChoice
 from pipesched.results.covered import in_chunks
 from pipesched.results.outcome import Advice, Outcome, SolveReport
 from pipesched.results.status import Status, StoppedBy
-from pipesched.schedulers.feeding.ordering import Ordering
+from pipesched.schedulers.ordering import Ordering
 from pipesched.schedulers.registry import called
 
 GOOD, BAD = "bold green", "bold red"

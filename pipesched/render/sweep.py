@@ -15,7 +15,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from pipesched.checks import look_up
-from pipesched.pipeline import units_of_measure as units
+from pipesched.pipeline import quantities as units
 from pipesched.pipeline.declared import BY_KEY, words_of
 from pipesched.render.comparison import frozen
 from pipesched.render.grid import folded, grid, right, width_of

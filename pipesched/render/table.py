@@ -14,9 +14,8 @@ from pipesched.checks import shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.pipeline.bounds import Bound
-from pipesched.pipeline.costs import Costs, in_one, one_or_all
+from pipesched.pipeline.costs import Costs, Memory, in_one, one_or_all
 from pipesched.pipeline.declared import keys_of
-from pipesched.pipeline.memory import Memory
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem

@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 
 from pipesched.core.arrays import Ints, np
 from pipesched.errors import InvalidSchedule, NoSchedule
-from pipesched.pipeline.cutting.runs import CutTask, least_cut
-from pipesched.pipeline.layers import BEST
-from pipesched.pipeline.layout import equal_layout
+from pipesched.pipeline.cutting import CutTask, least_cut
+from pipesched.pipeline.layers import BEST, equal_layout
 from pipesched.pipeline.plan import Plan, mismatch
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import grains_per_unit

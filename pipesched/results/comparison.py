@@ -26,13 +26,12 @@ from pipesched.checks import (
 from pipesched.display import Displayable, HasPage
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF
-from pipesched.pipeline.messages import QUEUES
-from pipesched.pipeline.step import AUTO, FULL, GATHERS, LEVELS, REDUCES
+from pipesched.pipeline.step import AUTO, FULL, GATHERS, LEVELS, QUEUES, REDUCES
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.outcome import Outcome
 from pipesched.results.trainers import PYTORCH, TRAINERS, runs_in, takes, weight_copies
-from pipesched.schedulers.feeding.ordering import Ordering
 from pipesched.schedulers.options import OPTIONS, VARIED, labelled
+from pipesched.schedulers.ordering import Ordering
 from pipesched.schedulers.registry import called, own_name
 
 

@@ -24,11 +24,10 @@ from pipesched.pipeline.bounds import Bound, lower_bound
 from pipesched.pipeline.capacity import require_least_capacity
 from pipesched.pipeline.check import checked, over_budget
 from pipesched.pipeline.costs import fields_of
-from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.message_programs import with_queues
 from pipesched.pipeline.plan import Plan, with_parts
-from pipesched.pipeline.problem import Problem, require_problem
+from pipesched.pipeline.problem import Problem, differs, require_problem
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.recut import is_cut_open, seeks_best
 from pipesched.pipeline.residences import require_kept
@@ -38,12 +37,9 @@ from pipesched.results.best_cut import CutChoice, CutMaker, best_cut
 from pipesched.results.cuts import CutReport, with_best_slices
 from pipesched.results.status import Status, StoppedBy
 from pipesched.schedulers.family import Family, prepare
-from pipesched.schedulers.feeding.fed_plan import BEST, FedFamily
-from pipesched.schedulers.feeding.ordering import Ordering
-from pipesched.schedulers.feeding.search import ordering_of
-from pipesched.schedulers.joining import joined
 from pipesched.schedulers.options import COMMON, OBJECTIVES, OFFLOAD, ORDER, RECOMPUTE, SIDE_RULE, checked_options
-from pipesched.schedulers.plan_of import Timing, plan_of
+from pipesched.schedulers.ordering import BEST, FedFamily, Ordering, ordering_of
+from pipesched.schedulers.plan_of import Timing, joined, plan_of
 from pipesched.schedulers.registry import called, family
 
 

@@ -8,22 +8,18 @@ from typing import NamedTuple
 
 from pipesched.core.arrays import np
 from pipesched.core.clock import look
-from pipesched.core.order_moves import candidate_moves, moved
-from pipesched.core.reasons import NOTHING, Arc, TimedTasks
+from pipesched.core.reasons import NOTHING, Arc, TimedTasks, candidate_moves, moved
 from pipesched.core.tasks import Edges, TaskGraph
 from pipesched.core.timing import UNTIMED, Times, earliest_times
 from pipesched.errors import InvalidSchedule
-from pipesched.pipeline.check_program import checked_programs
-from pipesched.pipeline.lowering import lower_plan, precedence_rows
-from pipesched.pipeline.message_programs import Sent, queues_of
-from pipesched.pipeline.messages import ON_DEVICE
+from pipesched.pipeline.check_step import checked_programs
+from pipesched.pipeline.lowering import Sent, lower_plan, precedence_rows, queues_of
 from pipesched.pipeline.ops import Slot
 from pipesched.pipeline.plan import NetworkEntry, Plan, with_parts
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule, timed_schedule
-from pipesched.pipeline.step import WEIGHTS
-from pipesched.pipeline.step_lowering import reshard_times, step_arrows, waits_of
-from pipesched.pipeline.step_rule import network_programs
+from pipesched.pipeline.step import ON_DEVICE, WEIGHTS
+from pipesched.pipeline.step_plan import network_programs, reshard_times, step_arrows, waits_of
 
 MOST_RETIMED = 5_000_000  # operations, over all moves
 MOST_MOVES = 10

@@ -1,6 +1,8 @@
-"""Chimera: two pipelines in opposite directions fill each other's bubbles."""
+"""Two pipelines in opposite directions fill each other's bubbles: Chimera, and BitPipe, in which each is a V."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
@@ -34,10 +36,6 @@ def merged(problem: Problem, *, eager: bool = False) -> Plan:
     return Plan(index, [[number for _, number in sorted(row)] for row in slots])
 
 
-def _require_even_devices(problem: Problem) -> None:
-    need_even("chimera", ("devices",), problem)
-
-
 FAMILY = Family(
     name="chimera",
     plan=chimera,
@@ -46,6 +44,29 @@ FAMILY = Family(
     bubble="(P-2)/(2M+P-2) at B = f and P dividing M",
     memory="P/2+1 .. P when M >= P",
     paper="Chimera (Li and Hoefler 2021, arXiv 2107.06925)",
-    requires=_require_even_devices,
+    requires=partial(need_even, "chimera", ("devices",)),
+    settled_order=True,
+)
+
+
+def bitpipe(problem: Problem) -> Plan:
+    """Merge the two directions by slot as Chimera does; the first stage runs the forwards of a unit without a pause.
+
+    At P = 4 these are the published orders of 4 and 8 microbatches. P must be even.
+    """
+    return merged(problem, eager=True)
+
+
+BITPIPE = Family(
+    name="bitpipe",
+    plan=bitpipe,
+    placement="bidirectional",
+    chunks=2,
+    needs="even P, S = 2P, any M; two copies of the weights",
+    bubble="(P-2)/(3M+P-2) at B = 2f and M = P",
+    memory="3P/4+1/2 .. P when M >= P",
+    paper="BitPipe (Wu et al. 2024, arXiv 2410.19367)",
+    elsewhere="the authors' Megatron fork (P dividing M)",
+    requires=partial(need_even, "bitpipe", ("devices",)),
     settled_order=True,
 )

@@ -16,8 +16,7 @@ from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import grains_per_unit, in_units, whole
-from pipesched.pipeline.units_of_measure import TIME, Unit, read_number
+from pipesched.pipeline.quantities import TIME, Unit, grains_per_unit, in_units, read_number, whole
 from pipesched.schedulers.block import Block, busiest, in_chunks, squeeze as squeezed, with_weights, works
 from pipesched.schedulers.family import ANY, Family
 

@@ -14,8 +14,8 @@ from pipesched.core.tasks import Edges
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.recut import at_spans, depends_on_place, ends_of, kinds_of_items
-from pipesched.schedulers.feeding.fed_plan import LARGEST, SlotSweep, SlotTimes, UnitTables, tables_of
+from pipesched.pipeline.recut import at_spans, ends_of, kinds_of_items
+from pipesched.schedulers.ordering import LARGEST, SlotSweep, SlotTimes, UnitTables, tables_of
 
 Span = tuple[int, int]  # of items
 
@@ -87,7 +87,7 @@ class CutTimes(SlotTimes):
         self._slots = _CutSlots(plan, self._edges, columns)
         self._where, self._knows_pairs = base.where, base.overlap is not None
         self._kinds = kinds_of_items(problem)
-        self._by_place = depends_on_place(problem)
+        self._by_place = problem.layers is not None and problem.layers.p2p is not None  # latencies before stages
         self._is_one_kind = len({*self._kinds[1:-1]}) <= 1 and not self._by_place
         self._entries: list[dict[Hashable, int]] = [{} for _ in range(problem.stages)]
         self._by_code: dict[int, int] = {}
@@ -176,7 +176,11 @@ class CutTimes(SlotTimes):
             at = np.unique(codes[fed < 0], return_index=True)[1]
             for case, stage in np.argwhere(fed < 0)[at].tolist():
                 end = int(ends[case, stage])
-                self._learn(int(codes[case, stage]), stage, (end - int(lengths[case, stage]), end), missing[stage])
+                span = end - int(lengths[case, stage]), end
+                number = self._entries[stage].setdefault(self._key(span), self._known + len(missing[stage]))
+                if number == self._known + len(missing[stage]):
+                    missing[stage].append(span)
+                self._by_code[int(codes[case, stage])] = number
             self._make(missing)
             fed = self._entry_of(codes)
         entries: Ints = fed.T
@@ -188,15 +192,6 @@ class CutTimes(SlotTimes):
         places = np.minimum(np.searchsorted(known, codes), len(known) - 1)
         found: Ints = np.where(known[places] == codes, entries[places], -1)
         return found
-
-    def _learn(self, code: int, stage: int, span: Span, new: list[Span]) -> None:
-        """Note the entry of a stage of some items; where it is not known, what makes it goes to `new`."""
-        key = self._key(span)
-        number = self._entries[stage].get(key)
-        if number is None:
-            number = self._entries[stage][key] = self._known + len(new)
-            new.append(span)
-        self._by_code[code] = number
 
     def _key(self, span: Span) -> Hashable:
         """Return what of some items counts in a stage."""

@@ -6,6 +6,8 @@ DualPipe-V is DualPipe cut in half: one copy of the weights, two stages a device
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
+from functools import partial
 
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
@@ -146,10 +148,6 @@ def eight_steps(
     return run.order, run.pairs
 
 
-def _require_even(problem: Problem) -> None:
-    need_even("dualpipe", ("devices", "microbatches"), problem)
-
-
 FAMILY = Family(
     name="dualpipe",
     plan=dualpipe,
@@ -159,7 +157,7 @@ FAMILY = Family(
     memory="min(M, P+1)",
     paper="DeepSeek-V3 (2024, arXiv 2412.19437)",
     elsewhere="DeepSeek DualPipe (M >= 2P)",
-    requires=_require_even,
+    requires=partial(need_even, "dualpipe", ("devices", "microbatches")),
     settled_order=True,
     has_pairs=True,
     splits_backward=True,
@@ -180,15 +178,13 @@ HALVED = Family(
     splits_backward=True,
 )
 
-WHOLE = Family(
+WHOLE = replace(
+    HALVED,
     name="dualpipe-v-whole",
     plan=dualpipe_v_whole,
-    placement="v",
-    chunks=2,
-    needs="S = 2P, any M",
     bubble="(4P-5)f idle at B = 2f a stage, P >= 2 and M >= 2P",
-    memory="min(M, P+1/2)",
     paper="DualPipeV of DeepSpeed 0.19.8, which keeps gradients of weights in the backward",
     elsewhere="DeepSpeed DualPipeVModule (M >= 2P)",
-    settled_order=True,
+    has_pairs=False,
+    splits_backward=False,
 )

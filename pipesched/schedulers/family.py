@@ -169,10 +169,7 @@ def require_units(problem: Problem, family: Family) -> None:
 
 
 def _fitted(problem: Problem, family: Family) -> Problem:
-    """Return `problem` fused to the stages of a family, or cut anew for them, on its placement.
-
-    Raises NotApplicable too for an explicit placement of the problem that is not the family's.
-    """
+    """Return `problem` fused or cut to the stages of a family, on its placement. Raises NotApplicable."""
     devices = problem.devices
     if family.placement == ANY:
         if problem.placement:

@@ -21,9 +21,9 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.feeding.fed_plan import BEST
 from pipesched.schedulers.naive import naive
 from pipesched.schedulers.one_f_one_b import seq_1f1b
+from pipesched.schedulers.ordering import BEST
 from pipesched.schedulers.plan_of import (
     Arranged,
     forwards_over_backwards,
@@ -182,10 +182,8 @@ def _runs(problem: Problem, rule: Rule, group: int) -> bool:
 
 
 def _safe(problem: Problem, rule: Rule, group: int) -> bool:
-    """Return whether the last two groups hold step*P units, or there is only one group or one chunk.
-
-    Such orders run: no counterexample is known (the tests try all small problems). Some others run too.
-    """
+    """Return whether the last two groups hold step*P units, or there is only one group or chunk: such orders run."""
+    # no counterexample is known (the tests try all small problems); some others run too
     alone = group >= problem.microbatches or problem.stages == problem.devices
     return alone or (group + _last(problem, group)) * problem.slices.count >= rule.step * problem.devices
 

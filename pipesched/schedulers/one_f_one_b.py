@@ -7,6 +7,8 @@ microbatch hides the communication of another's backward.
 
 from __future__ import annotations
 
+from functools import partial
+
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
@@ -38,54 +40,46 @@ def one_f_one_b_overlap(problem: Problem) -> Plan:
     return of_devices(index, map(forwards_over_backwards, index.rows("F"), index.rows("B"), warm_ups))
 
 
-FAMILY = Family(
+_linear = partial(Family, placement="linear", needs="any M", settled_order=True)
+
+FAMILY = _linear(
     name="1f1b",
     plan=one_f_one_b,
-    placement="linear",
-    needs="any M",
     bubble="(P-1)/(M+P-1)",
     memory="min(M, P-d)",
     paper="PipeDream-Flush (Narayanan et al. 2021, arXiv 2006.09503)",
     elsewhere="Megatron-LM, DeepSpeed, PyTorch Schedule1F1B (M >= P)",
-    settled_order=True,
     with_slices="seq-1f1b",
 )
 
-SLICED = Family(
+SLICED = _linear(
     name="seq-1f1b",
     plan=seq_1f1b,
-    placement="linear",
     needs="any M; slices (n = 1: 1f1b)",
     bubble="(P-1)/(nM+P-1)",
     memory="min(nM, P-d-1+n)/n",
     paper="Seq1F1B (Sun et al. 2024, arXiv 2406.03488)",
     elsewhere="thunlp/Seq1F1B, zero-bubble (num_seq_splits)",
-    settled_order=True,
     slices=True,
     same_without_slices="1f1b",
 )
 
-EAGER = Family(
+EAGER = _linear(
     name="eager-1f1b",
     plan=eager_1f1b,
-    placement="linear",
-    needs="any M",
     bubble="(P-1)/(M+P-1), and p2p mostly hidden",
     memory="min(M, 2(P-d))",
     paper="Zhuang et al. 2023, arXiv 2211.05322",
     elsewhere="AlpaComm",
-    settled_order=True,
 )
 
-OVERLAPPED = Family(
+OVERLAPPED = _linear(
     name="1f1b-overlap",
     plan=one_f_one_b_overlap,
-    placement="linear",
     needs="any M; costs.overlap says what a pair takes",
     bubble="by simulation",
     memory="min(M, 2(P-d))",
     paper="the case V = 1 of Megatron-LM's combined 1F1B",
     elsewhere="PPViz",
-    settled_order=True,
     has_pairs=True,
 )

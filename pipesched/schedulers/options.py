@@ -8,14 +8,13 @@ from operator import attrgetter
 from typing import Any
 
 from pipesched.checks import cut, require_flag, require_name, shown
-from pipesched.core.ties import PRIORITIES, TIES
+from pipesched.core.listsched import PRIORITIES, TIES
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.pipeline.problem import MOST_OPERATIONS
-from pipesched.pipeline.quantities import require_limits, to_fraction
+from pipesched.pipeline.quantities import TIME, first_entries, is_several, require_limits, to_fraction
 from pipesched.pipeline.shapes import Count, Either, Field, Flag, ListOf, Number, OneOf, ValueShape
-from pipesched.pipeline.units_of_measure import TIME, first_entries, is_several
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.feeding.fed_plan import BEST, WORDS
+from pipesched.schedulers.ordering import BEST, WORDS
 
 FULL, GROUP_SIZE = "full", "group_size"
 _STAGES = Either(OneOf(FULL), Count(), metavar="full|N")  # so many of the first stages, or all

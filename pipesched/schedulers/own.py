@@ -319,10 +319,8 @@ def executor_of(names: Sequence[OwnName], executor: Executor | str) -> Executor 
 
 
 def _has_module(name: OwnName) -> bool:
-    """Return whether another process finds the function: not in a notebook, nor where a script does not define it.
-
-    What stands below `if __name__ == "__main__"` runs in no other process.
-    """
+    """Return whether another process finds the function: not in a notebook, nor where a script does not define it."""
+    # what stands below `if __name__ == "__main__"` runs in no other process
     given = name.family.plan.function  # type: ignore[attr-defined]
     function, file = getattr(given, "func", given), getattr(sys.modules["__main__"], "__file__", None)
     if function.__module__ != "__main__" or file is None:

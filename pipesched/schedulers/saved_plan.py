@@ -199,10 +199,7 @@ def with_offload(problem: Problem, plan: Plan, stages: range) -> Plan:
 def _transfers(
     order: Sequence[int], pairs: Mapping[int, int], index: OpIndex, forward_of: Mapping[int, int]
 ) -> tuple[LanePair, list[tuple[int, int]]]:
-    """Return the offloads of a device in the order of the forwards and the loads in that of the backwards.
-
-    With them what the loads wait for.
-    """
+    """Return the lanes of a device, offloads as its forwards, loads as its backwards, and what the loads wait for."""
     place = {number: position for position, number in enumerate(order)}
     gone, waits = [], []
     for position, number in enumerate(order):

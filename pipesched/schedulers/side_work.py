@@ -24,7 +24,7 @@ from pipesched.pipeline.plan import Plan, settled
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, best_ahead, schedule_plan, timed_plan
 from pipesched.pipeline.step import AUTO
-from pipesched.pipeline.step_rule import optimizers, with_programs, with_slots
+from pipesched.pipeline.step_plan import optimizers, with_programs, with_slots
 from pipesched.schedulers.options import FIRST
 
 LOOK = 32  # gaps of a device that are looked at for one piece of work, before its last
@@ -184,7 +184,7 @@ class SideInsertion:
         self, schedule: Schedule, kind: str, parts: Set[Part], devices: Mapping[Part, int], *, between: bool
     ) -> list[Placed]:
         """Return places for side work of a kind; on these devices, where the other kind has them already."""
-        times = _Backwards(schedule) if kind == "E" else _Forwards(schedule)
+        times: _Forwards | _Backwards = _Backwards(schedule) if kind == "E" else _Forwards(schedule)
         loads = [0] * self.problem.devices
         works = [*self._works(kind, parts, times, devices)]
         shortest = min((length for _, work in works for *_, length in work.choices), default=0)
@@ -194,7 +194,7 @@ class SideInsertion:
         return placed[::-1] if kind == "E" else placed
 
     def _works(
-        self, kind: str, parts: Set[Part], times: _SlotTimes, devices: Mapping[Part, int]
+        self, kind: str, parts: Set[Part], times: _Forwards | _Backwards, devices: Mapping[Part, int]
     ) -> Iterator[tuple[int, SideTask]]:
         """Yield side work of a kind with the time from which on it may run."""
         ticks, there, key = self.problem.step_ticks, self.problem.settled_placement.devices, BOTH[kind]
@@ -219,14 +219,6 @@ class _SlotTimes:
     def __init__(self, schedule: Schedule) -> None:
         self.schedule, self.index = schedule, schedule.plan.index
 
-    def ready(self, stage: int, microbatch: int) -> int:
-        """Return when side work of a microbatch into a stage may run at first."""
-        raise NotImplementedError
-
-    def gaps(self, device: int, last: int, shortest: int) -> list[FreeTime]:
-        """Return where a device is free for work that is not shorter; `last` slots at the end keep their place."""
-        raise NotImplementedError
-
     def gathers(self, device: int) -> dict[int, list[int]]:
         """Return the gathers that are issued behind each slot: side work behind it would delay them."""
         found: dict[int, list[int]] = {}
@@ -246,10 +238,12 @@ class _Forwards(_SlotTimes):
     """Time as it runs: slots as early as they can, backwards of side work behind what they wait for."""
 
     def ready(self, stage: int, microbatch: int) -> int:
+        """Return when side work of a microbatch into a stage may run at first."""
         rows = [self.index.row(kind, stage)[self.units(microbatch)] for kind in self.index.gradients]
         return max(self.schedule.end_ticks[number] for number in chain(*rows))
 
     def gaps(self, device: int, last: int, shortest: int) -> list[FreeTime]:
+        """Return where a device is free for work that is not shorter; `last` slots at the end keep their place."""
         order = self.schedule.plan.orders[device]
         slots = order[: len(order) - last]
         starts, ends, gathers = self.schedule.start_ticks, self.schedule.end_ticks, self.gathers(device)

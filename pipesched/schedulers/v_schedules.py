@@ -12,8 +12,17 @@ from pipesched.core.arrays import ceil_div, lists, np
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.schedulers.best_block import Design, Waits, best_of, costing, of_the_mean, published_peak, v_blocks
-from pipesched.schedulers.block import Block, busiest
+from pipesched.schedulers.block import (
+    Block,
+    Design,
+    Waits,
+    best_of,
+    busiest,
+    costing,
+    of_the_mean,
+    published_peak,
+    v_blocks,
+)
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.plan_of import last_slice_first
 

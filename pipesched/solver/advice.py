@@ -17,18 +17,26 @@ from typing import Any, NamedTuple, TypeVar
 
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import PipeschedError
-from pipesched.pipeline.costs import HALVES, PER_STAGE, STEP_TIMES, TRANSFER_TIMES, Costs, Entry
-from pipesched.pipeline.feeding import differs
+from pipesched.pipeline.costs import (
+    HALVES,
+    KEPT,
+    PER_STAGE,
+    SHARES,
+    SIZES,
+    STEP_TIMES,
+    TRANSFER_TIMES,
+    Costs,
+    Entry,
+    Memory,
+)
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.layers import GIVEN, PARTS, Amount, LayerCosts, Layers
-from pipesched.pipeline.memory import KEPT, SHARES, SIZES, Memory
 from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement, placement_name
-from pipesched.pipeline.problem import Problem, letters_of
+from pipesched.pipeline.problem import Problem, differs, letters_of
 from pipesched.pipeline.quantities import Exact, canonical, in_units, plain, rounded, to_fraction
 from pipesched.pipeline.recut import balanced_for, can_be_cut, cut_again, fuse, open_cut, recut
 from pipesched.pipeline.residences import require_offload, require_recompute
-from pipesched.pipeline.step import SideItem
-from pipesched.pipeline.step_arguments import item_values
+from pipesched.pipeline.step import SideItem, item_values
 from pipesched.pipeline.units import FORWARD_ONLY, SHARED
 from pipesched.results.outcome import Advice, Outcome, SolveReport
 from pipesched.results.status import Status, StoppedBy

@@ -18,17 +18,14 @@ from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import heads, topological_order
-from pipesched.pipeline.bounds import Bound
-from pipesched.pipeline.feeding import alike, differs, equals, in_order, renumbered
+from pipesched.pipeline.bounds import Bound, step_times
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.placement import Placement, placement_name
-from pipesched.pipeline.plan import without_step
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.plan import renumbered, without_step
+from pipesched.pipeline.problem import Problem, alike, differs, equals, in_order
 from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.pipeline.step_jobs import step_times
-from pipesched.schedulers.feeding.fed_plan import VERL, Order, rules
-from pipesched.schedulers.feeding.search import in_turn
+from pipesched.schedulers.ordering import VERL, Order, in_turn, rules
 from pipesched.solver.policy import DEFAULT, SolvePolicy
 
 PERIODIC = "periodic"  # the search for blocks that repeat, as `Candidate.search` has it

@@ -23,10 +23,10 @@ from pipesched.core.clock import look
 from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.tasks import Edges
 from pipesched.core.timing import UNTIMED, heads, tails, topological_order
+from pipesched.pipeline.bounds import PassBounds
 from pipesched.pipeline.capacity import capacity_edges, order_edges, says_all
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.pass_bounds import PassBounds
 from pipesched.pipeline.residences import Residence, held, late_residences, residences
 from pipesched.solver.case import Case
 

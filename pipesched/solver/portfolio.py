@@ -20,9 +20,9 @@ from pipesched.core.listsched import list_schedule
 from pipesched.core.tasks import TaskGraph, reversed_graph
 from pipesched.core.timing import tails
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule, PipeschedWarning
+from pipesched.pipeline.bounds import PassBounds
 from pipesched.pipeline.capacity import forward_headrooms, require_least_capacity, taken_by_backwards
 from pipesched.pipeline.ops import Op, OpIndex
-from pipesched.pipeline.pass_bounds import PassBounds
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
@@ -30,9 +30,8 @@ from pipesched.pipeline.recut import opened
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.schedulers.family import ANY, Family, prepare
-from pipesched.schedulers.feeding.fed_plan import BEST, FedFamily
-from pipesched.schedulers.feeding.search import ordering_of
 from pipesched.schedulers.options import ORDER, labelled
+from pipesched.schedulers.ordering import BEST, FedFamily, ordering_of
 from pipesched.schedulers.plan_of import plan_of
 from pipesched.schedulers.registry import compared
 from pipesched.schedulers.side_work import side_schedule

@@ -23,11 +23,11 @@ from pipesched.pipeline.check import checked
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.layers import BEST
 from pipesched.pipeline.message_programs import with_queues
-from pipesched.pipeline.messages import BEST as BEST_ORDER, Messages
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Number, in_units
 from pipesched.pipeline.recut import all_cuts, is_cut_open, layout_of, seeks_best, work_of_largest
 from pipesched.pipeline.schedule import Schedule, queued
+from pipesched.pipeline.step import BEST as BEST_ORDER, Messages
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.covered import of_search
 from pipesched.results.cuts import CutReport, TriedCut

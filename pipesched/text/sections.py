@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 from pipesched.checks import require_mapping, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.declared import SETUP_NAMES, nearest_key
-from pipesched.pipeline.quantities import OutOfLimits, plain
+from pipesched.pipeline.quantities import OutOfLimits, plain, rounding_of
 from pipesched.pipeline.shapes import only_numbers
-from pipesched.pipeline.units_of_measure import rounding_of
 from pipesched.text.yaml_reader import Value
 
 

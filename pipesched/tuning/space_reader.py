@@ -19,13 +19,11 @@ from pipesched.estimation.model_reader import MODELS, preset_names
 from pipesched.estimation.precision import PRECISIONS, require_precision
 from pipesched.estimation.setup import FULL, NONE, RECOMPUTES, SHARD_RANKS, TRAINING
 from pipesched.estimation.setup_reader import read_unsized, require_agreement
-from pipesched.pipeline.memory import KEPT
-from pipesched.pipeline.messages import OF_FILE, read_messages
-from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.costs import KEPT
+from pipesched.pipeline.quantities import MEMORY, Unit, exact_number, is_several, to_fraction
 from pipesched.pipeline.shapes import AUTO, only_numbers
-from pipesched.pipeline.step import LEVELS
+from pipesched.pipeline.step import LEVELS, OF_FILE, read_messages
 from pipesched.pipeline.units import TRAIN
-from pipesched.pipeline.units_of_measure import MEMORY, Unit, exact_number, is_several
 from pipesched.results.trainers import families_of
 from pipesched.schedulers.registry import FAMILIES, family
 from pipesched.text.given import located as located_value

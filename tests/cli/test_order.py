@@ -162,14 +162,14 @@ def test_a_remark_for_a_framework(cli: Cli) -> None:
 
 def test_an_explanation_keeps_the_order(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """What plans again with other costs looks for no other order."""
-    from pipesched.schedulers.feeding import search
+    from pipesched.schedulers import ordering
 
-    searches, looked = list[Any](), search.best_of_positions
+    searches, looked = list[Any](), ordering.best_of_positions
 
     def best(known: Any) -> Any:
         searches.append(known)
         return looked(known)
 
-    monkeypatch.setattr(search, "best_of_positions", best)
+    monkeypatch.setattr(ordering, "best_of_positions", best)
     assert "planned again" in cli("explain", "1f1b", *SIX, "--order", "best").stdout
     assert len(searches) == 1

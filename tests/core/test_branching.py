@@ -7,10 +7,9 @@ from time import monotonic
 
 from hypothesis import assume, given, settings, strategies as st
 
-from pipesched.core.branching import Bounds, Branching
-from pipesched.core.check import violations
 from pipesched.core.listsched import length_of
-from pipesched.core.tasks import TaskGraph
+from pipesched.core.optimum import Bounds, Branching
+from pipesched.core.tasks import TaskGraph, violations
 from tests.core.windows import THREE_ON_TWO, draw_small, schedules, within
 
 Graphs = Callable[..., st.SearchStrategy[TaskGraph]]

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.core.check import memory_changes, violations
-from pipesched.core.tasks import NOWHERE, TaskGraph, arrow
+from pipesched.core.tasks import NOWHERE, TaskGraph, arrow, memory_changes, violations
 
 Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
 

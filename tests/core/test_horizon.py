@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pipesched.core import branching
-from pipesched.core.branching import Bounds, HorizonSearch, columns_of, terms_of
-from pipesched.core.check import violations
-from pipesched.core.cpsat import Limits, SearchAnswer
+from pipesched.core import optimum
+from pipesched.core.cpsat import Limits, SearchAnswer, TimeIndexed
 from pipesched.core.listsched import length_of
-from pipesched.core.tasks import TaskGraph
-from pipesched.core.timeindexed import TimeIndexed
+from pipesched.core.optimum import Bounds, HorizonSearch, columns_of, terms_of
+from pipesched.core.tasks import TaskGraph, violations
 from tests.core.windows import STUBBORN, within
 
 
@@ -22,8 +20,8 @@ from tests.core.windows import STUBBORN, within
 def test_one_tick_less_is_refuted(
     monkeypatch: pytest.MonkeyPatch, first_turn: float, most_terms: int, refuted_by: str
 ) -> None:
-    monkeypatch.setattr(branching, "FIRST_TURN", first_turn)
-    monkeypatch.setattr(branching, "MOST_TERMS", most_terms)
+    monkeypatch.setattr(optimum, "FIRST_TURN", first_turn)
+    monkeypatch.setattr(optimum, "MOST_TERMS", most_terms)
     search = HorizonSearch(STUBBORN, within(STUBBORN, 12), Limits(seconds=60))
     lengths = [length_of(STUBBORN, found.starts) for found in search.run()]
     assert lengths
@@ -32,7 +30,7 @@ def test_one_tick_less_is_refuted(
 
 
 def test_cp_sat_finds_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(branching, "FIRST_TURN", 0)
+    monkeypatch.setattr(optimum, "FIRST_TURN", 0)
     search = HorizonSearch(STUBBORN, within(STUBBORN, 13), Limits(seconds=60))
     found = next(found for found in search.run() if found.method == "time-indexed CP-SAT")
     assert list(violations(STUBBORN, found.starts)) == []
@@ -46,7 +44,7 @@ def test_who_gives_up_refutes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_answer(model: TimeIndexed, limits: Limits) -> SearchAnswer:
         return SearchAnswer("unknown", [], None, 0, limits.seconds)
 
-    monkeypatch.setattr(branching, "FIRST_TURN", 0)
+    monkeypatch.setattr(optimum, "FIRST_TURN", 0)
     monkeypatch.setattr(TimeIndexed, "solve", no_answer)
     search = HorizonSearch(STUBBORN, within(STUBBORN, 12), Limits(seconds=60))
     for _ in search.run():

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.core.insertion import insert_in_order
+from pipesched.core.listsched import insert_in_order
 from pipesched.core.tasks import TaskGraph, arrow
 from pipesched.core.timing import topological_order
 from pipesched.pipeline.lowering import lower

@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 from hypothesis import given, strategies as st
 
-from pipesched.core.check import violations
 from pipesched.core.listsched import back_and_forth, backwards_in_time, by_middles, by_rules, by_tails, length_of
-from pipesched.core.tasks import TaskGraph, arrow
+from pipesched.core.tasks import TaskGraph, arrow, violations
 from pipesched.core.timing import heads, tails
 
 Graphs = Callable[..., st.SearchStrategy[TaskGraph]]

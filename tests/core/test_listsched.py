@@ -8,10 +8,8 @@ from itertools import pairwise
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
-from pipesched.core.check import memory_changes, violations
-from pipesched.core.listsched import Dispatch, list_schedule
-from pipesched.core.tasks import NOWHERE, TaskGraph, arrow
-from pipesched.core.ties import PRIORITIES, TIES
+from pipesched.core.listsched import PRIORITIES, TIES, Dispatch, list_schedule
+from pipesched.core.tasks import NOWHERE, TaskGraph, arrow, memory_changes, violations
 from pipesched.core.timing import earliest_times
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule
 

@@ -9,12 +9,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched.core.arrays import Kernels
-from pipesched.core.check import violations
 from pipesched.core.kernels import NONE
-from pipesched.core.listsched import list_schedule
-from pipesched.core.memory import PoolLimits
-from pipesched.core.tasks import TaskGraph, arrow
-from pipesched.core.ties import PRIORITIES, TIES
+from pipesched.core.listsched import PRIORITIES, TIES, PoolLimits, list_schedule
+from pipesched.core.tasks import TaskGraph, arrow, violations
 from pipesched.errors import NoSchedule
 
 Jobs = Callable[..., st.SearchStrategy[tuple[TaskGraph, list[int], list[int]]]]

@@ -10,13 +10,10 @@ from hypothesis import given, settings, strategies as st
 
 from pipesched.core import optimum
 from pipesched.core.bounds import sharpened
-from pipesched.core.branching import Margins, Windows, state
-from pipesched.core.check import violations
-from pipesched.core.cpsat import Limits, TaskModel
+from pipesched.core.cpsat import Limits, TaskModel, TimeIndexed
 from pipesched.core.listsched import length_of
-from pipesched.core.optimum import lower_bound, shortest
-from pipesched.core.tasks import NOWHERE, TaskGraph, arrow
-from pipesched.core.timeindexed import TimeIndexed
+from pipesched.core.optimum import Margins, Windows, lower_bound, shortest, state
+from pipesched.core.tasks import NOWHERE, TaskGraph, arrow, violations
 from pipesched.errors import InvalidSchedule
 from tests.core.windows import STUBBORN
 

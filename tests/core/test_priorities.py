@@ -7,9 +7,8 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.core.listsched import list_schedule
+from pipesched.core.listsched import MOST_TASKS_WITH_DESCENDANTS, PRIORITIES, TIES, descendant_counts, list_schedule
 from pipesched.core.tasks import Edges, TaskGraph, arrow
-from pipesched.core.ties import MOST_TASKS_WITH_DESCENDANTS, PRIORITIES, TIES, descendant_counts
 from pipesched.errors import ConfigError
 
 Graphs = Callable[..., st.SearchStrategy[TaskGraph]]

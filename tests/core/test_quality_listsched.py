@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipesched.core.listsched import length_of, list_schedule
+from pipesched.core.listsched import PRIORITIES, TIES, length_of, list_schedule
 from pipesched.core.optimum import lower_bound
-from pipesched.core.ties import PRIORITIES, TIES
 from tests.quality_cases import graph_of
 from tests.quality_problems import PROGRAMS, RANDOM_GRAPHS
 from tests.quality_table import Table

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pipesched.core.bounds import critical_path, energy, sharpened
-from pipesched.core.branching import Margins
 from pipesched.core.listsched import back_and_forth, length_of
-from pipesched.core.relaxation import Impossible, Relaxation
+from pipesched.core.optimum import Impossible, Margins, Relaxation
 from pipesched.core.timing import heads, tails
 from tests.quality_cases import DEADLINE, graph_of
 from tests.quality_problems import PROGRAMS, RANDOM_GRAPHS

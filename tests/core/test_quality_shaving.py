@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 
-from pipesched.core.branching import Bounds, Branching, Margins, Windows
+from pipesched.core.optimum import Bounds, Branching, Margins, Windows
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import heads, tails
 from tests.quality_cases import DEADLINE, graph_of
@@ -45,7 +45,7 @@ def reached(way: str, case: str) -> int | None:
         return left_by_shaving(graph, optimum)
     with pytest.MonkeyPatch.context() as patch:
         if way == "lists to refute without shaving":
-            patch.setattr("pipesched.core.branching.MOST_SHAVED", 0)
+            patch.setattr("pipesched.core.optimum.MOST_SHAVED", 0)
         return lists_to_refute(graph, optimum - 1)
 
 

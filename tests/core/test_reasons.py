@@ -9,9 +9,17 @@ from random import Random
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.core.order_moves import candidate_moves, legal_places, moved
-from pipesched.core.reasons import NOTHING, Arc, Idle, TimedTasks, idle_gaps
-from pipesched.core.sensitivity import path_counts
+from pipesched.core.reasons import (
+    NOTHING,
+    Arc,
+    Idle,
+    TimedTasks,
+    candidate_moves,
+    idle_gaps,
+    legal_places,
+    moved,
+    path_counts,
+)
 from tests.examples import examples
 from tests.plain_reasons import Arc as PlainArc, Plain, retimed
 

@@ -9,8 +9,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pipesched.core.branching import Bounds
-from pipesched.core.relaxation import SCALE, Impossible, OutOfTime, Relaxation
+from pipesched.core.optimum import SCALE, Bounds, Impossible, OutOfTime, Relaxation
 from pipesched.core.tasks import TaskGraph, arrow
 from tests.core.windows import THREE_ON_TWO, draw_small, schedules, within
 

@@ -8,8 +8,7 @@ from time import monotonic
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pipesched.core.branching import Bounds, Windows
-from pipesched.core.relaxation import Impossible
+from pipesched.core.optimum import Bounds, Impossible, Windows
 from pipesched.core.tasks import TaskGraph, arrow
 from tests.core.windows import draw_small, schedules, within
 

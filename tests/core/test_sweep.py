@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.core import kernels, sweep
+from pipesched.core import kernels, timing
 from pipesched.core.arrays import compiled_kernels
-from pipesched.core.sweep import CaseSweep
 from pipesched.core.tasks import Edges, TaskGraph
-from pipesched.core.timing import earliest_times
+from pipesched.core.timing import CaseSweep, earliest_times
 
 CASES = 3
 FORMS: list[Any] = [None, kernels, *([compiled_kernels()] if compiled_kernels() else [])]  # None: level by level
@@ -49,7 +48,7 @@ def test_each_case_is_a_replay(form: Any, kind: Any, random: Random) -> None:
     ends = np.zeros((count, CASES), dtype=kind)
     delays = np.repeat(lag[:, None], CASES, axis=1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sweep, "compiled_kernels", lambda: form)
+        patch.setattr(timing, "compiled_kernels", lambda: form)
         whole = swept.ends(lengths, delays)
         step = random.randint(1, 4)
         for begin in range(0, len(swept), step):

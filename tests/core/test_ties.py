@@ -8,9 +8,8 @@ from random import Random
 
 import pytest
 
-from pipesched.core.listsched import list_schedule
+from pipesched.core.listsched import PRIORITIES, TIES, list_schedule
 from pipesched.core.tasks import NOWHERE, TaskGraph, arrow
-from pipesched.core.ties import PRIORITIES, TIES
 
 Dataflow = Callable[..., tuple[TaskGraph, list[int]]]
 Sums = Callable[[Sequence[int]], tuple[str, list[tuple[int, int]]]]

@@ -9,9 +9,8 @@ from math import prod
 from hypothesis import assume, strategies as st
 
 from pipesched.core.bounds import critical_path
-from pipesched.core.branching import Bounds, Margins
-from pipesched.core.check import violations
-from pipesched.core.tasks import TaskGraph, arrow
+from pipesched.core.optimum import Bounds, Margins
+from pipesched.core.tasks import TaskGraph, arrow, violations
 from pipesched.core.timing import heads, tails
 
 Graphs = Callable[..., st.SearchStrategy[TaskGraph]]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched import Deadlock, Outcome, Problem, schedule_plan
-from pipesched.core.order_moves import legal_places, moved
+from pipesched.core.reasons import legal_places, moved
 from pipesched.explore.board import legal, place_of, refusal
 from pipesched.explore.details import held_back_by
 from pipesched.explore.pipeline_board import PipelineBoard, board_of

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from pipesched import hls
 from pipesched.config.hardware import load_hardware
-from pipesched.core.order_moves import moved
+from pipesched.core.reasons import moved
 from pipesched.errors import Deadlock
 from pipesched.explore.board import legal
 from pipesched.explore.sheet import loaded

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipesched.core.cpsat import Limits
-from pipesched.core.ties import PRIORITIES
+from pipesched.core.listsched import PRIORITIES
 from pipesched.hls.graph import parse_program
 from pipesched.hls.outcome import COMPARED, compare_rules, list_outcome
 from tests.hls.conftest import Classic, UnitsOf

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pipesched.core.cpsat import Limits
+from pipesched.core.listsched import PRIORITIES, TIES
 from pipesched.core.optimum import lower_bound
-from pipesched.core.ties import PRIORITIES, TIES
 from pipesched.hls.graph import DataflowGraph, parse_program
 from pipesched.hls.outcome import list_outcome, solve
 from pipesched.hls.schedule import Units, assign_classes, lower, make_units

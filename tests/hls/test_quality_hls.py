@@ -9,8 +9,8 @@ import pytest
 
 from pipesched.config.hardware import load_hardware
 from pipesched.core.cpsat import Limits
+from pipesched.core.listsched import PRIORITIES
 from pipesched.core.optimum import lower_bound
-from pipesched.core.ties import PRIORITIES
 from pipesched.hls.graph import DataflowGraph, parse_program
 from pipesched.hls.modulo import interval_bounds, pipeline
 from pipesched.hls.outcome import HardwareOutcome, list_outcome

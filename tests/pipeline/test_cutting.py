@@ -8,7 +8,7 @@ from math import comb
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.pipeline.cutting.runs import (
+from pipesched.pipeline.cutting import (
     NEARLY,
     CutTask,
     Ends,

@@ -6,7 +6,7 @@ from hypothesis import example, given, strategies as st
 
 from pipesched.core.arrays import column
 from pipesched.core.bounds import Job, jackson_preemptive
-from pipesched.pipeline.pass_bounds import DeviceJobs
+from pipesched.pipeline.bounds import DeviceJobs
 
 times = st.one_of(st.integers(0, 9), st.integers(0, 3))
 some = st.lists(st.builds(Job, times, times, times), min_size=1, max_size=40)

@@ -11,11 +11,9 @@ from hypothesis import given
 
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.costs import STEP_TIMES
-from pipesched.pipeline.feeding import differs, equals, in_order, typical
-from pipesched.pipeline.memory import KEPT
+from pipesched.pipeline.costs import KEPT, STEP_TIMES
 from pipesched.pipeline.placement import named_placement
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem import Problem, differs, equals, in_order, typical
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.readers import with_budget
 from pipesched.pipeline.recut import fitted_to, fuse

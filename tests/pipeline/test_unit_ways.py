@@ -12,12 +12,11 @@ from hypothesis import example, given, strategies as st
 from pipesched import make_problem, plan
 from pipesched.core.arrays import column
 from pipesched.core.timing import UNREACHED, heads, tails
+from pipesched.pipeline.bounds import PassBounds
 from pipesched.pipeline.capacity import order_edges
-from pipesched.pipeline.feeding import alike
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.pass_bounds import PassBounds
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem import Problem, alike
 from pipesched.pipeline.residences import residences
 from pipesched.pipeline.schedule import schedule_plan
 from tests.examples import part

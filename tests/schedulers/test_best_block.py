@@ -13,9 +13,8 @@ from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import schedule_plan
-from pipesched.schedulers import best_block
-from pipesched.schedulers.best_block import Waits, best_of, costing, v_blocks
-from pipesched.schedulers.block import in_chunks, squeeze
+from pipesched.schedulers import block
+from pipesched.schedulers.block import Waits, best_of, costing, in_chunks, squeeze, v_blocks
 from pipesched.schedulers.registry import family
 from pipesched.schedulers.v_schedules import published_order
 from tests.strategies import problems
@@ -82,7 +81,7 @@ def test_the_peak_is_the_limit(peak: int) -> None:
 def test_equal_designs_are_tried_once() -> None:
     """At unit costs all designs of a block are the same one."""
     problem = unit()
-    with mock.patch.object(best_block, "squeeze", wraps=squeeze) as tried:
+    with mock.patch.object(block, "squeeze", wraps=squeeze) as tried:
         best_of(problem, v_blocks(problem, TIGHT), 4, "makespan")
     assert tried.call_count == 1
 

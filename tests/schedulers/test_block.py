@@ -8,8 +8,7 @@ from hypothesis import given
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.problem import Problem
-from pipesched.schedulers.best_block import Waits, published_peak
-from pipesched.schedulers.block import Block, busiest, with_weights
+from pipesched.schedulers.block import Block, Waits, busiest, published_peak, with_weights
 from pipesched.schedulers.v_schedules import unit_block
 from tests.replay import Op, inputs
 from tests.strategies import blocks, stages_of

@@ -15,9 +15,8 @@ from pipesched.pipeline.check import violations
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.schedule import schedule_plan
-from pipesched.schedulers.critical_blocks import Orders, shorten_path
-from pipesched.schedulers.zb_auto import Switches, greedy_orders
-from pipesched.schedulers.zero_bubble import handcrafted
+from pipesched.schedulers.trials import Orders, shorten_path
+from pipesched.schedulers.zero_bubble import Switches, greedy_orders, handcrafted
 from tests.strategies import limited
 
 PROBLEM = make_problem(

@@ -10,8 +10,7 @@ from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.schedulers.block import Block, in_chunks
-from pipesched.schedulers.dispatch import Dispatcher, Policy
+from pipesched.schedulers.block import Block, Dispatcher, Policy, in_chunks
 from tests.replay import replay
 from tests.strategies import blocks, texts_of
 

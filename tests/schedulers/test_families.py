@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from pipesched import NotApplicable, Outcome, Problem, compare, make_problem, run
 from pipesched.comparing.compare import every_name
-from pipesched.core.ties import PRIORITIES, TIES
+from pipesched.core.listsched import PRIORITIES, TIES
 from pipesched.pipeline.check import violations
 from pipesched.schedulers.family import prepare
 from pipesched.schedulers.registry import algorithms, family

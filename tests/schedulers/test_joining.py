@@ -17,7 +17,7 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.outcome import run
-from pipesched.schedulers.joining import joined, with_joins
+from pipesched.schedulers.plan_of import joined, with_joins
 from pipesched.schedulers.registry import algorithms
 from tests.replay import replay
 from tests.strategies import plan_of, problems, random_plan, texts_of

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from pipesched import ConfigError, NoSchedule, Plan, Problem, make_problem, run
-from pipesched.core.ties import PRIORITIES, TIES
+from pipesched.core.listsched import PRIORITIES, TIES
 from pipesched.pipeline.capacity import least_capacity
 from pipesched.pipeline.check import violations
 from tests.examples import examples

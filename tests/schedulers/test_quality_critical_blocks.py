@@ -7,8 +7,8 @@ import pytest
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.schedulers.critical_blocks import shorten_path
-from pipesched.schedulers.zb_auto import Switches, greedy_orders
+from pipesched.schedulers.trials import shorten_path
+from pipesched.schedulers.zero_bubble import Switches, greedy_orders
 from tests.quality_cases import split, split_trial, work_of
 from tests.quality_problems import SPLIT
 from tests.quality_table import Table

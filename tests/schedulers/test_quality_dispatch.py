@@ -8,8 +8,7 @@ from functools import partial
 import pytest
 
 from pipesched.pipeline.lowering import lower
-from pipesched.schedulers.best_block import POLICIES
-from pipesched.schedulers.dispatch import Dispatcher, Policy
+from pipesched.schedulers.block import POLICIES, Dispatcher, Policy
 from tests.quality_cases import on_v, v_trial, work_of
 from tests.quality_problems import ON_V
 from tests.quality_table import Table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipesched.core.ties import PRIORITIES, TIES
+from pipesched.core.listsched import PRIORITIES, TIES
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.schedulers.list_scheduler import list_scheduler
 from tests.quality_cases import bound_of, problem_of

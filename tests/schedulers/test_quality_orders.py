@@ -20,7 +20,7 @@ def reached(name: str, case: str) -> int | None:
 def few_are_tried(name: str, case: str) -> int | None:
     """Return the same of a search that tries only a few orders."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipesched.schedulers.feeding.search.MOST_ORDERS", 1_600)
+        patch.setattr("pipesched.schedulers.ordering.MOST_ORDERS", 1_600)
         return reached(name, case)
 
 

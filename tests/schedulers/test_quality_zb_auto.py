@@ -6,7 +6,7 @@ import pytest
 
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.schedulers.trials import Effort
-from pipesched.schedulers.zb_auto import EFFORT, zb_auto
+from pipesched.schedulers.zero_bubble import EFFORT, zb_auto
 from tests.quality_cases import split, work_of
 from tests.quality_problems import SPLIT
 from tests.quality_table import Table
@@ -24,7 +24,7 @@ def reached(objective: str, case: str) -> int:
 def of_greedy_alone(objective: str, case: str) -> int:
     """Return the value of the best of the schedules from which the local search begins."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipesched.schedulers.zb_auto.EFFORT", NO_EFFORT)
+        patch.setattr("pipesched.schedulers.zero_bubble.EFFORT", NO_EFFORT)
         return reached(objective, case)
 
 

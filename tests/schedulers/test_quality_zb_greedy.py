@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipesched.schedulers.zb_auto import Switches, greedy_orders
+from pipesched.schedulers.zero_bubble import Switches, greedy_orders
 from tests.quality_cases import split, split_trial, work_of
 from tests.quality_problems import SPLIT
 from tests.quality_table import Table

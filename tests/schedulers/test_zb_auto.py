@@ -12,7 +12,7 @@ from pipesched.pipeline.check import violations
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.results.outcome import Outcome
-from pipesched.schedulers.zb_auto import Switches, greedy_orders
+from pipesched.schedulers.zero_bubble import Switches, greedy_orders
 from tests.replay import replay
 from tests.strategies import limited, texts_of
 

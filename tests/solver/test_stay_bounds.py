@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
+from pipesched.core.bounds import may_hold
 from pipesched.core.cpsat import Limits
-from pipesched.core.integer_points import may_hold
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.capacity import least_capacity

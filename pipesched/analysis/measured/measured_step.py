@@ -24,16 +24,16 @@ from pipesched.core.timing import UNTIMED, earliest_times
 from pipesched.errors import Deadlock, InvalidSchedule
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.costs import entries_of
-from pipesched.pipeline.feeding import in_order, typical
 from pipesched.pipeline.kinds import KINDS, TRANSFER_LETTERS
-from pipesched.pipeline.message_programs import Sent, with_message_tasks, with_queues
-from pipesched.pipeline.messages import EDGE, FREE, QUEUES, Messages
+from pipesched.pipeline.lowering import Sent, with_message_tasks
+from pipesched.pipeline.message_programs import with_queues
 from pipesched.pipeline.ops import Op, other_end
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import NOTHING_BEFORE, MessageProgram, Plan, plan_from_slots
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem import Problem, in_order, typical
 from pipesched.pipeline.quantities import Exact, canonical, in_units, plain, ticks_per_unit, to_fraction
 from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.step import EDGE, FREE, QUEUES, Messages
 from pipesched.pipeline.units import FORWARD_ONLY, TRAIN
 from pipesched.results.outcome import Quartiles
 

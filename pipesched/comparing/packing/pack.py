@@ -20,11 +20,9 @@ from pipesched.estimation.derived import SetupCutter
 from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.message_programs import require_free
 from pipesched.pipeline.problem import Problem, require_problem
-from pipesched.pipeline.quantities import exact, plain, to_fraction
+from pipesched.pipeline.quantities import TIME, Unit, exact, exact_numbers, plain, to_fraction
 from pipesched.pipeline.recut import can_be_cut
-from pipesched.pipeline.unit_arguments import OF_BOTH
-from pipesched.pipeline.units import Slices
-from pipesched.pipeline.units_of_measure import TIME, Unit, exact_numbers
+from pipesched.pipeline.units import OF_BOTH, Slices
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.document_costs import DocumentCosts, FactorCosts, load_of
 from pipesched.results.packing import Packing, PackingBaseline

@@ -30,7 +30,7 @@ from pipesched.results.best_cut import CutChoice
 from pipesched.results.document_costs import MILLION, DocumentCosts, DocumentLoad, ModelCosts
 from pipesched.results.outcome import run
 from pipesched.schedulers.family import Family, prepare
-from pipesched.schedulers.feeding.fed_plan import SlotSweep
+from pipesched.schedulers.ordering import SlotSweep
 from pipesched.schedulers.plan_of import plan_of
 from pipesched.schedulers.registry import family
 

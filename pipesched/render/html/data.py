@@ -29,16 +29,15 @@ from pipesched.documents.solver import solver_document
 from pipesched.errors import Deadlock, NotApplicable
 from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.kinds import ALL_KINDS, KINDS
-from pipesched.pipeline.lowering import PrecedenceRow, precedence_rows
-from pipesched.pipeline.message_programs import Sent
+from pipesched.pipeline.lowering import PrecedenceRow, Sent, precedence_rows
 from pipesched.pipeline.metrics import SIDE, WHOLE_GRADIENTS, WHOLE_WEIGHTS
+from pipesched.pipeline.model import received
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import NOTHING_BEFORE, SIDE_KINDS, Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import whole
 from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule
 from pipesched.pipeline.step import GRADIENTS, WEIGHTS
-from pipesched.pipeline.unit_costs import received
 from pipesched.render.cells import chunk_of, chunk_of_stage, is_numbered
 from pipesched.render.palette import HUES, Rgb, colour_of, place_of
 from pipesched.results.covered import of_schedule

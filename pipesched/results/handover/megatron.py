@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipesched.pipeline.costs import in_one
-from pipesched.pipeline.feeding import typical
 from pipesched.pipeline.layout_text import layout_text
+from pipesched.pipeline.problem import typical
 from pipesched.pipeline.quantities import plain
 from pipesched.results.handover.subject import GROUPED, OVERLAPPED, Answer, HandoverText, Refusal, Subject
 

@@ -10,14 +10,13 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import require_sequence, require_type, require_whole
 from pipesched.errors import ConfigError, Deadlock, NoSchedule, NotApplicable
-from pipesched.pipeline.feeding import in_order, renumbered
 from pipesched.pipeline.kinds import COMPUTATION_LETTERS
 from pipesched.pipeline.layers import rows_of
 from pipesched.pipeline.layout_text import StageItems, looks_like_text, read_megatron_text, stages_of_counts
 from pipesched.pipeline.metrics import ACTIVATIONS
 from pipesched.pipeline.placement import named_placement
-from pipesched.pipeline.plan import without_step
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.plan import renumbered, without_step
+from pipesched.pipeline.problem import Problem, in_order
 from pipesched.pipeline.recut import one_way
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.step import GRADIENTS, NOTHING, OPTIMIZER_STATES, Shard

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from pipesched.core.clock import look
 from pipesched.pipeline.costs import at_speed
-from pipesched.pipeline.cutting.runs import CutItems
+from pipesched.pipeline.cutting import CutItems
 from pipesched.pipeline.quantities import MOST_DIGITS, grains_per_unit, ticks_per_unit
 
 SLACK = Fraction(5, 10**MOST_DIGITS)  # the part that rounding to so many digits takes off at most

@@ -17,7 +17,7 @@ import numpy as np
 from pipesched.core.arrays import ceil_div, lists
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.core.cpsat import Limits, TaskModel
-from pipesched.core.insertion import insert_in_order
+from pipesched.core.listsched import insert_in_order
 from pipesched.core.tasks import reversed_graph
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule

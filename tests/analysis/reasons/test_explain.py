@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 from pipesched import NotApplicable, Problem, Schedule, make_problem, plan, run, solve
 from pipesched.analysis.explain import Explanation, explain
 from pipesched.comparing.compare import every_name
-from pipesched.core.order_moves import legal_places
+from pipesched.core.reasons import legal_places
 from pipesched.errors import NoSchedule
 from pipesched.pipeline.capacity import least_capacity
 from pipesched.pipeline.check import violations

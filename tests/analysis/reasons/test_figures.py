@@ -9,8 +9,7 @@ import pytest
 
 from pipesched import ConfigError, Problem, Schedule, make_problem, run
 from pipesched.analysis.explain import Explanation, explain, why
-from pipesched.core.order_moves import legal_places
-from pipesched.core.reasons import Idle
+from pipesched.core.reasons import Idle, legal_places
 from pipesched.errors import Deadlock, InvalidSchedule
 from pipesched.pipeline.ops import parse_op
 from pipesched.render.explanation import move_lines

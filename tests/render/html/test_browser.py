@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.core.order_moves import legal_places
-from pipesched.core.reasons import LATE_PARTS
+from pipesched.core.reasons import LATE_PARTS, legal_places
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse, wrong_claims
 from pipesched.pipeline.check import checked, violations

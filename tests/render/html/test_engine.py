@@ -14,8 +14,7 @@ import pytest
 
 import pipesched
 from pipesched.analysis.explain import explain
-from pipesched.core.order_moves import legal_places
-from pipesched.core.reasons import Idle
+from pipesched.core.reasons import Idle, legal_places
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse
 from pipesched.errors import Deadlock, NotApplicable, PipeschedError

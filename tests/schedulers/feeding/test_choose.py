@@ -13,8 +13,8 @@ from hypothesis import given, strategies as st
 from pipesched import ConfigError, NoSchedule, Outcome, Problem, make_problem, run
 from pipesched.comparing.compare import every_name
 from pipesched.pipeline.check import violations
-from pipesched.pipeline.feeding import equals
-from pipesched.schedulers.feeding.fed_plan import rules
+from pipesched.pipeline.problem import equals
+from pipesched.schedulers.ordering import rules
 from pipesched.schedulers.registry import family
 from tests.examples import at_night_but, examples, part
 from tests.oracle import orders
@@ -158,7 +158,7 @@ def judge_best_of_many(config: Config, name: str, random: Random) -> None:
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Searches of a few orders."""
     for limit, value in (("ALWAYS_TRIED", 0), ("MOST_TIMED", 0), ("MOST_ORDERS", 400)):
-        monkeypatch.setattr(f"pipesched.schedulers.feeding.search.{limit}", value)
+        monkeypatch.setattr(f"pipesched.schedulers.ordering.{limit}", value)
 
 
 @pytest.mark.parametrize("name", ["1f1b", "naive", "interleaved", "zb-h1", "chimera", "dualpipe-v", "1f1b-v"])
@@ -178,8 +178,8 @@ def test_never_worse_than_a_rule(name: str) -> None:
 @pytest.mark.parametrize("name", ["list", "hanayo", "zb-auto"])
 def test_never_worse_where_each_order_is_planned(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same of families that plan each order anew, of any number of microbatches."""
-    monkeypatch.setattr("pipesched.schedulers.feeding.search.MOST_PLANS", 10)
-    monkeypatch.setattr("pipesched.schedulers.feeding.search.MOST_TIMED", 200)
+    monkeypatch.setattr("pipesched.schedulers.ordering.MOST_PLANS", 10)
+    monkeypatch.setattr("pipesched.schedulers.ordering.MOST_TIMED", 200)
 
     @examples(10)
     @given(fitting(name, most_devices=2, most_microbatches=5), randoms)

@@ -7,7 +7,7 @@ from itertools import permutations
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.schedulers.feeding.search import count_orders, every_order, in_turn
+from pipesched.schedulers.ordering import count_orders, every_order, in_turn
 
 
 @st.composite

@@ -14,7 +14,7 @@ from pipesched import NotApplicable, Problem, make_problem
 from pipesched.comparing.compare import every_name
 from pipesched.pipeline.plan import Plan
 from pipesched.schedulers.family import Family, prepare
-from pipesched.schedulers.feeding.fed_plan import FedFamily, FedPlan
+from pipesched.schedulers.ordering import FedFamily, FedPlan
 from pipesched.schedulers.registry import family
 from pipesched.schedulers.saved_plan import saved_plan, savings
 from tests.examples import at_night_but, part
@@ -121,7 +121,7 @@ def test_more_orders_than_are_timed_together(monkeypatch: pytest.MonkeyPatch) ->
     fed = fed_family({"devices": 2, "sizes": {"work": [1, 2, 3, 4, 5]}}, "1f1b")
     orders = np.array([Random(seed).sample(range(5), 5) for seed in range(50)])
     whole = FedPlan(fed.problem, fed.positions).makespans(orders)
-    monkeypatch.setattr("pipesched.schedulers.feeding.fed_plan.MOST_CELLS", 70)
+    monkeypatch.setattr("pipesched.schedulers.ordering.MOST_CELLS", 70)
     assert [*FedPlan(fed.problem, fed.positions).makespans(orders)] == [*whole]
 
 

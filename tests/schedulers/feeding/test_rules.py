@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched import make_problem, run
-from pipesched.pipeline.feeding import equals
-from pipesched.schedulers.feeding.fed_plan import rules, verl, works
+from pipesched.pipeline.problem import equals
+from pipesched.schedulers.ordering import rules, verl, works
 from tests.oracle import orders
 
 
