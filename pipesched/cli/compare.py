@@ -191,8 +191,8 @@ def _write_pareto(
 
     form = output.target_format(target, COMPARISON)
     if form is not None and form.name in FIGURES:
-        from pipesched.render.figure.frontier import pareto_figure
         from pipesched.render.figure.page import image
+        from pipesched.render.figure.plots import pareto_figure
 
         output.write_target(image(pareto_figure(ranked, chart.view()), form.name), target)
     elif form is not None and form.name == "html":

@@ -83,9 +83,8 @@ def command(
 def _explain_timeline(timeline: Timeline, why: str | None, chart: ChartOptions, target: Target, screen: Screen) -> None:
     """Print the charts of a run, what its operations cost, and why it took as long as it did."""
     from pipesched.documents.explanation import timeline_document
-    from pipesched.render.explanation import explanation_parts
+    from pipesched.render.explanation import costs_table, explanation_parts, messages_tables, remarks
     from pipesched.render.marks import MarkLines
-    from pipesched.render.timeline import costs_table, messages_tables, remarks
 
     if chart.given():
         chart.require_drawable(timeline.schedule)

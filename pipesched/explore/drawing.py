@@ -22,12 +22,12 @@ from pipesched.explore.unit_board import UnitBoard
 from pipesched.pipeline.kinds import Resource
 from pipesched.render.cells import Line
 from pipesched.render.gantt import cells_of, is_by_kind
+from pipesched.render.hardware import UnitChart
 from pipesched.render.legend import Item, LegendKey, Look, full_scale, memory_strip, peak_text, wrap
 from pipesched.render.marks import MEASURED_MEMORY
 from pipesched.render.palette import DIM, OVER
 from pipesched.render.rows import NETWORK_LANE, Row, Run, device_row, lane_rows
 from pipesched.render.timescale import TimeScale, Window, fit, quantum
-from pipesched.render.units_chart import UnitChart
 from pipesched.render.view import WIDE, LineFrame, axis
 
 NEARLY = 1.02  # of a window: what shows that much less than all shows all

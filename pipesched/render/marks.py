@@ -39,6 +39,13 @@ IDLE_MARKS: Mapping[Idle, ColumnMark] = {
 MARKS = (CRITICAL, *IDLE_MARKS.values())
 
 
+def idle_sentence(totals: Mapping[Idle, int | float]) -> str:
+    """Return where idle time goes, the largest class first: "33% order, 33% drain, 17% wait, 17% warm-up"."""
+    total = sum(totals.values())
+    parts = sorted(totals.items(), key=lambda item: -item[1])
+    return ", ".join(f"{time / total:.0%} {IDLE_MARKS[idle].meaning}" for idle, time in parts if time)
+
+
 class MarkLines:
     """The marks of an explained schedule, for `Gantt(marks=..)`."""
 

@@ -17,7 +17,7 @@ from pipesched.hls.outcome import list_outcome
 from pipesched.hls.program import parse_program
 from pipesched.hls.schedule import HardwareSchedule, bound_to_units, checked
 from pipesched.hls.units import Units, assign_classes, make_units
-from pipesched.render.units_chart import UnitChart, short_names
+from pipesched.render.hardware import UnitChart, short_names
 from tests.strategies import dataflows, unit_sets
 
 Renderer = Callable[..., str]

@@ -3,14 +3,18 @@
 Slots are drawn as collections, one for each kind, so that a hundred thousand take seconds; narrower than a point they
 are averaged. A pair is two halves: its forward above, its backward below. Weight gradients and recomputes are striped,
 to be told apart without colours too. What one slot of a kind has no room for, number or stripes, none of a figure has.
+
+Several schedules are the charts of few, or of the best, on one time scale, or bars of all metrics. Their rows are as
+high as the shape of the figure asks for: neither much wider than high nor much higher than wide.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from itertools import pairwise
-from math import ceil, hypot, inf
+from math import ceil, inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,11 +26,13 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from pipesched.core.arrays import ceil_div
+from pipesched.errors import ConfigError
 from pipesched.pipeline.kinds import ALL_KINDS, LANES
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import chunk_of, chunk_of_stage, hue_number, is_numbered
+from pipesched.render.comparison import SHOWN_DEVICES, drawn, edge, not_drawn, some_devices
 from pipesched.render.figure.page import (
     DIGIT,
     GREY,
@@ -54,7 +60,9 @@ from pipesched.render.rows import Row, device_row, lane_rows
 from pipesched.render.summary import heading
 from pipesched.render.timescale import Window, number
 from pipesched.render.view import FONT, MOST_DEVICES, View
+from pipesched.results.comparison import Comparison
 from pipesched.results.outcome import Outcome
+from pipesched.schedulers.registry import called
 
 BAR, STRIP, GAP = 1.0, 0.7, 0.22  # heights: of the slots of a device, of its memory, and what is left below
 LANE, LANE_GAP = 0.55, 0.1  # of a transfer lane, and what is left above it
@@ -489,85 +497,95 @@ def makespan(schedule: Schedule) -> str:
     return f"{number(schedule.makespan)} {schedule.problem.time_unit}".rstrip()
 
 
-DIRECTIONS = ((1, 1), (1, 0), (1, -1), (-1, 1), (-1, 0), (-1, -1), (0, 1), (0, -1))  # best first
-REACHES = (5, 12, 22, 34, 48)  # from a mark to its name
-MARK = 3  # half the size of a mark
-MARGIN = 1.5  # kept free around a name
-# What costs how much: a square point on something else, and off the axes; a mark under a name; another mark that is
-# nearer than its own; a line that runs through something.
-OVERLAP, OUTSIDE, COVERED, MISLEADING, CROSSING = 4, 10, 100, 60, 60
-Spot = tuple[float, float]
+SHAPES = (0.4, 0.95)  # the least and the most height over width that rows are made higher or lower for
+LOWEST, HIGHEST = 0.5, 1.6  # times their usual height
+MOST_ROWS = 40  # devices of all charts together
+METRIC_INCHES = 0.17  # height of a bar of a metric
+Measure = Callable[[Outcome], float]
+BEST, OTHERS = unit_rgb(HUES[2]), unit_rgb(HUES[0])
 
 
-class Box(NamedTuple):
-    """A rectangle that something covers."""
-
-    left: float
-    bottom: float
-    right: float
-    top: float
-
-    @property
-    def area(self) -> float:
-        """Width times height."""
-        return (self.right - self.left) * (self.top - self.bottom)
-
-    @property
-    def centre(self) -> Spot:
-        """The middle of the box."""
-        return (self.left + self.right) / 2, (self.bottom + self.top) / 2
-
-    def padded(self, margin: float) -> Box:
-        """Return the box with a margin around."""
-        return Box(self.left - margin, self.bottom - margin, self.right + margin, self.top + margin)
-
-    def common(self, other: Box) -> float:
-        """Return the area that both boxes cover."""
-        wide = min(self.right, other.right) - max(self.left, other.left)
-        high = min(self.top, other.top) - max(self.bottom, other.bottom)
-        return wide * high if wide > 0 and high > 0 else 0.0
-
-    def distance(self, spot: Spot) -> float:
-        """Return the distance from a spot to the nearest point of the box."""
-        x, y = min(max(spot[0], self.left), self.right), min(max(spot[1], self.bottom), self.top)
-        return hypot(spot[0] - x, spot[1] - y)
+def comparison_figure(comparison: Comparison, view: View) -> Drawing:
+    """Draw the schedules of a comparison, in its order. Raises ConfigError if there is none."""
+    outcomes = [entry.outcome for entry in comparison if entry.outcome]
+    if not outcomes:
+        rows = any(entry.applicable for entry in comparison)
+        why = "rows of a document hold no schedules" if rows else "none of the algorithms applies"
+        raise ConfigError(f"there is nothing to draw: {why}", "result")
+    chosen = drawn(comparison, view.charts)
+    if chosen:
+        return _charts(chosen, comparison, view)
+    best = comparison.best
+    least = best.outcome.schedule.makespan if best is not None and best.outcome else None
+    return _bars(outcomes, least, view)
 
 
-def place_names(marks: Sequence[Spot], sizes: Sequence[Spot], lines: Sequence[Box], inside: Box) -> list[Box]:
-    """Return a box for the name of each mark, chosen in their order; `sizes` are widths and heights of the names."""
-    taken, chosen = list(lines), []
-    for mark, size in zip(marks, sizes, strict=True):
-        others = [other for other in marks if other != mark]
-        boxes = [(_beside(mark, size, direction, reach), reach) for reach in REACHES for direction in DIRECTIONS]
-        best, _ = min(boxes, key=lambda pair: pair[1] + _cost(pair[0], mark, others, taken, inside))
-        chosen.append(best)
-        taken.append(best.padded(MARGIN))
-    return chosen
+def _charts(outcomes: Sequence[Outcome], comparison: Comparison, view: View) -> Drawing:
+    schedules = [outcome.schedule for outcome in outcomes]
+    devices = schedules[0].problem.devices
+    if view.rows is None:  # all of each schedule, or a few where the charts would have too many rows
+        many = {} if len(schedules) * devices <= MOST_ROWS else {"many": SHOWN_DEVICES}
+        view = replace(view, rows=some_devices(devices, **many))
+    window = view.window(schedules[0], edge(schedules, comparison, view.end))
+    mean = min(mean_points(schedule, view, window) for schedule in schedules)
+    heights = [chart_inches(schedule, view) for schedule in schedules]
+    rest = frame_inches(view) + TITLE_INCHES * len(heights) * view.font_size / FONT
+    least, most = ((shape * view.inches - rest) / sum(heights) for shape in SHAPES)
+    stretched = sum(heights) * min(max(min(max(1.0, least), most), LOWEST), HIGHEST)
+    with sheet(view, rest + stretched) as figure:
+        grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
+        charts = [
+            Chart(figure.add_subplot(grid[number]), schedule, view, window, mean)
+            for number, schedule in enumerate(schedules)
+        ]
+        for chart, outcome in zip(charts, outcomes, strict=True):
+            schedule = outcome.schedule
+            metrics = f"makespan {makespan(schedule)}, bubble {schedule.bubble:.1%}, peak {_peak(outcome):g}"
+            remarks = not_drawn(schedule, window.end, view.rows)
+            title = wrapped("; ".join([f"{called(outcome.algorithm)}: {metrics}", *remarks]), view.inches)
+            chart.axes.set_title(title, loc="left", pad=2)
+            chart.axes.tick_params(axis="x", labelbottom=chart is charts[-1])
+        charts[-1].axes.set_xlabel(with_unit("time", schedules[-1].problem.time_unit), labelpad=2)
+        draw_charts(figure, charts)
+        return figure
 
 
-def _beside(mark: Spot, size: Spot, direction: tuple[int, int], reach: float) -> Box:
-    (x, y), (width, height), (right, up) = mark, size, direction
-    left = x + right * reach - (width if right < 0 else 0 if right else width / 2)
-    bottom = y + up * reach - (height if up < 0 else 0 if up else height / 2)
-    return Box(left, bottom, left + width, bottom + height)
+def _bars(outcomes: Sequence[Outcome], best: int | float | None, view: View) -> Drawing:
+    """Draw makespan, bubble and peak memory as bars: the best that fits in green, those over budget in red."""
+    problem = outcomes[0].schedule.problem
+    measures: list[tuple[str, Measure, str]] = [
+        (with_unit("makespan", problem.time_unit), lambda outcome: outcome.schedule.makespan, ".6g"),
+        ("bubble (%)", lambda outcome: 100 * outcome.schedule.bubble, ".1f"),
+        (with_unit("peak memory", problem.memory.unit), _peak, ".4g"),
+    ]
+    colours = [
+        RED if not outcome.schedule.fits else BEST if outcome.schedule.makespan == best else OTHERS
+        for outcome in outcomes
+    ]
+    with sheet(view, 0.6 + METRIC_INCHES * len(outcomes)) as figure:
+        for number, (title, measure, digits) in enumerate(measures):
+            axes = figure.add_subplot(1, len(measures), number + 1)
+            values = [measure(outcome) for outcome in outcomes]
+            bars = axes.barh(range(len(outcomes)), values, height=0.72, color=colours)
+            axes.bar_label(bars, [f"{value:{digits}}" for value in values], padding=2, fontsize=font(1))
+            axes.set_yticks(range(len(outcomes)), [called(outcome.algorithm) for outcome in outcomes])
+            axes.set_ylim(len(outcomes) - 0.4, -0.6)
+            axes.set_xlim(0, 1.25 * max(*values, 1e-9))
+            axes.tick_params(axis="y", length=0)
+            axes.tick_params(axis="x", bottom=False, labelbottom=False)
+            axes.spines[["right", "top", "bottom"]].set_visible(False)
+            axes.set_title(title, pad=3)
+            if number:
+                axes.set_yticklabels([])
+        entries = [
+            (Patch(facecolor=BEST), "shortest" if problem.memory.budget is None else "shortest that fits the budget"),
+            (Patch(facecolor=OTHERS), "others"),
+        ]
+        if not all(outcome.schedule.fits for outcome in outcomes):
+            entries.append((Patch(facecolor=RED), "over budget"))
+        legend(figure, entries)
+        return figure
 
 
-def _cost(box: Box, mark: Spot, others: Sequence[Spot], taken: Sequence[Box], inside: Box) -> float:
-    own = box.distance(mark)
-    cost = OVERLAP * sum(map(box.common, taken)) + OUTSIDE * (box.area - box.common(inside))
-    cost += COVERED * sum(box.distance(other) < MARK for other in others)
-    if needs_line(box, mark):
-        return cost + CROSSING * sum(_crosses(mark, box.centre, other) for other in taken)
-    return cost + MISLEADING * sum(box.distance(other) <= own for other in others)
-
-
-def needs_line(box: Box, mark: Spot) -> bool:
-    """Return whether a name is so far from its mark that only a line says whose it is."""
-    return box.distance(mark) > 2 * REACHES[0]
-
-
-def _crosses(start: Spot, end: Spot, box: Box) -> bool:
-    """Return whether a line passes through a box that neither end is in."""
-    across, up = end[0] - start[0], end[1] - start[1]
-    inside = [box.distance((start[0] + across * part / 8, start[1] + up * part / 8)) == 0 for part in range(9)]
-    return any(inside) and not inside[0] and not inside[-1]
+def _peak(outcome: Outcome) -> float:
+    return max(outcome.schedule.memory)

@@ -100,10 +100,8 @@ def _require_default(view: View, keys: Sequence[str], result: object, lacks: str
 
 def drawing_of(result: object, view: View) -> Drawing:
     """Draw a result. Raises ConfigError for one that has no figure."""
-    from pipesched.render.figure.chart import gantt_figure
-    from pipesched.render.figure.comparison import comparison_figure
-    from pipesched.render.figure.frontier import solved_figure
-    from pipesched.render.figure.sweep import sweep_figure
+    from pipesched.render.figure.chart import comparison_figure, gantt_figure
+    from pipesched.render.figure.plots import solved_figure, sweep_figure
 
     if isinstance(result, Schedule):
         result = Outcome(result.name, result)
