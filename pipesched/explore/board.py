@@ -5,8 +5,9 @@ Where one task may stand is said as `core.order_moves.legal_places` says it of m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
+from threading import Event
 from typing import NamedTuple, Protocol
 
 from pipesched.core.order_moves import moved
@@ -276,3 +277,63 @@ def refusal(board: Board, task: int, position: int, known: PlaceLimits | None = 
 def waits_for(board: Board, chain: Sequence[int]) -> str:
     """Say that the last of a chain of tasks waits for its first."""
     return f"{board.name(chain[-1])} waits for {board.name(chain[0])}{board.through(chain)}"
+
+
+SECONDS = 60.0  # of a solve, unless it is stopped
+Tell = Callable[[str], None]
+
+
+class Choice(NamedTuple):
+    """An algorithm, and what to know of it."""
+
+    name: str
+    note: str
+
+
+class FormField(NamedTuple):
+    """A parameter: its name, its label, and its value as text."""
+
+    name: str
+    label: str
+    value: str
+
+
+class Planned(NamedTuple):
+    """A board, the name of what planned it, and what to say of it."""
+
+    board: Board
+    algorithm: str
+    note: str = ""
+
+
+class Move(NamedTuple):
+    """A task to another position of its row."""
+
+    task: int
+    position: int
+
+
+class Planner(Protocol):
+    """What plans the boards of one kind."""
+
+    @property
+    def presets(self) -> Sequence[str]:
+        """The algorithms that one key of the empty mode plans by."""
+
+    def choices(self) -> Sequence[Choice]:
+        """Return the algorithms."""
+
+    def fields(self, board: Board, parameters: Mapping[str, str]) -> Sequence[FormField]:
+        """Return the parameters of a board, which texts of `parameters` led to."""
+
+    def plan(self, algorithm: str | None, parameters: Mapping[str, str]) -> Planned:
+        """Plan anew. Raises ConfigError and NoSchedule."""
+
+    def solve(self, board: Board, stop: Event, tell: Tell) -> Planned:
+        """Return the best schedule that a search finds until it is stopped, or the same board if none is shorter.
+
+        The note says what is proved, or what is not. Raises NoSchedule.
+        """
+
+    def best_move(self, board: Board, stop: Event) -> Move | None:
+        """Return the move of one task that shortens a schedule most, if there is one. Raises TimeIsUp."""

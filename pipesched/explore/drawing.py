@@ -15,8 +15,8 @@ from rich.style import Style
 
 from pipesched.core.reasons import NOTHING
 from pipesched.explore.board import Board, place_of
-from pipesched.explore.details import held_back_by
 from pipesched.explore.pipeline_board import PipelineBoard
+from pipesched.explore.sheet import held_back_by
 from pipesched.explore.state import State
 from pipesched.explore.unit_board import UnitBoard
 from pipesched.pipeline.kinds import Resource

@@ -13,19 +13,30 @@ from typing import NamedTuple
 from pipesched.core.order_moves import moved
 from pipesched.core.reasons import NOTHING
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule
-from pipesched.explore.board import LIVE, Board, PlaceLimits, legal, place_of, refusal
-from pipesched.explore.details import change, pause_reasons
-from pipesched.explore.planning import FormField, Move, Planned, Planner
+from pipesched.explore.board import (
+    LIVE,
+    Board,
+    FormField,
+    Move,
+    PlaceLimits,
+    Planned,
+    Planner,
+    legal,
+    place_of,
+    refusal,
+)
 from pipesched.explore.sheet import (
     EditHistory,
     EditStep,
     Version,
     across,
     along,
+    change,
     edited,
     loaded,
     next_pause,
     pause_by_size,
+    pause_reasons,
 )
 
 ALGORITHM = "algorithm"  # the name of the line beside the chart that is no parameter
