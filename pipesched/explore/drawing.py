@@ -6,9 +6,8 @@ Painters draw the rows of a board: the cells, strips and legends of the charts t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, field
 from itertools import groupby, zip_longest
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
@@ -62,76 +61,45 @@ class Extra(NamedTuple):
     runs: Sequence[Run] = ()
 
 
-class Painter(Protocol):
-    """What draws the rows of one board. What has a body here is so of units in cycles, without budgets."""
-
-    def names(self, *, long: bool) -> list[str]:
-        """Return the names of all rows."""
-
-    def quantum(self) -> int:
-        """Return what divides all times."""
-        return 1
-
-    def per_unit(self) -> int:
-        """Return the ticks of a unit of time."""
-        return 1
-
-    def prepare(self, layout: LineFrame, critical: Set[int]) -> None:
-        """Take the scale, and what stands on the critical path, before rows are drawn."""
-
-    def row(self, number: int) -> Row:
-        """Return a row."""
-
-    def lines(self, runs: Sequence[Run]) -> list[Line]:
-        """Return the lines of a row."""
-
-    def is_over(self, number: int) -> bool:
-        """Return whether a row holds more than its budget."""
-        return False
-
-    def below(self, number: int, *, memory: bool) -> Iterator[Extra]:
-        """Yield what stands below a row: memory, transfers."""
-        yield from ()
-
-    def bottom(self) -> Iterator[Extra]:
-        """Yield what stands below all rows: registers."""
-        yield from ()
-
-    def legend(self, look: Look, *, memory: bool) -> Iterator[Item]:
-        """Yield the items of the legend."""
-
-
-class PipelinePainter(Painter):
-    """Draws devices."""
+class PipelinePainter:
+    """Draws the rows of a pipeline: devices, with memory and lanes below them."""
 
     def __init__(self, board: PipelineBoard) -> None:
         self.schedule = board.schedule
 
     def names(self, *, long: bool) -> list[str]:
+        """Return the names of all rows."""
         problem = self.schedule.problem
         return [problem.device_name(device, "device " if long else "d") for device in range(problem.devices)]
 
     def quantum(self) -> int:
+        """Return what divides all times."""
         return quantum([self.schedule])
 
     def per_unit(self) -> int:
+        """Return the ticks of a unit of time."""
         return self.schedule.problem.ticks.per_unit
 
     def prepare(self, layout: LineFrame, critical: Set[int]) -> None:
+        """Take the scale, and what stands on the critical path, before rows are drawn."""
         self.layout = layout
         self.by_kind = is_by_kind([self.schedule], layout.scales) and any(self.schedule.busy_ticks)
         self.cells = cells_of(self.schedule, "auto", layout, by_kind=self.by_kind, underlined=critical)
 
     def row(self, number: int) -> Row:
+        """Return a row."""
         return device_row(self.schedule, number)
 
     def lines(self, runs: Sequence[Run]) -> list[Line]:
+        """Return the lines of a row."""
         return self.cells.lines(runs)
 
     def is_over(self, number: int) -> bool:
+        """Return whether a row holds more than its budget."""
         return number in self.schedule.over_budget
 
     def below(self, number: int, *, memory: bool) -> Iterator[Extra]:
+        """Yield what stands below a row: memory, transfers."""
         layout = self.layout
         if memory:
             if self.schedule.own_lengths and not number:
@@ -151,14 +119,19 @@ class PipelinePainter(Painter):
             for count, line in enumerate(self.cells.lines(runs, of_two=of_two)):
                 yield Extra("" if count else name, line, "", row, runs)
 
+    def bottom(self) -> Iterator[Extra]:
+        """Yield what stands below all rows: nothing."""
+        yield from ()
+
     def legend(self, look: Look, *, memory: bool) -> Iterator[Item]:
+        """Yield the items of the legend."""
         if not any(self.schedule.busy_ticks):
             return iter(())
         return LegendKey([self.schedule], self.layout, memory=memory, by_kind=self.by_kind).items(look)
 
 
-class UnitPainter(Painter):
-    """Draws functional units."""
+class UnitPainter:
+    """Draws functional units, whose time is in cycles, without budgets; below them all the registers in use."""
 
     def __init__(self, board: UnitBoard) -> None:
         self.board = board
@@ -166,6 +139,11 @@ class UnitPainter(Painter):
 
     def names(self, *, long: bool) -> list[str]:
         return [self.board.row_name(row) for row in range(self.board.tasks.devices)]
+
+    def quantum(self) -> int:
+        return 1
+
+    per_unit = quantum
 
     def prepare(self, layout: LineFrame, critical: Set[int]) -> None:
         self.layout = layout
@@ -190,6 +168,12 @@ class UnitPainter(Painter):
     def lines(self, runs: Sequence[Run]) -> list[Line]:
         return self.chart.lines(runs, self.layout)
 
+    def is_over(self, number: int) -> bool:
+        return False
+
+    def below(self, number: int, *, memory: bool) -> Iterator[Extra]:
+        yield from ()
+
     def bottom(self) -> Iterator[Extra]:
         running = self.board.running
         if running is not None:
@@ -198,6 +182,9 @@ class UnitPainter(Painter):
 
     def legend(self, look: Look, *, memory: bool) -> Iterator[Item]:
         return self.measured.legend(look, self.layout)
+
+
+Painter = PipelinePainter | UnitPainter
 
 
 def painter_of(board: Board) -> Painter:
@@ -312,32 +299,14 @@ def draw(state: State, view: Viewport, screen: BoardScreen, drop: Drop | None = 
 
     Kept schedules share its scale, which is that of the longest.
     """
-    painter = painter_of(state.board)
-    first = state.board.first
-    view.resize(max(sheet.board.tasks.makespan + sheet.board.first for sheet in state.sheets))
-    names = painter.names(long=screen.width >= WIDE)
-    gutter = max(4, *(len(name) + 1 for name in names))
-    roomy = screen.strips and SPACED * len(names) + AXIS <= screen.height
-    memory = ("memory" in state.shown) != roomy
-    tail = len(" idle") if screen.width >= WIDE else 0
-    if memory and isinstance(painter, PipelinePainter):
-        tail = max([tail, *(len(peak_text(painter.schedule, row)) + 1 for row in range(len(names)))])
-    columns = max(screen.width - gutter - tail, 2)
-    scale = fit(view.window, painter.quantum(), columns)
-    if scale.columns < LEAST_USED * columns:
-        scale = TimeScale(view.window, columns)
-    layout = LineFrame(gutter, [scale], tail, screen.colour, screen.ascii_only)
-    critical = frozenset(state.board.tasks.critical_path) if "critical" in state.shown else frozenset()
-    painter.prepare(layout, critical if screen.colour else frozenset())
-    marks = _Marks(state, scale, first, drop, columns=scale.columns)
-    return _Pen(state, painter, layout, marks, names, screen, memory=memory).drawn(view, first)
+    return _Pen(state, view, screen, drop).drawn()
 
 
 class _Marks:
     """The line of marks below each row."""
 
-    def __init__(self, state: State, scale: TimeScale, first: int, drop: Drop | None, *, columns: int) -> None:
-        self.tasks, self.scale, self.first, self.columns = state.board.tasks, scale, first, columns
+    def __init__(self, state: State, scale: TimeScale, first: int, drop: Drop | None) -> None:
+        self.tasks, self.scale, self.first = state.board.tasks, scale, first
         self.of_row: dict[int, list[str]] = {}
         task = state.selected
         if task == NOTHING:
@@ -380,11 +349,11 @@ class _Marks:
         start, end = max(start + self.first, window.start), min(end + self.first, window.end)
         if start > end or start > window.end:
             return
-        line = self.of_row.setdefault(row, [" "] * self.columns)
-        first = min(self.scale.column(start), self.columns - 1)
-        last = max(min(self.scale.column_before(end), self.columns - 1), first)
+        line = self.of_row.setdefault(row, [" "] * self.scale.columns)
+        first = min(self.scale.column(start), self.scale.columns - 1)
+        last = max(min(self.scale.column_before(end), self.scale.columns - 1), first)
         if start == end and mark == "]":
-            first = last = min(max(self.scale.column_before(end), 0), self.columns - 1)
+            first = last = min(max(self.scale.column_before(end), 0), self.scale.columns - 1)
         line[first : last + 1] = [old if old == keep else mark for old in line[first : last + 1]]
 
     def segments(self, row: int, *, colour: bool) -> Line:
@@ -393,21 +362,33 @@ class _Marks:
         return [Segment("".join(same), MARKS.get(mark) if colour else None) for mark, same in marks]
 
 
-@dataclass
 class _Pen:
     """Draws the rows that are seen, from the top one on, until the screen is full."""
 
-    state: State
-    painter: Painter
-    layout: LineFrame
-    marks: _Marks
-    names: Sequence[str]
-    screen: BoardScreen
-    memory: bool
-    look: Look = field(default_factory=Look)
+    def __init__(self, state: State, view: Viewport, screen: BoardScreen, drop: Drop | None) -> None:
+        self.state, self.view, self.screen, self.look = state, view, screen, Look()
+        self.painter = painter = painter_of(state.board)
+        self.first = state.board.first
+        view.resize(max(sheet.board.tasks.makespan + sheet.board.first for sheet in state.sheets))
+        self.names = names = painter.names(long=screen.width >= WIDE)
+        gutter = max(4, *(len(name) + 1 for name in names))
+        roomy = screen.strips and SPACED * len(names) + AXIS <= screen.height
+        self.memory = ("memory" in state.shown) != roomy
+        tail = len(" idle") if screen.width >= WIDE else 0
+        if self.memory and isinstance(painter, PipelinePainter):
+            tail = max([tail, *(len(peak_text(painter.schedule, row)) + 1 for row in range(len(names)))])
+        columns = max(screen.width - gutter - tail, 2)
+        scale = fit(view.window, painter.quantum(), columns)
+        if scale.columns < LEAST_USED * columns:
+            scale = TimeScale(view.window, columns)
+        self.layout = LineFrame(gutter, [scale], tail, screen.colour, screen.ascii_only)
+        critical = frozenset(state.board.tasks.critical_path) if "critical" in state.shown else frozenset()
+        painter.prepare(self.layout, critical if screen.colour else frozenset())
+        self.marks = _Marks(state, scale, self.first, drop)
 
-    def drawn(self, view: Viewport, first: int) -> BoardDrawing:
-        selected = self.state.selected
+    def drawn(self) -> BoardDrawing:
+        """Return the drawing; the view follows the row that is selected."""
+        view, selected = self.view, self.state.selected
         row = self.state.board.drawn_with(self.marks.tasks.machine[selected]) if selected != NOTHING else 0
         bottom = [self._extra(extra) for extra in self.painter.bottom()]
         left = self.screen.height - AXIS - len(bottom)
@@ -438,7 +419,7 @@ class _Pen:
         lines += self._legend(self.screen.height - len(lines))
         del lines[self.screen.height :]
         wanted = AXIS + whole + len(bottom) + LEGEND
-        return BoardDrawing(lines, rows, self.layout.gutter, self.layout.scale, first, wanted)
+        return BoardDrawing(lines, rows, self.layout.gutter, self.layout.scale, self.first, wanted)
 
     def _row(self, number: int, *, spaced: bool) -> list[tuple[int, Line]]:
         """Return the lines of a row, each with the row that it shows: of a device, or of a lane."""
