@@ -5,9 +5,8 @@ Where one task may stand is said as `core.order_moves.legal_places` says it of m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
-from threading import Event
 from typing import NamedTuple, Protocol
 
 from pipesched.core.order_moves import moved
@@ -311,29 +310,3 @@ class Move(NamedTuple):
 
     task: int
     position: int
-
-
-class Planner(Protocol):
-    """What plans the boards of one kind."""
-
-    @property
-    def presets(self) -> Sequence[str]:
-        """The algorithms that one key of the empty mode plans by."""
-
-    def choices(self) -> Sequence[Choice]:
-        """Return the algorithms."""
-
-    def fields(self, board: Board, parameters: Mapping[str, str]) -> Sequence[FormField]:
-        """Return the parameters of a board, which texts of `parameters` led to."""
-
-    def plan(self, algorithm: str | None, parameters: Mapping[str, str]) -> Planned:
-        """Plan anew. Raises ConfigError and NoSchedule."""
-
-    def solve(self, board: Board, stop: Event, tell: Tell) -> Planned:
-        """Return the best schedule that a search finds until it is stopped, or the same board if none is shorter.
-
-        The note says what is proved, or what is not. Raises NoSchedule.
-        """
-
-    def best_move(self, board: Board, stop: Event) -> Move | None:
-        """Return the move of one task that shortens a schedule most, if there is one. Raises TimeIsUp."""

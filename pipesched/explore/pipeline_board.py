@@ -24,7 +24,6 @@ from pipesched.explore.board import (
     Move,
     PlaceLimits,
     Planned,
-    Planner,
     Tell,
     place_of,
 )
@@ -361,23 +360,23 @@ def board_of(outcome: Outcome) -> PipelineBoard:
     return PipelineBoard(schedule.problem, schedule.plan, fixed, schedule)
 
 
-DEFAULTS = ("naive", "1f1b", "interleaved")  # a key of the empty mode each
 Make = Callable[[str | None, Mapping[str, str]], Outcome]
 
 
-class PipelinePlanner(Planner):
+class PipelinePlanner:
     """Plans pipelines; `make` makes a schedule by the name of an algorithm, with texts of parameters.
 
     `state` is the problem that these texts change: algorithms of one stage a device run it fused.
     """
 
-    presets = DEFAULTS
+    presets = ("naive", "1f1b", "interleaved")  # that a key of the empty mode plans by each
 
     def __init__(self, make: Make, state: Callable[[Mapping[str, str]], Problem] | None = None) -> None:
         self._make, self._state = make, state
         self._stated: tuple[Mapping[str, str], Problem] | None = None
 
     def choices(self) -> Sequence[Choice]:
+        """Return the algorithms."""
         return [Choice(family.name, family.needs) for family in algorithms()]
 
     def _problem(self, board: Board, parameters: Mapping[str, str]) -> Problem:
@@ -390,6 +389,7 @@ class PipelinePlanner(Planner):
         return self._stated[1]
 
     def fields(self, board: Board, parameters: Mapping[str, str]) -> Sequence[FormField]:
+        """Return the parameters of a board, which texts of `parameters` led to."""
         problem = self._problem(board, parameters)
         costs, memory = problem.costs, problem.memory
         labels = {"backward_input": "backward for input", "backward_weight": "backward for weights"}
@@ -405,13 +405,15 @@ class PipelinePlanner(Planner):
         return fields + [FormField(key, label, _text(columns[key]) or "0") for key, label in alike]
 
     def plan(self, algorithm: str | None, parameters: Mapping[str, str]) -> Planned:
+        """Plan anew. Raises ConfigError and NoSchedule."""
         outcome = self._make(algorithm, parameters)
         return Planned(board_of(outcome), outcome.algorithm)
 
     def solve(self, board: Board, stop: Event, tell: Tell) -> Planned:
         """Search from the schedule as it stands, for the same placement, until proved, stopped or 60 s over.
 
-        It may split backwards, recompute and offload where the schedule does, but overlaps nothing.
+        It may split backwards, recompute and offload where the schedule does, but overlaps nothing. The note says what
+        is proved, or what is not; where nothing is shorter the board is the same. Raises NoSchedule.
         """
         assert isinstance(board, PipelineBoard)
         plan, costs = board.plan, board.problem.costs
@@ -432,6 +434,7 @@ class PipelinePlanner(Planner):
         return _shorter(board, board_of(outcome), outcome.bound.ticks)
 
     def best_move(self, board: Board, stop: Event) -> Move | None:
+        """Return the move of one task that shortens a schedule most, if there is one. Raises TimeIsUp."""
         assert isinstance(board, PipelineBoard)
         with under(Clock(stop=stop)):
             moves, _ = best_moves(board.schedule, board.tasks)

@@ -13,18 +13,8 @@ from typing import NamedTuple
 from pipesched.core.order_moves import moved
 from pipesched.core.reasons import NOTHING
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule
-from pipesched.explore.board import (
-    LIVE,
-    Board,
-    FormField,
-    Move,
-    PlaceLimits,
-    Planned,
-    Planner,
-    legal,
-    place_of,
-    refusal,
-)
+from pipesched.explore.board import LIVE, Board, FormField, Move, PlaceLimits, Planned, legal, place_of, refusal
+from pipesched.explore.pipeline_board import PipelinePlanner
 from pipesched.explore.sheet import (
     EditHistory,
     EditStep,
@@ -38,6 +28,7 @@ from pipesched.explore.sheet import (
     pause_by_size,
     pause_reasons,
 )
+from pipesched.explore.unit_board import UnitPlanner
 
 ALGORITHM = "algorithm"  # the name of the line beside the chart that is no parameter
 MOST_NAMED = 4  # algorithms, where a name is not known
@@ -47,7 +38,7 @@ AT_ONCE = 3_000  # tasks up to which idle time is explained at every key
 class State:
     """The schedules under edit, and what is shown of them. `sheet` is the one that keys act on."""
 
-    def __init__(self, version: Version, planner: Planner) -> None:
+    def __init__(self, version: Version, planner: PipelinePlanner | UnitPlanner) -> None:
         self.planner = planner
         self.sheets = [EditHistory(version)]
         self.sheets[0].settle("0F0")
