@@ -76,6 +76,16 @@ class Work(Generic[Result]):
             self._done(self._found[0])
 
 
+def _then_shown(act: Callable[..., object]) -> Callable[..., None]:
+    """Return the action of a key that changes the state, or the pool, of a screen: what has become of it is shown."""
+
+    def action(screen: MainScreen, *given: Any) -> None:
+        act(screen, *given)
+        screen.show()
+
+    return action
+
+
 class MainScreen(Asking):
     """The main screen of the app."""
 
@@ -232,6 +242,16 @@ class MainScreen(Asking):
 
     # Keys
 
+    action_gap = _then_shown(lambda screen, steps: screen.state.go_to_gap(steps))
+    action_gap_by_size = _then_shown(lambda screen, steps: screen.state.go_to_gap(steps, by_size=True))
+    action_undo = _then_shown(lambda screen: screen.state.undo())
+    action_redo = _then_shown(lambda screen: screen.state.redo())
+    action_mark = _then_shown(lambda screen, what: screen.state.toggle(what))
+    action_keep = _then_shown(lambda screen: screen.state.keep())
+    action_place = _then_shown(lambda screen: screen.pool.place())  # these three only with a pool
+    action_take_back = _then_shown(lambda screen: screen.pool.take_back())
+    action_preset = _then_shown(lambda screen, number: screen.pool.preset(number))
+
     def action_step(self, along: int, rows: int) -> None:
         """Select a neighbour, or choose another operation of the pool."""
         if self.pool is not None and self.pool_list is not None and self.pool_list.has_focus:
@@ -239,14 +259,6 @@ class MainScreen(Asking):
         else:
             self.state.message = ""
             self.state.step(along, rows)
-        self.show()
-
-    def action_gap(self, steps: int) -> None:
-        self.state.go_to_gap(steps)
-        self.show()
-
-    def action_gap_by_size(self, steps: int) -> None:
-        self.state.go_to_gap(steps, by_size=True)
         self.show()
 
     def action_move(self, steps: int) -> None:
@@ -267,14 +279,6 @@ class MainScreen(Asking):
         self._steps += steps
         self.state.message = f"{self.state.sheet.selected_name} by {self._steps:+}"
         self._say()
-
-    def action_undo(self) -> None:
-        self.state.undo()
-        self.show()
-
-    def action_redo(self) -> None:
-        self.state.redo()
-        self.show()
 
     def action_best(self) -> None:
         self.state.message = "looking for the best move"
@@ -303,10 +307,6 @@ class MainScreen(Asking):
             self.work.said = "stopping"
         self.show()
 
-    def action_mark(self, what: str) -> None:
-        self.state.toggle(what)
-        self.show()
-
     def action_zoom(self, factor: float) -> None:
         self.chart.zoom(factor)
         self.kept.refresh()
@@ -319,10 +319,6 @@ class MainScreen(Asking):
     def action_zoom_selected(self) -> None:
         self.chart.zoom_selected()
         self.kept.refresh()
-
-    def action_keep(self) -> None:
-        self.state.keep()
-        self.show()
 
     def action_switch(self, steps: int) -> None:
         """Turn to the next kept schedule; beside a pool, from it to the chart and back."""
@@ -347,23 +343,6 @@ class MainScreen(Asking):
         if self.work is not None:
             self.work.stop.set()
         self.app.exit()
-
-    # With a pool
-
-    def action_place(self) -> None:
-        if self.pool is not None:
-            self.pool.place()
-            self.show()
-
-    def action_take_back(self) -> None:
-        if self.pool is not None:
-            self.pool.take_back()
-            self.show()
-
-    def action_preset(self, number: int) -> None:
-        if self.pool is not None:
-            self.pool.preset(number)
-            self.show()
 
 
 CSS = """
