@@ -20,12 +20,12 @@ from pipesched.explore.state import State
 from pipesched.explore.unit_board import UnitBoard
 from pipesched.pipeline.kinds import Resource
 from pipesched.render.cells import Line
-from pipesched.render.gantt import cells_of, is_by_kind
+from pipesched.render.gantt import cells_of, drawn_lanes, is_by_kind
 from pipesched.render.hardware import UnitChart
 from pipesched.render.legend import Item, LegendKey, Look, full_scale, memory_strip, peak_text, wrap
 from pipesched.render.marks import MEASURED_MEMORY
 from pipesched.render.palette import DIM, OVER
-from pipesched.render.rows import NETWORK_LANE, Row, Run, device_row, lane_rows
+from pipesched.render.rows import NETWORK_LANE, Row, Run, device_row
 from pipesched.render.timescale import TimeScale, Window, fit, quantum
 from pipesched.render.view import WIDE, LineFrame, axis
 
@@ -104,19 +104,15 @@ class PipelinePainter:
         if memory:
             if self.schedule.own_lengths and not number:
                 yield Extra("", [Segment(MEASURED_MEMORY[: layout.scale.columns], DIM)])
-            full = full_scale([self.schedule])
-            colours = {"colour": layout.colour, "ascii_only": layout.ascii_only}
-            strip = memory_strip(self.schedule, number, layout.scales, full, **colours)
+            strip = memory_strip(self.schedule, number, layout, full_scale([self.schedule]))
             yield Extra("mem", strip, peak_text(self.schedule, number))
         problem = self.schedule.problem
-        for name, lane in lane_rows(self.schedule, number):
-            of_two = problem.lanes == "pair" and name != NETWORK_LANE
-            runs = lane.runs(*layout.scales)
+        for name, _, runs, lines in drawn_lanes(self.schedule, number, self.cells, layout):
             if name == NETWORK_LANE:
                 row = problem.devices + 2 * len(self.schedule.plan.lanes) + number
             else:
                 row = problem.resource(number, Resource(name))
-            for count, line in enumerate(self.cells.lines(runs, of_two=of_two)):
+            for count, line in enumerate(lines):
                 yield Extra("" if count else name, line, "", row, runs)
 
     def bottom(self) -> Iterator[Extra]:

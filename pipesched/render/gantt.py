@@ -25,11 +25,11 @@ from pipesched.pipeline.kinds import LANES
 from pipesched.pipeline.period import SteadyState, has_chunks, steady_state
 from pipesched.pipeline.quantities import Number, in_units
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.cells import Cells, ColourCells, LetterCells
+from pipesched.render.cells import Cells, ColourCells, LetterCells, Line
 from pipesched.render.legend import Item, LegendKey, Look, full_scale, memory_strip, peak_text, wrap
 from pipesched.render.marks import MEASURED_MEMORY, MarkLines, Spelling, as_parameters, counted
 from pipesched.render.palette import DIM, OVER, break_mark
-from pipesched.render.rows import QUEUE, Run, device_row, lane_rows, rows_of
+from pipesched.render.rows import QUEUE, Row, Run, device_row, lane_rows, rows_of
 from pipesched.render.timescale import TimeScale, Window, fit, fit_parts, in_all, number, operation_times, quantum
 from pipesched.render.view import MOST_DEVICES, WIDE, LineFrame, View, axis, has_colour, line
 from pipesched.results.outcome import Outcome
@@ -111,6 +111,16 @@ def cells_of(
     return ColourCells(schedule, label, narrowest, underlined=underlined, **look)
 
 
+def drawn_lanes(
+    schedule: Schedule, device: int, cells: Cells, layout: LineFrame
+) -> Iterator[tuple[str, Row, list[Run], list[Line]]]:
+    """Yield name, row, runs and lines of each lane below a device that moves something."""
+    for name, row in lane_rows(schedule, device):
+        runs = row.runs(*layout.scales)
+        of_two = schedule.problem.lanes == "pair" and name in [lane.value for lane in LANES]
+        yield name, row, runs, cells.lines(runs, of_two=of_two)
+
+
 def helps(schedule: Schedule, fold: Fold, folded: Sequence[TimeScale], whole: Sequence[TimeScale]) -> bool:
     """Return whether slots get wider by a fold; with one chunk also whether enough of the timeline is left out."""
     narrow, wide = (in_all(scales) for scales in (whole, folded))
@@ -126,7 +136,7 @@ class Gantt(Displayable):
     """A schedule, or the schedule of an outcome, as a chart.
 
     `start` and `end` (in the user's time unit) and `zoom` choose the part to draw: 1/zoom of the window, from its
-    start. `label` is one of labels.LABELS; `memory` adds a strip under each device (None: when there is a budget).
+    start. `label` is one of view.LABELS; `memory` adds a strip under each device (None: when there is a budget).
     `rows` are the devices to draw (None: of more than 64 the first and the last 32; "all"). `fold` leaves out what
     repeats: of the steady state one period is drawn. None means where slots are narrower than two columns and it helps;
     not in a part, with `until`, or of charts together. Charts of the schedules in `together` share one layout, up to
@@ -190,29 +200,18 @@ class Gantt(Displayable):
                 yield from line(Segment.adjust_line_length([Segment(self.left_out, DIM)], options.max_width, pad=False))
             if position % AXIS_EVERY == 0:
                 yield from axis(layout, self.schedule.problem.ticks.per_unit, marked)
-            row = device_row(self.schedule, device)
-            runs = row.runs(*layout.scales)
-            look.add(row, runs, *layout.scales)
-            yield from self._device(device, runs, cells, layout)
-            for name, lane in lane_rows(self.schedule, device):
-                runs = lane.runs(*layout.scales)
-                look.add(lane, runs, *layout.scales)
-                yield from self._lane(name, runs, cells, layout)
+            yield from self._device(device, cells, layout, look)
         for items in wrap(self._left_out(layout), options.max_width):
             yield from line(items)
         if self.show_legend:
-            self._add_others(look, layout, _columns(layout, options))
+            for other in (other for other in self.together if other is not self.schedule):
+                scales = self._folded(other, _columns(layout, options)) if self.must_fold else layout.scales
+                for row in rows_of(other):
+                    look.add(row, row.runs(*scales), *scales)
             key = LegendKey(self.together, layout, memory=self.memory, by_kind=by_kind)
             marks = self.marks.legend(colour=layout.colour) if self.marks else ()
             for items in wrap(chain(key.items(look), marks), options.max_width):
                 yield from line(items)
-
-    def _add_others(self, look: Look, layout: LineFrame, columns: int) -> None:
-        for other in self.together:
-            if other is not self.schedule:
-                scales = self._folded(other, columns) if self.must_fold else layout.scales
-                for row in rows_of(other):
-                    look.add(row, row.runs(*scales), *scales)
 
     def _left_out(self, layout: LineFrame) -> Iterator[Item]:
         """Yield what a fold leaves out, or that there is none though one was asked for."""
@@ -270,7 +269,11 @@ class Gantt(Displayable):
         folded = self._folded(self.schedule, columns)
         return folded if helps(self.schedule, self._fold, folded, whole) else whole
 
-    def _device(self, device: int, runs: list[Run], cells: Cells, layout: LineFrame) -> Iterator[Segment]:
+    def _device(self, device: int, cells: Cells, layout: LineFrame, look: Look) -> Iterator[Segment]:
+        """Yield the lines of a device, its marks, its memory and its lanes; `look` is told what they contain."""
+        row = device_row(self.schedule, device)
+        runs = row.runs(*layout.scales)
+        look.add(row, runs, *layout.scales)
         over = device in self.schedule.over_budget
         name = self.schedule.problem.device_name(device)
         if layout.gutter <= len(name):
@@ -284,22 +287,19 @@ class Gantt(Displayable):
         for cell_line in others:
             yield from line([Segment(" " * layout.gutter), *cell_line])
         if self.marks:
-            marked = self.marks.line(device, layout.scales, colour=layout.colour, ascii_only=layout.ascii_only)
-            yield from line([Segment(self.marks.name.ljust(layout.gutter), DIM), *marked])
+            yield from line([Segment(self.marks.name.ljust(layout.gutter), DIM), *self.marks.line(device, layout)])
         if self.memory:
             if self.schedule.own_lengths and device == self.devices[0]:
                 columns = sum(scale.columns for scale in layout.scales)
                 yield from line([Segment(" " * layout.gutter), Segment(MEASURED_MEMORY[:columns], DIM)])
-            full, look = full_scale(self.together), {"colour": layout.colour, "ascii_only": layout.ascii_only}
-            strip = memory_strip(self.schedule, device, layout.scales, full, **look)
+            strip = memory_strip(self.schedule, device, layout, full_scale(self.together))
             peak = Segment(peak_text(self.schedule, device).rjust(layout.tail), OVER if over else DIM)
             yield from line([Segment("mem".ljust(layout.gutter), DIM), *strip, peak])
-
-    def _lane(self, name: str, runs: list[Run], cells: Cells, layout: LineFrame) -> Iterator[Segment]:
-        of_two = self.schedule.problem.lanes == "pair" and name in [lane.value for lane in LANES]
-        for place, segments in enumerate(cells.lines(runs, of_two=of_two)):
-            head = Segment(" " * layout.gutter) if place else Segment(name.ljust(layout.gutter), DIM)
-            yield from line([head, *segments])
+        for name, lane, runs, lines in drawn_lanes(self.schedule, device, cells, layout):
+            look.add(lane, runs, *layout.scales)
+            for place, segments in enumerate(lines):
+                head = Segment(" " * layout.gutter) if place else Segment(name.ljust(layout.gutter), DIM)
+                yield from line([head, *segments])
 
 
 def _columns(layout: LineFrame, options: ConsoleOptions) -> int:

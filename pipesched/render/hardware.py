@@ -170,7 +170,7 @@ class UnitChart:
         alive = self.schedule.alive
         steps = [(cycle, alive[cycle % len(alive)]) for cycle in range(self.end)]
         levels = column_levels(steps, layout.scale)
-        marks = level_marks(levels, self.schedule.registers, colour=layout.colour, ascii_only=layout.ascii_only)
+        marks = level_marks(levels, self.schedule.registers, layout)
         peak = Segment(str(self.schedule.registers).rjust(layout.tail), DIM)
         yield from line([Segment("regs".ljust(layout.gutter), DIM), *marks, peak])
 

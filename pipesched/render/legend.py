@@ -31,31 +31,27 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 ASCII_LEVELS = " 123456789"
 
 
-def memory_strip(
-    schedule: Schedule, device: int, scales: Sequence[TimeScale], full: int, *, colour: bool, ascii_only: bool
-) -> list[Segment]:
+def memory_strip(schedule: Schedule, device: int, layout: LineFrame, full: int) -> list[Segment]:
     """Return a mark for each column, and one for each break: the activations as a share of `full` grains.
 
     The mark is `!`, or red, where they are over what the budget leaves beside static memory.
     """
     steps, capacity = list(schedule.memory_steps(device)), schedule.problem.capacity_grains[device]
     marks: list[Segment] = []
-    for scale in scales:
-        marks += [break_mark(ascii_only=ascii_only)] if marks else []
-        marks += level_marks(column_levels(steps, scale), full, capacity, colour=colour, ascii_only=ascii_only)
+    for scale in layout.scales:
+        marks += [break_mark(ascii_only=layout.ascii_only)] if marks else []
+        marks += level_marks(column_levels(steps, scale), full, layout, capacity)
     return marks
 
 
-def level_marks(
-    levels: Sequence[int], full: int, capacity: int | None = None, *, colour: bool, ascii_only: bool
-) -> list[Segment]:
+def level_marks(levels: Sequence[int], full: int, layout: LineFrame, capacity: int | None = None) -> list[Segment]:
     """Return a mark for each level as a share of `full`; those over `capacity` are red, or `!` without colours."""
-    marks = ASCII_LEVELS if ascii_only else BLOCKS
+    marks = ASCII_LEVELS if layout.ascii_only else BLOCKS
     segments = []
     for level in levels:
         over = capacity is not None and level > capacity
         mark = marks[ceil_div(min(level, full) * (len(marks) - 1), full)] if full else marks[0]
-        segments.append(Segment("!" if over and not colour else mark, OVER if over else DIM))
+        segments.append(Segment("!" if over and not layout.colour else mark, OVER if over else DIM))
     return segments
 
 

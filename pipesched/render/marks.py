@@ -1,8 +1,8 @@
-"""Marks below the devices of a chart: what is critical, why a device idles; and the labels of slots."""
+"""Marks below the devices of a chart: what is critical, why a device idles; and words of texts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from rich.segment import Segment
@@ -12,7 +12,7 @@ from pipesched.analysis.reasons.explanation import Explanation
 from pipesched.core.reasons import Idle
 from pipesched.render.palette import DIM, break_mark
 from pipesched.render.rows import Row
-from pipesched.render.timescale import TimeScale
+from pipesched.render.view import LineFrame
 
 
 class ColumnMark(NamedTuple):
@@ -65,16 +65,16 @@ class MarkLines:
         self._rows = [Row([m for *_, m in row], [s for s, *_ in row], [e for _, e, _ in row]) for row in lasting]
         self._used = sorted({number for of_device in spans for *_, number in of_device})
 
-    def line(self, device: int, scales: Sequence[TimeScale], *, colour: bool, ascii_only: bool) -> Iterator[Segment]:
+    def line(self, device: int, layout: LineFrame) -> Iterator[Segment]:
         """Yield the segments below a device; a column that several share shows what stands in its middle."""
         row = self._rows[device]
-        for run in row.runs(*scales) if row.order else ():
+        for run in row.runs(*layout.scales) if row.order else ():
             if run.is_break:
-                yield break_mark(ascii_only=ascii_only)
+                yield break_mark(ascii_only=layout.ascii_only)
             elif run.slot is None:
                 yield Segment(" " * run.width, DIM)
             else:
-                yield Segment(MARKS[run.slot].letter * run.width, MARKS[run.slot].style if colour else None)
+                yield Segment(MARKS[run.slot].letter * run.width, MARKS[run.slot].style if layout.colour else None)
 
     def legend(self, *, colour: bool) -> Iterator[list[Segment]]:
         """Yield the items of the legend."""
@@ -83,7 +83,6 @@ class MarkLines:
             yield [Segment(mark.letter, mark.style if colour else None), Segment(f" {mark.meaning}")]
 
 
-LABELS = ("auto", "microbatch", "op", "stage", "none")
 Spelling = Callable[[str], str]  # turns the parameters in a text, which stand in backticks, into what a reader types
 
 

@@ -15,13 +15,13 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import Number, in_units, no_number, to_fraction
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.units_of_measure import first_entries, is_several
-from pipesched.render.marks import LABELS
 from pipesched.render.palette import DIM, break_mark
 from pipesched.render.timescale import TimeScale, Window, axis_ticks, in_all, number, round_step, zoomed
 
 PAGE = 7.0  # inches: the text of a page; a column of a two-column paper is half of it
 NARROWEST_PAGE, WIDEST_PAGE = 2, 40
 FONT, SMALLEST_FONT, LARGEST_FONT = 7.0, 5, 24  # points
+LABELS = ("auto", "microbatch", "op", "stage", "none")  # of slots
 LEGENDS = ("below", "right", "none")
 MOST_TITLE, MOST_WORD = 200, 20  # letters
 MOST_ROWS = 100_000
@@ -34,7 +34,7 @@ class View:
     """The part of the timeline to draw, and its look.
 
     `start` and `end` (in the user's time unit; None: all) and `zoom` choose the part: 1/zoom of the window, from its
-    start. `label` is one of labels.LABELS, `memory` the strip under each device (None: when there is a budget). `rows`
+    start. `label` is one of LABELS, `memory` the strip under each device (None: when there is a budget). `rows`
     are the devices to draw (None: of more than MOST_DEVICES the first and the last ones; "all"). `fold` says whether a
     chart in a terminal leaves out what repeats (None: where slots are narrow and it helps; never in a part). `charts`
     is the number of schedules in the figure of a comparison (None: all of few, of many the best; "all"; 0: bars of the

@@ -428,7 +428,7 @@ def mean_points(schedule: Schedule, view: View, window: Window) -> float:
 
 
 def label_text(op: Op, style: str, first: int) -> str:
-    """Return the label of a slot; `style` is one of labels.LABELS but not auto, or slice: that with its microbatch.
+    """Return the label of a slot; `style` is one of view.LABELS but not auto, or slice: that with its microbatch.
 
     Microbatches count from `first`. What is of no microbatch is labelled by its stage.
     """
