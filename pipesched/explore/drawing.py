@@ -25,8 +25,7 @@ from pipesched.render.hardware import UnitChart
 from pipesched.render.legend import Item, LegendKey, Look, full_scale, memory_strip, peak_text, wrap
 from pipesched.render.marks import MEASURED_MEMORY
 from pipesched.render.palette import DIM, OVER
-from pipesched.render.rows import NETWORK_LANE, Row, Run, device_row
-from pipesched.render.timescale import TimeScale, Window, fit, quantum
+from pipesched.render.scene import NETWORK_LANE, Row, Run, TimeScale, Window, device_row, fit, quantum
 from pipesched.render.view import WIDE, LineFrame, axis
 
 NEARLY = 1.02  # of a window: what shows that much less than all shows all

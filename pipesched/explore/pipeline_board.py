@@ -42,7 +42,7 @@ from pipesched.pipeline.step import WEIGHTS
 from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.render.explanation import gap_words
 from pipesched.render.legend import peak_text
-from pipesched.render.timescale import number
+from pipesched.render.scene import number
 from pipesched.results.outcome import Outcome
 from pipesched.results.timed_moves import arrivals, best_moves, moved_plan, timed_tasks
 from pipesched.schedulers.registry import algorithms

@@ -20,7 +20,7 @@ from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.step import SideItem
 from pipesched.pipeline.units_of_measure import TIME
-from pipesched.render.rows import message_lanes
+from pipesched.render.scene import message_lanes
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.registry import called
 

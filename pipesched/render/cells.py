@@ -7,46 +7,15 @@ from collections.abc import Sequence, Set
 from rich.segment import Segment
 from rich.style import Style
 
-from pipesched.pipeline.kinds import ALL_KINDS, STEP_KINDS, Scope
+from pipesched.pipeline.kinds import ALL_KINDS, STEP_KINDS
 from pipesched.pipeline.ops import SIDE_MESSAGES, Op
-from pipesched.pipeline.plan import SIDE_KINDS
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.palette import CRITICAL_STYLE, DIM, PAIR_STYLE, break_mark, fill, fill_of_kind, place_of
-from pipesched.render.rows import PAIR, Run
+from pipesched.render.scene import PAIR, Run, chunk_of, chunk_of_stage, is_numbered, letter_of
 
 IDLE, ASCII_IDLE, HALF = "·", ".", "▌"
 
 Line = list[Segment]
-
-
-def chunk_of_stage(schedule: Schedule) -> list[int]:
-    """Return the chunk of each stage: 0 for the first stage of its device. Mirrored copies of a stage count once."""
-    seen: dict[int, int] = {}
-    chunks = []
-    for device in schedule.problem.settled_placement.devices:
-        chunks.append(seen.get(device, 0))
-        seen[device] = chunks[-1] + 1
-    return chunks
-
-
-def chunk_of(op: Op, of_stages: Sequence[int]) -> int:
-    """Return the chunk of an operation, by those of the stages; side work has none."""
-    return 0 if op.kind in (*SIDE_KINDS, *SIDE_MESSAGES) else of_stages[op.stage]
-
-
-def hue_number(op: Op) -> int | None:
-    """Return the microbatch that has the hue of an operation; None where its kind has it."""
-    return op.microbatch if is_numbered(op.kind) else None
-
-
-def is_numbered(kind: str) -> bool:
-    """Return whether operations of a kind are of a microbatch; others are told apart by their stages."""
-    return kind not in STEP_KINDS or STEP_KINDS[kind].scope is Scope.SIDE
-
-
-def letter_of(kind: str) -> str:
-    """Return the one letter that stands for a kind in a chart."""
-    return kind if len(kind) == 1 else ALL_KINDS[kind].mark.upper()
 
 
 class ColourCells:

@@ -19,8 +19,8 @@ from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.grid import FittedTable, folded, grid, right, uncut
 from pipesched.render.marks import counted, with_unit
+from pipesched.render.scene import number
 from pipesched.render.summary import BAD, GOOD, cut_said, sentence
-from pipesched.render.timescale import number
 from pipesched.results.comparison import Comparison, Entry, memory_of, refused
 from pipesched.results.outcome import Outcome
 from pipesched.results.status import Status

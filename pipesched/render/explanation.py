@@ -26,7 +26,7 @@ from pipesched.render.comparison import some_devices
 from pipesched.render.gantt import Gantt
 from pipesched.render.grid import grid, right, uncut
 from pipesched.render.marks import IDLE_MARKS, MarkLines, counted
-from pipesched.render.timescale import number
+from pipesched.render.scene import number
 from pipesched.results.timed_moves import moved_before
 
 MOST_DEVICES = 16  # with a row of their own; of more, the worst ones

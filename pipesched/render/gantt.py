@@ -29,8 +29,22 @@ from pipesched.render.cells import Cells, ColourCells, LetterCells, Line
 from pipesched.render.legend import Item, LegendKey, Look, full_scale, memory_strip, peak_text, wrap
 from pipesched.render.marks import MEASURED_MEMORY, MarkLines, Spelling, as_parameters, counted
 from pipesched.render.palette import DIM, OVER, break_mark
-from pipesched.render.rows import QUEUE, Row, Run, device_row, lane_rows, rows_of
-from pipesched.render.timescale import TimeScale, Window, fit, fit_parts, in_all, number, operation_times, quantum
+from pipesched.render.scene import (
+    QUEUE,
+    Row,
+    Run,
+    TimeScale,
+    Window,
+    device_row,
+    fit,
+    fit_parts,
+    in_all,
+    lane_rows,
+    number,
+    operation_times,
+    quantum,
+    rows_of,
+)
 from pipesched.render.view import MOST_DEVICES, WIDE, LineFrame, View, axis, has_colour, line
 from pipesched.results.outcome import Outcome
 

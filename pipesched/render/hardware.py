@@ -31,9 +31,8 @@ from pipesched.render.grid import fitting, folded, grid, uncut, width_of
 from pipesched.render.legend import SHARED, Item, Look, column_levels, explained, level_marks, wrap
 from pipesched.render.marks import IDLE_MARKS, counted
 from pipesched.render.palette import DIM, HUES, fill
-from pipesched.render.rows import Row, Run
+from pipesched.render.scene import Row, Run, Window, describe, fit
 from pipesched.render.summary import GOOD
-from pipesched.render.timescale import Window, describe, fit
 from pipesched.render.view import WIDE, LineFrame, axis, has_colour, line
 
 MOST_ITERATIONS = 4  # of a loop

@@ -15,12 +15,11 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units, plain
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.step import GRADIENTS, WEIGHTS
-from pipesched.render.cells import ASCII_IDLE, IDLE, Line, chunk_of_stage, is_numbered, letter_of
+from pipesched.render.cells import ASCII_IDLE, IDLE, Line
 from pipesched.render.grid import shortened
 from pipesched.render.marks import MEASURED_MEMORY
 from pipesched.render.palette import DIM, HUES, OVER, PAIR_STYLE, break_mark, fill, fill_of_kind, place_of
-from pipesched.render.rows import Row, Run
-from pipesched.render.timescale import TimeScale, describe, number
+from pipesched.render.scene import Row, Run, TimeScale, chunk_of_stage, describe, is_numbered, letter_of, number
 from pipesched.render.view import LineFrame
 
 if TYPE_CHECKING:

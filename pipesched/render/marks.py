@@ -11,7 +11,7 @@ from rich.style import Style
 from pipesched.analysis.reasons.explanation import Explanation
 from pipesched.core.reasons import Idle
 from pipesched.render.palette import DIM, break_mark
-from pipesched.render.rows import Row
+from pipesched.render.scene import Row
 from pipesched.render.view import LineFrame
 
 

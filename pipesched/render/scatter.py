@@ -28,8 +28,8 @@ from pipesched.render.grid import FittedTable, folded, grid, heads, right, short
 from pipesched.render.legend import Item, held_text, wrap
 from pipesched.render.marks import with_unit
 from pipesched.render.palette import DIM, OVER, ink
+from pipesched.render.scene import number, round_number
 from pipesched.render.summary import BAD, GOOD
-from pipesched.render.timescale import number, round_number
 from pipesched.render.view import line
 from pipesched.results.comparison import Comparison, ParetoPoint, refused
 from pipesched.results.frontier import Frontier

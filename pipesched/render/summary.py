@@ -23,7 +23,7 @@ from pipesched.pipeline.units import FORWARD_ONLY, Slices
 from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.legend import FEW_DEVICES, class_rows, has_static, peak_row
 from pipesched.render.marks import Spelling, as_parameters, counted
-from pipesched.render.timescale import number, step_rows
+from pipesched.render.scene import number, step_rows
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.covered import in_chunks
 from pipesched.results.outcome import Advice, Outcome, SolveReport

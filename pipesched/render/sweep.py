@@ -22,8 +22,8 @@ from pipesched.render.grid import folded, grid, right, width_of
 from pipesched.render.marks import with_unit
 from pipesched.render.palette import OVER, ink
 from pipesched.render.scatter import Path, PlotPoint, Scatter
+from pipesched.render.scene import number
 from pipesched.render.summary import FORMULAS, GOOD
-from pipesched.render.timescale import number
 from pipesched.results.comparison import Entry, Sweep, SweepPoint, memory_of
 from pipesched.schedulers.registry import called
 

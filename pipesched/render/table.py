@@ -30,9 +30,9 @@ from pipesched.render.figure.draw import image_of
 from pipesched.render.gantt import Gantt
 from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.scatter import frontier_table, frontier_view
+from pipesched.render.scene import number
 from pipesched.render.summary import heading, summary
 from pipesched.render.sweep import sweep_lines, sweep_table, sweep_view
-from pipesched.render.timescale import number
 from pipesched.render.view import View
 from pipesched.results.capabilities import capability_of
 from pipesched.results.comparison import Comparison, Sweep

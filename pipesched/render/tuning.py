@@ -30,8 +30,8 @@ from pipesched.render.grid import (
 )
 from pipesched.render.palette import DIM
 from pipesched.render.scatter import Path, PlotPoint, Scatter, Wall
+from pipesched.render.scene import numbers_text
 from pipesched.render.summary import BAD, GOOD
-from pipesched.render.timescale import numbers_text
 from pipesched.schedulers.registry import called
 from pipesched.tuning.judged import against_first
 from pipesched.tuning.result import TimeShare, Tuning

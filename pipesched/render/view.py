@@ -16,7 +16,7 @@ from pipesched.pipeline.quantities import Number, in_units, no_number, to_fracti
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.units_of_measure import first_entries, is_several
 from pipesched.render.palette import DIM, break_mark
-from pipesched.render.timescale import TimeScale, Window, axis_ticks, in_all, number, round_step, zoomed
+from pipesched.render.scene import TimeScale, Window, axis_ticks, in_all, number, round_step, zoomed
 
 PAGE = 7.0  # inches: the text of a page; a column of a two-column paper is half of it
 NARROWEST_PAGE, WIDEST_PAGE = 2, 40

@@ -31,7 +31,6 @@ from pipesched.pipeline.kinds import ALL_KINDS, LANES
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.cells import chunk_of, chunk_of_stage, hue_number, is_numbered
 from pipesched.render.comparison import SHOWN_DEVICES, drawn, edge, not_drawn, some_devices
 from pipesched.render.figure.page import (
     DIGIT,
@@ -56,9 +55,18 @@ from pipesched.render.figure.page import (
 from pipesched.render.legend import above_static
 from pipesched.render.marks import MEASURED_MEMORY, counted, with_unit
 from pipesched.render.palette import FALLING, HUES, MOST_SHADES, Rgb, colour_of, place_of, stripe_of, text_on
-from pipesched.render.rows import Row, device_row, lane_rows
+from pipesched.render.scene import (
+    Row,
+    Window,
+    chunk_of,
+    chunk_of_stage,
+    device_row,
+    hue_number,
+    is_numbered,
+    lane_rows,
+    number,
+)
 from pipesched.render.summary import heading
-from pipesched.render.timescale import Window, number
 from pipesched.render.view import FONT, MOST_DEVICES, View
 from pipesched.results.comparison import Comparison
 from pipesched.results.outcome import Outcome

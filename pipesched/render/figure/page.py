@@ -24,7 +24,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from pipesched.core.arrays import ceil_div
-from pipesched.render.timescale import number
+from pipesched.render.scene import number
 from pipesched.render.view import FONT, View
 
 STEP = 5.0  # points from stripe to stripe, along either side

@@ -39,8 +39,8 @@ from pipesched.pipeline.quantities import whole
 from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule
 from pipesched.pipeline.step import GRADIENTS, WEIGHTS
 from pipesched.pipeline.unit_costs import received
-from pipesched.render.cells import chunk_of, chunk_of_stage, is_numbered
 from pipesched.render.palette import HUES, Rgb, colour_of, place_of
+from pipesched.render.scene import chunk_of, chunk_of_stage, is_numbered
 from pipesched.results.covered import of_schedule
 from pipesched.results.outcome import Outcome
 
