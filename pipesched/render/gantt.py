@@ -25,8 +25,19 @@ from pipesched.pipeline.kinds import LANES
 from pipesched.pipeline.period import SteadyState, has_chunks, steady_state
 from pipesched.pipeline.quantities import Number, in_units
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.cells import Cells, ColourCells, LetterCells, Line
-from pipesched.render.legend import Item, LegendKey, Look, full_scale, memory_strip, peak_text, wrap
+from pipesched.render.cells import (
+    Cells,
+    ColourCells,
+    Item,
+    LegendKey,
+    LetterCells,
+    Line,
+    Look,
+    full_scale,
+    memory_strip,
+    peak_text,
+    wrap,
+)
 from pipesched.render.marks import MEASURED_MEMORY, MarkLines, Spelling, as_parameters, counted
 from pipesched.render.palette import DIM, OVER, break_mark
 from pipesched.render.scene import (

@@ -26,9 +26,8 @@ from pipesched.hls.graph import Operation
 from pipesched.hls.modulo import Intervals
 from pipesched.hls.outcome import COMPARED, HardwareOutcome, RuleResult, RuleTable
 from pipesched.hls.schedule import HardwareSchedule
-from pipesched.render.cells import ASCII_IDLE, IDLE, Line
-from pipesched.render.grid import fitting, folded, grid, uncut, width_of
-from pipesched.render.legend import SHARED, Item, Look, column_levels, explained, level_marks, wrap
+from pipesched.render.cells import ASCII_IDLE, IDLE, SHARED, Item, Line, Look, column_levels, level_marks, wrap
+from pipesched.render.grid import fitting, folded, grid, shortened, uncut, width_of
 from pipesched.render.marks import IDLE_MARKS, counted
 from pipesched.render.palette import DIM, HUES, fill
 from pipesched.render.scene import Row, Run, Window, describe, fit
@@ -38,6 +37,23 @@ from pipesched.render.view import WIDE, LineFrame, axis, has_colour, line
 MOST_ITERATIONS = 4  # of a loop
 MARK, MARKED = "*", Style(underline=True, bold=True)
 MOST_IDLE = 16  # units of a class, from which those without work are left out
+
+
+LONGEST = 36  # letters of an expression, of which a longer one shows the beginning and the end
+MOST = 12  # operations that are explained
+
+
+def explained(operations: Sequence[Operation], width: int, ascii_only: bool) -> Iterator[Item]:
+    """Yield an item for each of the first operations, none wider than `width`, and how many more there are."""
+    gap = " ... " if ascii_only else " … "
+    for operation in operations[:MOST]:
+        label = f"{operation.name} = "
+        text = shortened(operation.text, max(min(LONGEST, width - len(label)), len(gap)), gap)
+        yield [Segment(label + text)]
+    if len(operations) > MOST:
+        more = f"and {len(operations) - MOST} more"
+        full = f"{more} without a name"
+        yield [Segment(full if len(full) <= width else more, DIM)]
 
 
 class UnitChart:

@@ -22,14 +22,13 @@ from rich.table import Table
 from rich.text import Text
 
 from pipesched.pipeline.quantities import Exact, plain, to_fraction
-from pipesched.render.cells import Line
+from pipesched.render.cells import Item, Line, wrap
 from pipesched.render.comparison import MAKESPAN, PEAK, refusals, units_of
 from pipesched.render.grid import FittedTable, folded, grid, heads, right, shortened, uncut
-from pipesched.render.legend import Item, held_text, wrap
 from pipesched.render.marks import with_unit
 from pipesched.render.palette import DIM, OVER, ink
 from pipesched.render.scene import number, round_number
-from pipesched.render.summary import BAD, GOOD
+from pipesched.render.summary import BAD, GOOD, held_text
 from pipesched.render.view import line
 from pipesched.results.comparison import Comparison, ParetoPoint, refused
 from pipesched.results.frontier import Frontier

@@ -15,14 +15,16 @@ from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.layers import BALANCED, GIVEN, rows_of
 from pipesched.pipeline.message_orders import BestOrder
 from pipesched.pipeline.messages import BEST, EDGE, ON_DEVICE, PAIR, RANK
+from pipesched.pipeline.metrics import ACTIVATIONS
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, in_units, plain, rounded, to_fraction
 from pipesched.pipeline.recut import balance, saved_by_moving, seeks_best
 from pipesched.pipeline.schedule import Schedule, requeued
+from pipesched.pipeline.step import GRADIENTS, WEIGHTS
 from pipesched.pipeline.units import FORWARD_ONLY, Slices
+from pipesched.render.cells import has_static
 from pipesched.render.grid import folded, grid, uncut
-from pipesched.render.legend import FEW_DEVICES, class_rows, has_static, peak_row
-from pipesched.render.marks import Spelling, as_parameters, counted
+from pipesched.render.marks import MEASURED_MEMORY, Spelling, as_parameters, counted
 from pipesched.render.scene import number, step_rows
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.covered import in_chunks
@@ -35,6 +37,7 @@ GOOD, BAD = "bold green", "bold red"
 LEAST_SHOWN = 0.0005  # of the makespan: less imbalance is not mentioned
 DIGITS = 6  # behind the point, of a time that follows from a fraction
 MUCH = 0.03  # of the makespan: with more imbalance it is said what moving work would give
+FEW_DEVICES = 7  # whose peaks are listed; of more, the largest and the smallest
 FEW_STAGES = 16  # whose layers are listed
 MOST_LISTED = 64  # the same, of layers that differ
 FEW_MICROBATCHES = 16  # that are listed beside a note; of more, in it
@@ -368,6 +371,50 @@ def _layers_again(problem: Problem) -> tuple[str, bool] | None:
     columns = zip(layers.spans, ends, whole, problem.memory.checkpoint, strict=True)
     kept = any(size * (1 - to_fraction(part)) != sizes[end] - sizes[begin] for (begin, _), end, size, part in columns)
     return f", {counted(max(counts), 'layer')} of each stage", kept
+
+
+def held_text(problem: Problem) -> str:
+    """Return what the memory of a device is of: `activations and static memory`."""
+    parts = ["activations"]
+    parts += ["whole weights"] * problem.sharding.divides(WEIGHTS)
+    parts += ["whole gradients"] * problem.sharding.divides(GRADIENTS)
+    parts += ["side work"] * bool(problem.side)
+    parts += ["static memory"] * has_static(problem)
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def peak_row(schedule: Schedule, every: bool) -> tuple[str, str]:
+    """Return the most that a device holds, and a note of all devices, or of many the largest and the smallest."""
+    what = held_text(schedule.problem)
+    if schedule.own_lengths:
+        what = f"{MEASURED_MEMORY}; {what}"
+    return _most(schedule.memory, what, schedule.problem.memory.unit, every)
+
+
+def _most(held: Sequence[int | float], what: str, unit: str, every: bool) -> tuple[str, str]:
+    """Return the most of what devices hold, and a note of all devices, or of many the largest and the smallest."""
+    value = f"{number(max(held))} {unit}".strip()
+    if every or len(held) <= FEW_DEVICES:
+        whose = f"devices 0..{len(held) - 1}" if len(held) > 1 else "device 0"
+        return value, f"{what} of {whose}: {', '.join(map(number, held))}"
+    texts = []
+    for word, extreme in (("largest", max(held)), ("smallest", min(held))):
+        devices = [device for device, one in enumerate(held) if one == extreme]
+        where = f"{len(devices)} devices, {devices[0]} the first"
+        if len(devices) in (1, len(held)):
+            where = f"device {devices[0]}" if len(devices) == 1 else "every device"
+        texts.append(f"{word} {number(extreme)} on {where}")
+    extremes = texts[0].replace("largest ", "") if max(held) == min(held) else ", ".join(texts)
+    return value, f"{what}: {extremes}"
+
+
+def class_rows(schedule: Schedule, every: bool) -> Iterator[tuple[str, str, str]]:
+    """Yield the peak of each class of what comes and goes, where that is more than activations."""
+    peaks = {what: schedule.peak_of(what) for what in schedule.held}
+    if any(any(peaks[what]) for what in peaks if what != ACTIVATIONS):
+        for what, held in peaks.items():
+            if any(held):
+                yield f"  {what}", *_most(held, "own peak", schedule.problem.memory.unit, every)
 
 
 def _budget(outcome: Outcome, every: bool) -> tuple[Text, str]:

@@ -13,8 +13,7 @@ from pipesched.hls.outcome import list_outcome
 from pipesched.hls.program import parse_program
 from pipesched.hls.units import make_units
 from pipesched.render.grid import shortened
-from pipesched.render.hardware import UnitChart
-from pipesched.render.legend import LONGEST, MOST, explained
+from pipesched.render.hardware import LONGEST, MOST, UnitChart, explained
 
 Renderer = Callable[..., str]
 

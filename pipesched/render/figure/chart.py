@@ -31,6 +31,7 @@ from pipesched.pipeline.kinds import ALL_KINDS, LANES
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.schedule import Schedule
+from pipesched.render.cells import above_static
 from pipesched.render.comparison import SHOWN_DEVICES, drawn, edge, not_drawn, some_devices
 from pipesched.render.figure.page import (
     DIGIT,
@@ -52,7 +53,6 @@ from pipesched.render.figure.page import (
     stripes,
     wrapped,
 )
-from pipesched.render.legend import above_static
 from pipesched.render.marks import MEASURED_MEMORY, counted, with_unit
 from pipesched.render.palette import FALLING, HUES, MOST_SHADES, Rgb, colour_of, place_of, stripe_of, text_on
 from pipesched.render.scene import (
