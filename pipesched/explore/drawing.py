@@ -19,8 +19,19 @@ from pipesched.explore.sheet import held_back_by
 from pipesched.explore.state import State
 from pipesched.explore.unit_board import UnitBoard
 from pipesched.pipeline.kinds import Resource
-from pipesched.render.cells import Item, LegendKey, Line, Look, full_scale, memory_strip, peak_text, wrap
-from pipesched.render.gantt import cells_of, drawn_lanes, is_by_kind
+from pipesched.render.cells import (
+    Item,
+    LegendKey,
+    Line,
+    Look,
+    cells_of,
+    drawn_lanes,
+    full_scale,
+    is_by_kind,
+    memory_strip,
+    peak_text,
+    wrap,
+)
 from pipesched.render.hardware import UnitChart
 from pipesched.render.marks import MEASURED_MEMORY
 from pipesched.render.palette import DIM, OVER

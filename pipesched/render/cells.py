@@ -6,13 +6,13 @@ Columns are filled with colour, or spelled out in letters. Both show the same.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from rich.segment import Segment
 from rich.style import Style
 
 from pipesched.core.arrays import ceil_div
-from pipesched.pipeline.kinds import ALL_KINDS, KINDS, MESSAGE_KINDS, STEP_KINDS
+from pipesched.pipeline.kinds import ALL_KINDS, KINDS, LANES, MESSAGE_KINDS, STEP_KINDS
 from pipesched.pipeline.ops import SIDE_MESSAGES, Op
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units, plain
@@ -33,12 +33,16 @@ from pipesched.render.scene import (
     Row,
     Run,
     TimeScale,
-    chunk_of,
     chunk_of_stage,
     describe,
+    in_all,
     is_numbered,
+    lane_rows,
     letter_of,
+    look_of,
     number,
+    operation_times,
+    rows_of,
 )
 from pipesched.render.view import LineFrame
 
@@ -50,25 +54,20 @@ Line = list[Segment]
 class ColourCells:
     """A line for each device: hue by microbatch, shade by kind, chunk and slice, the label where it fits.
 
-    `label` auto means the texts of operations if the longest fits into `narrowest` columns, else microbatches. With
+    `label` auto means the texts of operations if the longest fits into the narrowest, else microbatches. With
     `by_kind`, as where slots share columns, hue is by kind, and shade by chunk; then auto writes only numbers that fit.
     With `few` colours each kind has one. What is `underlined` is.
     """
 
     def __init__(
-        self,
-        schedule: Schedule,
-        label: str,
-        narrowest: int,
-        *,
-        by_kind: bool = False,
-        few: bool = False,
-        underlined: Set[int] = frozenset(),
+        self, schedule: Schedule, label: str, layout: LineFrame, *, by_kind: bool, underlined: Set[int]
     ) -> None:
-        self.underlined = underlined
-        index = schedule.plan.index
+        index, (start, end) = schedule.plan.index, layout.scale.window
         longest = len(f"{index.op(index.row('F', index.stages - 1)[-1])}")
-        self.plan, self.label, self.by_kind, self.few = schedule.plan, label, by_kind, few
+        shortest = min((time for time in operation_times(schedule) if time), default=0)
+        narrowest = shortest * layout.scale.columns // max(end - start, 1)
+        self.plan, self.label, self.by_kind, self.few = schedule.plan, label, by_kind, layout.few_colours
+        self.underlined = underlined
         self.cuts = label != "auto" or not by_kind
         if label == "auto":
             self.label = "op" if longest < narrowest else "microbatch"
@@ -106,10 +105,7 @@ class ColourCells:
             return fill_of_kind(op.kind)
         if run.shared:
             return fill(None, op.kind)
-        if self.by_kind or not is_numbered(op.kind):
-            return fill(None, op.kind, chunk_of(op, self.chunk), self.chunks)
-        chunk = chunk_of(op, self.chunk)
-        return fill(op.microbatch, op.kind, chunk, self.chunks, place_of(op.slice, self.plan.index.slices))
+        return fill(*look_of(op, self.chunk, self.chunks, self.plan.index.slices, by_kind=self.by_kind))
 
 
 def label_of(label: str, op: Op, paired: Op | None, width: int) -> str:
@@ -180,6 +176,42 @@ class LetterCells:
 
 
 Cells = ColourCells | LetterCells
+NARROW = 2  # columns of a slot on average, below which its microbatch cannot be told
+
+
+def is_narrow(schedules: Iterable[Schedule], scales: Sequence[TimeScale]) -> bool:
+    """Return whether slots are narrower than NARROW columns on average in the chart of one of the schedules."""
+    whole = in_all(scales)
+    length = whole.window.end - whole.window.start
+    return any(
+        sum(schedule.busy_ticks) * whole.columns < NARROW * length * sum(map(len, schedule.plan.orders))
+        for schedule in schedules
+    )
+
+
+def is_by_kind(schedules: Sequence[Schedule], scales: Sequence[TimeScale]) -> bool:
+    """Return whether hues stand for kinds: where slots are narrow, or share columns in one of the rows."""
+    rows = chain.from_iterable(map(rows_of, schedules))
+    return is_narrow(schedules, scales) or any(row.is_crowded(*scales) for row in rows)
+
+
+def cells_of(
+    schedule: Schedule, label: str, layout: LineFrame, *, by_kind: bool, underlined: Set[int] = frozenset()
+) -> Cells:
+    """Return what draws the cells of a row: colours where there are, else letters."""
+    if not layout.colour:
+        return LetterCells(schedule, label, layout.ascii_only)
+    return ColourCells(schedule, label, layout, by_kind=by_kind, underlined=underlined)
+
+
+def drawn_lanes(
+    schedule: Schedule, device: int, cells: Cells, layout: LineFrame
+) -> Iterator[tuple[str, Row, list[Run], list[Line]]]:
+    """Yield name, row, runs and lines of each lane below a device that moves something."""
+    for name, row in lane_rows(schedule, device):
+        runs = row.runs(*layout.scales)
+        of_two = schedule.problem.lanes == "pair" and name in [lane.value for lane in LANES]
+        yield name, row, runs, cells.lines(runs, of_two=of_two)
 
 
 BLOCKS = " ▁▂▃▄▅▆▇█"

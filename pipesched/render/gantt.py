@@ -7,7 +7,7 @@ turns. Network lanes stand below their device, and transfer lanes, or these belo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain
@@ -21,19 +21,19 @@ from rich.segment import Segment
 from pipesched.checks import require_flag, require_sequence, require_type, require_whole
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
-from pipesched.pipeline.kinds import LANES
 from pipesched.pipeline.period import SteadyState, has_chunks, steady_state
 from pipesched.pipeline.quantities import Number, in_units
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.cells import (
     Cells,
-    ColourCells,
     Item,
     LegendKey,
-    LetterCells,
-    Line,
     Look,
+    cells_of,
+    drawn_lanes,
     full_scale,
+    is_by_kind,
+    is_narrow,
     memory_strip,
     peak_text,
     wrap,
@@ -42,24 +42,19 @@ from pipesched.render.marks import MEASURED_MEMORY, MarkLines, Spelling, as_para
 from pipesched.render.palette import DIM, OVER, break_mark
 from pipesched.render.scene import (
     QUEUE,
-    Row,
-    Run,
     TimeScale,
     Window,
     device_row,
     fit,
     fit_parts,
     in_all,
-    lane_rows,
     number,
-    operation_times,
     quantum,
     rows_of,
 )
 from pipesched.render.view import MOST_DEVICES, WIDE, LineFrame, View, axis, has_colour, line
 from pipesched.results.outcome import Outcome
 
-NARROW = 2  # columns of a slot on average, below which its microbatch cannot be told
 OFTEN = 4  # times a period must come, and
 HELPS = Fraction(2, 3)  # of a timeline may be left of it, for schedules of one chunk to be folded without being asked
 NOTHING = "nothing repeats often enough to be folded: drawn whole"
@@ -105,45 +100,6 @@ def fold_of(schedule: Schedule) -> Fold | None:
     beside = range(schedule.plan.index.passes, len(starts))  # of what a step has beside its passes all is drawn
     is_hidden = any(starts[number] < gap.end and ends[number] > gap.start for number in beside)
     return fold if periods and not is_hidden else None
-
-
-def is_narrow(schedules: Iterable[Schedule], scales: Sequence[TimeScale]) -> bool:
-    """Return whether slots are narrower than NARROW columns on average in the chart of one of the schedules."""
-    whole = in_all(scales)
-    length = whole.window.end - whole.window.start
-    return any(
-        sum(schedule.busy_ticks) * whole.columns < NARROW * length * sum(map(len, schedule.plan.orders))
-        for schedule in schedules
-    )
-
-
-def is_by_kind(schedules: Sequence[Schedule], scales: Sequence[TimeScale]) -> bool:
-    """Return whether hues stand for kinds: where slots are narrow, or share columns in one of the rows."""
-    rows = chain.from_iterable(map(rows_of, schedules))
-    return is_narrow(schedules, scales) or any(row.is_crowded(*scales) for row in rows)
-
-
-def cells_of(
-    schedule: Schedule, label: str, layout: LineFrame, *, by_kind: bool, underlined: Set[int] = frozenset()
-) -> Cells:
-    """Return what draws the cells of a row: colours where there are, else letters."""
-    if not layout.colour:
-        return LetterCells(schedule, label, layout.ascii_only)
-    shortest = min((time for time in operation_times(schedule) if time), default=0)
-    start, end = layout.scale.window
-    narrowest = shortest * layout.scale.columns // max(end - start, 1)
-    look = {"by_kind": by_kind, "few": layout.few_colours}
-    return ColourCells(schedule, label, narrowest, underlined=underlined, **look)
-
-
-def drawn_lanes(
-    schedule: Schedule, device: int, cells: Cells, layout: LineFrame
-) -> Iterator[tuple[str, Row, list[Run], list[Line]]]:
-    """Yield name, row, runs and lines of each lane below a device that moves something."""
-    for name, row in lane_rows(schedule, device):
-        runs = row.runs(*layout.scales)
-        of_two = schedule.problem.lanes == "pair" and name in [lane.value for lane in LANES]
-        yield name, row, runs, cells.lines(runs, of_two=of_two)
 
 
 def helps(schedule: Schedule, fold: Fold, folded: Sequence[TimeScale], whole: Sequence[TimeScale]) -> bool:

@@ -21,6 +21,7 @@ from pipesched.pipeline.ops import SIDE_MESSAGES, Op
 from pipesched.pipeline.plan import SIDE_KINDS, lane_of
 from pipesched.pipeline.quantities import in_units, plain
 from pipesched.pipeline.schedule import Schedule
+from pipesched.render.palette import place_of
 
 
 class Window(NamedTuple):
@@ -395,6 +396,15 @@ def chunk_of_stage(schedule: Schedule) -> list[int]:
 def chunk_of(op: Op, of_stages: Sequence[int]) -> int:
     """Return the chunk of an operation, by those of the stages; side work has none."""
     return 0 if op.kind in (*SIDE_KINDS, *SIDE_MESSAGES) else of_stages[op.stage]
+
+
+Looks = tuple[int | None, str, int, int, float | None]
+
+
+def look_of(op: Op, of_stages: Sequence[int], chunks: int, slices: int, *, by_kind: bool) -> Looks:
+    """Return what `colour_of` and `fill` take of a slot: hue, kind, chunk and count of chunks, place of its slice."""
+    hue = None if by_kind else hue_number(op)
+    return hue, op.kind, chunk_of(op, of_stages), chunks, None if hue is None else place_of(op.slice, slices)
 
 
 def hue_number(op: Op) -> int | None:

@@ -55,17 +55,7 @@ from pipesched.render.figure.page import (
 )
 from pipesched.render.marks import MEASURED_MEMORY, counted, with_unit
 from pipesched.render.palette import FALLING, HUES, MOST_SHADES, Rgb, colour_of, place_of, stripe_of, text_on
-from pipesched.render.scene import (
-    Row,
-    Window,
-    chunk_of,
-    chunk_of_stage,
-    device_row,
-    hue_number,
-    is_numbered,
-    lane_rows,
-    number,
-)
+from pipesched.render.scene import Row, Window, chunk_of_stage, device_row, is_numbered, lane_rows, look_of, number
 from pipesched.render.summary import heading
 from pipesched.render.view import FONT, MOST_DEVICES, View
 from pipesched.results.comparison import Comparison
@@ -359,10 +349,7 @@ class Chart:
             self.axes.annotate(text, (0, height), xycoords=("axes fraction", "data"), **look)
 
     def _colour(self, op: Op) -> Rgb:
-        chunk, microbatch = chunk_of(op, self.chunk), hue_number(op)
-        if self.by_kind or microbatch is None:
-            return colour_of(None, op.kind, chunk, self.chunks)
-        return colour_of(microbatch, op.kind, chunk, self.chunks, place_of(op.slice, self.slices))
+        return colour_of(*look_of(op, self.chunk, self.chunks, self.slices, by_kind=self.by_kind))
 
 
 def labels_of(charts: Sequence[Chart]) -> dict[str, tuple[str, float]]:
