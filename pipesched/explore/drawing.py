@@ -19,7 +19,7 @@ from pipesched.explore.sheet import held_back_by
 from pipesched.explore.state import State
 from pipesched.explore.unit_board import UnitBoard
 from pipesched.pipeline.kinds import Resource
-from pipesched.render.cells import (
+from pipesched.render.gantt import (
     Item,
     LegendKey,
     Line,

@@ -40,8 +40,8 @@ from pipesched.pipeline.quantities import in_units, plain, to_fraction
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.step import WEIGHTS
 from pipesched.pipeline.units import FORWARD_ONLY
-from pipesched.render.cells import peak_text
 from pipesched.render.explanation import gap_words
+from pipesched.render.gantt import peak_text
 from pipesched.render.scene import number
 from pipesched.results.outcome import Outcome
 from pipesched.results.timed_moves import arrivals, best_moves, moved_plan, timed_tasks

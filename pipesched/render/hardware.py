@@ -26,7 +26,7 @@ from pipesched.hls.graph import Operation
 from pipesched.hls.modulo import Intervals
 from pipesched.hls.outcome import COMPARED, HardwareOutcome, RuleResult, RuleTable
 from pipesched.hls.schedule import HardwareSchedule
-from pipesched.render.cells import ASCII_IDLE, IDLE, SHARED, Item, Line, Look, column_levels, level_marks, wrap
+from pipesched.render.gantt import ASCII_IDLE, IDLE, SHARED, Item, Line, Look, column_levels, level_marks, wrap
 from pipesched.render.grid import fitting, folded, grid, shortened, uncut, width_of
 from pipesched.render.marks import IDLE_MARKS, counted
 from pipesched.render.palette import DIM, HUES, fill

@@ -22,8 +22,8 @@ from rich.table import Table
 from rich.text import Text
 
 from pipesched.pipeline.quantities import Exact, plain, to_fraction
-from pipesched.render.cells import Item, Line, wrap
 from pipesched.render.comparison import MAKESPAN, PEAK, refusals, units_of
+from pipesched.render.gantt import Item, Line, wrap
 from pipesched.render.grid import FittedTable, folded, grid, heads, right, shortened, uncut
 from pipesched.render.marks import with_unit
 from pipesched.render.palette import DIM, OVER, ink

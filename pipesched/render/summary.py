@@ -22,7 +22,7 @@ from pipesched.pipeline.recut import balance, saved_by_moving, seeks_best
 from pipesched.pipeline.schedule import Schedule, requeued
 from pipesched.pipeline.step import GRADIENTS, WEIGHTS
 from pipesched.pipeline.units import FORWARD_ONLY, Slices
-from pipesched.render.cells import has_static
+from pipesched.render.gantt import has_static
 from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.marks import MEASURED_MEMORY, Spelling, as_parameters, counted
 from pipesched.render.scene import number, step_rows

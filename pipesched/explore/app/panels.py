@@ -17,7 +17,7 @@ from pipesched.explore.pipeline_board import MOST_SENSITIVE, PipelineBoard
 from pipesched.explore.sheet import by_size, details, pause_reasons, pauses, title
 from pipesched.explore.state import ALGORITHM, KEYS, State, Unplaced
 from pipesched.pipeline.kinds import KINDS
-from pipesched.render.cells import Line
+from pipesched.render.gantt import Line
 from pipesched.render.marks import IDLE_MARKS
 from pipesched.render.view import LineFrame
 

@@ -31,7 +31,6 @@ from pipesched.pipeline.kinds import ALL_KINDS, LANES
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.cells import above_static
 from pipesched.render.comparison import SHOWN_DEVICES, drawn, edge, not_drawn, some_devices
 from pipesched.render.figure.page import (
     DIGIT,
@@ -53,6 +52,7 @@ from pipesched.render.figure.page import (
     stripes,
     wrapped,
 )
+from pipesched.render.gantt import above_static
 from pipesched.render.marks import MEASURED_MEMORY, counted, with_unit
 from pipesched.render.palette import FALLING, HUES, MOST_SHADES, Rgb, colour_of, place_of, stripe_of, text_on
 from pipesched.render.scene import Row, Window, chunk_of_stage, device_row, is_numbered, lane_rows, look_of, number
