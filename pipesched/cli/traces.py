@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from pipesched.analysis.measured.timeline import Timeline
-    from pipesched.render.marks import MarkLines
+    from pipesched.render.gantt import MarkLines
 
 TIMELINE = "timeline"  # the kind of result that is written
 PLAN = option(

@@ -33,9 +33,8 @@ from pipesched.render.gantt import (
     wrap,
 )
 from pipesched.render.hardware import UnitChart
-from pipesched.render.marks import MEASURED_MEMORY
 from pipesched.render.palette import DIM, OVER
-from pipesched.render.scene import NETWORK_LANE, Row, Run, TimeScale, Window, device_row, fit, quantum
+from pipesched.render.scene import MEASURED_MEMORY, NETWORK_LANE, Row, Run, TimeScale, Window, device_row, fit, quantum
 from pipesched.render.view import WIDE, LineFrame, axis
 
 NEARLY = 1.02  # of a window: what shows that much less than all shows all

@@ -12,7 +12,7 @@ from pipesched.core.order_moves import moved
 from pipesched.core.reasons import NOTHING, Arc, Idle, TimedTasks
 from pipesched.errors import InvalidSchedule
 from pipesched.explore.board import LIVE, Board, legal, place_of, rows_of
-from pipesched.render.marks import IDLE_MARKS
+from pipesched.render.palette import IDLE_MARKS
 
 MOST_STEPS = 1_000  # that can be undone
 

@@ -18,8 +18,7 @@ from pipesched.pipeline.layers import BEST as BEST_RULE
 from pipesched.pipeline.quantities import in_units
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.grid import FittedTable, folded, grid, right, uncut
-from pipesched.render.marks import counted, with_unit
-from pipesched.render.scene import number
+from pipesched.render.scene import counted, number, with_unit
 from pipesched.render.summary import BAD, GOOD, cut_said, sentence
 from pipesched.results.comparison import Comparison, Entry, memory_of, refused
 from pipesched.results.outcome import Outcome

@@ -26,8 +26,7 @@ from pipesched.estimation.trust.facts import RunFacts
 from pipesched.pipeline.kinds import KINDS, computation_letters
 from pipesched.pipeline.problem import Problem
 from pipesched.render.grid import fitting_columns, folded, grid, right, uncut, width_of, without_room
-from pipesched.render.marks import counted
-from pipesched.render.scene import number, numbers_text
+from pipesched.render.scene import counted, number, numbers_text
 from pipesched.render.summary import BAD, MOST_LISTED, cut_said
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.registry import called

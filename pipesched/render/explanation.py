@@ -23,10 +23,10 @@ from pipesched.pipeline.ops import Op
 from pipesched.pipeline.plan import SIDE_KINDS
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.render.comparison import some_devices
-from pipesched.render.gantt import Gantt
+from pipesched.render.gantt import Gantt, MarkLines
 from pipesched.render.grid import grid, right, uncut
-from pipesched.render.marks import IDLE_MARKS, MarkLines, counted
-from pipesched.render.scene import number
+from pipesched.render.palette import IDLE_MARKS
+from pipesched.render.scene import counted, number
 from pipesched.results.timed_moves import moved_before
 
 MOST_DEVICES = 16  # with a row of their own; of more, the worst ones

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import chain, pairwise
 from math import gcd
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
@@ -29,11 +29,12 @@ from pipesched.pipeline.period import SteadyState, has_chunks, steady_state
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Number, in_units, plain
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.marks import MEASURED_MEMORY, MarkLines, Spelling, as_parameters, counted
 from pipesched.render.palette import (
     CRITICAL_STYLE,
     DIM,
     HUES,
+    IDLE_MARKS,
+    MARKS,
     OVER,
     PAIR_STYLE,
     break_mark,
@@ -42,13 +43,17 @@ from pipesched.render.palette import (
     place_of,
 )
 from pipesched.render.scene import (
+    MEASURED_MEMORY,
     PAIR,
     QUEUE,
     Row,
     Run,
+    Spelling,
     TimeScale,
     Window,
+    as_parameters,
     chunk_of_stage,
+    counted,
     describe,
     device_row,
     fit,
@@ -65,6 +70,9 @@ from pipesched.render.scene import (
 )
 from pipesched.render.view import MOST_DEVICES, WIDE, LineFrame, View, axis, has_colour, line
 from pipesched.results.outcome import Outcome
+
+if TYPE_CHECKING:
+    from pipesched.analysis.reasons.explanation import Explanation
 
 IDLE, ASCII_IDLE, HALF = "·", ".", "▌"
 
@@ -485,6 +493,42 @@ def helps(schedule: Schedule, fold: Fold, folded: Sequence[TimeScale], whole: Se
     before, after = (scale.window.end - scale.window.start for scale in (narrow, wide))
     is_enough = has_chunks(schedule) or (fold.steady.repeats >= OFTEN and after <= HELPS * before)
     return is_enough and wide.columns * before > narrow.columns * after
+
+
+class MarkLines:
+    """The marks of an explained schedule, for `Gantt(marks=..)`."""
+
+    name = "why"
+
+    def __init__(self, explanation: Explanation) -> None:
+        schedule = explanation.schedule
+        first = min(schedule.first_start_ticks)
+        spans: list[list[tuple[int, int, int]]] = [[] for _ in range(schedule.problem.devices)]
+        path = self.underlined = frozenset(explanation.path)
+        for device, order in enumerate(schedule.plan.orders):
+            spans[device] += [(schedule.start_ticks[t], schedule.end_ticks[t], 0) for t in order if t in path]
+        places = {idle: place for place, idle in enumerate(IDLE_MARKS, 1)}
+        for gap in explanation.gap_ticks:
+            spans[gap.device].append((gap.start + first, gap.end + first, places[gap.idle]))
+        lasting = [sorted(span for span in of_device if span[0] < span[1]) for of_device in spans]
+        self._rows = [Row([m for *_, m in row], [s for s, *_ in row], [e for _, e, _ in row]) for row in lasting]
+        self._used = sorted({place for of_device in spans for *_, place in of_device})
+
+    def line(self, device: int, layout: LineFrame) -> Iterator[Segment]:
+        """Yield the segments below a device; a column that several share shows what stands in its middle."""
+        row = self._rows[device]
+        for run in row.runs(*layout.scales) if row.order else ():
+            if run.is_break:
+                yield break_mark(ascii_only=layout.ascii_only)
+            elif run.slot is None:
+                yield Segment(" " * run.width, DIM)
+            else:
+                yield Segment(MARKS[run.slot].letter * run.width, MARKS[run.slot].style if layout.colour else None)
+
+    def legend(self, *, colour: bool) -> Iterator[list[Segment]]:
+        """Yield the items of the legend."""
+        for mark in (MARKS[place] for place in self._used):
+            yield [Segment(mark.letter, mark.style if colour else None), Segment(f" {mark.meaning}")]
 
 
 AXIS_EVERY = 16  # devices between two axes

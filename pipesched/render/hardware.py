@@ -28,9 +28,8 @@ from pipesched.hls.outcome import COMPARED, HardwareOutcome, RuleResult, RuleTab
 from pipesched.hls.schedule import HardwareSchedule
 from pipesched.render.gantt import ASCII_IDLE, IDLE, SHARED, Item, Line, Look, column_levels, level_marks, wrap
 from pipesched.render.grid import fitting, folded, grid, shortened, uncut, width_of
-from pipesched.render.marks import IDLE_MARKS, counted
-from pipesched.render.palette import DIM, HUES, fill
-from pipesched.render.scene import Row, Run, Window, describe, fit
+from pipesched.render.palette import DIM, HUES, IDLE_MARKS, fill
+from pipesched.render.scene import Row, Run, Window, counted, describe, fit
 from pipesched.render.summary import GOOD
 from pipesched.render.view import WIDE, LineFrame, axis, has_colour, line
 

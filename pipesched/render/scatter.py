@@ -25,9 +25,8 @@ from pipesched.pipeline.quantities import Exact, plain, to_fraction
 from pipesched.render.comparison import MAKESPAN, PEAK, refusals, units_of
 from pipesched.render.gantt import Item, Line, wrap
 from pipesched.render.grid import FittedTable, folded, grid, heads, right, shortened, uncut
-from pipesched.render.marks import with_unit
 from pipesched.render.palette import DIM, OVER, ink
-from pipesched.render.scene import number, round_number
+from pipesched.render.scene import number, round_number, with_unit
 from pipesched.render.summary import BAD, GOOD, held_text
 from pipesched.render.view import line
 from pipesched.results.comparison import Comparison, ParetoPoint, refused

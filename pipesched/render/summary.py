@@ -24,8 +24,7 @@ from pipesched.pipeline.step import GRADIENTS, WEIGHTS
 from pipesched.pipeline.units import FORWARD_ONLY, Slices
 from pipesched.render.gantt import has_static
 from pipesched.render.grid import folded, grid, uncut
-from pipesched.render.marks import MEASURED_MEMORY, Spelling, as_parameters, counted
-from pipesched.render.scene import number, step_rows
+from pipesched.render.scene import MEASURED_MEMORY, Spelling, as_parameters, counted, number, step_rows
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.covered import in_chunks
 from pipesched.results.outcome import Advice, Outcome, SolveReport

@@ -19,10 +19,9 @@ from pipesched.pipeline import units_of_measure as units
 from pipesched.pipeline.declared import BY_KEY, words_of
 from pipesched.render.comparison import frozen
 from pipesched.render.grid import folded, grid, right, width_of
-from pipesched.render.marks import with_unit
 from pipesched.render.palette import OVER, ink
 from pipesched.render.scatter import Path, PlotPoint, Scatter
-from pipesched.render.scene import number
+from pipesched.render.scene import number, with_unit
 from pipesched.render.summary import FORMULAS, GOOD
 from pipesched.results.comparison import Entry, Sweep, SweepPoint, memory_of
 from pipesched.schedulers.registry import called

@@ -18,7 +18,7 @@ from pipesched.explore.sheet import by_size, details, pause_reasons, pauses, tit
 from pipesched.explore.state import ALGORITHM, KEYS, State, Unplaced
 from pipesched.pipeline.kinds import KINDS
 from pipesched.render.gantt import Line
-from pipesched.render.marks import IDLE_MARKS
+from pipesched.render.palette import IDLE_MARKS
 from pipesched.render.view import LineFrame
 
 ABOUT = 13  # columns of what a line of details is about

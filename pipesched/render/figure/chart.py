@@ -53,9 +53,20 @@ from pipesched.render.figure.page import (
     wrapped,
 )
 from pipesched.render.gantt import above_static
-from pipesched.render.marks import MEASURED_MEMORY, counted, with_unit
 from pipesched.render.palette import FALLING, HUES, MOST_SHADES, Rgb, colour_of, place_of, stripe_of, text_on
-from pipesched.render.scene import Row, Window, chunk_of_stage, device_row, is_numbered, lane_rows, look_of, number
+from pipesched.render.scene import (
+    MEASURED_MEMORY,
+    Row,
+    Window,
+    chunk_of_stage,
+    counted,
+    device_row,
+    is_numbered,
+    lane_rows,
+    look_of,
+    number,
+    with_unit,
+)
 from pipesched.render.summary import heading
 from pipesched.render.view import FONT, MOST_DEVICES, View
 from pipesched.results.comparison import Comparison

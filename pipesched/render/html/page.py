@@ -23,8 +23,7 @@ from pipesched.pipeline.plan import SIDE_KINDS, lane_of
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.comparison import some_devices
 from pipesched.render.html.data import IDLE_LOOKS, STRIPES, Palette, schedule_data
-from pipesched.render.marks import IDLE_MARKS
-from pipesched.render.palette import HUES, Rgb, colour_of, place_of, text_on
+from pipesched.render.palette import HUES, IDLE_MARKS, Rgb, colour_of, place_of, text_on
 from pipesched.render.scene import hue_number, is_numbered, letter_of, message_lanes, number
 from pipesched.results.capabilities import capability_of
 from pipesched.results.comparison import Comparison, refused
