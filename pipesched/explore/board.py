@@ -34,10 +34,7 @@ class PlaceLimits(NamedTuple):
 
 
 def limits_of(tasks: TimedTasks, users: Sequence[Sequence[int]], task: int) -> PlaceLimits:
-    """Return where a task may stand: behind what reaches it, before what it reaches, whatever memory says.
-
-    `users` are those of `users_of`; tasks in no order wait for nobody here.
-    """
+    """Return where a task may stand, whatever memory says: behind what reaches it, before what it reaches."""
     following = {tasks.previous[after]: after for order in tasks.orders for after in order[1:]}
 
     def later(other: int) -> Iterator[int]:

@@ -209,12 +209,9 @@ class PipelineBoard(Board):
         return limits._replace(first=walk(row, position, limits.first), last=walk(row, position, limits.last))
 
     def _walked(self, row: int, position: int, to: int) -> int:
-        """Return the last position before the first, on the way to another one, at which a move is refused.
-
-        At level weights a refused position may have others behind it that are not. Of many operations few are tried.
-        """
+        """Return the last position before the first that is refused, on the way to another one."""
         step = 1 if to > position else -1
-        most = max(MOST_TRIED // len(self.tasks.durations), 1)
+        most = max(MOST_TRIED // len(self.tasks.durations), 1)  # behind a refused position there may be others
         last = position
         for at in range(position, to + step, step)[1 : 1 + most]:
             if not self._may_move(self.reordered, row, position, at):
@@ -243,10 +240,7 @@ class PipelineBoard(Board):
         return True
 
     def _moved(self, row: int, order: Sequence[int]) -> Plan:
-        """Return the plan with another order of one row. Raises InvalidSchedule.
-
-        So it does where a move changes the program of the lane of a device that gathers weights.
-        """
+        """Return the plan with another order of a row. Raises InvalidSchedule, also where a lane's program would change."""
         plan = moved_plan(self.schedule, row, order)
         if plan.network and self.problem.sharding.divides(WEIGHTS):
             for old, new in zip(self.plan.network[row], plan.network[row], strict=True):

@@ -58,10 +58,7 @@ def along(board: Board, task: int, steps: int) -> int:
 
 
 def across(board: Board, task: int, steps: int) -> int:
-    """Return the task nearest in time on the next device that has one, up or down; at the end the task itself.
-
-    From a lane it goes to the device of the lane.
-    """
+    """Return the task nearest in time on the next device that has one (from a lane: on its own), or the task itself."""
     tasks, rows = board.tasks, rows_of(board)
     row = tasks.machine[task]
     step = 1 if steps > 0 else -1

@@ -209,19 +209,14 @@ class State:
     def plan(
         self, algorithm: str | None = None, parameters: Mapping[str, str] | None = None, *, again: bool = False
     ) -> bool:
-        """Plan anew by another algorithm or with other parameters; edits are dropped, as one step.
-
-        Where operations are still to be placed, those of the new plan are, all of them.
-
-        `again`: the step before was of the same dialog, and is replaced.
-        """
+        """Plan anew, as one step that drops all edits; `again` replaces the step before, which is of the same dialog."""
         version = self.sheet.version
         given = {**dict(version.parameters), **(parameters or {})}
         try:
             planned = self.planner.plan(algorithm or version.algorithm, given)
         except (ConfigError, NoSchedule, InvalidSchedule) as error:
             return self._refuse(str(error))
-        if self.board.missing:
+        if self.board.missing:  # then all of the new plan is to be placed
             planned = planned._replace(board=planned.board.emptied())
         self.adopt(planned, tuple(given.items()), again=again)
         return True
@@ -309,10 +304,7 @@ MOST_MIRRORED = 2_000  # letters of the line that mirrors the orders as code
 
 
 class Unplaced:
-    """The operations that are not placed yet, beside the state of those that are.
-
-    `chosen` is the one that Enter places.
-    """
+    """The operations that are not placed yet, beside the state of those that are; Enter places the `chosen` one."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -350,10 +342,7 @@ class Unplaced:
             self.chosen = waiting[min(max(place, 0), len(waiting) - 1)]
 
     def place(self, row: int | None = None) -> bool:
-        """Append the chosen operation to a row, by default of those that may run it the one that is free first.
-
-        Refused on any other row, and before its inputs are placed.
-        """
+        """Append the chosen operation to a row that may run it, by default the first free; its inputs come before."""
         task, board, tasks = self.chosen, self.board, self.board.tasks
         if task == NOTHING:
             return self._say("all operations are placed", done=False)

@@ -49,11 +49,7 @@ def drawn(comparison: Comparison, wanted: int | str | None) -> list[Outcome]:
 
 
 def edge(together: Sequence[Schedule], comparison: Comparison, end: object = None) -> int:
-    """Return the tick at which charts end: the last end of all, but at most LONGEST times that of the best.
-
-    Where an `end` is asked for it is the last of all. Ticks of charts that are drawn together are of one length, since
-    their problems are the same model.
-    """
+    """Return the tick at which charts end: the last of all; without an `end` at most LONGEST times the best's."""
     best = comparison.best
     ends = [schedule.last_ticks for schedule in together]
     if best is None or best.outcome is None or end is not None:

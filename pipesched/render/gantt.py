@@ -247,10 +247,7 @@ ASCII_LEVELS = " 123456789"
 
 
 def memory_strip(schedule: Schedule, device: int, layout: LineFrame, full: int) -> list[Segment]:
-    """Return a mark for each column, and one for each break: the activations as a share of `full` grains.
-
-    The mark is `!`, or red, where they are over what the budget leaves beside static memory.
-    """
+    """Return a mark for each column, and each break: activations as a share of `full`; over the budget `!`, or red."""
     steps, capacity = list(schedule.memory_steps(device)), schedule.problem.capacity_grains[device]
     marks: list[Segment] = []
     for scale in layout.scales:
@@ -285,10 +282,7 @@ def column_levels(steps: Iterable[tuple[int, int]], scale: TimeScale) -> list[in
 
 
 def full_scale(schedules: Iterable[Schedule]) -> int:
-    """Return the grains of activations of the highest mark: the largest peak of all, at most the largest capacity.
-
-    So charts that are drawn together share a scale on which the shape of their strips shows.
-    """
+    """Return the grains of the highest mark of charts together: the largest peak, at most the largest capacity."""
     peaks, capacities = [0], []
     for schedule in schedules:
         peaks += schedule.peak_grains

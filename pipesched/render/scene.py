@@ -243,10 +243,7 @@ class Row:
         return self.order[position] if position >= 0 and tick < self.ends[position] else None
 
     def runs(self, *scales: TimeScale) -> list[Run]:
-        """Return what the columns show, left to right: slots, or in a crowded row kinds in turn.
-
-        A column that shows a break stands between two scales.
-        """
+        """Return what the columns show: slots, or in a crowded row kinds in turn; and breaks between two scales."""
         crowded = self.is_crowded(*scales)
         runs: list[Run] = []
         for scale in scales:

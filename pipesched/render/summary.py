@@ -222,11 +222,7 @@ def _order(ordering: Ordering, algorithm: str) -> tuple[str, str]:
 
 
 def _useless(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
-    """Yield the bubble, the utilization where a schedule may recompute, and two parts where devices have uneven work.
-
-    They are parts of the bubble, or where devices recompute of all but useful work. A note says what makes the larger
-    part of the first.
-    """
+    """Yield the bubble, the utilization where a schedule may recompute, and two parts where devices work unevenly."""
     yield "bubble", f"{schedule.bubble:.2%}", ""
     if Allowed.of(schedule.plan.index.letters) != KEEP_ONLY:
         again = _again(schedule)
@@ -250,10 +246,7 @@ def _again(schedule: Schedule) -> float:
 
 
 def _layers(outcome: Outcome, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
-    """Yield how the layers are cut: what is known of the cut, or how much less the most work is than with equal counts.
-
-    The latter is said of a cut that a rule other than the best found.
-    """
+    """Yield how layers are cut: what is known of the cut, or how much less the most work is than with equal counts."""
     problem, found = outcome.problem, balance(outcome.problem)
     if outcome.cut is not None:
         yield "cut", _a_stage(outcome.cut.layout), cut_said(outcome.cut, fits=outcome.schedule.fits)
@@ -441,10 +434,7 @@ MOST_TYPED = 160  # letters of what is to be typed for an advice: of more, only 
 def advice_rows(
     report: SolveReport, time: Callable[[int | float], str], spell: Spelling
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield a row for each change that helps, below a first that says what the times are.
-
-    `spell` turns the parameters in a text (in backticks) into what the reader types.
-    """
+    """Yield a row for each change that helps, below a first that says what the times are."""
     if report.advice is None:
         return
     if not report.advice:

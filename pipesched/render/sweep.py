@@ -91,10 +91,7 @@ OTHER_NAMES |= {"over_ideal": "bubble_over_ideal", "vs_bound": "gap"}
 
 
 def name_of_measure(show: object) -> str:
-    """Return the name in MEASURES of a measure, given so or in the words of a table: `bubble-of-span`.
-
-    Raises ConfigError for another.
-    """
+    """Return the name in MEASURES of a measure, given so or in the words of a table. Raises ConfigError for another."""
     spelled = "_".join(show.lower().replace("-", " ").replace("_", " ").split()) if isinstance(show, str) else ""
     known = OTHER_NAMES.get(spelled, spelled)
     if known not in MEASURES:
@@ -149,10 +146,7 @@ def sweep_view(sweep: Sweep, show: str = BUBBLE, *, ascii_only: bool = False) ->
 
 
 def sweep_table(sweep: Sweep, show: str = BUBBLE) -> Group:
-    """Return a measure of each algorithm by the value of the field, with the best marked, and why others have none.
-
-    `show` is the name of a measure. Raises ConfigError for an unknown one.
-    """
+    """Return a measure of each algorithm by the value of the field, with the best marked, and why others have none."""
     measure = measure_named(show)
     rows: list[list[Text]] = []
     notes: dict[str, None] = {}  # in order, each once
@@ -225,11 +219,7 @@ class PlotMark(NamedTuple):
 
 
 def sweep_lines(sweep: Sweep, show: str = BUBBLE) -> dict[str, list[PlotMark]]:
-    """Return the values of a measure by algorithm, by rising value of the field; shares in percent.
-
-    Where some are words, all stand at their places, 0 and on. `show` is the name of a measure. Raises ConfigError for
-    an unknown one.
-    """
+    """Return the values of a measure by algorithm and rising value of the field (words: places); shares in percent."""
     measure = measure_named(show)
     lines: dict[str, list[PlotMark]] = {}
     where: dict[Any, int | float] = {
@@ -246,10 +236,7 @@ def sweep_lines(sweep: Sweep, show: str = BUBBLE) -> dict[str, list[PlotMark]]:
 
 
 def best_lines(sweep: Sweep, show: str = BUBBLE) -> tuple[dict[str, list[PlotMark]], str]:
-    """Return the lines that a plot shows, and in words that they are not all ("" where they are).
-
-    Of more than MOST_LINES these are the best, by the value of the measure at the largest value of the field.
-    """
+    """Return the lines that a plot shows, of many the best at the largest value, and in words that they are not all."""
     lines, more_is_better = sweep_lines(sweep, show), measure_named(show).more_is_better
     if len(lines) <= MOST_LINES:
         return lines, ""
@@ -263,10 +250,7 @@ def best_lines(sweep: Sweep, show: str = BUBBLE) -> tuple[dict[str, list[PlotMar
 
 
 def sweep_plot(sweep: Sweep, show: str = BUBBLE, *, ascii_only: bool = False) -> Scatter | None:
-    """Return a line for each algorithm (of many, the best), or None where less than FEWEST numbers have one.
-
-    `show` is the name of a measure. Raises ConfigError for an unknown one.
-    """
+    """Return a line for each algorithm (of many, the best), or None where less than FEWEST numbers have one."""
     lines, note = best_lines(sweep, show)
     if sweep.of_words or len({mark.x for line in lines.values() for mark in line}) < FEWEST:
         return None

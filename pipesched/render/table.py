@@ -227,10 +227,7 @@ def mime_bundle(result: object) -> dict[str, str]:
 
 
 def framed(result: object) -> str | None:
-    """Return the still picture of schedules, and below it their page in a frame; None for what has no page.
-
-    A page that is too large is left out: the picture says how to write it to a file.
-    """
+    """Return the still picture of schedules, and their page in a frame unless it is too large; None without any."""
     from pipesched.render.html.page import embedded, page, still, titled
 
     try:

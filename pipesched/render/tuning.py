@@ -59,10 +59,7 @@ def a_line_each(trials: Sequence[Trial], marks: Sequence[str] = (), tied: int = 
 
 
 def a_line_a_layout(trials: Sequence[Trial], tied: int = 0) -> list[PointLine]:
-    """Return a line for each layout whatever its chunks: its best point, and below it what the others are.
-
-    The first `tied` points cannot be told apart.
-    """
+    """Return a line for each layout whatever its chunks: its best point, and below it what the others are."""
     rows: dict[tuple[Layout, bool], list[int]] = {}
     for row, trial in enumerate(trials):
         rows.setdefault((trial.point.layout.in_one_chunk, trial.may_not_fit), []).append(row)
@@ -238,10 +235,7 @@ MEANING = "of the points that were simulated none is faster than one of these an
 
 
 def tuning_view(tuning: Tuning, *, ascii_only: bool = False, all_rows: bool = False) -> Group:
-    """Return what was searched, the best points, and what the answer rests on; or what fits least badly.
-
-    Rows of a layout are one line, unless `all_rows` are asked for.
-    """
+    """Return what was searched, a line for each of the best layouts (or rows), and evidence; or what nearly fits."""
     return Group(*_parts(tuning, ascii_only=ascii_only, all_rows=all_rows))
 
 

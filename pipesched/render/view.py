@@ -95,10 +95,7 @@ class View:
         return next((key for key, is_given in given.items() if is_given), None)
 
     def window(self, schedule: Schedule, until: int | None = None) -> Window:
-        """Return the part of the timeline to draw, up to the tick `until` (default: its own end).
-
-        Raises ConfigError for a window with nothing in it.
-        """
+        """Return the part to draw, up to the tick `until` (default: its end). Raises ConfigError if it is empty."""
         scale, last = schedule.problem.ticks.per_unit, schedule.last_ticks if until is None else until
         begin, finish = _time(self.start, "start"), _time(self.end, "end")
         first = 0 if begin is None else max(round(begin * scale), 0)

@@ -434,10 +434,7 @@ def mean_points(schedule: Schedule, view: View, window: Window) -> float:
 
 
 def label_text(op: Op, style: str, first: int) -> str:
-    """Return the label of a slot; `style` is one of view.LABELS but not auto, or slice: that with its microbatch.
-
-    Microbatches count from `first`. What is of no microbatch is labelled by its stage.
-    """
+    """Return the label of a slot by `style`, one of view.LABELS but auto, or slice; microbatches count from `first`."""
     if not is_numbered(op.kind) and style != "none":
         return str(op.stage)
     if first:

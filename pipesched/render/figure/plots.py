@@ -149,10 +149,7 @@ def _names(axes: Axes, points: Sequence[Trade]) -> None:
 
 
 def solved_figure(frontier: Frontier, view: View) -> Drawing:
-    """Draw the points of a frontier.
-
-    Their names are placements, or what found them where all have the same one. Raises ConfigError if there is none.
-    """
+    """Draw the points of a frontier, named after placements or what found them. Raises ConfigError if there is none."""
     if not frontier.points:
         raise ConfigError("there is nothing to draw: the frontier has no points")
     placements = len({point.placement for point in frontier}) > 1
@@ -165,10 +162,7 @@ def solved_figure(frontier: Frontier, view: View) -> Drawing:
 
 
 def pareto_figure(pareto_points: Sequence[ParetoPoint], view: View) -> Drawing:
-    """Draw the schedules of a comparison, with the budget of the devices where all have the same.
-
-    Raises ConfigError if there is none.
-    """
+    """Draw the schedules of a comparison, and the budget that all devices have. Raises ConfigError if there is none."""
     if not pareto_points:
         raise ConfigError("there is nothing to draw: none of the algorithms applies")
     points = [
@@ -300,10 +294,7 @@ def sweep_figure(sweep: Sweep, view: View) -> Drawing:
 
 
 def _draw_line(axes: Axes, place: int, lines: int, name: str, line: Sequence[PlotMark]) -> Key:
-    """Draw a line with its marks, hollow where a schedule is over its budget; return its entry of the legend.
-
-    Marks are smaller than those of the lines before, so that equal lines are seen below each other.
-    """
+    """Draw a line, its marks hollow where over budget and smaller than those of lines below; return its key."""
     colour, marker = unit_rgb(HUES[place % len(HUES)]), MARKERS[place % len(MARKERS)]
     size = 3.5 + 3 * (1 - place / max(lines - 1, 1))
     axes.plot([mark.x for mark in line], [mark.y for mark in line], color=colour, linewidth=LINE, zorder=2 + place)
@@ -323,10 +314,7 @@ MOST_POINTS = 1000  # of a line; of more samples evenly many
 
 
 def robustness_figure(robustness: Robustness, view: View) -> Drawing:
-    """Draw the distribution function of each schedule's makespan, with its makespan without noise as a dot below.
-
-    Raises ConfigError where no row has samples.
-    """
+    """Draw how many steps take how long, and makespans without noise. Raises ConfigError where no row has samples."""
     rows = [row for row in robustness if row.makespans]
     if not rows:
         why = "none of the schedules applies" if not any(row.applicable for row in robustness) else "no samples"
