@@ -33,30 +33,21 @@ class PlaceLimits(NamedTuple):
         return self.first <= position <= self.last
 
 
-def limits_of(tasks: TimedTasks, users: Sequence[Sequence[int]], task: int) -> PlaceLimits:
-    """Return where a task may stand, whatever memory says: behind what reaches it, before what it reaches."""
-    following = {tasks.previous[after]: after for order in tasks.orders for after in order[1:]}
+def limits_of(tasks: TimedTasks, users: Sequence[Sequence[int]], task: int, *, by_data: bool = False) -> PlaceLimits:
+    """Return where a task may stand, whatever memory says: behind what reaches it, before what it reaches.
+
+    So far as data alone says it (`by_data`), or by the orders of the other machines too.
+    """
+    following = {} if by_data else {tasks.previous[after]: after for order in tasks.orders for after in order[1:]}
+
+    def earlier(other: int) -> Iterator[int]:
+        return (arc.before for arc in (tasks.inputs[other] if by_data else tasks.arcs(other)))
 
     def later(other: int) -> Iterator[int]:
         yield from users[other]
         if other in following:
             yield following[other]
 
-    return _limits(tasks, users, task, lambda other: (arc.before for arc in tasks.arcs(other)), later)
-
-
-def by_data(tasks: TimedTasks, users: Sequence[Sequence[int]], task: int) -> PlaceLimits:
-    """Return the same as far as data alone says it, whatever the orders of the other machines."""
-    inputs = tasks.inputs
-    return _limits(
-        tasks, users, task, lambda other: (arc.before for arc in inputs[other]), lambda other: iter(users[other])
-    )
-
-
-def _limits(
-    tasks: TimedTasks, users: Sequence[Sequence[int]], task: int, earlier: Onward, later: Onward
-) -> PlaceLimits:
-    """Return the limits by what others wait for (`earlier`), and by what waits for them (`later`)."""
     sources = [*(arc.before for arc in tasks.inputs[task]), *tasks.waits[task]]
     behind = _nearest(task, sources, earlier, tasks, lambda other: (-tasks.starts[other], -tasks.ends[other]))[::-1]
     before = _nearest(task, users[task], later, tasks, lambda other: (tasks.ends[other], tasks.starts[other]))
@@ -265,7 +256,9 @@ def refusal(board: Board, task: int, position: int, known: PlaceLimits | None = 
         except InvalidSchedule as error:
             return str(error)
         return ""
-    data = by_data(*board.limits, task)  # the plainer reason, if the position is too far for that already
+    data = limits_of(
+        *board.limits, task, by_data=True
+    )  # the plainer reason, if the position is too far for that already
     reasons = wide if data.allow(position) else data
     return waits_for(board, reasons.behind if position < wide.first else reasons.before)
 

@@ -240,7 +240,7 @@ class PipelineBoard(Board):
         return True
 
     def _moved(self, row: int, order: Sequence[int]) -> Plan:
-        """Return the plan with another order of a row. Raises InvalidSchedule, also where a lane's program would change."""
+        """Return the plan with another order of a row. Raises InvalidSchedule, also where a lane's program changes."""
         plan = moved_plan(self.schedule, row, order)
         if plan.network and self.problem.sharding.divides(WEIGHTS):
             for old, new in zip(self.plan.network[row], plan.network[row], strict=True):

@@ -209,7 +209,7 @@ class State:
     def plan(
         self, algorithm: str | None = None, parameters: Mapping[str, str] | None = None, *, again: bool = False
     ) -> bool:
-        """Plan anew, as one step that drops all edits; `again` replaces the step before, which is of the same dialog."""
+        """Plan anew, as one step that drops all edits; `again` replaces the step before, of the same dialog."""
         version = self.sheet.version
         given = {**dict(version.parameters), **(parameters or {})}
         try:

@@ -15,7 +15,6 @@ from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.measure import Measurement
 from rich.segment import Segment
 from rich.style import Style
 
@@ -68,7 +67,7 @@ from pipesched.render.scene import (
     quantum,
     rows_of,
 )
-from pipesched.render.view import MOST_DEVICES, WIDE, LineFrame, View, axis, has_colour, line
+from pipesched.render.view import MOST_DEVICES, WIDE, LineFrame, View, Widely, axis, has_colour, line
 from pipesched.results.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -528,7 +527,7 @@ class MarkLines:
 AXIS_EVERY = 16  # devices between two axes
 
 
-class Gantt(Displayable):
+class Gantt(Widely, Displayable):
     """A schedule, or the schedule of an outcome, as a chart.
 
     `start` and `end` (in the user's time unit) and `zoom` choose the part to draw: 1/zoom of the window, from its
@@ -540,6 +539,8 @@ class Gantt(Displayable):
     explains them all. `marks` adds a line of marks below each device; `spell` spells parameters in texts. Raises
     ConfigError, about the argument at fault.
     """
+
+    _narrowest = 24
 
     def __init__(
         self,
@@ -580,9 +581,6 @@ class Gantt(Displayable):
         self.left_out = spell(f"{counted(left_out, 'device')} left out; `rows` all draws them") if left_out else ""
         self.show_legend = require_flag(show_legend, "show_legend")
         self.marks = marks
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(min(24, options.max_width), options.max_width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         layout = self._layout(console, options)

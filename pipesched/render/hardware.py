@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.measure import Measurement
 from rich.segment import Segment
 from rich.style import Style
 from rich.table import Table
@@ -31,7 +30,7 @@ from pipesched.render.grid import fitting, folded, grid, shortened, uncut, width
 from pipesched.render.palette import DIM, HUES, IDLE_MARKS, fill
 from pipesched.render.scene import Row, Run, Window, counted, describe, fit
 from pipesched.render.summary import GOOD
-from pipesched.render.view import WIDE, LineFrame, axis, has_colour, line
+from pipesched.render.view import WIDE, LineFrame, Widely, axis, has_colour, line
 
 MOST_ITERATIONS = 4  # of a loop
 MARK, MARKED = "*", Style(underline=True, bold=True)
@@ -55,8 +54,10 @@ def explained(operations: Sequence[Operation], width: int, ascii_only: bool) -> 
         yield [Segment(full if len(full) <= width else more, DIM)]
 
 
-class UnitChart:
+class UnitChart(Widely):
     """A hardware schedule as a chart; a loop is drawn until its iterations overlap as they do for ever."""
+
+    _narrowest = 24
 
     def __init__(
         self,
@@ -78,9 +79,6 @@ class UnitChart:
         self.names: list[str] = []
         self.numbered: set[int] = set()  # operations without a name whose expression did not fit
         self.positions: dict[int, int] = {}  # of each operation, its position in its row
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(min(24, options.max_width), options.max_width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         ascii_only = self.ascii_only or options.ascii_only
@@ -277,7 +275,12 @@ def rule_table(table: RuleTable, width: int) -> Group:
     cells = {tie: [_cell(cell) for rule, cell in table.results.items() if rule[1] == tie] for tie in ties}
     while ties:
         count = max(fitting((width_of(tie.replace("-", "-\n"), cells[tie]) for tie in ties), room), 1)
-        grids.append(_grid(table, ties[:count]))
+        rows = grid(folded("priority"), *(folded(tie.replace("-", "-\n"), justify="right") for tie in ties[:count]))
+        for priority in dict.fromkeys(priority for priority, _ in table.results):
+            found = [table.results[priority, tie] for tie in ties[:count]]
+            styles = [GOOD if cell.latency == table.optimum.schedule.latency else "" for cell in found]
+            rows.add_row(priority, *map(Text, map(_cell, found), styles))
+        grids.append(rows)
         ties = ties[count:]
     return Group(
         Text("latency/registers of list schedules, by priority and tie", style="dim"),
@@ -291,16 +294,6 @@ def rule_table(table: RuleTable, width: int) -> Group:
 
 def _cell(result: RuleResult) -> str:
     return f"{result.latency}/{result.registers}"
-
-
-def _grid(table: RuleTable, ties: Sequence[str]) -> Table:
-    rows = grid(folded("priority"), *(folded(tie.replace("-", "-\n"), justify="right") for tie in ties))
-    least = table.optimum.schedule.latency
-    for priority in dict.fromkeys(priority for priority, _ in table.results):
-        cells = [table.results[priority, tie] for tie in ties]
-        styles = [GOOD if cell.latency == least else "" for cell in cells]
-        rows.add_row(priority, *map(Text, map(_cell, cells), styles))
-    return rows
 
 
 def _optimum_line(outcome: HardwareOutcome) -> str:

@@ -15,7 +15,6 @@ from string import ascii_lowercase, digits
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console, ConsoleOptions, Group, RenderResult
-from rich.measure import Measurement
 from rich.segment import Segment
 from rich.style import Style
 from rich.table import Table
@@ -28,7 +27,7 @@ from pipesched.render.grid import FittedTable, folded, grid, heads, right, short
 from pipesched.render.palette import DIM, OVER, ink
 from pipesched.render.scene import number, round_number, with_unit
 from pipesched.render.summary import BAD, GOOD, held_text
-from pipesched.render.view import line
+from pipesched.render.view import Widely, line
 from pipesched.results.comparison import Comparison, ParetoPoint, refused
 from pipesched.results.frontier import Frontier
 from pipesched.results.status import Status
@@ -111,7 +110,7 @@ ASCII = Glyphs("|", "+", "+", "-", "+", "-", "|", ".", ":", "^", ".")
 
 
 @dataclass(frozen=True)
-class Scatter:
+class Scatter(Widely):
     """Points over two titled axes.
 
     `steps` are corners (x, y) of a falling frontier, x rising: a line runs right from each and drops to the next, and
@@ -131,9 +130,6 @@ class Scatter:
     note: str = ""
     ascii_only: bool = False
     counts: bool = False
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(min(20, options.max_width), options.max_width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if not self.points:
@@ -446,7 +442,7 @@ BARS = (" ▁▂▃▄▅▆▇█", "─", "┬", "▲")
 ASCII_BARS = (" .:#", "-", "+", "^")
 
 
-class Histograms:
+class Histograms(Widely):
     """A histogram for each row that has samples: how many makespans fall into a column, over an axis that all share.
 
     The tallest column of each is as high as there is room, so heights compare within a histogram, places between them.
@@ -454,9 +450,6 @@ class Histograms:
 
     def __init__(self, rows: Sequence[RobustnessRow], title: str, *, ascii_only: bool = False) -> None:
         self.rows, self.title, self.ascii_only = [row for row in rows if row.makespans], title, ascii_only
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(min(20, options.max_width), options.max_width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if not self.rows:

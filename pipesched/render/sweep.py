@@ -59,6 +59,10 @@ def _metric(name: str, unit: str, formula: str = "", **more: Any) -> Measure:
     return Measure(words, formula or FORMULAS[words], unit, lambda metrics, _: float(metrics[name]), **more)
 
 
+def _most(name: str, formula: str, held: Callable[[Mapping[str, Any]], Sequence[float]]) -> Measure:
+    return Measure(name, formula, MEMORY, lambda metrics, _: float(max(held(metrics))))
+
+
 MEASURES = {  # by their names in documents
     "makespan": _metric("makespan", TIME),
     "microbatch": Measure(
@@ -73,18 +77,8 @@ MEASURES = {  # by their names in documents
     "bubble_span": _metric("bubble_span", SHARE),
     "imbalance": _metric("imbalance", SHARE, "part of the bubble that uneven work makes"),
     "utilization": _metric("utilization", SHARE, "useful work / (devices x makespan)", more_is_better=True),
-    "memory": Measure(
-        "memory of the fullest device",
-        "activations and static memory",
-        MEMORY,
-        lambda metrics, _: float(max(memory_of(metrics))),
-    ),
-    "peak_memory": Measure(
-        "peak memory",
-        "activations of the fullest device",
-        MEMORY,
-        lambda metrics, _: float(max(metrics["peak_memory"])),
-    ),
+    "memory": _most("memory of the fullest device", "activations and static memory", memory_of),
+    "peak_memory": _most("peak memory", "activations of the fullest device", lambda metrics: metrics["peak_memory"]),
 }
 OTHER_NAMES = dict.fromkeys(("bubble_of_span", "of_span"), "bubble_span")  # as tables write them
 OTHER_NAMES |= {"over_ideal": "bubble_over_ideal", "vs_bound": "gap"}

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions
+from rich.measure import Measurement
 from rich.segment import Segment
 
 from pipesched.checks import require_flag, require_name, require_number, require_type, require_whole, shown
@@ -149,6 +150,15 @@ def _time(value: Number | None, key: str) -> Fraction | None:
 
 
 WIDE = 70  # columns from which names are written out and the idle share stands at the end
+
+
+class Widely:
+    """What takes all of the width that there is, and at least 20 columns or what `_narrowest` says."""
+
+    _narrowest = 20
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(min(self._narrowest, options.max_width), options.max_width)
 
 
 class LineFrame(NamedTuple):
