@@ -25,7 +25,6 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.kinds import ALL_KINDS, KINDS, LANES, MESSAGE_KINDS, STEP_KINDS
 from pipesched.pipeline.ops import SIDE_MESSAGES, Op
 from pipesched.pipeline.period import SteadyState, has_chunks, steady_state
-from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import Number, in_units, plain
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.palette import (
@@ -50,6 +49,7 @@ from pipesched.render.scene import (
     Spelling,
     TimeScale,
     Window,
+    above_static,
     as_parameters,
     chunk_of_stage,
     counted,
@@ -295,16 +295,6 @@ def peak_text(schedule: Schedule, device: int) -> str:
     budget = schedule.problem.memory.budget
     held = number(schedule.memory[device])
     return held if budget is None else f"{held}/{number(plain(budget[device]))}"
-
-
-def has_static(problem: Problem) -> bool:
-    """Return whether some device holds memory all the time."""
-    return any(problem.static_grains(device) for device in range(problem.devices))
-
-
-def above_static(problem: Problem) -> str:
-    """Return what a legend of memory says where the strips stand above static memory."""
-    return " above static memory" if has_static(problem) else ""
 
 
 Item = list[Segment]

@@ -16,9 +16,10 @@ from typing import NamedTuple
 from pipesched.core.arrays import ceil_div
 from pipesched.pipeline.kinds import ALL_KINDS, KINDS, LANES, STEP_KINDS, Scope
 from pipesched.pipeline.messages import EDGE, FREE, PAIR as PAIR_QUEUE
-from pipesched.pipeline.metrics import NETWORK, PARTS, picker
+from pipesched.pipeline.metrics import picker
 from pipesched.pipeline.ops import SIDE_MESSAGES, Op
 from pipesched.pipeline.plan import SIDE_KINDS, lane_of
+from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units, plain
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.palette import place_of
@@ -162,36 +163,6 @@ def number(value: int | float) -> str:
     if isinstance(value, int):
         return f"{value:,}" if abs(value) >= 10_000 else str(value)
     return f"{value:.6g}" if abs(value) < 1e6 else f"{value:,.1f}"
-
-
-MOST_NAMED = 4  # operations of one part that a row names
-
-
-def step_rows(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
-    """Yield what the step costs beside its passes, and of each part of it how long it lasts and what of it shows."""
-    step = schedule.step
-    lasting = {} if step is None else {part: times for part in PARTS if any(times := step.time(part))}
-    if step is None or not lasting:
-        return
-    yield "pipeline", time(step.pipeline), "makespan in which gathers, reductions and optimizers take no time"
-    if not lasting.keys().isdisjoint(NETWORK):
-        yield "exposed", time(step.network), "makespan less that in which gathers and reductions take no time"
-    for part, times in lasting.items():
-        owners = [device for device, one in enumerate(times) if one]
-        least, most = min(filter(None, times)), max(times)
-        each = time(most) if least == most else f"{number(least)} to {time(most)}"
-        if len(owners) < len(times):
-            each += f" on {devices_text(owners)}"
-        elif len(times) > 1:
-            each += " a device"
-        said = f"{time(step.cost(part))} exposed"
-        if part in NETWORK:  # by which operations, and where it is hidden
-            exposed, hidden = step.exposed_of(part), step.hidden_on(part)
-            texts = [str(schedule.plan.index.op(one)) for one in exposed[:MOST_NAMED]]
-            texts += [f"and {len(exposed) - MOST_NAMED} more"] * (len(exposed) > MOST_NAMED)
-            said += f" ({', '.join(texts)})" if texts else ""
-            said += f", hidden on {devices_text(hidden)}" if hidden else ""
-        yield f"  {part}", each, said
 
 
 def devices_text(devices: Sequence[int]) -> str:
@@ -438,3 +409,13 @@ def counted(number: int, what: str, plural: str = "s") -> str:
 def with_unit(name: str, unit: str) -> str:
     """Return the name of an axis, a column or a colour with its unit, if there is one: `makespan (ms)`."""
     return f"{name} ({unit})" if unit else name
+
+
+def has_static(problem: Problem) -> bool:
+    """Return whether some device holds memory all the time."""
+    return any(problem.static_grains(device) for device in range(problem.devices))
+
+
+def above_static(problem: Problem) -> str:
+    """Return what a legend of memory says where the strips stand above static memory."""
+    return " above static memory" if has_static(problem) else ""

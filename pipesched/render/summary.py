@@ -15,16 +15,15 @@ from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.layers import BALANCED, GIVEN, rows_of
 from pipesched.pipeline.message_orders import BestOrder
 from pipesched.pipeline.messages import BEST, EDGE, ON_DEVICE, PAIR, RANK
-from pipesched.pipeline.metrics import ACTIVATIONS
+from pipesched.pipeline.metrics import ACTIVATIONS, NETWORK, PARTS
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, in_units, plain, rounded, to_fraction
 from pipesched.pipeline.recut import balance, saved_by_moving, seeks_best
 from pipesched.pipeline.schedule import Schedule, requeued
 from pipesched.pipeline.step import GRADIENTS, WEIGHTS
 from pipesched.pipeline.units import FORWARD_ONLY, Slices
-from pipesched.render.gantt import has_static
 from pipesched.render.grid import folded, grid, uncut
-from pipesched.render.scene import MEASURED_MEMORY, Spelling, as_parameters, counted, number, step_rows
+from pipesched.render.scene import MEASURED_MEMORY, Spelling, as_parameters, counted, devices_text, has_static, number
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.covered import in_chunks
 from pipesched.results.outcome import Advice, Outcome, SolveReport
@@ -363,6 +362,36 @@ def _layers_again(problem: Problem) -> tuple[str, bool] | None:
     columns = zip(layers.spans, ends, whole, problem.memory.checkpoint, strict=True)
     kept = any(size * (1 - to_fraction(part)) != sizes[end] - sizes[begin] for (begin, _), end, size, part in columns)
     return f", {counted(max(counts), 'layer')} of each stage", kept
+
+
+MOST_NAMED = 4  # operations of one part that a row names
+
+
+def step_rows(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
+    """Yield what the step costs beside its passes, and of each part of it how long it lasts and what of it shows."""
+    step = schedule.step
+    lasting = {} if step is None else {part: times for part in PARTS if any(times := step.time(part))}
+    if step is None or not lasting:
+        return
+    yield "pipeline", time(step.pipeline), "makespan in which gathers, reductions and optimizers take no time"
+    if not lasting.keys().isdisjoint(NETWORK):
+        yield "exposed", time(step.network), "makespan less that in which gathers and reductions take no time"
+    for part, times in lasting.items():
+        owners = [device for device, one in enumerate(times) if one]
+        least, most = min(filter(None, times)), max(times)
+        each = time(most) if least == most else f"{number(least)} to {time(most)}"
+        if len(owners) < len(times):
+            each += f" on {devices_text(owners)}"
+        elif len(times) > 1:
+            each += " a device"
+        said = f"{time(step.cost(part))} exposed"
+        if part in NETWORK:  # by which operations, and where it is hidden
+            exposed, hidden = step.exposed_of(part), step.hidden_on(part)
+            texts = [str(schedule.plan.index.op(one)) for one in exposed[:MOST_NAMED]]
+            texts += [f"and {len(exposed) - MOST_NAMED} more"] * (len(exposed) > MOST_NAMED)
+            said += f" ({', '.join(texts)})" if texts else ""
+            said += f", hidden on {devices_text(hidden)}" if hidden else ""
+        yield f"  {part}", each, said
 
 
 def held_text(problem: Problem) -> str:

@@ -52,12 +52,12 @@ from pipesched.render.figure.page import (
     stripes,
     wrapped,
 )
-from pipesched.render.gantt import above_static
 from pipesched.render.palette import FALLING, HUES, MOST_SHADES, Rgb, colour_of, place_of, stripe_of, text_on
 from pipesched.render.scene import (
     MEASURED_MEMORY,
     Row,
     Window,
+    above_static,
     chunk_of_stage,
     counted,
     device_row,
