@@ -6,12 +6,11 @@ names them all). So two marks never touch, and every fact is readable without co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import ceil, floor, log10
-from string import ascii_lowercase, digits
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console, ConsoleOptions, Group, RenderResult
@@ -20,15 +19,14 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from pipesched.pipeline.quantities import Exact, plain, to_fraction
-from pipesched.render.comparison import MAKESPAN, PEAK, refusals, units_of
+from pipesched.pipeline.quantities import plain, to_fraction
 from pipesched.render.gantt import Item, Line, wrap
-from pipesched.render.grid import FittedTable, folded, grid, heads, right, shortened, uncut
+from pipesched.render.grid import FittedTable, folded, grid, right, shortened
 from pipesched.render.palette import DIM, OVER, ink
 from pipesched.render.scene import number, round_number, with_unit
-from pipesched.render.summary import BAD, GOOD, held_text
+from pipesched.render.summary import GOOD
 from pipesched.render.view import Widely, line
-from pipesched.results.comparison import Comparison, ParetoPoint, refused
+from pipesched.results.comparison import refused
 from pipesched.results.frontier import Frontier
 from pipesched.results.status import Status
 from pipesched.schedulers.registry import called
@@ -270,74 +268,6 @@ def labels_along(ticks: Sequence[tuple[int, str]], width: int) -> tuple[str, lis
 
 BOLD = Style(bold=True)
 PROVED, OPEN = "*", "o"
-MEANING = "peak memory: {} of the device that holds most; dominated: another is no worse in both, better in one"
-
-
-def pareto(
-    pareto_points: Sequence[ParetoPoint], comparison: Comparison, *, ascii_only: bool = False, narrow: bool = False
-) -> Group:
-    """Return the plot, a row for each schedule, and why others do not apply; a `narrow` table leaves the bubble out."""
-    refused = refusals(comparison)
-    if not pareto_points:
-        return Group(*refused)
-    table = _table(pareto_points, units_of(comparison), narrow=narrow)
-    meaning = Text(MEANING.format(held_text(pareto_points[0].outcome.problem)), style="dim")
-    return Group(plot(pareto_points, ascii_only=ascii_only), "", table, meaning, *refused)
-
-
-def plot(pareto_points: Sequence[ParetoPoint], *, ascii_only: bool = False) -> Scatter:
-    """Return a plot of the schedules; in a cell that several share, one that none dominates is drawn.
-
-    The line joins those of them that fit the budget. More than twice the least makespan is off the scale.
-    """
-    problem = pareto_points[0].outcome.schedule.problem
-    marked = sorted(
-        zip(pareto_points, marks(pareto_points), strict=True), key=lambda pair: pair[0].dominated_by is not None
-    )
-    looks = [OVER if not point.fits else BOLD if point.dominated_by is None else DIM for point, _ in marked]
-    undominated = [point for point in pareto_points if point.fits and point.dominated_by is None]
-    limits, unit = problem.memory.budget, problem.memory.unit
-    ends: list[tuple[str, Exact]] = []  # of the budget; where it differs by device, the least and the most of it
-    if limits is not None:
-        ends = [("", limits[0])] if len(set(limits)) == 1 else [("least ", min(limits)), ("most ", max(limits))]
-    return Scatter(
-        [PlotPoint(p.memory, p.makespan, mark, look) for (p, mark), look in zip(marked, looks, strict=True)],
-        x_title=with_unit("peak memory of the largest device", problem.memory.unit),
-        y_title=with_unit("makespan", problem.time_unit),
-        steps=sorted({(point.memory, point.makespan) for point in undominated}),
-        walls=[Wall(to_fraction(at), f"{which}budget {number(plain(at))} {unit}".rstrip()) for which, at in ends],
-        ceiling=2 * min(point.makespan for point in pareto_points),
-        ascii_only=ascii_only,
-    )
-
-
-def marks(pareto_points: Sequence[ParetoPoint]) -> list[str]:
-    """Return a mark for each schedule: a letter, a capital if none dominates it; after z digits, and then #."""
-    letters = [*ascii_lowercase, *digits]
-    letters += ["#"] * (len(pareto_points) - len(letters))
-    return [
-        letter.upper() if point.dominated_by is None else letter
-        for point, letter in zip(pareto_points, letters, strict=False)
-    ]
-
-
-def _table(pareto_points: Sequence[ParetoPoint], units: Mapping[str, str], *, narrow: bool) -> Table:
-    titles = (MAKESPAN, PEAK) if narrow else (MAKESPAN, "vs\nbest", "\nbubble", PEAK)
-    name, *columns = heads(("\nalgorithm", *titles), units)
-    table = grid(uncut(), folded(name.header, min_width=11), *columns, folded())
-    letters, best = marks(pareto_points), pareto_points[0]
-    for point, mark in zip(pareto_points, letters, strict=True):
-        apart = float(point.makespan / best.makespan - 1) if best.makespan else 0.0
-        behind = "best" if point.fits and point.makespan == best.makespan else f"{apart:+.1%}"
-        peak, bubble = number(plain(point.memory)), f"{point.outcome.schedule.bubble:.1%}"
-        memory = Text(peak) if point.fits else Text(f"{peak} over", style=BAD)
-        style = DIM if point.dominated_by is not None else BOLD
-        middle: list[str | Text] = [number(plain(point.makespan)), *([] if narrow else [behind, bubble]), memory]
-        said = "frontier" if point.fits else "over budget"
-        if point.dominated_by is not None:
-            said = f"dominated by {letters[point.dominated_by]}"
-        table.add_row(mark, point.label, *middle, said, style=style)
-    return table
 
 
 def frontier_view(frontier: Frontier, *, ascii_only: bool = False) -> Group:

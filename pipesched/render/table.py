@@ -25,14 +25,22 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.units import FORWARD_ONLY, SHARED, Shares, Sizes, Slices
 from pipesched.render.catalogue import CatalogueTable, catalogue_details
-from pipesched.render.comparison import ComparisonTable, drawn, edge, not_drawn, some_devices
+from pipesched.render.comparison import (
+    ComparisonTable,
+    drawn,
+    edge,
+    not_drawn,
+    some_devices,
+    sweep_lines,
+    sweep_table,
+    sweep_view,
+)
 from pipesched.render.figure.draw import image_of
 from pipesched.render.gantt import Gantt
 from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.scatter import frontier_table, frontier_view
 from pipesched.render.scene import number
 from pipesched.render.summary import heading, summary
-from pipesched.render.sweep import sweep_lines, sweep_table, sweep_view
 from pipesched.render.view import View
 from pipesched.results.capabilities import capability_of
 from pipesched.results.comparison import Comparison, Sweep

@@ -19,11 +19,11 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from pipesched.analysis.robust.robustness import Robustness, RobustnessRow
 from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import plain
+from pipesched.render.comparison import PlotMark, best_lines, measure_named, title_of, title_of_field
 from pipesched.render.figure.chart import DASHES, unit_rgb
 from pipesched.render.figure.page import GREY, Drawing, Key, font, legend, plain_numbers, plot_axes, settle, sheet
 from pipesched.render.palette import HUES
 from pipesched.render.scene import with_unit
-from pipesched.render.sweep import PlotMark, best_lines, measure_named, title_of, title_of_field
 from pipesched.render.view import View
 from pipesched.results.comparison import ParetoPoint, Sweep
 from pipesched.results.frontier import Frontier
