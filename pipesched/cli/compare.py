@@ -191,7 +191,7 @@ def _write_pareto(
 
     form = output.target_format(target, COMPARISON)
     if form is not None and form.name in FIGURES:
-        from pipesched.render.figure.page import image
+        from pipesched.render.figure.chart import image
         from pipesched.render.figure.plots import pareto_figure
 
         output.write_target(image(pareto_figure(ranked, chart.view()), form.name), target)

@@ -16,18 +16,7 @@ from rich.table import Column
 from rich.text import Text
 
 from pipesched.render.estimate import faster_outside_lines, gpus_text, how_sure, item, named, published_lines
-from pipesched.render.grid import (
-    GAP,
-    fitting_columns,
-    folded,
-    grid,
-    narrowed,
-    right,
-    uncut,
-    width_of,
-    with_lines_between,
-    without_room,
-)
+from pipesched.render.grid import GAP, fitting_columns, folded, grid, right, uncut, width_of, without_room
 from pipesched.render.palette import DIM
 from pipesched.render.scatter import Path, PlotPoint, Scatter, Wall
 from pipesched.render.scene import numbers_text
@@ -119,6 +108,26 @@ NARROWEST_LAYOUT = 10
 MEANINGS = {HELD: "GB: of the fullest device", SPARE: "left: on the one that has least left"}
 LIKELY_MEANING = "80 %: tokens/s/GPU between which 8 of 10 such runs are"
 MOST_DIGITS = 100  # tokens/s/GPU: more are shown as whole numbers
+
+
+def narrowed(widths: Sequence[int], room: int) -> list[int]:
+    """Return widths of columns that together take no more than there is room; the widest gives first, none all."""
+    found = [*widths]
+    while sum(found) > room and max(found) > 1:
+        found[found.index(max(found))] -= 1
+    return found
+
+
+def with_lines_between(
+    columns: Sequence[Column], rows: Sequence[Sequence[Text | str]], below: Mapping[int, Sequence[RenderableType]]
+) -> Iterator[RenderableType]:
+    """Yield a table whose columns have a width each, with lines as wide as the screen `below` some of its rows."""
+    start = 0
+    for end in [*sorted(number + 1 for number in below), len(rows)]:
+        if end > start:
+            yield grid(*(column.copy() for column in columns), rows=rows[start:end], header=not start)
+        yield from below.get(end - 1, ()) if end > start else ()
+        start = end
 
 
 class PointsTable:

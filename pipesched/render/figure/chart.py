@@ -1,4 +1,7 @@
-"""A schedule as a chart in a pair of axes, the memory of each device over time in a strip below its row.
+"""The sheet that figures are drawn on, and charts of schedules, the memory of each device in a strip below its row.
+
+matplotlib is used through its objects alone, never through pyplot, and without the settings of the user: the same
+schedule gives the same bytes. Text stays text in SVG, and PDF embeds TrueType fonts (Type 42), as publishers ask.
 
 Slots are drawn as collections, one for each kind, so that a hundred thousand take seconds; narrower than a point they
 are averaged. A pair is two halves: its forward above, its backward below. Weight gradients and recomputes are striped,
@@ -10,18 +13,27 @@ high as the shape of the figure asks for: neither much wider than high nor much 
 
 from __future__ import annotations
 
+import io
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from math import ceil, inf
+from textwrap import wrap
 from typing import Any, NamedTuple
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.legend_handler import HandlerPatch, HandlerTuple
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
@@ -32,26 +44,6 @@ from pipesched.pipeline.ops import Op
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.comparison import SHOWN_DEVICES, drawn, edge, not_drawn, some_devices
-from pipesched.render.figure.page import (
-    DIGIT,
-    GREY,
-    PALE,
-    POINTS,
-    RED,
-    TALLEST,
-    WIDE,
-    WIDTH,
-    Drawing,
-    Key,
-    Striped,
-    font,
-    legend,
-    plain_numbers,
-    settle,
-    sheet,
-    stripes,
-    wrapped,
-)
 from pipesched.render.palette import FALLING, HUES, MOST_SHADES, Rgb, colour_of, place_of, stripe_of, text_on
 from pipesched.render.scene import (
     MEASURED_MEMORY,
@@ -72,6 +64,159 @@ from pipesched.render.view import FONT, MOST_DEVICES, View
 from pipesched.results.comparison import Comparison
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.registry import called
+
+STEP = 5.0  # points from stripe to stripe, along either side
+WIDTH = 0.5
+Stripe = tuple[tuple[float, float], tuple[float, float]]
+
+
+def stripes(width: float, height: float, *, falling: bool = False) -> Iterator[Stripe]:
+    """Yield the ends of the diagonals within a box whose lower left corner is (0, 0), all in points."""
+    for place in range(1, int((width + height) / STEP) + 1):
+        reach = place * STEP - height  # where the line would cross the bottom
+        left, right = max(reach, 0.0), min(reach + height, width)
+        low, high = left - reach, right - reach
+        yield ((left, height - low), (right, height - high)) if falling else ((left, low), (right, high))
+
+
+class Striped(Patch):
+    """The swatch of a legend, with stripes of a colour."""
+
+    def __init__(self, *, falling: bool, stripe: object, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.falling, self.stripe = falling, stripe
+
+
+class StripedHandler(HandlerPatch):
+    """The handler with which a legend draws a Striped."""
+
+    def create_artists(self, legend: Any, orig_handle: Artist, *place: Any) -> list[Artist]:
+        """Return the box, and its stripes on top."""
+        box = super().create_artists(legend, orig_handle, *place)
+        xdescent, ydescent, width, height, _, trans = place
+        assert isinstance(orig_handle, Striped)
+        look: Any = {"color": orig_handle.stripe, "linewidth": WIDTH, "transform": trans, "solid_capstyle": "butt"}
+        lines = [
+            Line2D([x0 - xdescent, x1 - xdescent], [y0 - ydescent, y1 - ydescent], **look)
+            for (x0, y0), (x1, y1) in stripes(width, height, falling=orig_handle.falling)
+        ]
+        return [*box, *lines]
+
+
+POINTS = 72  # to the inch
+DIGIT = 0.64  # width of a digit of DejaVu Sans, of its size
+WIDE = 0.85  # of a figure, that a title may take
+DOTS = 300  # to the inch, in PNG
+TALLEST = 9.0  # inches of a page
+GREY, PALE, RED = "0.35", "0.94", "#b2182b"
+SETTINGS: Any = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib, so that it is everywhere
+    **dict.fromkeys(("axes.linewidth", "xtick.major.width", "ytick.major.width"), 0.5),
+    **dict.fromkeys(("xtick.major.size", "ytick.major.size"), 2.5),
+    "text.parse_math": False,  # a name may hold a dollar
+    "svg.fonttype": "none",
+    "svg.hashsalt": "pipesched",
+    "pdf.fonttype": 42,
+}
+Key = tuple[Artist | tuple[Artist, ...], str]  # an entry of a legend: a swatch, or several in a row, and what it means
+METADATA: dict[str, dict[str, str | None]] = {  # no dates, no versions
+    "svg": {"Date": None, "Creator": "pipesched"},
+    "pdf": {"CreationDate": None, "ModDate": None, "Creator": "pipesched", "Producer": None},
+    "png": {"Software": "pipesched"},
+}
+
+
+class Drawing(Figure):
+    """A figure that a notebook shows just as a file holds it; its `view` says how it looks."""
+
+    view: View
+
+    def _repr_svg_(self) -> str:
+        return image(self, "svg").decode()
+
+
+@contextmanager
+def our_settings(font: float = FONT) -> Iterator[None]:
+    """Let matplotlib draw and write with our settings alone, inside the block, text in `font` points."""
+    with mpl.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in letters that the font lacks: boxes
+        mpl.rcdefaults()
+        mpl.rcParams.update(SETTINGS)
+        mpl.rcParams.update(dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize", "figure.titlesize"), font))
+        mpl.rcParams.update(dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), font - 0.5))
+        yield
+
+
+@contextmanager
+def sheet(view: View, height: float) -> Iterator[Drawing]:
+    """Yield an empty figure, but for a title, `height` inches high, to be drawn inside the block."""
+    with our_settings(view.font_size):
+        engine = ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, hspace=0.02, wspace=0.03)
+        figure = Drawing(figsize=(view.inches, height), dpi=POINTS, layout=engine)  # matplotlib's pixels are points
+        figure.view = view
+        if view.title:
+            figure.suptitle(view.title)
+        yield figure
+
+
+def font(less: float = 0) -> float:
+    """Return the points of text in the figure that is being drawn, `less` for what is smaller."""
+    return float(mpl.rcParams["font.size"]) - less
+
+
+def settle(figure: Drawing) -> None:
+    """Lay out the figure for good, so that what depends on final positions can be drawn."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+    figure.set_layout_engine("none")
+
+
+def image(figure: Figure, kind: str) -> bytes:
+    """Return the figure as the content of a file; `kind` is svg, png or pdf."""
+    buffer = io.BytesIO()
+    with our_settings():
+        figure.savefig(buffer, format=kind, dpi=DOTS, metadata=METADATA[kind])
+    return buffer.getvalue()
+
+
+def plot_axes(figure: Figure) -> Axes:
+    """Return axes with a pale grid behind what is drawn, and no lines at the right and above."""
+    axes = figure.add_subplot()
+    axes.grid(linewidth=0.3, color="0.88")
+    axes.set_axisbelow(True)
+    axes.spines[["right", "top"]].set_visible(False)
+    return axes
+
+
+def plain_numbers(*along: Axis) -> None:
+    """Put plain numbers along these axes."""
+    for axis in along:
+        axis.set_major_formatter(lambda value, _: number(int(value) if value == int(value) else value))
+
+
+def wrapped(text: str, inches: float) -> str:
+    """Return a text on as many lines as it needs in a figure of that width, beside the names of its devices."""
+    return "\n".join(wrap(text, int(WIDE * inches * POINTS / (font() * DIGIT))))
+
+
+def legend(figure: Drawing, entries: Sequence[Key]) -> None:
+    """Add a legend where the view of the figure says; below everything it has as few rows as its width allows."""
+    place = figure.view.legend
+    handles: Any = [handle for handle, _ in entries]
+    labels = [wrapped(label, figure.get_figwidth()) for _, label in entries]
+    look: Any = {"frameon": False, "handlelength": 2.4, "handleheight": 1.0}
+    look["loc"] = "outside right upper" if place == "right" else "outside lower center"
+    look |= {"handletextpad": 0.5, "columnspacing": 1.6, "borderpad": 0.2}
+    look["handler_map"] = {tuple: HandlerTuple(ndivide=None, pad=0), Striped: StripedHandler()}
+    for rows in range(1, len(entries) + 1) if place == "below" else [len(entries)] * (place == "right"):
+        box = figure.legend(handles, labels, ncols=ceil_div(len(entries), rows), **look)
+        if box.get_window_extent().width <= figure.bbox.width:
+            return
+        if rows < len(entries):
+            box.remove()
+
 
 BAR, STRIP, GAP = 1.0, 0.7, 0.22  # heights: of the slots of a device, of its memory, and what is left below
 LANE, LANE_GAP = 0.55, 0.1  # of a transfer lane, and what is left above it

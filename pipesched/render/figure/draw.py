@@ -22,7 +22,7 @@ from pipesched.results.outcome import Outcome
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pipesched.render.figure.page import Drawing
+    from pipesched.render.figure.chart import Drawing
 
 
 TIMELINE = ("start", "end", "zoom", "label", "memory", "first_microbatch", "device_name")  # of charts alone
@@ -123,6 +123,6 @@ def drawing_of(result: object, view: View) -> Drawing:
 
 def image_of(result: object, view: View, kind: str) -> bytes:
     """Return the figure of a result as the content of a file; `kind` is svg, png or pdf."""
-    from pipesched.render.figure.page import image
+    from pipesched.render.figure.chart import image
 
     return image(drawing_of(result, view), kind)

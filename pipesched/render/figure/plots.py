@@ -20,8 +20,19 @@ from pipesched.analysis.robust.robustness import Robustness, RobustnessRow
 from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import plain
 from pipesched.render.comparison import PlotMark, best_lines, measure_named, title_of, title_of_field
-from pipesched.render.figure.chart import DASHES, unit_rgb
-from pipesched.render.figure.page import GREY, Drawing, Key, font, legend, plain_numbers, plot_axes, settle, sheet
+from pipesched.render.figure.chart import (
+    DASHES,
+    GREY,
+    Drawing,
+    Key,
+    font,
+    legend,
+    plain_numbers,
+    plot_axes,
+    settle,
+    sheet,
+    unit_rgb,
+)
 from pipesched.render.palette import HUES
 from pipesched.render.scene import with_unit
 from pipesched.render.view import View

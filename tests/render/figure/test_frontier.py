@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipesched.render.figure.page import image
+from pipesched.render.figure.chart import image
 from pipesched.render.figure.plots import Trade, frontier_figure
 from pipesched.render.view import View
 
