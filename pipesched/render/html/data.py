@@ -1,6 +1,6 @@
 """What a page knows of a schedule: orders, precedences, costs and memory as integers. Its times the page computes.
 
-Orders of many operations are packed for `page/unpack.js`: differences as bytes of seven bits, compressed, as text.
+Orders of many operations are packed for `page/graph.js`: differences as bytes of seven bits, compressed, as text.
 Numbers come column by column, because equal neighbours compress best:
 
     for each device and lane: its length, the sorts of slots on it, the sort of each slot

@@ -177,8 +177,8 @@ def _short(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-ENGINE = ("unpack", "graph", "timing", "moves", "memory", "reasons", "step", "messages", "document")  # needs no browser
-VIEW = ("state", "scene", "draw", "overlay", "panels", "link", "input", "api", "start")
+ENGINE = ("graph", "timing", "reasons", "step", "messages", "document")  # needs no browser
+VIEW = ("state", "scene", "draw", "overlay", "panels", "input", "start")
 LITERAL = re.compile(
     r"""//[^\n]*  # a comment, which is no literal, and goes
     | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*'
