@@ -366,11 +366,11 @@ def chunk_of(op: Op, of_stages: Sequence[int]) -> int:
     return 0 if op.kind in (*SIDE_KINDS, *SIDE_MESSAGES) else of_stages[op.stage]
 
 
-Looks = tuple[int | None, str, int, int, float | None]
+Looks = tuple[int | None, str, int, int, float | None]  # of a slot, as `colour_of` and `fill` take them
 
 
 def look_of(op: Op, of_stages: Sequence[int], chunks: int, slices: int, *, by_kind: bool) -> Looks:
-    """Return what `colour_of` and `fill` take of a slot: hue, kind, chunk and count of chunks, place of its slice."""
+    """Return the hue of a slot, its kind, its chunk and the count of chunks, and the place of its slice."""
     hue = None if by_kind else hue_number(op)
     return hue, op.kind, chunk_of(op, of_stages), chunks, None if hue is None else place_of(op.slice, slices)
 
