@@ -74,6 +74,7 @@ class PipelinePainter:
 
     def __init__(self, board: PipelineBoard) -> None:
         self.schedule = board.schedule
+        self.per_unit, self.over = board.problem.ticks.per_unit, {*self.schedule.over_budget}
 
     def names(self, *, long: bool) -> list[str]:
         """Return the names of all rows."""
@@ -83,10 +84,6 @@ class PipelinePainter:
     def quantum(self) -> int:
         """Return what divides all times."""
         return quantum([self.schedule])
-
-    def per_unit(self) -> int:
-        """Return the ticks of a unit of time."""
-        return self.schedule.problem.ticks.per_unit
 
     def prepare(self, layout: LineFrame, critical: Set[int]) -> None:
         """Take the scale, and what stands on the critical path, before rows are drawn."""
@@ -101,10 +98,6 @@ class PipelinePainter:
     def lines(self, runs: Sequence[Run]) -> list[Line]:
         """Return the lines of a row."""
         return self.cells.lines(runs)
-
-    def is_over(self, number: int) -> bool:
-        """Return whether a row holds more than its budget."""
-        return number in self.schedule.over_budget
 
     def below(self, number: int, *, memory: bool) -> Iterator[Extra]:
         """Yield what stands below a row: memory, transfers."""
@@ -140,14 +133,13 @@ class UnitPainter:
     def __init__(self, board: UnitBoard) -> None:
         self.board = board
         self.chart = self.measured = UnitChart(board.schedule)  # of all operations, and of those that are placed
+        self.per_unit, self.over = 1, set[int]()
 
     def names(self, *, long: bool) -> list[str]:
         return [self.board.row_name(row) for row in range(self.board.tasks.devices)]
 
     def quantum(self) -> int:
         return 1
-
-    per_unit = quantum
 
     def prepare(self, layout: LineFrame, critical: Set[int]) -> None:
         self.layout = layout
@@ -171,9 +163,6 @@ class UnitPainter:
 
     def lines(self, runs: Sequence[Run]) -> list[Line]:
         return self.chart.lines(runs, self.layout)
-
-    def is_over(self, number: int) -> bool:
-        return False
 
     def below(self, number: int, *, memory: bool) -> Iterator[Extra]:
         yield from ()
@@ -413,7 +402,7 @@ class _Pen:
                 break
             is_far = row > last + 1
             view.top = row - max(last - view.top, 0) // 2 if is_far else view.top + 1
-        lines: list[Line] = [*Segment.split_lines(axis(self.layout, self.painter.per_unit()))]
+        lines: list[Line] = [*Segment.split_lines(axis(self.layout, self.painter.per_unit))]
         rows = [NOTHING] * len(lines)
         for _, block in blocks:
             lines += [line for _, line in block]
@@ -432,7 +421,7 @@ class _Pen:
         runs = row.runs(layout.scale) if row.order else [Run(layout.scale.columns, None)]
         if row.order:
             self.look.add(row, runs, layout.scale)
-        over = painter.is_over(number)
+        over = number in painter.over
         selected = self.state.selected != NOTHING and number == self.marks.tasks.machine[self.state.selected]
         head = Segment(self.names[number].ljust(layout.gutter), OVER if over else SELECTED_NAME if selected else None)
         left = Segment(" " * layout.gutter)
