@@ -350,8 +350,7 @@ class LegendKey:
             yield [Segment("█" if self.colour else "!", OVER), Segment(" over budget")]
         yield [Segment(describe(self.scale, problem.ticks.per_unit, problem.time_unit), DIM)]
         if look.hidden:
-            slots = "slot" if look.hidden == 1 else "slots"
-            yield [Segment(f"({look.hidden} {slots} too short to show; zoom in)", DIM)]
+            yield [Segment(f"({counted(look.hidden, 'slot')} too short to show; zoom in)", DIM)]
 
     def _colour_items(self, look: Look) -> Iterator[Item]:
         first, second = (None, None) if self.by_kind else (0, 1)
