@@ -180,7 +180,7 @@ def __dir__() -> list[str]:
 
 
 def _mime_bundle(result: object) -> dict[str, str]:
-    bundle: dict[str, str] = import_module("pipesched.render.notebook").mime_bundle(result)
+    bundle: dict[str, str] = import_module("pipesched.render.table").mime_bundle(result)
     return bundle
 
 

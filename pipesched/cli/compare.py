@@ -157,7 +157,7 @@ def _answer_sweep(sweep: Sweep, show: str | None, chart: ChartOptions, target: T
     """Print the document of a sweep, or a plot and a table of a measure, and then write it to the target file."""
     from pipesched.documents.comparison import sweep_document
     from pipesched.file_formats.registry import SWEEP
-    from pipesched.render.sweep import BUBBLE, sweep_view
+    from pipesched.render.comparison import BUBBLE, sweep_view
 
     measure = BUBBLE if show is None else show
     with output.saving(sweep, SWEEP, target, chart.view(show=measure) if target.path else None):
@@ -170,7 +170,7 @@ def _answer_sweep(sweep: Sweep, show: str | None, chart: ChartOptions, target: T
 def _answer_pareto(comparison: Comparison, chart: ChartOptions, target: Target, screen: Screen) -> None:
     """Print the schedules by makespan and peak memory, a document, or a plot and a table; then write them."""
     from pipesched.documents.comparison import pareto_document
-    from pipesched.render.scatter import pareto
+    from pipesched.render.comparison import pareto
     from pipesched.results.comparison import pareto_points
 
     ranked = pareto_points(comparison)
@@ -191,8 +191,8 @@ def _write_pareto(
 
     form = output.target_format(target, COMPARISON)
     if form is not None and form.name in FIGURES:
-        from pipesched.render.figure.frontier import pareto_figure
-        from pipesched.render.figure.page import image
+        from pipesched.render.figure.chart import image
+        from pipesched.render.figure.plots import pareto_figure
 
         output.write_target(image(pareto_figure(ranked, chart.view()), form.name), target)
     elif form is not None and form.name == "html":

@@ -82,9 +82,8 @@ def command(
 def _explain_timeline(timeline: Timeline, why: str | None, chart: ChartOptions, target: Target, screen: Screen) -> None:
     """Print the charts of a run, what its operations cost, and why it took as long as it did."""
     from pipesched.documents.explanation import timeline_document
-    from pipesched.render.explanation import explanation_parts
-    from pipesched.render.marks import MarkLines
-    from pipesched.render.timeline import costs_table, messages_tables, remarks
+    from pipesched.render.explanation import costs_table, explanation_parts, messages_tables, remarks
+    from pipesched.render.gantt import MarkLines
 
     if chart.given():
         chart.require_drawable(timeline.schedule)
@@ -104,7 +103,7 @@ def _explain_timeline(timeline: Timeline, why: str | None, chart: ChartOptions, 
 def _print_explanation(subject: Subject, explanation: Explanation, chart: ChartOptions, screen: Screen) -> None:
     """Print the chart with its marks, and what is known below it; `given` is the problem before it was fused."""
     from pipesched.render.explanation import MOST_DEVICES, WORST, explanation_parts
-    from pipesched.render.marks import MarkLines
+    from pipesched.render.gantt import MarkLines
     from pipesched.render.summary import heading
 
     (outcome, given, plan_again), console, view = subject, output.console_for(screen), chart.view()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pipesched.config.load import Config
     from pipesched.config.values import Source
-    from pipesched.explore.planning import PipelinePlanner
+    from pipesched.explore.pipeline_board import PipelinePlanner
     from pipesched.explore.state import State, Unplaced
     from pipesched.results.outcome import Outcome
 
@@ -170,7 +170,7 @@ def _planner(
 ) -> PipelinePlanner:
     """Return what plans a config anew by a name, with parameters on top; `options` are of `algorithm` alone."""
     from pipesched.config.load import load_config
-    from pipesched.explore.planning import PipelinePlanner
+    from pipesched.explore.pipeline_board import PipelinePlanner
     from pipesched.schedulers.registry import is_known
 
     def config_of(parameters: Mapping[str, str]) -> Config:

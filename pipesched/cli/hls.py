@@ -239,8 +239,7 @@ def _answer_explanation(outcome: HardwareOutcome, why: str | None, target: Targe
 
 def _print_chart(outcome: HardwareOutcome, screen: Screen) -> Console:
     """Print heading and chart, and return the console for what stands below them."""
-    from pipesched.render.hardware import hardware_heading
-    from pipesched.render.units_chart import UnitChart
+    from pipesched.render.hardware import UnitChart, hardware_heading
 
     console = console_for(screen)
     console.print(hardware_heading(outcome))

@@ -348,7 +348,7 @@ def _only(flag: str, texts: Sequence[str]) -> str:
 
 
 def _measure(_flag: str, text: str) -> str:
-    from pipesched.render.sweep import name_of_measure
+    from pipesched.render.comparison import name_of_measure
 
     return name_of_measure(text)
 

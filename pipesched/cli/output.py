@@ -140,7 +140,7 @@ def print_where_idle(
         console.print("`pipesched explain` says where idle time goes, and why.")
         return
     from pipesched.analysis.explain import idle_by_class
-    from pipesched.render.explanation import idle_sentence
+    from pipesched.render.palette import idle_sentence
 
     whose = f"{name}: idle" if name else "Idle"
     console.print(f"{whose} time is {idle_sentence(idle_by_class(schedule))}; `pipesched explain` says why.")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from pipesched.analysis.measured.timeline import Timeline
-    from pipesched.render.marks import MarkLines
+    from pipesched.render.gantt import MarkLines
 
 TIMELINE = "timeline"  # the kind of result that is written
 PLAN = option(
@@ -116,8 +116,8 @@ def print_charts(
 
 def print_timeline(timeline: Timeline, chart: ChartOptions, screen: Screen) -> None:
     """Print the JSON document of the measured schedule, or charts, summary and measured costs."""
+    from pipesched.render.explanation import costs_table, remarks
     from pipesched.render.summary import summary
-    from pipesched.render.timeline import costs_table, remarks
 
     if screen.as_json:
         from pipesched.documents.schedule import document

@@ -32,33 +32,21 @@ class PlaceLimits(NamedTuple):
         return self.first <= position <= self.last
 
 
-def limits_of(tasks: TimedTasks, users: Sequence[Sequence[int]], task: int) -> PlaceLimits:
-    """Return where a task may stand: behind what reaches it, before what it reaches, whatever memory says.
+def limits_of(tasks: TimedTasks, users: Sequence[Sequence[int]], task: int, *, by_data: bool = False) -> PlaceLimits:
+    """Return where a task may stand, whatever memory says: behind what reaches it, before what it reaches.
 
-    `users` are those of `users_of`; tasks in no order wait for nobody here.
+    So far as data alone says it (`by_data`), or by the orders of the other machines too.
     """
-    following = {tasks.previous[after]: after for order in tasks.orders for after in order[1:]}
+    following = {} if by_data else {tasks.previous[after]: after for order in tasks.orders for after in order[1:]}
+
+    def earlier(other: int) -> Iterator[int]:
+        return (arc.before for arc in (tasks.inputs[other] if by_data else tasks.arcs(other)))
 
     def later(other: int) -> Iterator[int]:
         yield from users[other]
         if other in following:
             yield following[other]
 
-    return _limits(tasks, users, task, lambda other: (arc.before for arc in tasks.arcs(other)), later)
-
-
-def by_data(tasks: TimedTasks, users: Sequence[Sequence[int]], task: int) -> PlaceLimits:
-    """Return the same as far as data alone says it, whatever the orders of the other machines."""
-    inputs = tasks.inputs
-    return _limits(
-        tasks, users, task, lambda other: (arc.before for arc in inputs[other]), lambda other: iter(users[other])
-    )
-
-
-def _limits(
-    tasks: TimedTasks, users: Sequence[Sequence[int]], task: int, earlier: Onward, later: Onward
-) -> PlaceLimits:
-    """Return the limits by what others wait for (`earlier`), and by what waits for them (`later`)."""
     sources = [*(arc.before for arc in tasks.inputs[task]), *tasks.waits[task]]
     behind = _nearest(task, sources, earlier, tasks, lambda other: (-tasks.starts[other], -tasks.ends[other]))[::-1]
     before = _nearest(task, users[task], later, tasks, lambda other: (tasks.ends[other], tasks.starts[other]))
@@ -267,7 +255,9 @@ def refusal(board: Board, task: int, position: int, known: PlaceLimits | None = 
         except InvalidSchedule as error:
             return str(error)
         return ""
-    data = by_data(*board.limits, task)  # the plainer reason, if the position is too far for that already
+    data = limits_of(
+        *board.limits, task, by_data=True
+    )  # the plainer reason, if the position is too far for that already
     reasons = wide if data.allow(position) else data
     return waits_for(board, reasons.behind if position < wide.first else reasons.before)
 
@@ -275,3 +265,37 @@ def refusal(board: Board, task: int, position: int, known: PlaceLimits | None = 
 def waits_for(board: Board, chain: Sequence[int]) -> str:
     """Say that the last of a chain of tasks waits for its first."""
     return f"{board.name(chain[-1])} waits for {board.name(chain[0])}{board.through(chain)}"
+
+
+SECONDS = 60.0  # of a solve, unless it is stopped
+Tell = Callable[[str], None]
+
+
+class Choice(NamedTuple):
+    """An algorithm, and what to know of it."""
+
+    name: str
+    note: str
+
+
+class FormField(NamedTuple):
+    """A parameter: its name, its label, and its value as text."""
+
+    name: str
+    label: str
+    value: str
+
+
+class Planned(NamedTuple):
+    """A board, the name of what planned it, and what to say of it."""
+
+    board: Board
+    algorithm: str
+    note: str = ""
+
+
+class Move(NamedTuple):
+    """A task to another position of its row."""
+
+    task: int
+    position: int

@@ -6,28 +6,35 @@ Painters draw the rows of a board: the cells, strips and legends of the charts t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, field
 from itertools import groupby, zip_longest
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
 
 from pipesched.core.reasons import NOTHING
 from pipesched.explore.board import Board, place_of
-from pipesched.explore.details import held_back_by
 from pipesched.explore.pipeline_board import PipelineBoard
+from pipesched.explore.sheet import held_back_by
 from pipesched.explore.state import State
 from pipesched.explore.unit_board import UnitBoard
 from pipesched.pipeline.kinds import Resource
-from pipesched.render.cells import Line
-from pipesched.render.gantt import cells_of, is_by_kind
-from pipesched.render.legend import Item, LegendKey, Look, full_scale, memory_strip, peak_text, wrap
-from pipesched.render.marks import MEASURED_MEMORY
+from pipesched.render.gantt import (
+    Item,
+    LegendKey,
+    Line,
+    Look,
+    cells_of,
+    drawn_lanes,
+    full_scale,
+    is_by_kind,
+    memory_strip,
+    peak_text,
+    wrap,
+)
+from pipesched.render.hardware import UnitChart
 from pipesched.render.palette import DIM, OVER
-from pipesched.render.rows import NETWORK_LANE, Row, Run, device_row, lane_rows
-from pipesched.render.timescale import TimeScale, Window, fit, quantum
-from pipesched.render.units_chart import UnitChart
+from pipesched.render.scene import MEASURED_MEMORY, NETWORK_LANE, Row, Run, TimeScale, Window, device_row, fit, quantum
 from pipesched.render.view import WIDE, LineFrame, axis
 
 NEARLY = 1.02  # of a window: what shows that much less than all shows all
@@ -62,110 +69,77 @@ class Extra(NamedTuple):
     runs: Sequence[Run] = ()
 
 
-class Painter(Protocol):
-    """What draws the rows of one board. What has a body here is so of units in cycles, without budgets."""
-
-    def names(self, *, long: bool) -> list[str]:
-        """Return the names of all rows."""
-
-    def quantum(self) -> int:
-        """Return what divides all times."""
-        return 1
-
-    def per_unit(self) -> int:
-        """Return the ticks of a unit of time."""
-        return 1
-
-    def prepare(self, layout: LineFrame, critical: Set[int]) -> None:
-        """Take the scale, and what stands on the critical path, before rows are drawn."""
-
-    def row(self, number: int) -> Row:
-        """Return a row."""
-
-    def lines(self, runs: Sequence[Run]) -> list[Line]:
-        """Return the lines of a row."""
-
-    def is_over(self, number: int) -> bool:
-        """Return whether a row holds more than its budget."""
-        return False
-
-    def below(self, number: int, *, memory: bool) -> Iterator[Extra]:
-        """Yield what stands below a row: memory, transfers."""
-        yield from ()
-
-    def bottom(self) -> Iterator[Extra]:
-        """Yield what stands below all rows: registers."""
-        yield from ()
-
-    def legend(self, look: Look, *, memory: bool) -> Iterator[Item]:
-        """Yield the items of the legend."""
-
-
-class PipelinePainter(Painter):
-    """Draws devices."""
+class PipelinePainter:
+    """Draws the rows of a pipeline: devices, with memory and lanes below them."""
 
     def __init__(self, board: PipelineBoard) -> None:
         self.schedule = board.schedule
+        self.per_unit, self.over = board.problem.ticks.per_unit, {*self.schedule.over_budget}
 
     def names(self, *, long: bool) -> list[str]:
+        """Return the names of all rows."""
         problem = self.schedule.problem
         return [problem.device_name(device, "device " if long else "d") for device in range(problem.devices)]
 
     def quantum(self) -> int:
+        """Return what divides all times."""
         return quantum([self.schedule])
 
-    def per_unit(self) -> int:
-        return self.schedule.problem.ticks.per_unit
-
     def prepare(self, layout: LineFrame, critical: Set[int]) -> None:
+        """Take the scale, and what stands on the critical path, before rows are drawn."""
         self.layout = layout
         self.by_kind = is_by_kind([self.schedule], layout.scales) and any(self.schedule.busy_ticks)
         self.cells = cells_of(self.schedule, "auto", layout, by_kind=self.by_kind, underlined=critical)
 
     def row(self, number: int) -> Row:
+        """Return a row."""
         return device_row(self.schedule, number)
 
     def lines(self, runs: Sequence[Run]) -> list[Line]:
+        """Return the lines of a row."""
         return self.cells.lines(runs)
 
-    def is_over(self, number: int) -> bool:
-        return number in self.schedule.over_budget
-
     def below(self, number: int, *, memory: bool) -> Iterator[Extra]:
+        """Yield what stands below a row: memory, transfers."""
         layout = self.layout
         if memory:
             if self.schedule.own_lengths and not number:
                 yield Extra("", [Segment(MEASURED_MEMORY[: layout.scale.columns], DIM)])
-            full = full_scale([self.schedule])
-            colours = {"colour": layout.colour, "ascii_only": layout.ascii_only}
-            strip = memory_strip(self.schedule, number, layout.scales, full, **colours)
+            strip = memory_strip(self.schedule, number, layout, full_scale([self.schedule]))
             yield Extra("mem", strip, peak_text(self.schedule, number))
         problem = self.schedule.problem
-        for name, lane in lane_rows(self.schedule, number):
-            of_two = problem.lanes == "pair" and name != NETWORK_LANE
-            runs = lane.runs(*layout.scales)
+        for name, _, runs, lines in drawn_lanes(self.schedule, number, self.cells, layout):
             if name == NETWORK_LANE:
                 row = problem.devices + 2 * len(self.schedule.plan.lanes) + number
             else:
                 row = problem.resource(number, Resource(name))
-            for count, line in enumerate(self.cells.lines(runs, of_two=of_two)):
+            for count, line in enumerate(lines):
                 yield Extra("" if count else name, line, "", row, runs)
 
+    def bottom(self) -> Iterator[Extra]:
+        """Yield what stands below all rows: nothing."""
+        yield from ()
+
     def legend(self, look: Look, *, memory: bool) -> Iterator[Item]:
+        """Yield the items of the legend."""
         if not any(self.schedule.busy_ticks):
             return iter(())
         return LegendKey([self.schedule], self.layout, memory=memory, by_kind=self.by_kind).items(look)
 
 
-class UnitPainter(Painter):
-    """Draws functional units."""
+class UnitPainter:
+    """Draws functional units, whose time is in cycles, without budgets; below them all the registers in use."""
 
     def __init__(self, board: UnitBoard) -> None:
         self.board = board
         self.chart = self.measured = UnitChart(board.schedule)  # of all operations, and of those that are placed
+        self.per_unit, self.over = 1, set[int]()
 
     def names(self, *, long: bool) -> list[str]:
         return [self.board.row_name(row) for row in range(self.board.tasks.devices)]
+
+    def quantum(self) -> int:
+        return 1
 
     def prepare(self, layout: LineFrame, critical: Set[int]) -> None:
         self.layout = layout
@@ -190,6 +164,9 @@ class UnitPainter(Painter):
     def lines(self, runs: Sequence[Run]) -> list[Line]:
         return self.chart.lines(runs, self.layout)
 
+    def below(self, number: int, *, memory: bool) -> Iterator[Extra]:
+        yield from ()
+
     def bottom(self) -> Iterator[Extra]:
         running = self.board.running
         if running is not None:
@@ -198,6 +175,9 @@ class UnitPainter(Painter):
 
     def legend(self, look: Look, *, memory: bool) -> Iterator[Item]:
         return self.measured.legend(look, self.layout)
+
+
+Painter = PipelinePainter | UnitPainter
 
 
 def painter_of(board: Board) -> Painter:
@@ -312,32 +292,14 @@ def draw(state: State, view: Viewport, screen: BoardScreen, drop: Drop | None = 
 
     Kept schedules share its scale, which is that of the longest.
     """
-    painter = painter_of(state.board)
-    first = state.board.first
-    view.resize(max(sheet.board.tasks.makespan + sheet.board.first for sheet in state.sheets))
-    names = painter.names(long=screen.width >= WIDE)
-    gutter = max(4, *(len(name) + 1 for name in names))
-    roomy = screen.strips and SPACED * len(names) + AXIS <= screen.height
-    memory = ("memory" in state.shown) != roomy
-    tail = len(" idle") if screen.width >= WIDE else 0
-    if memory and isinstance(painter, PipelinePainter):
-        tail = max([tail, *(len(peak_text(painter.schedule, row)) + 1 for row in range(len(names)))])
-    columns = max(screen.width - gutter - tail, 2)
-    scale = fit(view.window, painter.quantum(), columns)
-    if scale.columns < LEAST_USED * columns:
-        scale = TimeScale(view.window, columns)
-    layout = LineFrame(gutter, [scale], tail, screen.colour, screen.ascii_only)
-    critical = frozenset(state.board.tasks.critical_path) if "critical" in state.shown else frozenset()
-    painter.prepare(layout, critical if screen.colour else frozenset())
-    marks = _Marks(state, scale, first, drop, columns=scale.columns)
-    return _Pen(state, painter, layout, marks, names, screen, memory=memory).drawn(view, first)
+    return _Pen(state, view, screen, drop).drawn()
 
 
 class _Marks:
     """The line of marks below each row."""
 
-    def __init__(self, state: State, scale: TimeScale, first: int, drop: Drop | None, *, columns: int) -> None:
-        self.tasks, self.scale, self.first, self.columns = state.board.tasks, scale, first, columns
+    def __init__(self, state: State, scale: TimeScale, first: int, drop: Drop | None) -> None:
+        self.tasks, self.scale, self.first = state.board.tasks, scale, first
         self.of_row: dict[int, list[str]] = {}
         task = state.selected
         if task == NOTHING:
@@ -380,11 +342,11 @@ class _Marks:
         start, end = max(start + self.first, window.start), min(end + self.first, window.end)
         if start > end or start > window.end:
             return
-        line = self.of_row.setdefault(row, [" "] * self.columns)
-        first = min(self.scale.column(start), self.columns - 1)
-        last = max(min(self.scale.column_before(end), self.columns - 1), first)
+        line = self.of_row.setdefault(row, [" "] * self.scale.columns)
+        first = min(self.scale.column(start), self.scale.columns - 1)
+        last = max(min(self.scale.column_before(end), self.scale.columns - 1), first)
         if start == end and mark == "]":
-            first = last = min(max(self.scale.column_before(end), 0), self.columns - 1)
+            first = last = min(max(self.scale.column_before(end), 0), self.scale.columns - 1)
         line[first : last + 1] = [old if old == keep else mark for old in line[first : last + 1]]
 
     def segments(self, row: int, *, colour: bool) -> Line:
@@ -393,21 +355,33 @@ class _Marks:
         return [Segment("".join(same), MARKS.get(mark) if colour else None) for mark, same in marks]
 
 
-@dataclass
 class _Pen:
     """Draws the rows that are seen, from the top one on, until the screen is full."""
 
-    state: State
-    painter: Painter
-    layout: LineFrame
-    marks: _Marks
-    names: Sequence[str]
-    screen: BoardScreen
-    memory: bool
-    look: Look = field(default_factory=Look)
+    def __init__(self, state: State, view: Viewport, screen: BoardScreen, drop: Drop | None) -> None:
+        self.state, self.view, self.screen, self.look = state, view, screen, Look()
+        self.painter = painter = painter_of(state.board)
+        self.first = state.board.first
+        view.resize(max(sheet.board.tasks.makespan + sheet.board.first for sheet in state.sheets))
+        self.names = names = painter.names(long=screen.width >= WIDE)
+        gutter = max(4, *(len(name) + 1 for name in names))
+        roomy = screen.strips and SPACED * len(names) + AXIS <= screen.height
+        self.memory = ("memory" in state.shown) != roomy
+        tail = len(" idle") if screen.width >= WIDE else 0
+        if self.memory and isinstance(painter, PipelinePainter):
+            tail = max([tail, *(len(peak_text(painter.schedule, row)) + 1 for row in range(len(names)))])
+        columns = max(screen.width - gutter - tail, 2)
+        scale = fit(view.window, painter.quantum(), columns)
+        if scale.columns < LEAST_USED * columns:
+            scale = TimeScale(view.window, columns)
+        self.layout = LineFrame(gutter, [scale], tail, screen.colour, screen.ascii_only)
+        critical = frozenset(state.board.tasks.critical_path) if "critical" in state.shown else frozenset()
+        painter.prepare(self.layout, critical if screen.colour else frozenset())
+        self.marks = _Marks(state, scale, self.first, drop)
 
-    def drawn(self, view: Viewport, first: int) -> BoardDrawing:
-        selected = self.state.selected
+    def drawn(self) -> BoardDrawing:
+        """Return the drawing; the view follows the row that is selected."""
+        view, selected = self.view, self.state.selected
         row = self.state.board.drawn_with(self.marks.tasks.machine[selected]) if selected != NOTHING else 0
         bottom = [self._extra(extra) for extra in self.painter.bottom()]
         left = self.screen.height - AXIS - len(bottom)
@@ -428,7 +402,7 @@ class _Pen:
                 break
             is_far = row > last + 1
             view.top = row - max(last - view.top, 0) // 2 if is_far else view.top + 1
-        lines: list[Line] = [*Segment.split_lines(axis(self.layout, self.painter.per_unit()))]
+        lines: list[Line] = [*Segment.split_lines(axis(self.layout, self.painter.per_unit))]
         rows = [NOTHING] * len(lines)
         for _, block in blocks:
             lines += [line for _, line in block]
@@ -438,7 +412,7 @@ class _Pen:
         lines += self._legend(self.screen.height - len(lines))
         del lines[self.screen.height :]
         wanted = AXIS + whole + len(bottom) + LEGEND
-        return BoardDrawing(lines, rows, self.layout.gutter, self.layout.scale, first, wanted)
+        return BoardDrawing(lines, rows, self.layout.gutter, self.layout.scale, self.first, wanted)
 
     def _row(self, number: int, *, spaced: bool) -> list[tuple[int, Line]]:
         """Return the lines of a row, each with the row that it shows: of a device, or of a lane."""
@@ -447,7 +421,7 @@ class _Pen:
         runs = row.runs(layout.scale) if row.order else [Run(layout.scale.columns, None)]
         if row.order:
             self.look.add(row, runs, layout.scale)
-        over = painter.is_over(number)
+        over = number in painter.over
         selected = self.state.selected != NOTHING and number == self.marks.tasks.machine[self.state.selected]
         head = Segment(self.names[number].ljust(layout.gutter), OVER if over else SELECTED_NAME if selected else None)
         left = Segment(" " * layout.gutter)

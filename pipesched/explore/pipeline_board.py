@@ -2,31 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from threading import Event
 
 from pipesched.analysis.explain import OVERLAP, Sensitivity, gaps_of, idle_gap, row_of_step, sensitivities
+from pipesched.core.clock import Clock, under
 from pipesched.core.reasons import NOTHING, Arc, Gap, TimedTasks, moved, users_of
 from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.explore.board import LIVE, Amounts, Board, PlaceLimits, place_of
+from pipesched.explore.board import (
+    LIVE,
+    SECONDS,
+    Amounts,
+    Board,
+    Choice,
+    FormField,
+    Move,
+    PlaceLimits,
+    Planned,
+    Tell,
+    place_of,
+)
 from pipesched.file_formats.files import content_of, read, refuse_existing, write_file
 from pipesched.file_formats.registry import SCHEDULE, format_for
 from pipesched.pipeline.check import checked, violations
-from pipesched.pipeline.kinds import ALL_KINDS, NETWORK_KINDS, STEP_KINDS
+from pipesched.pipeline.kinds import ALL_KINDS, NETWORK_KINDS, STEP_KINDS, Allowed
 from pipesched.pipeline.message_programs import require_free
 from pipesched.pipeline.ops import parse_op
+from pipesched.pipeline.placement import placement_name
 from pipesched.pipeline.plan import SIDE_KINDS, Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.quantities import in_units, plain, to_fraction
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.pipeline.step import WEIGHTS
+from pipesched.pipeline.units import FORWARD_ONLY
 from pipesched.render.explanation import gap_words
-from pipesched.render.legend import peak_text
-from pipesched.render.timescale import number
+from pipesched.render.gantt import peak_text
+from pipesched.render.scene import number
 from pipesched.results.outcome import Outcome
-from pipesched.results.timed_moves import arrivals, moved_plan, timed_tasks
+from pipesched.results.timed_moves import arrivals, best_moves, moved_plan, timed_tasks
+from pipesched.schedulers.registry import algorithms
+from pipesched.solver.search import Event as Found
+from pipesched.solver.solve import solve
 
 MOST_SENSITIVE = 5_000  # operations up to which sensitivities are counted at every key
 MOST_TRIED = 10_000  # operations, over all positions that are tried of one
@@ -188,12 +207,9 @@ class PipelineBoard(Board):
         return limits._replace(first=walk(row, position, limits.first), last=walk(row, position, limits.last))
 
     def _walked(self, row: int, position: int, to: int) -> int:
-        """Return the last position before the first, on the way to another one, at which a move is refused.
-
-        At level weights a refused position may have others behind it that are not. Of many operations few are tried.
-        """
+        """Return the last position before the first that is refused, on the way to another one."""
         step = 1 if to > position else -1
-        most = max(MOST_TRIED // len(self.tasks.durations), 1)
+        most = max(MOST_TRIED // len(self.tasks.durations), 1)  # behind a refused position there may be others
         last = position
         for at in range(position, to + step, step)[1 : 1 + most]:
             if not self._may_move(self.reordered, row, position, at):
@@ -222,10 +238,7 @@ class PipelineBoard(Board):
         return True
 
     def _moved(self, row: int, order: Sequence[int]) -> Plan:
-        """Return the plan with another order of one row. Raises InvalidSchedule.
-
-        So it does where a move changes the program of the lane of a device that gathers weights.
-        """
+        """Return the plan with another order of a row. Raises InvalidSchedule, also where a lane's program changes."""
         plan = moved_plan(self.schedule, row, order)
         if plan.network and self.problem.sharding.divides(WEIGHTS):
             for old, new in zip(self.plan.network[row], plan.network[row], strict=True):
@@ -337,3 +350,111 @@ def board_of(outcome: Outcome) -> PipelineBoard:
     bound, orders = outcome.bound.ticks, schedule.plan.orders
     fixed = Fixed(tasks.inputs, tasks.waits, users_of(tasks), bound, orders, schedule.lengths)
     return PipelineBoard(schedule.problem, schedule.plan, fixed, schedule)
+
+
+DEFAULTS = ("naive", "1f1b", "interleaved")  # a key of the empty mode each
+Make = Callable[[str | None, Mapping[str, str]], Outcome]
+
+
+class PipelinePlanner:
+    """Plans pipelines; `make` makes a schedule by the name of an algorithm, with texts of parameters.
+
+    `state` is the problem that these texts change: algorithms of one stage a device run it fused.
+    """
+
+    presets = DEFAULTS
+
+    def __init__(self, make: Make, state: Callable[[Mapping[str, str]], Problem] | None = None) -> None:
+        self._make, self._state = make, state
+        self._stated: tuple[Mapping[str, str], Problem] | None = None
+
+    def choices(self) -> Sequence[Choice]:
+        """Return the algorithms."""
+        return [Choice(family.name, family.needs) for family in algorithms()]
+
+    def _problem(self, board: Board, parameters: Mapping[str, str]) -> Problem:
+        """Return the problem before an algorithm fuses its stages."""
+        if self._state is None:
+            assert isinstance(board, PipelineBoard)
+            return board.problem
+        if self._stated is None or self._stated[0] != parameters:
+            self._stated = ({**parameters}, self._state(parameters))
+        return self._stated[1]
+
+    def fields(self, board: Board, parameters: Mapping[str, str]) -> Sequence[FormField]:
+        """Return the parameters of a board, which texts of `parameters` led to."""
+        problem = self._problem(board, parameters)
+        costs, memory = problem.costs, problem.memory
+        labels = {"backward_input": "backward for input", "backward_weight": "backward for weights"}
+        fields = [
+            FormField("microbatches", "microbatches", str(problem.batches)),
+            FormField("stages", "stages", str(problem.stages)),
+            FormField("budget", "memory budget", "" if memory.budget is None else _text(memory.budget)),
+        ]
+        backward = [(key, labels.get(key, key)) for key in costs.given_backward]
+        times = [("p2p", "p2p"), ("forward", "forward"), *(backward if problem.mode != FORWARD_ONLY else ())]
+        columns = {key: getattr(costs, key) for key, _ in times}
+        alike = [(key, label) for key, label in times if not any(isinstance(entry, tuple) for entry in columns[key])]
+        return fields + [FormField(key, label, _text(columns[key]) or "0") for key, label in alike]
+
+    def plan(self, algorithm: str | None, parameters: Mapping[str, str]) -> Planned:
+        """Plan anew. Raises ConfigError and NoSchedule."""
+        outcome = self._make(algorithm, parameters)
+        return Planned(board_of(outcome), outcome.algorithm)
+
+    def solve(self, board: Board, stop: Event, tell: Tell) -> Planned:
+        """Search from the schedule as it stands, for the same placement, until proved, stopped or 60 s over.
+
+        It may split backwards, recompute and offload where the schedule does, but overlaps nothing. The note says what
+        is proved, or what is not; where nothing is shorter the board is the same. Raises NoSchedule.
+        """
+        assert isinstance(board, PipelineBoard)
+        plan, costs = board.plan, board.problem.costs
+        split = costs.split or "I" in plan.index.letters  # where the costs or the schedule have split backwards
+        problem = replace(board.problem, costs=replace(costs, split=split))
+
+        def listener(found: Found) -> None:
+            unit = problem.ticks.per_unit
+            best = "" if found.value is None else f", best {board.number(round(found.value * unit))}"
+            tell(f"solving: {found.step}{best}, bound {board.number(round(found.bound * unit))}")
+
+        allowed = Allowed.of(plan.index.letters)._asdict()
+        can_begin = not board.missing and board.schedule.fits and not (plan.pairs and any(allowed.values()))
+        hint = board.schedule if can_begin else None
+        outcome = solve(
+            problem, time_limit=SECONDS, stop=stop, listener=listener, hint=hint, advice=False, cuts=1, **allowed
+        )
+        return _shorter(board, board_of(outcome), outcome.bound.ticks)
+
+    def best_move(self, board: Board, stop: Event) -> Move | None:
+        """Return the move of one task that shortens a schedule most, if there is one. Raises TimeIsUp."""
+        assert isinstance(board, PipelineBoard)
+        with under(Clock(stop=stop)):
+            moves, _ = best_moves(board.schedule, board.tasks)
+        return Move(board.plan.orders[moves[0].device][moves[0].start], moves[0].to) if moves else None
+
+
+def _shorter(before: PipelineBoard, found: PipelineBoard, bound: int) -> Planned:
+    """Return the found board if it is shorter, or else the one before; and what the bound says of its makespan."""
+    makespan, best = before.amounts.makespan, found.amounts.makespan
+    keeps = not before.missing and best >= makespan
+    problem = found.problem
+    backward = f"{'split' if problem.costs.split else 'whole'} backward" + ", no overlap" * bool(before.plan.pairs)
+    if problem.mode == FORWARD_ONLY:
+        backward = "forwards alone"
+    place = placement_name(problem.settled_placement, problem.devices)
+    value = makespan if keeps else best
+    if bound >= value:
+        cut = ", this cut" * (problem.layers is not None or problem.cutter is not None)
+        note = f"proved for placement {place}{cut}, {backward}"
+    else:
+        note = f"{backward}, at most {(value - bound) / bound:.1%} from the best"
+    if keeps and before.amounts.over:
+        note = f"within the budget {found.number(best)}; {note}"
+    return Planned(before if keeps else found, "solve", note)
+
+
+def _text(values: Sequence[object]) -> str:
+    """Return one number for all, or a list."""
+    texts = [f"{float(plain(to_fraction(value))):.10g}" for value in values]
+    return texts[0] if len(set(texts)) == 1 else ",".join(texts)

@@ -12,20 +12,22 @@ from typing import NamedTuple
 
 from pipesched.core.reasons import NOTHING, moved
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule
-from pipesched.explore.board import LIVE, Board, PlaceLimits, legal, place_of, refusal
-from pipesched.explore.details import change, pause_reasons
-from pipesched.explore.planning import FormField, Move, Planned, Planner
+from pipesched.explore.board import LIVE, Board, FormField, Move, PlaceLimits, Planned, legal, place_of, refusal
+from pipesched.explore.pipeline_board import PipelinePlanner
 from pipesched.explore.sheet import (
     EditHistory,
     EditStep,
     Version,
     across,
     along,
+    change,
     edited,
     loaded,
     next_pause,
     pause_by_size,
+    pause_reasons,
 )
+from pipesched.explore.unit_board import UnitPlanner
 
 ALGORITHM = "algorithm"  # the name of the line beside the chart that is no parameter
 MOST_NAMED = 4  # algorithms, where a name is not known
@@ -35,7 +37,7 @@ AT_ONCE = 3_000  # tasks up to which idle time is explained at every key
 class State:
     """The schedules under edit, and what is shown of them. `sheet` is the one that keys act on."""
 
-    def __init__(self, version: Version, planner: Planner) -> None:
+    def __init__(self, version: Version, planner: PipelinePlanner | UnitPlanner) -> None:
         self.planner = planner
         self.sheets = [EditHistory(version)]
         self.sheets[0].settle("0F0")
@@ -206,19 +208,14 @@ class State:
     def plan(
         self, algorithm: str | None = None, parameters: Mapping[str, str] | None = None, *, again: bool = False
     ) -> bool:
-        """Plan anew by another algorithm or with other parameters; edits are dropped, as one step.
-
-        Where operations are still to be placed, those of the new plan are, all of them.
-
-        `again`: the step before was of the same dialog, and is replaced.
-        """
+        """Plan anew, as one step that drops all edits; `again` replaces the step before, of the same dialog."""
         version = self.sheet.version
         given = {**dict(version.parameters), **(parameters or {})}
         try:
             planned = self.planner.plan(algorithm or version.algorithm, given)
         except (ConfigError, NoSchedule, InvalidSchedule) as error:
             return self._refuse(str(error))
-        if self.board.missing:
+        if self.board.missing:  # then all of the new plan is to be placed
             planned = planned._replace(board=planned.board.emptied())
         self.adopt(planned, tuple(given.items()), again=again)
         return True
@@ -306,10 +303,7 @@ MOST_MIRRORED = 2_000  # letters of the line that mirrors the orders as code
 
 
 class Unplaced:
-    """The operations that are not placed yet, beside the state of those that are.
-
-    `chosen` is the one that Enter places.
-    """
+    """The operations that are not placed yet, beside the state of those that are; Enter places the `chosen` one."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -347,10 +341,7 @@ class Unplaced:
             self.chosen = waiting[min(max(place, 0), len(waiting) - 1)]
 
     def place(self, row: int | None = None) -> bool:
-        """Append the chosen operation to a row, by default of those that may run it the one that is free first.
-
-        Refused on any other row, and before its inputs are placed.
-        """
+        """Append the chosen operation to a row that may run it, by default the first free; its inputs come before."""
         task, board, tasks = self.chosen, self.board, self.board.tasks
         if task == NOTHING:
             return self._say("all operations are placed", done=False)

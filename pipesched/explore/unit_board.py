@@ -15,8 +15,7 @@ from pipesched.core.timing import earliest_times
 from pipesched.documents.hardware import hardware_document
 from pipesched.documents.json_text import dump
 from pipesched.errors import ConfigError
-from pipesched.explore.board import Amounts, Board
-from pipesched.explore.planning import SECONDS, Choice, FormField, Move, Planned, Planner, Tell
+from pipesched.explore.board import SECONDS, Amounts, Board, Choice, FormField, Move, Planned, Tell
 from pipesched.file_formats.files import refuse_existing, write_file
 from pipesched.file_formats.registry import format_of
 from pipesched.hls.explanation import timed_units
@@ -192,7 +191,7 @@ def rule_name(priority: str | None, tie: str | None) -> str:
     return f"{priority or PRIORITY}/{tie or TIE}"
 
 
-class UnitPlanner(Planner):
+class UnitPlanner:
     """Plans operations on units: rules of the list scheduler, named `alap/pairing`, and the search."""
 
     presets = ("none/input", "asap/fifo", rule_name(None, None))

@@ -19,7 +19,7 @@ from pipesched.pipeline.plan import lane_of
 from pipesched.pipeline.quantities import TIME, in_units
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.step import SideItem
-from pipesched.render.rows import message_lanes
+from pipesched.render.scene import message_lanes
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.registry import called
 

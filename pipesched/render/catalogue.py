@@ -12,7 +12,7 @@ from rich.text import Text
 
 from pipesched.pipeline.shapes import Field
 from pipesched.render.grid import GAP, fitting, folded, grid, right, uncut, width_of, without_room
-from pipesched.render.marks import Spelling, as_parameters
+from pipesched.render.scene import Spelling, as_parameters
 from pipesched.schedulers.family import SIMULATED, Family
 from pipesched.schedulers.options import COMMON
 from pipesched.schedulers.registry import aliases

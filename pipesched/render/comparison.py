@@ -1,23 +1,40 @@
-"""Several algorithms side by side: one table, the best marked, differences in percent; and which are drawn."""
+"""Comparisons as text: algorithms side by side, makespan against memory, and a measure by the value of a field.
+
+One table has the best marked, and differences in percent. Of each measure of a sweep it says what it means, its number,
+its name and its unit. And a packing of documents stands beside those of other rules.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, pairwise
+from string import ascii_lowercase, ascii_uppercase, digits
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.table import Column, Table
 from rich.text import Text
 
-from pipesched.pipeline.quantities import in_units
+from pipesched.checks import joined, look_up
+from pipesched.pipeline import quantities as units
+from pipesched.pipeline.check import over_budget
+from pipesched.pipeline.declared import BY_KEY, words_of
+from pipesched.pipeline.layers import BEST as BEST_RULE
+from pipesched.pipeline.quantities import Exact, in_units, plain, to_fraction
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.grid import FittedTable
-from pipesched.render.summary import BAD, GOOD, sentence
-from pipesched.render.timescale import number
-from pipesched.results.comparison import Comparison, Entry, memory_of, refused
+from pipesched.render.grid import FittedTable, folded, grid, heads, right, uncut, width_of
+from pipesched.render.palette import DIM, OVER, ink
+from pipesched.render.scatter import BOLD, Path, PlotPoint, Scatter, Wall
+from pipesched.render.scene import counted, number, with_unit
+from pipesched.render.summary import BAD, FORMULAS, GOOD, cut_said, held_text, sentence
+from pipesched.results.comparison import Comparison, Entry, ParetoPoint, Sweep, SweepPoint, memory_of, refused
 from pipesched.results.outcome import Outcome
 from pipesched.results.status import Status
 from pipesched.results.trainers import PYTORCH
+from pipesched.schedulers.registry import called
+
+if TYPE_CHECKING:
+    from pipesched.results.packing import Packing, PackingBaseline
 
 FEW = 4  # algorithms that are all drawn; of more, the best ones
 BEST = 3
@@ -39,11 +56,7 @@ def drawn(comparison: Comparison, wanted: int | str | None) -> list[Outcome]:
 
 
 def edge(together: Sequence[Schedule], comparison: Comparison, end: object = None) -> int:
-    """Return the tick at which charts end: the last end of all, but at most LONGEST times that of the best.
-
-    Where an `end` is asked for it is the last of all. Ticks of charts that are drawn together are of one length, since
-    their problems are the same model.
-    """
+    """Return the tick at which charts end: the last of all; without an `end` at most LONGEST times the best's."""
     best = comparison.best
     ends = [schedule.last_ticks for schedule in together]
     if best is None or best.outcome is None or end is not None:
@@ -101,9 +114,9 @@ class ComparisonTable:
         names, rows = [], []
         entries = [entry for entry in self.comparison if entry.applicable]
         alike: Any = groupby(entries, lambda one: (one.rank[:3], one.runs_in, one.weights, one.file))
-        for entry, *folded in (group for _, group in alike) if self.fold else ([entry] for entry in entries):
+        for entry, *rest in (group for _, group in alike) if self.fold else ([entry] for entry in entries):
             name, cells = _cells(entry, best, star)
-            others = len(folded)
+            others = len(rest)
             if others:
                 name.append(f" and {others} more")
             if is_apart and entry is runnable:
@@ -190,3 +203,374 @@ def _cells(entry: Entry, best: Entry | None, star: str) -> tuple[Text, dict[str,
         OWN_BOUND: Text(standing, style=GOOD) if is_optimal else Text(gap),
         "runs\nin": Text(trainers if entry.weights == 1 else f"{trainers}, weights x{entry.weights}"),
     }
+
+
+PARETO_MEANING = "peak memory: {} of the device that holds most; dominated: another is no worse in both, better in one"
+
+
+def pareto(
+    pareto_points: Sequence[ParetoPoint], comparison: Comparison, *, ascii_only: bool = False, narrow: bool = False
+) -> Group:
+    """Return the plot, a row for each schedule, and why others do not apply; a `narrow` table leaves the bubble out."""
+    refused = refusals(comparison)
+    if not pareto_points:
+        return Group(*refused)
+    table = _table(pareto_points, units_of(comparison), narrow=narrow)
+    meaning = Text(PARETO_MEANING.format(held_text(pareto_points[0].outcome.problem)), style="dim")
+    return Group(plot(pareto_points, ascii_only=ascii_only), "", table, meaning, *refused)
+
+
+def plot(pareto_points: Sequence[ParetoPoint], *, ascii_only: bool = False) -> Scatter:
+    """Return a plot of the schedules; in a cell that several share, one that none dominates is drawn.
+
+    The line joins those of them that fit the budget. More than twice the least makespan is off the scale.
+    """
+    problem = pareto_points[0].outcome.schedule.problem
+    marked = sorted(
+        zip(pareto_points, marks(pareto_points), strict=True), key=lambda pair: pair[0].dominated_by is not None
+    )
+    looks = [OVER if not point.fits else BOLD if point.dominated_by is None else DIM for point, _ in marked]
+    undominated = [point for point in pareto_points if point.fits and point.dominated_by is None]
+    limits, unit = problem.memory.budget, problem.memory.unit
+    ends: list[tuple[str, Exact]] = []  # of the budget; where it differs by device, the least and the most of it
+    if limits is not None:
+        ends = [("", limits[0])] if len(set(limits)) == 1 else [("least ", min(limits)), ("most ", max(limits))]
+    return Scatter(
+        [PlotPoint(p.memory, p.makespan, mark, look) for (p, mark), look in zip(marked, looks, strict=True)],
+        x_title=with_unit("peak memory of the largest device", problem.memory.unit),
+        y_title=with_unit("makespan", problem.time_unit),
+        steps=sorted({(point.memory, point.makespan) for point in undominated}),
+        walls=[Wall(to_fraction(at), f"{which}budget {number(plain(at))} {unit}".rstrip()) for which, at in ends],
+        ceiling=2 * min(point.makespan for point in pareto_points),
+        ascii_only=ascii_only,
+    )
+
+
+def marks(pareto_points: Sequence[ParetoPoint]) -> list[str]:
+    """Return a mark for each schedule: a letter, a capital if none dominates it; after z digits, and then #."""
+    letters = [*ascii_lowercase, *digits]
+    letters += ["#"] * (len(pareto_points) - len(letters))
+    return [
+        letter.upper() if point.dominated_by is None else letter
+        for point, letter in zip(pareto_points, letters, strict=False)
+    ]
+
+
+def _table(pareto_points: Sequence[ParetoPoint], units: Mapping[str, str], *, narrow: bool) -> Table:
+    titles = (MAKESPAN, PEAK) if narrow else (MAKESPAN, "vs\nbest", "\nbubble", PEAK)
+    name, *columns = heads(("\nalgorithm", *titles), units)
+    table = grid(uncut(), folded(name.header, min_width=11), *columns, folded())
+    letters, best = marks(pareto_points), pareto_points[0]
+    for point, mark in zip(pareto_points, letters, strict=True):
+        apart = float(point.makespan / best.makespan - 1) if best.makespan else 0.0
+        behind = "best" if point.fits and point.makespan == best.makespan else f"{apart:+.1%}"
+        peak, bubble = number(plain(point.memory)), f"{point.outcome.schedule.bubble:.1%}"
+        memory = Text(peak) if point.fits else Text(f"{peak} over", style=BAD)
+        style = DIM if point.dominated_by is not None else BOLD
+        middle: list[str | Text] = [number(plain(point.makespan)), *([] if narrow else [behind, bubble]), memory]
+        said = "frontier" if point.fits else "over budget"
+        if point.dominated_by is not None:
+            said = f"dominated by {letters[point.dominated_by]}"
+        table.add_row(mark, point.label, *middle, said, style=style)
+    return table
+
+
+def packing_view(packing: Packing, **_: bool) -> Group:
+    """Return what was packed, a row a rank, a row for each other rule, and how far the best may be."""
+    pieces = "" if packing.pieces is None else f" in {len(packing.lengths)} pieces"
+    documents = len(packing.lengths) - len(packing.dropped) if packing.pieces is None else packing.pieces[-1][0] + 1
+    left = f", without {len(packing.dropped)} above the cap," if packing.dropped else ""
+    what = f"{counted(documents, 'document')}{pieces} of {sum(packing.tokens):,} tokens{left}"
+    bins = f"{counted(packing.ranks, 'rank')} x {counted(packing.microbatches, 'microbatch', 'es')}"
+    heading = Text(f"{what} on {bins} of at most {packing.cap:,}, fed to {called(packing.algorithm)}")
+    makespan = with_unit("makespan", packing.base.time_unit)
+    table = grid(right("rank"), right("tokens"), right("work"), right(makespan), right("idle"), uncut(""))
+    for rank, (tokens, works) in enumerate(zip(packing.tokens, packing.work, strict=True)):
+        cells = (str(rank), f"{tokens:,}", number(sum(works)), number(packing.makespans[rank]))
+        mark, style = ("slowest", "bold") if rank == packing.slowest else ("", "")
+        table.add_row(*cells, f"{packing.idle(rank):.1%}", mark, style=style)
+    return Group(heading, "", table, "", _packings(packing), "", *_proved(packing))
+
+
+def _packings(packing: Packing) -> RenderableType:
+    """Return this packing, and a row for each other rule: what it takes, how much longer that is, and what is wrong."""
+    table = grid(uncut("packing"), right(with_unit("makespan", packing.base.time_unit)), right("longer"), folded(""))
+    over = ((rank, said) for rank in range(packing.ranks) for said in over_budget(packing.schedule(rank)))
+    texts = (f"over budget, as all that were found: rank {rank}, {said}" for rank, said in over)
+    own = "" if packing.fits else next(texts, "")
+    table.add_row(Text("this one", style=GOOD if packing.fits else BAD), number(packing.makespan), "", own)
+    for one in packing.baselines:
+        longer = "" if one.makespan is None or not packing.makespan else f"{one.makespan / packing.makespan - 1:+.1%}"
+        takes = "" if one.makespan is None else number(one.makespan)
+        table.add_row(one.rule, takes, longer, Text("; ".join(_faults(one, packing)), style="dim"))
+    return table
+
+
+def _faults(one: PackingBaseline, packing: Packing) -> Iterator[str]:
+    if one.left:
+        yield f"{counted(one.left, 'document')} left over"
+    if one.most_tokens > packing.cap:
+        yield f"{one.most_tokens:,} tokens in a microbatch"
+    if one.empty and not one.left:
+        yield f"{one.empty:,} of {packing.ranks * packing.microbatches:,} microbatches empty"
+    if one.makespan is None and not one.left:
+        yield f"{called(packing.algorithm)} has no schedule of it"
+    elif not one.fits and not (one.left or one.empty or one.most_tokens > packing.cap):
+        yield "over budget"
+
+
+def _proved(packing: Packing) -> Iterator[Text]:
+    """Yield the bound, and what is proved."""
+    what = f"every packing, order and schedule of {packing.covers}"
+    yield Text(f"bound {number(packing.bound)}, below {what}: gap {packing.gap:.1%}", style="dim")
+    if packing.cut is not None:
+        alike = ", for microbatches that are alike" * (packing.cut.rule == BEST_RULE)
+        yield Text(f"cut {cut_said(packing.cut, fits=True)}{alike}", style="dim")
+    if packing.tried:
+        others = joined([f"{count} ({number(makespan)})" for count, makespan in packing.tried])
+        yield Text(f"microbatches tried, each with its makespan: {others}", style="dim")
+    if packing.more is not None:
+        count, makespan = packing.more
+        less = f"{1 - makespan / packing.makespan:.1%} less"
+        yield Text(f"more microbatches are shorter: {count} take {number(makespan)}, {less}")
+    if packing.exact:
+        yield Text(f"the best of all packings and orders for {called(packing.algorithm)}", style=GOOD)
+    yield Text("idle: of the devices' time until the slowest rank is done", style="dim")
+
+
+BUBBLE = "bubble"
+MICROBATCHES = "microbatches"
+TIME, MEMORY, SHARE = "time", "memory", "share"  # what a measure is measured in
+
+
+class Measure(NamedTuple):
+    """What a cell of the table shows: its name in words, its formula, its unit, and whether more of it is better."""
+
+    name: str
+    formula: str
+    unit: str
+    value: Callable[[Mapping[str, Any], float], float]
+    more_is_better: bool = False
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it is a part of something, which is told in percent."""
+        return self.unit == SHARE
+
+    def text(self, value: float) -> str:
+        """Return a value as a cell shows it."""
+        return f"{value:.2%}" if self.is_share else number(int(value) if value.is_integer() else value)
+
+    def scaled(self, value: float) -> float:
+        """Return a value as an axis shows it: a share in percent."""
+        return value * 100 if self.is_share else value
+
+
+def _metric(name: str, unit: str, formula: str = "", **more: Any) -> Measure:
+    words = name.replace("_", " ").replace("bubble span", "bubble of span")
+    return Measure(words, formula or FORMULAS[words], unit, lambda metrics, _: float(metrics[name]), **more)
+
+
+def _most(name: str, formula: str, held: Callable[[Mapping[str, Any]], Sequence[float]]) -> Measure:
+    return Measure(name, formula, MEMORY, lambda metrics, _: float(max(held(metrics))))
+
+
+MEASURES = {  # by their names in documents
+    "makespan": _metric("makespan", TIME),
+    "microbatch": Measure(
+        "time a microbatch", "makespan / microbatches", TIME, lambda metrics, count: float(metrics["makespan"] / count)
+    ),
+    "span": _metric("span", TIME),
+    "ideal": _metric("ideal", TIME),
+    "lower_bound": _metric("lower_bound", TIME, "no schedule of its cut, placement and backward is shorter"),
+    "gap": _metric("gap", SHARE, "(makespan - bound) / bound"),
+    BUBBLE: _metric(BUBBLE, SHARE),
+    "bubble_over_ideal": _metric("bubble_over_ideal", SHARE),
+    "bubble_span": _metric("bubble_span", SHARE),
+    "imbalance": _metric("imbalance", SHARE, "part of the bubble that uneven work makes"),
+    "utilization": _metric("utilization", SHARE, "useful work / (devices x makespan)", more_is_better=True),
+    "memory": _most("memory of the fullest device", "activations and static memory", memory_of),
+    "peak_memory": _most("peak memory", "activations of the fullest device", lambda metrics: metrics["peak_memory"]),
+}
+OTHER_NAMES = dict.fromkeys(("bubble_of_span", "of_span"), "bubble_span")  # as tables write them
+OTHER_NAMES |= {"over_ideal": "bubble_over_ideal", "vs_bound": "gap"}
+
+
+def name_of_measure(show: object) -> str:
+    """Return the name in MEASURES of a measure, given so or in the words of a table. Raises ConfigError for another."""
+    spelled = "_".join(show.lower().replace("-", " ").replace("_", " ").split()) if isinstance(show, str) else ""
+    known = OTHER_NAMES.get(spelled, spelled)
+    if known not in MEASURES:
+        look_up(MEASURES, show, "measure", "show")
+    return known
+
+
+def measure_named(show: object) -> Measure:
+    """Return the measure of a name. Raises ConfigError."""
+    return MEASURES[name_of_measure(show)]
+
+
+def title_of(sweep: Sweep, measure: Measure) -> str:
+    """Return the name of a measure with its unit: `bubble of span (%)`."""
+    return with_unit(measure.name, {TIME: sweep.time_unit, MEMORY: sweep.memory_unit, SHARE: "%"}[measure.unit])
+
+
+def title_of_field(sweep: Sweep) -> str:
+    """Return the name of what a sweep varies, with its unit: `memory budget (GB)`."""
+    field = BY_KEY.get(sweep.field)
+    if field is None or field.dimension is None:
+        return words_of(sweep.field)
+    return with_unit(words_of(sweep.field), sweep.time_unit if field.dimension == units.TIME else sweep.memory_unit)
+
+
+def fits(entry: Entry) -> bool:
+    """Return whether an algorithm applies, and its schedule is within the budget."""
+    return entry.metrics is not None and bool(entry.metrics["fits"])
+
+
+def value_of(entry: Entry, point: SweepPoint, sweep: Sweep, measure: Measure) -> float | None:
+    """Return a measure of an algorithm at a value of the field; None where it does not apply."""
+    if entry.metrics is None:
+        return None
+    count = 1 if sweep.field != MICROBATCHES or isinstance(point.value, str) else point.value
+    if entry.outcome is not None:
+        count = entry.outcome.problem.microbatches
+    return measure.value(entry.metrics, count)
+
+
+LITTLE = 0.01  # of the time a microbatch: what one more microbatch gains beyond the elbow
+MOST_COLUMNS = 8  # of algorithms; more of them are rows
+FEWEST = 3  # values of a field that make a line
+MOST_LINES = 8  # of a plot
+
+
+def sweep_view(sweep: Sweep, show: str = BUBBLE, *, ascii_only: bool = False) -> Group:
+    """Return the plot, if there is one, and the table. Raises ConfigError for an unknown measure."""
+    plot = sweep_plot(sweep, show, ascii_only=ascii_only)
+    table = sweep_table(sweep, show)
+    return Group(table) if plot is None else Group(plot, "", table)
+
+
+def sweep_table(sweep: Sweep, show: str = BUBBLE) -> Group:
+    """Return a measure of each algorithm by the value of the field, with the best marked, and why others have none."""
+    measure = measure_named(show)
+    rows: list[list[Text]] = []
+    notes: dict[str, None] = {}  # in order, each once
+    for point in sweep.points:
+        values = [value_of(entry, point, sweep, measure) for entry in point.comparison]
+        fitting = [value for value, entry in zip(values, point.comparison, strict=True) if fits(entry)]
+        known = [value for value in fitting if value is not None]
+        best = (max if measure.more_is_better else min)(known, default=None)
+        cells: list[Text] = []
+        for entry, value in zip(point.comparison, values, strict=True):
+            text = "n/a" if value is None else f"{measure.text(value)}{'' if fits(entry) else '!'}"
+            cells.append(Text(text, "dim" if value is None else GOOD if fits(entry) and value == best else ""))
+        rows.append(cells)
+        for row in point.comparison:
+            at = f" at {words_of(sweep.field)} {_text(point)}: {row.reason}"
+            if row.metrics is None:
+                notes[called(row.algorithm) + " failed" * row.failed + at] = None
+            elif not row.metrics["fits"]:
+                notes["! over budget"] = None
+        notes |= dict.fromkeys(text.plain for text in frozen(point.comparison))
+    asks_for_time = name_of_measure(show) == "microbatch" and sweep.field == MICROBATCHES
+    elbow = [_elbow(sweep)] if asks_for_time else []
+    head = measure.name if measure.is_share else title_of(sweep, measure)  # cells have their %
+    return Group(f"{head}: {measure.formula}", _oriented(sweep, rows), *[line for line in elbow if line], *notes)
+
+
+def _oriented(sweep: Sweep, rows: Sequence[Sequence[Text]]) -> Table:
+    """Return the cells as a table: a column for each algorithm, or a row, where they are many and the values fewer."""
+    entries = sweep.points[0].comparison if sweep.points else ()
+    field, names = title_of_field(sweep), [entry.label + " (frozen)" * entry.frozen for entry in entries]
+    values = [_text(point) for point in sweep.points]
+    if len(names) <= max(MOST_COLUMNS, len(values)):
+        each, down = zip(names, zip(*rows, strict=True), strict=True), zip(values, rows, strict=True)
+        columns = (folded(name, justify="right", min_width=width_of("", cells)) for name, cells in each)
+        return grid(right(field), *columns, rows=([value, *cells] for value, cells in down))
+    columns, across = (Column(value, justify="right") for value in values), zip(*rows, strict=True)
+    named = zip(names, across, strict=True)
+    return grid(folded(f"{field}:"), *columns, rows=([name, *cells] for name, cells in named))
+
+
+def _text(point: SweepPoint) -> str:
+    return point.value if isinstance(point.value, str) else number(point.value)
+
+
+def _elbow(sweep: Sweep) -> str | None:
+    """Return from how many microbatches on one more of them gains little, by the best algorithm at each point."""
+    times = [
+        (point.value, min(entry.metrics["makespan"] / point.value for entry in point.comparison if entry.metrics))
+        for point in sweep.points
+        if any(entry.applicable for entry in point.comparison)
+    ]
+    elbow = None
+    for (here, time), (there, later) in reversed([*pairwise(times)]):
+        gained = (time - later) / time / (there - here) if time and there > here else 0.0
+        if gained >= LITTLE:
+            break
+        elbow = here
+    if elbow is None:
+        return None
+    whose = ", by the best algorithm at each" if any(len(point.comparison) > 1 for point in sweep.points) else ""
+    return f"beyond {number(elbow)}: one more microbatch gains less than {LITTLE:.0%}{whose}"
+
+
+class PlotMark(NamedTuple):
+    """A value of a measure, at a value of the field; `fits` says whether the schedule is within its budget."""
+
+    x: int | float
+    y: float
+    fits: bool
+
+
+def sweep_lines(sweep: Sweep, show: str = BUBBLE) -> dict[str, list[PlotMark]]:
+    """Return the values of a measure by algorithm and rising value of the field (words: places); shares in percent."""
+    measure = measure_named(show)
+    lines: dict[str, list[PlotMark]] = {}
+    where: dict[Any, int | float] = {
+        point.value: place if isinstance(point.value, str) or sweep.of_words else point.value
+        for place, point in enumerate(sweep.points)
+    }
+    for point in sorted(sweep.points, key=lambda point: where[point.value]):
+        for entry in point.comparison:
+            value = value_of(entry, point, sweep, measure)
+            if value is not None:
+                mark = PlotMark(where[point.value], measure.scaled(value), fits(entry))
+                lines.setdefault(entry.label, []).append(mark)
+    return lines
+
+
+def best_lines(sweep: Sweep, show: str = BUBBLE) -> tuple[dict[str, list[PlotMark]], str]:
+    """Return the lines that a plot shows, of many the best at the largest value, and in words that they are not all."""
+    lines, more_is_better = sweep_lines(sweep, show), measure_named(show).more_is_better
+    if len(lines) <= MOST_LINES:
+        return lines, ""
+
+    def rank(name: str) -> tuple[float, float]:
+        last = lines[name][-1]
+        return -last.x, -last.y if more_is_better else last.y
+
+    best = set(sorted(lines, key=rank)[:MOST_LINES])
+    return {name: line for name, line in lines.items() if name in best}, f"the best {MOST_LINES} of {len(lines)}"
+
+
+def sweep_plot(sweep: Sweep, show: str = BUBBLE, *, ascii_only: bool = False) -> Scatter | None:
+    """Return a line for each algorithm (of many, the best), or None where less than FEWEST numbers have one."""
+    lines, note = best_lines(sweep, show)
+    if sweep.of_words or len({mark.x for line in lines.values() for mark in line}) < FEWEST:
+        return None
+    letters = [*ascii_lowercase, *ascii_uppercase]
+    looks = {
+        name: (letters[number % len(letters)], ink(number), line) for number, (name, line) in enumerate(lines.items())
+    }
+    return Scatter(
+        [PlotPoint(x, y, mark, style if fit else OVER) for mark, style, line in looks.values() for x, y, fit in line],
+        x_title=title_of_field(sweep),
+        y_title=title_of(sweep, measure_named(show)),
+        paths=[Path([(x, y) for x, y, _ in line], style) for _, style, line in looks.values()],
+        names=[(mark, name, style) for name, (mark, style, _) in looks.items()],
+        note=note,
+        ascii_only=ascii_only,
+        counts=all(float(point.value).is_integer() for point in sweep.points),
+    )

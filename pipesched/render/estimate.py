@@ -26,9 +26,8 @@ from pipesched.estimation.trust.facts import RunFacts
 from pipesched.pipeline.kinds import KINDS, computation_letters
 from pipesched.pipeline.problem import Problem
 from pipesched.render.grid import fitting_columns, folded, grid, right, uncut, width_of, without_room
-from pipesched.render.marks import counted
+from pipesched.render.scene import counted, number, numbers_text
 from pipesched.render.summary import BAD, MOST_LISTED, cut_said
-from pipesched.render.timescale import number, numbers_text
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.registry import called
 from pipesched.tuning.result import Tuning

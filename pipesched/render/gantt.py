@@ -1,4 +1,4 @@
-"""The chart: a row for each device, time to the right, an axis above, as a Rich renderable that adapts to its width.
+"""The chart in a terminal: a row for each device, time to the right, an axis above, and a legend of what occurs.
 
 With colours a slot is filled with its microbatch's hue. Without them, or in ASCII, a device takes a line of kinds, a
 line of microbatches and, with several chunks, a line of chunks. Where several slots share columns, their kinds take
@@ -10,31 +10,418 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence, Set
 from fractions import Fraction
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from math import gcd
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.measure import Measurement
 from rich.segment import Segment
+from rich.style import Style
 
 from pipesched.checks import require_flag, require_sequence, require_type, require_whole
+from pipesched.core.arrays import ceil_div
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
-from pipesched.pipeline.kinds import LANES
+from pipesched.pipeline.kinds import ALL_KINDS, KINDS, LANES, MESSAGE_KINDS, STEP_KINDS
+from pipesched.pipeline.ops import SIDE_MESSAGES, Op
 from pipesched.pipeline.period import SteadyState, has_chunks, steady_state
-from pipesched.pipeline.quantities import Number, in_units
+from pipesched.pipeline.quantities import Number, in_units, plain
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.cells import Cells, ColourCells, LetterCells
-from pipesched.render.legend import Item, LegendKey, Look, full_scale, memory_strip, peak_text, wrap
-from pipesched.render.marks import MEASURED_MEMORY, MarkLines, Spelling, as_parameters, counted
-from pipesched.render.palette import DIM, OVER, break_mark
-from pipesched.render.rows import QUEUE, Run, device_row, lane_rows, rows_of
-from pipesched.render.timescale import TimeScale, Window, fit, fit_parts, in_all, number, operation_times, quantum
-from pipesched.render.view import MOST_DEVICES, WIDE, LineFrame, View, axis, has_colour, line
+from pipesched.render.palette import (
+    CRITICAL_STYLE,
+    DIM,
+    HUES,
+    IDLE_MARKS,
+    MARKS,
+    OVER,
+    PAIR_STYLE,
+    break_mark,
+    fill,
+    fill_of_kind,
+    place_of,
+)
+from pipesched.render.scene import (
+    MEASURED_MEMORY,
+    PAIR,
+    QUEUE,
+    Row,
+    Run,
+    Spelling,
+    TimeScale,
+    Window,
+    above_static,
+    as_parameters,
+    chunk_of_stage,
+    counted,
+    describe,
+    device_row,
+    fit,
+    fit_parts,
+    in_all,
+    is_numbered,
+    lane_rows,
+    letter_of,
+    look_of,
+    number,
+    operation_times,
+    quantum,
+    rows_of,
+)
+from pipesched.render.view import MOST_DEVICES, WIDE, LineFrame, View, Widely, axis, has_colour, line
 from pipesched.results.outcome import Outcome
 
+if TYPE_CHECKING:
+    from pipesched.analysis.explain import Explanation
+
+IDLE, ASCII_IDLE, HALF = "·", ".", "▌"
+
+Line = list[Segment]
+
+
+class ColourCells:
+    """A line for each device: hue by microbatch, shade by kind, chunk and slice, the label where it fits.
+
+    `label` auto means the texts of operations if the longest fits into the narrowest, else microbatches. With
+    `by_kind`, as where slots share columns, hue is by kind, and shade by chunk; then auto writes only numbers that fit.
+    With `few` colours each kind has one. What is `underlined` is.
+    """
+
+    def __init__(
+        self, schedule: Schedule, label: str, layout: LineFrame, *, by_kind: bool, underlined: Set[int]
+    ) -> None:
+        index, (start, end) = schedule.plan.index, layout.scale.window
+        longest = len(f"{index.op(index.row('F', index.stages - 1)[-1])}")
+        shortest = min((time for time in operation_times(schedule) if time), default=0)
+        narrowest = shortest * layout.scale.columns // max(end - start, 1)
+        self.plan, self.label, self.by_kind, self.few = schedule.plan, label, by_kind, layout.few_colours
+        self.underlined = underlined
+        self.cuts = label != "auto" or not by_kind
+        if label == "auto":
+            self.label = "op" if longest < narrowest else "microbatch"
+        self.chunk = chunk_of_stage(schedule)
+        self.chunks = max(self.chunk) + 1
+
+    def lines(self, runs: Sequence[Run], *, of_two: bool = False) -> list[Line]:
+        """Return the line that shows `runs`; on a lane `of_two` devices, labels name the stage too where that fits."""
+        return [[self._cell(run, of_two) for run in runs]]
+
+    def _cell(self, run: Run, of_two: bool) -> Segment:
+        if run.is_break:
+            return break_mark(ascii_only=False)
+        if run.slot is None:
+            return Segment(IDLE * run.width, DIM)
+        op, paired = self.plan.index.op(run.slot), self.plan.paired(run.slot)
+        style = self._fill(op, run)
+        if paired is not None:
+            style += PAIR_STYLE
+        if run.shared:
+            left, right = (self._fill(self.plan.index.op(half), run) for half in run.halves)
+            if left != right:
+                return Segment(HALF, Style(color=left.bgcolor, bgcolor=right.bgcolor))
+            return Segment(" " if paired is None else PAIR, style)
+        style = style + CRITICAL_STYLE if run.slot in self.underlined else style
+        label = "op" if of_two and self.label != "none" and len(f"{op}") <= run.width else self.label
+        text = label_of(label, op, paired, run.width)
+        if not self.cuts and label == "microbatch":
+            number = op.microbatch if is_numbered(op.kind) else op.stage  # what tells it from others of its kind
+            text = text if len(str(number)) <= run.width else ""
+        return Segment(text.ljust(run.width), style)
+
+    def _fill(self, op: Op, run: Run) -> Style:
+        if self.few:
+            return fill_of_kind(op.kind)
+        if run.shared:
+            return fill(None, op.kind)
+        return fill(*look_of(op, self.chunk, self.chunks, self.plan.index.slices, by_kind=self.by_kind))
+
+
+def label_of(label: str, op: Op, paired: Op | None, width: int) -> str:
+    """Return the text that `label` asks for; of a number that does not fit, its last digits."""
+    if label == "none":
+        return ""
+    if label == "stage" or not (is_numbered(op.kind) or (label == "op" and len(f"{op}") <= width)):
+        return str(op.stage)[-width:]
+    if label == "op":
+        return (f"{op}" if paired is None else f"{op}&{paired}")[:width]
+    if op.is_sliced:
+        text = _apart(op, paired, "{0.microbatch}.{0.slice}")
+        if len(text) < width:  # else neighbours would run together
+            return text
+    text = _apart(op, paired, "{0.microbatch}")
+    return text if len(text) <= width else str(op.microbatch)[-width:]
+
+
+def _apart(op: Op, paired: Op | None, form: str) -> str:
+    """Return what a form says of an operation, and of the one that is paired with it."""
+    return form.format(op) if paired is None else f"{form.format(op)}&{form.format(paired)}"
+
+
+class LetterCells:
+    """A line of kinds, a line of labels and, with several chunks, a line of chunks for each device.
+
+    `label` auto means microbatches.
+    """
+
+    def __init__(self, schedule: Schedule, label: str, ascii_only: bool) -> None:
+        self.plan, self.label = schedule.plan, label
+        self.idle = ASCII_IDLE if ascii_only else IDLE
+        self.pause = break_mark(ascii_only=ascii_only).text
+        self.chunk = chunk_of_stage(schedule)
+        self.chunks = max(self.chunk) + 1
+
+    def lines(self, runs: Sequence[Run], *, of_two: bool = False) -> list[Line]:
+        """Return the lines that spell out `runs`; on a lane `of_two` devices, the last line shows stages."""
+        lines = ["".join(map(row, runs)) for row in (self._kind, self._text)]
+        numbers = range(self.plan.index.stages) if of_two else self.chunk if self.chunks > 1 else []
+        if numbers:
+            lines.append("".join(self._number(run, numbers) for run in runs))
+        return [[Segment(line)] for line in (lines[0], *(line.rstrip() for line in lines[1:] if line.strip()))]
+
+    def _kind(self, run: Run) -> str:
+        if run.is_break:
+            return self.pause
+        if run.slot is None:
+            return self.idle * run.width
+        if run.slot in self.plan.pairs:
+            return PAIR.ljust(run.width, ALL_KINDS["B"].mark)
+        kind = self.plan.index.kind_of(run.slot)
+        return letter_of(kind).ljust(run.width, ALL_KINDS[kind].mark)
+
+    def _text(self, run: Run) -> str:
+        if run.slot is None or run.shared:
+            return " " * run.width
+        op, paired = self.plan.index.op(run.slot), self.plan.paired(run.slot)
+        return label_of(self.label, op, paired, run.width).ljust(run.width)
+
+    def _number(self, run: Run, of_stage: Sequence[int]) -> str:
+        if run.slot is None or run.shared:
+            return " " * run.width
+        op = self.plan.index.op(run.slot)
+        if op.kind in (*STEP_KINDS, *SIDE_MESSAGES):  # the line above shows their stages, and side work has none
+            return " " * run.width
+        return str(of_stage[op.stage])[-run.width :].ljust(run.width)
+
+
+Cells = ColourCells | LetterCells
 NARROW = 2  # columns of a slot on average, below which its microbatch cannot be told
+
+
+def is_narrow(schedules: Iterable[Schedule], scales: Sequence[TimeScale]) -> bool:
+    """Return whether slots are narrower than NARROW columns on average in the chart of one of the schedules."""
+    whole = in_all(scales)
+    length = whole.window.end - whole.window.start
+    return any(
+        sum(schedule.busy_ticks) * whole.columns < NARROW * length * sum(map(len, schedule.plan.orders))
+        for schedule in schedules
+    )
+
+
+def is_by_kind(schedules: Sequence[Schedule], scales: Sequence[TimeScale]) -> bool:
+    """Return whether hues stand for kinds: where slots are narrow, or share columns in one of the rows."""
+    rows = chain.from_iterable(map(rows_of, schedules))
+    return is_narrow(schedules, scales) or any(row.is_crowded(*scales) for row in rows)
+
+
+def cells_of(
+    schedule: Schedule, label: str, layout: LineFrame, *, by_kind: bool, underlined: Set[int] = frozenset()
+) -> Cells:
+    """Return what draws the cells of a row: colours where there are, else letters."""
+    if not layout.colour:
+        return LetterCells(schedule, label, layout.ascii_only)
+    return ColourCells(schedule, label, layout, by_kind=by_kind, underlined=underlined)
+
+
+def drawn_lanes(
+    schedule: Schedule, device: int, cells: Cells, layout: LineFrame
+) -> Iterator[tuple[str, Row, list[Run], list[Line]]]:
+    """Yield name, row, runs and lines of each lane below a device that moves something."""
+    for name, row in lane_rows(schedule, device):
+        runs = row.runs(*layout.scales)
+        of_two = schedule.problem.lanes == "pair" and name in [lane.value for lane in LANES]
+        yield name, row, runs, cells.lines(runs, of_two=of_two)
+
+
+BLOCKS = " ▁▂▃▄▅▆▇█"
+ASCII_LEVELS = " 123456789"
+
+
+def memory_strip(schedule: Schedule, device: int, layout: LineFrame, full: int) -> list[Segment]:
+    """Return a mark for each column, and each break: activations as a share of `full`; over the budget `!`, or red."""
+    steps, capacity = list(schedule.memory_steps(device)), schedule.problem.capacity_grains[device]
+    marks: list[Segment] = []
+    for scale in layout.scales:
+        marks += [break_mark(ascii_only=layout.ascii_only)] if marks else []
+        marks += level_marks(column_levels(steps, scale), full, layout, capacity)
+    return marks
+
+
+def level_marks(levels: Sequence[int], full: int, layout: LineFrame, capacity: int | None = None) -> list[Segment]:
+    """Return a mark for each level as a share of `full`; those over `capacity` are red, or `!` without colours."""
+    marks = ASCII_LEVELS if layout.ascii_only else BLOCKS
+    segments = []
+    for level in levels:
+        over = capacity is not None and level > capacity
+        mark = marks[ceil_div(min(level, full) * (len(marks) - 1), full)] if full else marks[0]
+        segments.append(Segment("!" if over and not layout.colour else mark, OVER if over else DIM))
+    return segments
+
+
+def column_levels(steps: Iterable[tuple[int, int]], scale: TimeScale) -> list[int]:
+    """Return the highest level within each column; `steps` are the (tick, level) pairs at which the level changes."""
+    levels = [0] * scale.columns
+    for (time, level), (until, _) in pairwise([*steps, (scale.window.end, 0)]):
+        if until <= scale.window.start or time >= scale.window.end or until == time:
+            continue
+        first = scale.column(max(time, scale.window.start))
+        last = min(scale.column_before(until), scale.columns - 1)
+        for column in range(first, last + 1):
+            if levels[column] < level:
+                levels[column] = level
+    return levels
+
+
+def full_scale(schedules: Iterable[Schedule]) -> int:
+    """Return the grains of the highest mark of charts together: the largest peak, at most the largest capacity."""
+    peaks, capacities = [0], []
+    for schedule in schedules:
+        peaks += schedule.peak_grains
+        capacities += [capacity for capacity in schedule.problem.capacity_grains if capacity is not None]
+    most = max(capacities, default=0)
+    return min(max(peaks), most) if most > 0 else max(peaks)
+
+
+def peak_text(schedule: Schedule, device: int) -> str:
+    """Return the most that a device holds, static memory included, with its budget, if it has one: `4/6`."""
+    budget = schedule.problem.memory.budget
+    held = number(schedule.memory[device])
+    return held if budget is None else f"{held}/{number(plain(budget[device]))}"
+
+
+Item = list[Segment]
+MOST_SHADES = 4  # of chunks, or slices, that are shown
+SHARED = "a column that several share: its kinds in turn"
+
+
+class Look:
+    """What drawn charts contain.
+
+    `apart` and `shared` say whether there are rows of whole slots, and rows of columns that several slots share;
+    `hidden` counts the slots too short to show.
+    """
+
+    def __init__(self) -> None:
+        self.apart = self.shared = False
+        self.hidden = 0
+
+    def add(self, row: Row, runs: Sequence[Run], *scales: TimeScale) -> None:
+        """Add a row that was drawn as `runs` on these scales."""
+        self.shared = self.shared or runs[0].shared
+        self.apart = self.apart or not runs[0].shared
+        self.hidden += row.hidden(runs, *scales)
+
+
+class LegendKey:
+    """The legend of the charts of `schedules`, which are drawn on one scale."""
+
+    def __init__(self, schedules: Sequence[Schedule], layout: LineFrame, *, memory: bool, by_kind: bool) -> None:
+        self.schedules, self.scale, self.memory, self.by_kind = schedules, layout.scale, memory, by_kind
+        self.colour, self.few, self.ascii_only = layout.colour, layout.few_colours, layout.ascii_only
+        self.kinds = [kind for kind in ALL_KINDS if any(_occurs(kind, schedule) for schedule in schedules)]
+        self.lanes_of_two = any(schedule.offloaded and schedule.problem.lanes == "pair" for schedule in schedules)
+        self.pairs = any(schedule.plan.pairs for schedule in schedules)
+        self.chunks = max(max(chunk_of_stage(schedule)) for schedule in schedules) + 1
+        self.slices = max(schedule.plan.index.slices for schedule in schedules)
+
+    def items(self, look: Look) -> Iterator[Item]:
+        """Yield the items of the legend, for charts that contain what `look` says."""
+        if self.colour:
+            yield from self._colour_items(look)
+        else:
+            yield from self._letter_items(look)
+        problem = self.schedules[0].problem
+        yield [Segment(ASCII_IDLE if self.ascii_only else IDLE, DIM), Segment(" idle")]
+        if look.shared:
+            yield [Segment(SHARED)]
+        if self.memory:
+            top = number(in_units(full_scale(self.schedules), problem.grains.per_unit))
+            mark, above = "9" if self.ascii_only else "█", above_static(problem)
+            yield [Segment(f"mem: {mark} = {top} {problem.memory.unit}".rstrip() + above)]
+        if self.memory and problem.memory.budget is not None:
+            yield [Segment("█" if self.colour else "!", OVER), Segment(" over budget")]
+        yield [Segment(describe(self.scale, problem.ticks.per_unit, problem.time_unit), DIM)]
+        if look.hidden:
+            yield [Segment(f"({counted(look.hidden, 'slot')} too short to show; zoom in)", DIM)]
+
+    def _colour_items(self, look: Look) -> Iterator[Item]:
+        first, second = (None, None) if self.by_kind else (0, 1)
+        if self.by_kind:
+            yield [Segment("colour by kind:")]
+        else:
+            count = self.schedules[0].problem.microbatches
+            swatches = [Segment(f"{m}", fill(m, "F")) for m in range(min(count, len(HUES)))]
+            yield [Segment("microbatch "), *swatches, *([Segment("..")] if count > len(HUES) else [])]
+        for kind in self.kinds:
+            hue = first if is_numbered(kind) else None
+            look_of_kind = fill_of_kind(kind) if self.few else fill(hue, kind, 0, self.chunks)
+            yield [Segment(f" {letter_of(kind)} ", look_of_kind), Segment(f" {ALL_KINDS[kind].name}")]
+        if self.pairs:
+            look_of_pair = (fill_of_kind("F") if self.few else fill(second, "F")) + PAIR_STYLE
+            yield [Segment("1&0", look_of_pair), Segment(" overlapped pair")]
+        if self.chunks > 1 and not self.few and (look.apart or not self.by_kind):
+            chunks = range(min(self.chunks, MOST_SHADES))
+            shades = [Segment(f" {chunk} ", fill(first, "F", chunk, self.chunks)) for chunk in chunks]
+            yield [Segment("chunk "), *shades]
+        if self.slices > 1 and not self.few and not self.by_kind:
+            few = self.slices <= MOST_SHADES  # of many slices the first and the last one are shown
+            parts = range(self.slices) if few else (0, self.slices - 1)
+            look_of = {part: fill(0, "F", 0, self.chunks, place_of(part, self.slices)) for part in parts}
+            first_slice, *others = (Segment(f" {part} ", look) for part, look in look_of.items())
+            yield [Segment("slice "), first_slice, *[Segment("..")] * (not few), *others]
+
+    def _letter_items(self, look: Look) -> Iterator[Item]:
+        for kind in self.kinds:
+            mark = ALL_KINDS[kind].mark if look.apart else ""
+            yield [Segment(f"{letter_of(kind)}{mark} {ALL_KINDS[kind].name}")]
+        if self.pairs:
+            yield [Segment(f"&{'=' * look.apart} overlapped pair")]
+        if not look.apart:
+            return
+        lanes = "; on lanes of two devices stage" if self.lanes_of_two else ""
+        what = "microbatch.slice" if self.slices > 1 else "microbatch"
+        yield [Segment(f"below: {what}" + (", then chunk" if self.chunks > 1 else "") + lanes)]
+        if not all(map(is_numbered, self.kinds)):
+            yield [Segment("below net and optimizers: stage")]
+
+
+def _occurs(kind: str, schedule: Schedule) -> bool:
+    index, durations = schedule.plan.index, schedule.graph.durations
+    if kind in MESSAGE_KINDS or (kind in STEP_KINDS and kind in index.kinds):
+        return any(durations[number] for number in index.of_kind(kind))
+    if kind not in index.kinds:
+        return False
+    if KINDS[kind].is_transfer:
+        return bool(schedule.offloaded)
+    return KINDS[kind].in_ideal or bool(schedule.recomputed)
+
+
+def wrap(items: Iterator[Item], width: int) -> Iterator[Line]:
+    """Yield lines of items, two blanks apart, as many on a line as fit; an item longer than a line is cut."""
+    line: Line = []
+    used = 0
+    for item in items:
+        length = sum(segment.cell_length for segment in item)
+        if line and used + 2 + length > width:
+            yield line
+            line, used = [], 0
+        if line:
+            line.append(Segment("  "))
+            used += 2
+        line += Segment.adjust_line_length(item, min(length, width))
+        used += length
+    if line:
+        yield line
+
+
 OFTEN = 4  # times a period must come, and
 HELPS = Fraction(2, 3)  # of a timeline may be left of it, for schedules of one chunk to be folded without being asked
 NOTHING = "nothing repeats often enough to be folded: drawn whole"
@@ -82,35 +469,6 @@ def fold_of(schedule: Schedule) -> Fold | None:
     return fold if periods and not is_hidden else None
 
 
-def is_narrow(schedules: Iterable[Schedule], scales: Sequence[TimeScale]) -> bool:
-    """Return whether slots are narrower than NARROW columns on average in the chart of one of the schedules."""
-    whole = in_all(scales)
-    length = whole.window.end - whole.window.start
-    return any(
-        sum(schedule.busy_ticks) * whole.columns < NARROW * length * sum(map(len, schedule.plan.orders))
-        for schedule in schedules
-    )
-
-
-def is_by_kind(schedules: Sequence[Schedule], scales: Sequence[TimeScale]) -> bool:
-    """Return whether hues stand for kinds: where slots are narrow, or share columns in one of the rows."""
-    rows = chain.from_iterable(map(rows_of, schedules))
-    return is_narrow(schedules, scales) or any(row.is_crowded(*scales) for row in rows)
-
-
-def cells_of(
-    schedule: Schedule, label: str, layout: LineFrame, *, by_kind: bool, underlined: Set[int] = frozenset()
-) -> Cells:
-    """Return what draws the cells of a row: colours where there are, else letters."""
-    if not layout.colour:
-        return LetterCells(schedule, label, layout.ascii_only)
-    shortest = min((time for time in operation_times(schedule) if time), default=0)
-    start, end = layout.scale.window
-    narrowest = shortest * layout.scale.columns // max(end - start, 1)
-    look = {"by_kind": by_kind, "few": layout.few_colours}
-    return ColourCells(schedule, label, narrowest, underlined=underlined, **look)
-
-
 def helps(schedule: Schedule, fold: Fold, folded: Sequence[TimeScale], whole: Sequence[TimeScale]) -> bool:
     """Return whether slots get wider by a fold; with one chunk also whether enough of the timeline is left out."""
     narrow, wide = (in_all(scales) for scales in (whole, folded))
@@ -119,14 +477,50 @@ def helps(schedule: Schedule, fold: Fold, folded: Sequence[TimeScale], whole: Se
     return is_enough and wide.columns * before > narrow.columns * after
 
 
+class MarkLines:
+    """The marks of an explained schedule, for `Gantt(marks=..)`."""
+
+    name = "why"
+
+    def __init__(self, explanation: Explanation) -> None:
+        schedule = explanation.schedule
+        first = min(schedule.first_start_ticks)
+        spans: list[list[tuple[int, int, int]]] = [[] for _ in range(schedule.problem.devices)]
+        path = self.underlined = frozenset(explanation.path)
+        for device, order in enumerate(schedule.plan.orders):
+            spans[device] += [(schedule.start_ticks[t], schedule.end_ticks[t], 0) for t in order if t in path]
+        places = {idle: place for place, idle in enumerate(IDLE_MARKS, 1)}
+        for gap in explanation.gap_ticks:
+            spans[gap.device].append((gap.start + first, gap.end + first, places[gap.idle]))
+        lasting = [sorted(span for span in of_device if span[0] < span[1]) for of_device in spans]
+        self._rows = [Row([m for *_, m in row], [s for s, *_ in row], [e for _, e, _ in row]) for row in lasting]
+        self._used = sorted({place for of_device in spans for *_, place in of_device})
+
+    def line(self, device: int, layout: LineFrame) -> Iterator[Segment]:
+        """Yield the segments below a device; a column that several share shows what stands in its middle."""
+        row = self._rows[device]
+        for run in row.runs(*layout.scales) if row.order else ():
+            if run.is_break:
+                yield break_mark(ascii_only=layout.ascii_only)
+            elif run.slot is None:
+                yield Segment(" " * run.width, DIM)
+            else:
+                yield Segment(MARKS[run.slot].letter * run.width, MARKS[run.slot].style if layout.colour else None)
+
+    def legend(self, *, colour: bool) -> Iterator[list[Segment]]:
+        """Yield the items of the legend."""
+        for mark in (MARKS[place] for place in self._used):
+            yield [Segment(mark.letter, mark.style if colour else None), Segment(f" {mark.meaning}")]
+
+
 AXIS_EVERY = 16  # devices between two axes
 
 
-class Gantt(Displayable):
+class Gantt(Widely, Displayable):
     """A schedule, or the schedule of an outcome, as a chart.
 
     `start` and `end` (in the user's time unit) and `zoom` choose the part to draw: 1/zoom of the window, from its
-    start. `label` is one of labels.LABELS; `memory` adds a strip under each device (None: when there is a budget).
+    start. `label` is one of view.LABELS; `memory` adds a strip under each device (None: when there is a budget).
     `rows` are the devices to draw (None: of more than 64 the first and the last 32; "all"). `fold` leaves out what
     repeats: of the steady state one period is drawn. None means where slots are narrower than two columns and it helps;
     not in a part, with `until`, or of charts together. Charts of the schedules in `together` share one layout, up to
@@ -134,6 +528,8 @@ class Gantt(Displayable):
     explains them all. `marks` adds a line of marks below each device; `spell` spells parameters in texts. Raises
     ConfigError, about the argument at fault.
     """
+
+    _narrowest = 24
 
     def __init__(
         self,
@@ -175,9 +571,6 @@ class Gantt(Displayable):
         self.show_legend = require_flag(show_legend, "show_legend")
         self.marks = marks
 
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(min(24, options.max_width), options.max_width)
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         layout = self._layout(console, options)
         by_kind = layout.few_colours or is_by_kind(self.together, layout.scales)
@@ -190,29 +583,18 @@ class Gantt(Displayable):
                 yield from line(Segment.adjust_line_length([Segment(self.left_out, DIM)], options.max_width, pad=False))
             if position % AXIS_EVERY == 0:
                 yield from axis(layout, self.schedule.problem.ticks.per_unit, marked)
-            row = device_row(self.schedule, device)
-            runs = row.runs(*layout.scales)
-            look.add(row, runs, *layout.scales)
-            yield from self._device(device, runs, cells, layout)
-            for name, lane in lane_rows(self.schedule, device):
-                runs = lane.runs(*layout.scales)
-                look.add(lane, runs, *layout.scales)
-                yield from self._lane(name, runs, cells, layout)
+            yield from self._device(device, cells, layout, look)
         for items in wrap(self._left_out(layout), options.max_width):
             yield from line(items)
         if self.show_legend:
-            self._add_others(look, layout, _columns(layout, options))
+            for other in (other for other in self.together if other is not self.schedule):
+                scales = self._folded(other, _columns(layout, options)) if self.must_fold else layout.scales
+                for row in rows_of(other):
+                    look.add(row, row.runs(*scales), *scales)
             key = LegendKey(self.together, layout, memory=self.memory, by_kind=by_kind)
             marks = self.marks.legend(colour=layout.colour) if self.marks else ()
             for items in wrap(chain(key.items(look), marks), options.max_width):
                 yield from line(items)
-
-    def _add_others(self, look: Look, layout: LineFrame, columns: int) -> None:
-        for other in self.together:
-            if other is not self.schedule:
-                scales = self._folded(other, columns) if self.must_fold else layout.scales
-                for row in rows_of(other):
-                    look.add(row, row.runs(*scales), *scales)
 
     def _left_out(self, layout: LineFrame) -> Iterator[Item]:
         """Yield what a fold leaves out, or that there is none though one was asked for."""
@@ -270,7 +652,11 @@ class Gantt(Displayable):
         folded = self._folded(self.schedule, columns)
         return folded if helps(self.schedule, self._fold, folded, whole) else whole
 
-    def _device(self, device: int, runs: list[Run], cells: Cells, layout: LineFrame) -> Iterator[Segment]:
+    def _device(self, device: int, cells: Cells, layout: LineFrame, look: Look) -> Iterator[Segment]:
+        """Yield the lines of a device, its marks, its memory and its lanes; `look` is told what they contain."""
+        row = device_row(self.schedule, device)
+        runs = row.runs(*layout.scales)
+        look.add(row, runs, *layout.scales)
         over = device in self.schedule.over_budget
         name = self.schedule.problem.device_name(device)
         if layout.gutter <= len(name):
@@ -284,22 +670,19 @@ class Gantt(Displayable):
         for cell_line in others:
             yield from line([Segment(" " * layout.gutter), *cell_line])
         if self.marks:
-            marked = self.marks.line(device, layout.scales, colour=layout.colour, ascii_only=layout.ascii_only)
-            yield from line([Segment(self.marks.name.ljust(layout.gutter), DIM), *marked])
+            yield from line([Segment(self.marks.name.ljust(layout.gutter), DIM), *self.marks.line(device, layout)])
         if self.memory:
             if self.schedule.own_lengths and device == self.devices[0]:
                 columns = sum(scale.columns for scale in layout.scales)
                 yield from line([Segment(" " * layout.gutter), Segment(MEASURED_MEMORY[:columns], DIM)])
-            full, look = full_scale(self.together), {"colour": layout.colour, "ascii_only": layout.ascii_only}
-            strip = memory_strip(self.schedule, device, layout.scales, full, **look)
+            strip = memory_strip(self.schedule, device, layout, full_scale(self.together))
             peak = Segment(peak_text(self.schedule, device).rjust(layout.tail), OVER if over else DIM)
             yield from line([Segment("mem".ljust(layout.gutter), DIM), *strip, peak])
-
-    def _lane(self, name: str, runs: list[Run], cells: Cells, layout: LineFrame) -> Iterator[Segment]:
-        of_two = self.schedule.problem.lanes == "pair" and name in [lane.value for lane in LANES]
-        for place, segments in enumerate(cells.lines(runs, of_two=of_two)):
-            head = Segment(" " * layout.gutter) if place else Segment(name.ljust(layout.gutter), DIM)
-            yield from line([head, *segments])
+        for name, lane, runs, lines in drawn_lanes(self.schedule, device, cells, layout):
+            look.add(lane, runs, *layout.scales)
+            for place, segments in enumerate(lines):
+                head = Segment(" " * layout.gutter) if place else Segment(name.ljust(layout.gutter), DIM)
+                yield from line([head, *segments])
 
 
 def _columns(layout: LineFrame, options: ConsoleOptions) -> int:

@@ -56,26 +56,6 @@ def heads(titles: Sequence[str], units: Mapping[str, str]) -> list[Column]:
     return [uncut(lines[0]), *map(right, lines[1:])]
 
 
-def narrowed(widths: Sequence[int], room: int) -> list[int]:
-    """Return widths of columns that together take no more than there is room; the widest gives first, none all."""
-    found = [*widths]
-    while sum(found) > room and max(found) > 1:
-        found[found.index(max(found))] -= 1
-    return found
-
-
-def with_lines_between(
-    columns: Sequence[Column], rows: Sequence[Sequence[Text | str]], below: Mapping[int, Sequence[RenderableType]]
-) -> Iterator[RenderableType]:
-    """Yield a table whose columns have a width each, with lines as wide as the screen `below` some of its rows."""
-    start = 0
-    for end in [*sorted(number + 1 for number in below), len(rows)]:
-        if end > start:
-            yield grid(*(column.copy() for column in columns), rows=rows[start:end], header=not start)
-        yield from below.get(end - 1, ()) if end > start else ()
-        start = end
-
-
 def shortened(text: str, most: int, gap: str = "…") -> str:
     """Return a text of at most `most` columns of the screen: in a longer one `gap` stands for the middle."""
     if cell_len(text) <= most:

@@ -1,6 +1,6 @@
 """Colours of the chart: hue by microbatch, shade by kind, chunk and slice; of narrow slots hue by kind, shade by chunk.
 
-Terminals of 16 colours have one for each kind.
+Terminals of 16 colours have one for each kind. Of each class of idle time its letter, its style and its name.
 
 The hues are Paul Tol's "muted" set and Okabe and Ito's, reordered so that neighbours differ in lightness too. So they
 stay apart for colour-blind eyes, and carry their own text colour, so they read on dark and on light terminals.
@@ -8,12 +8,16 @@ stay apart for colour-blind eyes, and carry their own text colour, so they read 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from math import log
+from typing import NamedTuple
 
 from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
+
+from pipesched.core.reasons import Idle
 
 Rgb = tuple[int, int, int]
 
@@ -149,3 +153,34 @@ def ink(number: int) -> Style:
 def break_mark(*, ascii_only: bool) -> Segment:
     """Return what stands where time is left out."""
     return Segment(ASCII_BREAK if ascii_only else BREAK, DIM)
+
+
+class ColumnMark(NamedTuple):
+    """What a column of the line shows: a letter, its style in colour, and its meaning."""
+
+    letter: str
+    style: Style
+    meaning: str
+
+
+CRITICAL = ColumnMark("*", Style(bold=True), "critical path")
+IDLE_MARKS: Mapping[Idle, ColumnMark] = {
+    Idle.WARM_UP: ColumnMark("u", Style(color="white", bgcolor="blue"), "warm-up"),
+    Idle.WAIT: ColumnMark("w", Style(color="black", bgcolor="yellow"), "wait"),
+    Idle.TRANSFER: ColumnMark("t", Style(color="black", bgcolor="cyan"), "transfer"),
+    Idle.QUEUE: ColumnMark("q", Style(color="white", bgcolor="black"), "queue"),
+    Idle.ORDER: ColumnMark("o", Style(color="white", bgcolor="magenta"), "order"),
+    Idle.MEMORY: ColumnMark("m", Style(color="white", bgcolor="red"), "memory"),
+    Idle.DRAIN: ColumnMark("d", Style(color="black", bgcolor="green"), "drain"),
+    Idle.LATE: ColumnMark("l", Style(color="black", bgcolor="white"), "late"),
+    Idle.MESSAGE: ColumnMark("s", Style(color="white", bgcolor="cyan"), "message"),
+    Idle.RUNTIME: ColumnMark("r", Style(color="black", bgcolor="white"), "runtime"),
+}
+MARKS = (CRITICAL, *IDLE_MARKS.values())
+
+
+def idle_sentence(totals: Mapping[Idle, int | float]) -> str:
+    """Return where idle time goes, the largest class first: "33% order, 33% drain, 17% wait, 17% warm-up"."""
+    total = sum(totals.values())
+    parts = sorted(totals.items(), key=lambda item: -item[1])
+    return ", ".join(f"{time / total:.0%} {IDLE_MARKS[idle].meaning}" for idle, time in parts if time)

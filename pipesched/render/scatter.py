@@ -1,39 +1,38 @@
-"""Makespan against memory: a scatter plot in characters, and a table.
+"""Plots in characters, and the tables below them: makespan against memory, and histograms of makespans.
 
-A cell is two columns wide: the mark of a point, and a + when more points share the cell (the legend names them all). So
-two marks never touch, and every fact is readable without colour.
+A cell of a scatter plot is two columns wide: the mark of a point, and a + when more points share the cell (the legend
+names them all). So two marks never touch, and every fact is readable without colour.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from math import ceil, floor
-from string import ascii_lowercase, digits
-from typing import NamedTuple
+from math import ceil, floor, log10
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console, ConsoleOptions, Group, RenderResult
-from rich.measure import Measurement
 from rich.segment import Segment
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from pipesched.pipeline.quantities import Exact, plain, to_fraction
-from pipesched.render.cells import Line
-from pipesched.render.comparison import MAKESPAN, PEAK, refusals, units_of
-from pipesched.render.grid import folded, grid, heads, right, shortened, uncut
-from pipesched.render.legend import Item, held_text, wrap
-from pipesched.render.marks import with_unit
-from pipesched.render.palette import DIM, OVER
-from pipesched.render.summary import BAD, GOOD
-from pipesched.render.timescale import number, round_number
-from pipesched.render.view import line
-from pipesched.results.comparison import Comparison, ParetoPoint
+from pipesched.pipeline.quantities import plain, to_fraction
+from pipesched.render.gantt import Item, Line, wrap
+from pipesched.render.grid import FittedTable, folded, grid, right, shortened
+from pipesched.render.palette import DIM, OVER, ink
+from pipesched.render.scene import number, round_number, with_unit
+from pipesched.render.summary import GOOD
+from pipesched.render.view import Widely, line
+from pipesched.results.comparison import refused
 from pipesched.results.frontier import Frontier
 from pipesched.results.status import Status
+from pipesched.schedulers.registry import called
+
+if TYPE_CHECKING:
+    from pipesched.analysis.robustness import Robustness, RobustnessRow
 
 Amount = int | float | Fraction
 PLAIN = Style.null()
@@ -109,7 +108,7 @@ ASCII = Glyphs("|", "+", "+", "-", "+", "-", "|", ".", ":", "^", ".")
 
 
 @dataclass(frozen=True)
-class Scatter:
+class Scatter(Widely):
     """Points over two titled axes.
 
     `steps` are corners (x, y) of a falling frontier, x rising: a line runs right from each and drops to the next, and
@@ -129,9 +128,6 @@ class Scatter:
     note: str = ""
     ascii_only: bool = False
     counts: bool = False
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(min(20, options.max_width), options.max_width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if not self.points:
@@ -272,74 +268,6 @@ def labels_along(ticks: Sequence[tuple[int, str]], width: int) -> tuple[str, lis
 
 BOLD = Style(bold=True)
 PROVED, OPEN = "*", "o"
-MEANING = "peak memory: {} of the device that holds most; dominated: another is no worse in both, better in one"
-
-
-def pareto(
-    pareto_points: Sequence[ParetoPoint], comparison: Comparison, *, ascii_only: bool = False, narrow: bool = False
-) -> Group:
-    """Return the plot, a row for each schedule, and why others do not apply; a `narrow` table leaves the bubble out."""
-    refused = refusals(comparison)
-    if not pareto_points:
-        return Group(*refused)
-    table = _table(pareto_points, units_of(comparison), narrow=narrow)
-    meaning = Text(MEANING.format(held_text(pareto_points[0].outcome.problem)), style="dim")
-    return Group(plot(pareto_points, ascii_only=ascii_only), "", table, meaning, *refused)
-
-
-def plot(pareto_points: Sequence[ParetoPoint], *, ascii_only: bool = False) -> Scatter:
-    """Return a plot of the schedules; in a cell that several share, one that none dominates is drawn.
-
-    The line joins those of them that fit the budget. More than twice the least makespan is off the scale.
-    """
-    problem = pareto_points[0].outcome.schedule.problem
-    marked = sorted(
-        zip(pareto_points, marks(pareto_points), strict=True), key=lambda pair: pair[0].dominated_by is not None
-    )
-    looks = [OVER if not point.fits else BOLD if point.dominated_by is None else DIM for point, _ in marked]
-    undominated = [point for point in pareto_points if point.fits and point.dominated_by is None]
-    limits, unit = problem.memory.budget, problem.memory.unit
-    ends: list[tuple[str, Exact]] = []  # of the budget; where it differs by device, the least and the most of it
-    if limits is not None:
-        ends = [("", limits[0])] if len(set(limits)) == 1 else [("least ", min(limits)), ("most ", max(limits))]
-    return Scatter(
-        [PlotPoint(p.memory, p.makespan, mark, look) for (p, mark), look in zip(marked, looks, strict=True)],
-        x_title=with_unit("peak memory of the largest device", problem.memory.unit),
-        y_title=with_unit("makespan", problem.time_unit),
-        steps=sorted({(point.memory, point.makespan) for point in undominated}),
-        walls=[Wall(to_fraction(at), f"{which}budget {number(plain(at))} {unit}".rstrip()) for which, at in ends],
-        ceiling=2 * min(point.makespan for point in pareto_points),
-        ascii_only=ascii_only,
-    )
-
-
-def marks(pareto_points: Sequence[ParetoPoint]) -> list[str]:
-    """Return a mark for each schedule: a letter, a capital if none dominates it; after z digits, and then #."""
-    letters = [*ascii_lowercase, *digits]
-    letters += ["#"] * (len(pareto_points) - len(letters))
-    return [
-        letter.upper() if point.dominated_by is None else letter
-        for point, letter in zip(pareto_points, letters, strict=False)
-    ]
-
-
-def _table(pareto_points: Sequence[ParetoPoint], units: Mapping[str, str], *, narrow: bool) -> Table:
-    titles = (MAKESPAN, PEAK) if narrow else (MAKESPAN, "vs\nbest", "\nbubble", PEAK)
-    name, *columns = heads(("\nalgorithm", *titles), units)
-    table = grid(uncut(), folded(name.header, min_width=11), *columns, folded())
-    letters, best = marks(pareto_points), pareto_points[0]
-    for point, mark in zip(pareto_points, letters, strict=True):
-        apart = float(point.makespan / best.makespan - 1) if best.makespan else 0.0
-        behind = "best" if point.fits and point.makespan == best.makespan else f"{apart:+.1%}"
-        peak, bubble = number(plain(point.memory)), f"{point.outcome.schedule.bubble:.1%}"
-        memory = Text(peak) if point.fits else Text(f"{peak} over", style=BAD)
-        style = DIM if point.dominated_by is not None else BOLD
-        middle: list[str | Text] = [number(plain(point.makespan)), *([] if narrow else [behind, bubble]), memory]
-        said = "frontier" if point.fits else "over budget"
-        if point.dominated_by is not None:
-            said = f"dominated by {letters[point.dominated_by]}"
-        table.add_row(mark, point.label, *middle, said, style=style)
-    return table
 
 
 def frontier_view(frontier: Frontier, *, ascii_only: bool = False) -> Group:
@@ -367,3 +295,133 @@ def frontier_table(frontier: Frontier) -> Table:
         gap = Text(frontier.proved, style=GOOD) if point.status == Status.OPTIMAL else Text(f"{point.gap:.2%}")
         table.add_row(*map(number, (point.budget, point.value, point.bound)), gap, point.placement)
     return table
+
+
+SHARE, SLOW, QUIET = "best\nshare", "worst\nstraggler", "no\nnoise"
+KEPT_LONGEST = ("\nmean", "\np95", SLOW, SHARE, QUIET, "\nstd", "\np99", "\np50")
+DIGITS, DIGITS_OF_STD = 4, 2  # of the longest time in the table at least, and of the least standard deviation
+TALL, LOW = 3, 1  # lines of bars, of few histograms and of many
+FEW = 4
+
+
+def robustness_view(robustness: Robustness, *, ascii_only: bool = False) -> Group:
+    """Return the histograms, if there are samples, and the table."""
+    table = RobustnessTable(robustness)
+    if not any(row.makespans for row in robustness):
+        return Group(table)
+    unit = f" ({robustness.time_unit})" if robustness.time_unit else ""
+    return Group(Histograms(robustness.rows, f"makespan{unit}", ascii_only=ascii_only), "", table)
+
+
+class RobustnessTable:
+    """A row for each schedule that applies, the largest share of shortest samples marked."""
+
+    def __init__(self, robustness: Robustness) -> None:
+        self.robustness = robustness
+        self.rows = [row for row in robustness if row.applicable]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self.rows:
+            yield from self._table()
+        for row in self.robustness:
+            if row.over:
+                listed = ((one["device"], number(one["memory"]), number(one["budget"])) for one in row.over)
+                held = ", ".join(f"device {device} holds {most} of {budget}" for device, most, budget in listed)
+                yield Text(f"{called(row.algorithm)} is over budget: {held}")
+            if not row.applicable:
+                yield Text(refused(row))
+
+    def _table(self) -> RenderResult:
+        longest, least_std = max(row.p99 for row in self.rows), min(row.std for row in self.rows)
+        wanted = ((longest, DIGITS), (least_std, DIGITS_OF_STD))
+        decimals = min(max([0, *(digits - 1 - floor(log10(value)) for value, digits in wanted if value > 0)]), 9)
+        most = max((row.best_share for row in self.rows if row.best_share is not None), default=None)
+        styles = [GOOD if len(self.rows) > 1 and row.fits and row.best_share == most else "" for row in self.rows]
+        names = [Text(called(row.algorithm), style=style) for row, style in zip(self.rows, styles, strict=True)]
+        yield FittedTable(names, [_cells_of_row(row, decimals) for row in self.rows], KEPT_LONGEST)
+        found = self.robustness
+        devices = f" and {found.device_noise:.4g} a device" if found.device_noise else ""
+        yield Text(
+            f"noise {found.noise:.4g} an operation{devices}, {found.samples:,} samples, seed {found.seed};"
+            f" best share: of samples in which it is shortest; worst straggler: the device that costs most when it"
+            f" takes {number(found.straggler)} times as long, the makespan then, and what that is more",
+            style="dim",
+        )
+
+
+def _cells_of_row(row: RobustnessRow, decimals: int) -> dict[str, str]:
+
+    def time(value: float) -> str:
+        return f"{value:,.{decimals}f}" if abs(value) >= 10_000 else f"{value:.{decimals}f}"
+
+    worst = row.worst_device
+    return {
+        QUIET: number(row.makespan),
+        "\nmean": time(row.mean),
+        "\nstd": time(row.std),
+        "\np50": time(row.p50),
+        "\np95": time(row.p95),
+        "\np99": time(row.p99),
+        SHARE: "over budget" if row.best_share is None else f"{row.best_share:.1%}",
+        SLOW: "" if worst is None else f"d{worst} {number(row.worst_makespan)} {row.price:+.1%}",
+    }
+
+
+HistogramGlyphs = tuple[str, str, str, str]  # parts of a bar up to a full cell; the axis, its ticks, and a mark on it
+BARS = (" ▁▂▃▄▅▆▇█", "─", "┬", "▲")
+ASCII_BARS = (" .:#", "-", "+", "^")
+
+
+class Histograms(Widely):
+    """A histogram for each row that has samples: how many makespans fall into a column, over an axis that all share.
+
+    The tallest column of each is as high as there is room, so heights compare within a histogram, places between them.
+    """
+
+    def __init__(self, rows: Sequence[RobustnessRow], title: str, *, ascii_only: bool = False) -> None:
+        self.rows, self.title, self.ascii_only = [row for row in rows if row.makespans], title, ascii_only
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if not self.rows:
+            return
+        glyphs = ASCII_BARS if self.ascii_only or options.ascii_only else BARS
+        for segments in self._lines(options.max_width, glyphs):
+            yield from line(Segment.adjust_line_length(segments, options.max_width, pad=False))
+
+    def _lines(self, width: int, glyphs: HistogramGlyphs) -> Iterator[Line]:
+        ends = [end(row.makespan, *row.makespans) for row in self.rows for end in (min, max)]
+        ruler = Ruler.over([*map(Fraction, ends)], max(width, 2))
+        widest = max(len(label) for _, label in ruler.ticks(width // 4 + 1)) if width > 8 else 1
+        ticks = ruler.ticks(widest + 3)
+        height = TALL if len(self.rows) <= FEW else LOW
+        parts, floor_glyph, tick_glyph, mark_glyph = glyphs
+        for place, row in enumerate(self.rows):
+            yield [Segment(shortened(called(row.algorithm), width), BOLD)]
+            for bars in _bars(_counts(row.makespans, ruler), height, parts):
+                yield [Segment(bars.rstrip(), ink(place))]
+            floor = [floor_glyph] * width
+            for column, _ in ticks:
+                floor[column] = tick_glyph
+            floor[ruler.cell(row.makespan)] = mark_glyph
+            yield [Segment("".join(floor), DIM)]
+        yield [Segment(labels_along(ticks, width)[0], DIM)]
+        yield [Segment(self.title.rjust(width), DIM)]
+        yield from wrap(iter([[Segment(f"{mark_glyph} without noise")]]), width)
+
+
+def _counts(makespans: Sequence[float], ruler: Ruler) -> Sequence[int]:
+    """Return how many makespans are nearest to each column."""
+    import numpy as np
+
+    low, length = float(ruler.low), float(ruler.high - ruler.low)
+    columns = np.rint((np.asarray(makespans) - low) * ((ruler.cells - 1) / length)).astype(int)
+    counts: list[int] = np.bincount(np.clip(columns, 0, ruler.cells - 1), minlength=ruler.cells).tolist()
+    return counts
+
+
+def _bars(counts: Sequence[int], height: int, parts: str) -> Iterator[str]:
+    """Yield the lines of bars from the top; a column with a sample has at least the least part of a bar."""
+    full = len(parts) - 1
+    levels = [-(-count * height * full // max(counts)) for count in counts]
+    for below in reversed(range(height)):
+        yield "".join(parts[min(max(level - below * full, 0), full)] for level in levels)

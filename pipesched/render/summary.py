@@ -14,16 +14,15 @@ from pipesched.pipeline.declared import BY_NAME
 from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
 from pipesched.pipeline.layers import BALANCED, GIVEN, rows_of
 from pipesched.pipeline.message_programs import BestOrder
+from pipesched.pipeline.metrics import ACTIVATIONS, NETWORK, PARTS
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, in_units, plain, rounded, to_fraction
 from pipesched.pipeline.recut import balance, saved_by_moving, seeks_best
 from pipesched.pipeline.schedule import Schedule, requeued
-from pipesched.pipeline.step import BEST, EDGE, ON_DEVICE, PAIR, RANK
+from pipesched.pipeline.step import BEST, EDGE, GRADIENTS, ON_DEVICE, PAIR, RANK, WEIGHTS
 from pipesched.pipeline.units import FORWARD_ONLY, Slices
 from pipesched.render.grid import folded, grid, uncut
-from pipesched.render.legend import FEW_DEVICES, class_rows, has_static, peak_row
-from pipesched.render.marks import Spelling, as_parameters, counted
-from pipesched.render.timescale import number, step_rows
+from pipesched.render.scene import MEASURED_MEMORY, Spelling, as_parameters, counted, devices_text, has_static, number
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.covered import in_chunks
 from pipesched.results.outcome import Advice, Outcome, SolveReport
@@ -35,6 +34,7 @@ GOOD, BAD = "bold green", "bold red"
 LEAST_SHOWN = 0.0005  # of the makespan: less imbalance is not mentioned
 DIGITS = 6  # behind the point, of a time that follows from a fraction
 MUCH = 0.03  # of the makespan: with more imbalance it is said what moving work would give
+FEW_DEVICES = 7  # whose peaks are listed; of more, the largest and the smallest
 FEW_STAGES = 16  # whose layers are listed
 MOST_LISTED = 64  # the same, of layers that differ
 FEW_MICROBATCHES = 16  # that are listed beside a note; of more, in it
@@ -220,11 +220,7 @@ def _order(ordering: Ordering, algorithm: str) -> tuple[str, str]:
 
 
 def _useless(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
-    """Yield the bubble, the utilization where a schedule may recompute, and two parts where devices have uneven work.
-
-    They are parts of the bubble, or where devices recompute of all but useful work. A note says what makes the larger
-    part of the first.
-    """
+    """Yield the bubble, the utilization where a schedule may recompute, and two parts where devices work unevenly."""
     yield "bubble", f"{schedule.bubble:.2%}", ""
     if Allowed.of(schedule.plan.index.letters) != KEEP_ONLY:
         again = _again(schedule)
@@ -248,10 +244,7 @@ def _again(schedule: Schedule) -> float:
 
 
 def _layers(outcome: Outcome, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
-    """Yield how the layers are cut: what is known of the cut, or how much less the most work is than with equal counts.
-
-    The latter is said of a cut that a rule other than the best found.
-    """
+    """Yield how layers are cut: what is known of the cut, or how much less the most work is than with equal counts."""
     problem, found = outcome.problem, balance(outcome.problem)
     if outcome.cut is not None:
         yield "cut", _a_stage(outcome.cut.layout), cut_said(outcome.cut, fits=outcome.schedule.fits)
@@ -370,6 +363,80 @@ def _layers_again(problem: Problem) -> tuple[str, bool] | None:
     return f", {counted(max(counts), 'layer')} of each stage", kept
 
 
+MOST_NAMED = 4  # operations of one part that a row names
+
+
+def step_rows(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
+    """Yield what the step costs beside its passes, and of each part of it how long it lasts and what of it shows."""
+    step = schedule.step
+    lasting = {} if step is None else {part: times for part in PARTS if any(times := step.time(part))}
+    if step is None or not lasting:
+        return
+    yield "pipeline", time(step.pipeline), "makespan in which gathers, reductions and optimizers take no time"
+    if not lasting.keys().isdisjoint(NETWORK):
+        yield "exposed", time(step.network), "makespan less that in which gathers and reductions take no time"
+    for part, times in lasting.items():
+        owners = [device for device, one in enumerate(times) if one]
+        least, most = min(filter(None, times)), max(times)
+        each = time(most) if least == most else f"{number(least)} to {time(most)}"
+        if len(owners) < len(times):
+            each += f" on {devices_text(owners)}"
+        elif len(times) > 1:
+            each += " a device"
+        said = f"{time(step.cost(part))} exposed"
+        if part in NETWORK:  # by which operations, and where it is hidden
+            exposed, hidden = step.exposed_of(part), step.hidden_on(part)
+            texts = [str(schedule.plan.index.op(one)) for one in exposed[:MOST_NAMED]]
+            texts += [f"and {len(exposed) - MOST_NAMED} more"] * (len(exposed) > MOST_NAMED)
+            said += f" ({', '.join(texts)})" if texts else ""
+            said += f", hidden on {devices_text(hidden)}" if hidden else ""
+        yield f"  {part}", each, said
+
+
+def held_text(problem: Problem) -> str:
+    """Return what the memory of a device is of: `activations and static memory`."""
+    parts = ["activations"]
+    parts += ["whole weights"] * problem.sharding.divides(WEIGHTS)
+    parts += ["whole gradients"] * problem.sharding.divides(GRADIENTS)
+    parts += ["side work"] * bool(problem.side)
+    parts += ["static memory"] * has_static(problem)
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def peak_row(schedule: Schedule, every: bool) -> tuple[str, str]:
+    """Return the most that a device holds, and a note of all devices, or of many the largest and the smallest."""
+    what = held_text(schedule.problem)
+    if schedule.own_lengths:
+        what = f"{MEASURED_MEMORY}; {what}"
+    return _most(schedule.memory, what, schedule.problem.memory.unit, every)
+
+
+def _most(held: Sequence[int | float], what: str, unit: str, every: bool) -> tuple[str, str]:
+    """Return the most of what devices hold, and a note of all devices, or of many the largest and the smallest."""
+    value = f"{number(max(held))} {unit}".strip()
+    if every or len(held) <= FEW_DEVICES:
+        whose = f"devices 0..{len(held) - 1}" if len(held) > 1 else "device 0"
+        return value, f"{what} of {whose}: {', '.join(map(number, held))}"
+    texts = []
+    for word, extreme in (("largest", max(held)), ("smallest", min(held))):
+        devices = [device for device, one in enumerate(held) if one == extreme]
+        where = f"{len(devices)} devices, {devices[0]} the first"
+        if len(devices) in (1, len(held)):
+            where = f"device {devices[0]}" if len(devices) == 1 else "every device"
+        texts.append(f"{word} {number(extreme)} on {where}")
+    extremes = texts[0].replace("largest ", "") if max(held) == min(held) else ", ".join(texts)
+    return value, f"{what}: {extremes}"
+
+
+def class_rows(schedule: Schedule, every: bool) -> Iterator[tuple[str, str, str]]:
+    """Yield the peak of each class of what comes and goes, where that is more than activations."""
+    peaks = {what: schedule.peak_of(what) for what in schedule.held}
+    if any(any(peaks[what]) for what in peaks if what != ACTIVATIONS):
+        for what, held in peaks.items():
+            if any(held):
+                yield f"  {what}", *_most(held, "own peak", schedule.problem.memory.unit, every)
+
+
 def _budget(outcome: Outcome, every: bool) -> tuple[Text, str]:
     """Return whether the schedule fits its budget, and a note of the budget and of what exceeds it."""
     budget = [*map(plain, outcome.problem.memory.budget or ())]
@@ -395,10 +462,7 @@ MOST_TYPED = 160  # letters of what is to be typed for an advice: of more, only 
 def advice_rows(
     report: SolveReport, time: Callable[[int | float], str], spell: Spelling
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield a row for each change that helps, below a first that says what the times are.
-
-    `spell` turns the parameters in a text (in backticks) into what the reader types.
-    """
+    """Yield a row for each change that helps, below a first that says what the times are."""
     if report.advice is None:
         return
     if not report.advice:

@@ -1,9 +1,11 @@
-"""The table of any result, and the parts that a terminal or a notebook shows of it."""
+"""The table of any result, the parts that a terminal shows of it, and what a notebook does: text, HTML and pictures."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from importlib.util import find_spec
 from itertools import chain
 from typing import Any
 
@@ -11,8 +13,8 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.text import Text
 
 from pipesched.checks import shown
-from pipesched.display import Displayable
-from pipesched.errors import ConfigError
+from pipesched.display import Displayable, HasPage
+from pipesched.errors import ConfigError, PipeschedError
 from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.costs import Costs, Memory, in_one, one_or_all
 from pipesched.pipeline.declared import keys_of
@@ -22,13 +24,23 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.units import FORWARD_ONLY, SHARED, Shares, Sizes, Slices
 from pipesched.render.catalogue import CatalogueTable, catalogue_details
-from pipesched.render.comparison import ComparisonTable, drawn, edge, not_drawn, some_devices
+from pipesched.render.comparison import (
+    ComparisonTable,
+    drawn,
+    edge,
+    not_drawn,
+    some_devices,
+    sweep_lines,
+    sweep_table,
+    sweep_view,
+)
+from pipesched.render.figure.draw import image_of
 from pipesched.render.gantt import Gantt
 from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.scatter import frontier_table, frontier_view
+from pipesched.render.scene import number
 from pipesched.render.summary import heading, summary
-from pipesched.render.sweep import sweep_table, sweep_view
-from pipesched.render.timescale import number
+from pipesched.render.view import View
 from pipesched.results.capabilities import capability_of
 from pipesched.results.comparison import Comparison, Sweep
 from pipesched.results.frontier import Frontier
@@ -200,3 +212,55 @@ _TABLES: Mapping[type, Callable[[Any], RenderableType]] = {
     SolveReport: _report_table,
     Plan: _plan_table,
 }
+
+
+COLUMNS = 110
+MOST_EMBEDDED = 300_000  # letters of picture and frame: a larger page is left to `to_html`
+HTML = '<pre style="line-height:1.2;white-space:pre;overflow-x:auto;font-family:monospace">{code}</pre>'
+
+
+def mime_bundle(result: object) -> dict[str, str]:
+    """Return a result by MIME type: as text/plain and as text/html; a frontier or a sweep also as SVG."""
+    stream = io.StringIO()
+    _print(Console(file=stream, width=COLUMNS, color_system=None, **_SETTINGS), result)
+    text = "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())  # without colour
+    drawable = (isinstance(result, Frontier) and result.points) or (isinstance(result, Sweep) and sweep_lines(result))
+    if drawable and find_spec("matplotlib") is not None:
+        picture = image_of(result, View(), "svg").decode()
+        inside = picture[picture.index("<svg") :]
+        return {"text/plain": text, "text/html": f"{inside}{html(result)}", "image/svg+xml": picture}
+    page = framed(result) if isinstance(result, HasPage) else None
+    return {"text/plain": text, "text/html": page or html(result)}
+
+
+def framed(result: object) -> str | None:
+    """Return the still picture of schedules, and their page in a frame unless it is too large; None without any."""
+    from pipesched.render.html.page import embedded, page, still, titled
+
+    try:
+        schedules = titled(result)
+        document = page(result)
+    except PipeschedError:  # rows of a file without schedules, say, or a schedule that breaks a rule
+        return None
+    rows = sum(outcome.problem.devices for _, outcome in schedules)
+    frame = embedded(document, ", ".join(name for name, _ in schedules), height=min(520 + 32 * rows, 900))
+    picture = still(schedules)
+    if len(picture) + len(frame) > MOST_EMBEDDED:
+        frame = "<p>The page is too large for a notebook: <code>.to_html(path)</code> writes it.</p>"
+    return f"{picture}{frame}"
+
+
+def html(result: object) -> str:
+    """Return a result as coloured HTML that needs no style sheet."""
+    console = Console(file=io.StringIO(), width=COLUMNS, record=True, color_system="truecolor", **_SETTINGS)
+    _print(console, result)
+    return console.export_html(inline_styles=True, code_format=HTML)
+
+
+_SETTINGS: dict[str, Any] = {"force_terminal": True, "force_jupyter": False, "legacy_windows": False}
+_SETTINGS |= {"highlight": False, "markup": False, "emoji": False}
+
+
+def _print(console: Console, result: object) -> None:
+    for part in display_parts(result):
+        console.print(part)

@@ -16,22 +16,11 @@ from rich.table import Column
 from rich.text import Text
 
 from pipesched.render.estimate import faster_outside_lines, gpus_text, how_sure, item, named, published_lines
-from pipesched.render.grid import (
-    GAP,
-    fitting_columns,
-    folded,
-    grid,
-    narrowed,
-    right,
-    uncut,
-    width_of,
-    with_lines_between,
-    without_room,
-)
+from pipesched.render.grid import GAP, fitting_columns, folded, grid, right, uncut, width_of, without_room
 from pipesched.render.palette import DIM
 from pipesched.render.scatter import Path, PlotPoint, Scatter, Wall
+from pipesched.render.scene import numbers_text
 from pipesched.render.summary import BAD, GOOD
-from pipesched.render.timescale import numbers_text
 from pipesched.schedulers.registry import called
 from pipesched.tuning.judged import against_first
 from pipesched.tuning.result import TimeShare, Tuning
@@ -59,10 +48,7 @@ def a_line_each(trials: Sequence[Trial], marks: Sequence[str] = (), tied: int = 
 
 
 def a_line_a_layout(trials: Sequence[Trial], tied: int = 0) -> list[PointLine]:
-    """Return a line for each layout whatever its chunks: its best point, and below it what the others are.
-
-    The first `tied` points cannot be told apart.
-    """
+    """Return a line for each layout whatever its chunks: its best point, and below it what the others are."""
     rows: dict[tuple[Layout, bool], list[int]] = {}
     for row, trial in enumerate(trials):
         rows.setdefault((trial.point.layout.in_one_chunk, trial.may_not_fit), []).append(row)
@@ -122,6 +108,26 @@ NARROWEST_LAYOUT = 10
 MEANINGS = {HELD: "GB: of the fullest device", SPARE: "left: on the one that has least left"}
 LIKELY_MEANING = "80 %: tokens/s/GPU between which 8 of 10 such runs are"
 MOST_DIGITS = 100  # tokens/s/GPU: more are shown as whole numbers
+
+
+def narrowed(widths: Sequence[int], room: int) -> list[int]:
+    """Return widths of columns that together take no more than there is room; the widest gives first, none all."""
+    found = [*widths]
+    while sum(found) > room and max(found) > 1:
+        found[found.index(max(found))] -= 1
+    return found
+
+
+def with_lines_between(
+    columns: Sequence[Column], rows: Sequence[Sequence[Text | str]], below: Mapping[int, Sequence[RenderableType]]
+) -> Iterator[RenderableType]:
+    """Yield a table whose columns have a width each, with lines as wide as the screen `below` some of its rows."""
+    start = 0
+    for end in [*sorted(number + 1 for number in below), len(rows)]:
+        if end > start:
+            yield grid(*(column.copy() for column in columns), rows=rows[start:end], header=not start)
+        yield from below.get(end - 1, ()) if end > start else ()
+        start = end
 
 
 class PointsTable:
@@ -238,10 +244,7 @@ MEANING = "of the points that were simulated none is faster than one of these an
 
 
 def tuning_view(tuning: Tuning, *, ascii_only: bool = False, all_rows: bool = False) -> Group:
-    """Return what was searched, the best points, and what the answer rests on; or what fits least badly.
-
-    Rows of a layout are one line, unless `all_rows` are asked for.
-    """
+    """Return what was searched, a line for each of the best layouts (or rows), and evidence; or what nearly fits."""
     return Group(*_parts(tuning, ascii_only=ascii_only, all_rows=all_rows))
 
 

@@ -7,20 +7,21 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions
+from rich.measure import Measurement
 from rich.segment import Segment
 
 from pipesched.checks import require_flag, require_name, require_number, require_type, require_whole, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.quantities import Number, first_entries, in_units, is_several, no_number, to_fraction
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.marks import LABELS
 from pipesched.render.palette import DIM, break_mark
-from pipesched.render.timescale import TimeScale, Window, axis_ticks, in_all, number, round_step, zoomed
+from pipesched.render.scene import TimeScale, Window, axis_ticks, in_all, number, round_step, zoomed
 
 PAGE = 7.0  # inches: the text of a page; a column of a two-column paper is half of it
 NARROWEST_PAGE, WIDEST_PAGE = 2, 40
 FONT, SMALLEST_FONT, LARGEST_FONT = 7.0, 5, 24  # points
+LABELS = ("auto", "microbatch", "op", "stage", "none")  # of slots
 LEGENDS = ("below", "right", "none")
 MOST_TITLE, MOST_WORD = 200, 20  # letters
 MOST_ROWS = 100_000
@@ -33,7 +34,7 @@ class View:
     """The part of the timeline to draw, and its look.
 
     `start` and `end` (in the user's time unit; None: all) and `zoom` choose the part: 1/zoom of the window, from its
-    start. `label` is one of labels.LABELS, `memory` the strip under each device (None: when there is a budget). `rows`
+    start. `label` is one of LABELS, `memory` the strip under each device (None: when there is a budget). `rows`
     are the devices to draw (None: of more than MOST_DEVICES the first and the last ones; "all"). `fold` says whether a
     chart in a terminal leaves out what repeats (None: where slots are narrow and it helps; never in a part). `charts`
     is the number of schedules in the figure of a comparison (None: all of few, of many the best; "all"; 0: bars of the
@@ -94,10 +95,7 @@ class View:
         return next((key for key, is_given in given.items() if is_given), None)
 
     def window(self, schedule: Schedule, until: int | None = None) -> Window:
-        """Return the part of the timeline to draw, up to the tick `until` (default: its own end).
-
-        Raises ConfigError for a window with nothing in it.
-        """
+        """Return the part to draw, up to the tick `until` (default: its end). Raises ConfigError if it is empty."""
         scale, last = schedule.problem.ticks.per_unit, schedule.last_ticks if until is None else until
         begin, finish = _time(self.start, "start"), _time(self.end, "end")
         first = 0 if begin is None else max(round(begin * scale), 0)
@@ -151,6 +149,15 @@ def _time(value: Number | None, key: str) -> Fraction | None:
 
 
 WIDE = 70  # columns from which names are written out and the idle share stands at the end
+
+
+class Widely:
+    """What takes all of the width that there is, and at least 20 columns or what `_narrowest` says."""
+
+    _narrowest = 20
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(min(self._narrowest, options.max_width), options.max_width)
 
 
 class LineFrame(NamedTuple):

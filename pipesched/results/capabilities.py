@@ -70,24 +70,24 @@ CAPABILITIES = {
     "timeline": Capability(
         result="analysis.measured.timeline:Timeline",
         document="documents.explanation:timeline_document",
-        table="render.timeline:costs_table",
-        view="render.timeline:timeline_view",
+        table="render.explanation:costs_table",
+        view="render.explanation:timeline_view",
         config="analysis.measured.timeline:config_text",
         outcomes="analysis.measured.timeline:timeline_outcomes",
     ),
     "packing": Capability(
         result="results.packing:Packing",
         document="documents.packing:packing_document",
-        view="render.packing:packing_view",
+        view="render.comparison:packing_view",
         config="documents.packing:rank_config",
     ),
     "robustness": Capability(
         result="analysis.robustness:Robustness",
         document="documents.robustness:robustness_document",
         reader="documents.robustness:robustness_of",
-        table="render.robustness:RobustnessTable",
-        view="render.robustness:robustness_view",
-        figure="render.figure.sweep:robustness_figure",
+        table="render.scatter:RobustnessTable",
+        view="render.scatter:robustness_view",
+        figure="render.figure.plots:robustness_figure",
     ),
 }
 

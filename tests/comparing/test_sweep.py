@@ -18,7 +18,7 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.declared import BY_KEY, NUMERIC
 from pipesched.pipeline.shapes import Count, Field
 from pipesched.pipeline.step import Shard
-from pipesched.render.sweep import sweep_lines, sweep_plot
+from pipesched.render.comparison import sweep_lines, sweep_plot
 from pipesched.results.comparison import Entry
 
 

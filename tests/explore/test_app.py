@@ -11,11 +11,9 @@ from textual.widgets import Input, Static
 
 from pipesched import check, make_problem, read, run
 from pipesched.core.reasons import NOTHING
-from pipesched.explore.app.app import ExploreApp
+from pipesched.explore.app.app import ExploreApp, MainScreen
 from pipesched.explore.app.dialogs import Confirm, Parameters, Pick, Read
-from pipesched.explore.app.main_screen import MainScreen
-from pipesched.explore.pipeline_board import board_of
-from pipesched.explore.planning import PipelinePlanner
+from pipesched.explore.pipeline_board import PipelinePlanner, board_of
 from pipesched.explore.sheet import loaded
 from pipesched.explore.state import KEYS, State
 from tests.explore.conftest import app_of, maker, pool_of, ran, state_of
@@ -467,7 +465,7 @@ def test_every_key_of_the_table_has_an_action() -> None:
 
 def test_many_operations_are_moved_once_the_keys_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     from pipesched.explore import state as model
-    from pipesched.explore.app import main_screen as screen
+    from pipesched.explore.app import app as screen
 
     monkeypatch.setattr(model, "LIVE", 10)
     state = state_of()

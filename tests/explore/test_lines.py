@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from textual.pilot import Pilot
 
-from pipesched.explore.app.main_screen import MainScreen
+from pipesched.explore.app.app import MainScreen
 from pipesched.explore.state import State
 from tests.explore.conftest import app_of, state_of
 from tests.explore.test_app import play, said, until
@@ -139,7 +139,7 @@ def test_an_algorithm_of_one_stage_a_device_leaves_the_parameters_as_given() -> 
 @pytest.mark.slow
 def test_a_large_schedule_is_planned_when_the_keys_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     from pipesched.explore import state as model
-    from pipesched.explore.app import main_screen as screen
+    from pipesched.explore.app import app as screen
 
     monkeypatch.setattr(model, "LIVE", 10)
 

@@ -13,10 +13,8 @@ from hypothesis import given, settings, strategies as st
 import pipesched
 from pipesched import Outcome, Problem, Schedule, check, read, run, schedule_plan
 from pipesched.explore.board import place_of
-from pipesched.explore.details import details, title
-from pipesched.explore.pipeline_board import PipelineBoard, board_of
-from pipesched.explore.planning import PipelinePlanner
-from pipesched.explore.sheet import loaded, pauses
+from pipesched.explore.pipeline_board import PipelineBoard, PipelinePlanner, board_of
+from pipesched.explore.sheet import details, loaded, pauses, title
 from pipesched.explore.state import State
 from tests.explore.conftest import maker, outcome_of, planner_of, state_of
 from tests.explore.test_places import random_board

@@ -9,8 +9,7 @@ import pytest
 import pipesched
 from pipesched.explore.board import legal, refusal
 from pipesched.explore.drawing import BoardScreen, Viewport, draw
-from pipesched.explore.pipeline_board import PipelineBoard, board_of
-from pipesched.explore.planning import PipelinePlanner
+from pipesched.explore.pipeline_board import PipelineBoard, PipelinePlanner, board_of
 from pipesched.explore.sheet import loaded
 from pipesched.explore.state import State
 from pipesched.pipeline.check import violations

@@ -18,7 +18,7 @@ from pipesched.pipeline.plan import plan_from_slots
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.render.gantt import NOTHING, Fold, fold_of
 from pipesched.render.palette import BREAK, HUES, colour_of
-from pipesched.render.timescale import Window, fit_parts
+from pipesched.render.scene import Window, fit_parts
 from pipesched.render.view import View
 
 Renderer = Callable[..., str]

@@ -17,8 +17,7 @@ from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.ops import Op, Pair, Slot
 from pipesched.pipeline.plan import plan_from_slots
 from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.render.cells import HALF
-from pipesched.render.gantt import AXIS_EVERY, Gantt
+from pipesched.render.gantt import AXIS_EVERY, HALF, Gantt
 from pipesched.render.palette import colour_of
 from pipesched.results.outcome import run
 

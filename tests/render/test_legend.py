@@ -12,8 +12,7 @@ from pipesched.hls.graph import DataflowGraph, Operation, parse_program
 from pipesched.hls.outcome import list_outcome
 from pipesched.hls.schedule import make_units
 from pipesched.render.grid import shortened
-from pipesched.render.legend import LONGEST, MOST, explained
-from pipesched.render.units_chart import UnitChart
+from pipesched.render.hardware import LONGEST, MOST, UnitChart, explained
 
 Renderer = Callable[..., str]
 

@@ -141,14 +141,14 @@ def test_a_sweep_is_a_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "bubble (%)" in inside
     assert "<pre " in rest
     with monkeypatch.context() as patched:
-        patched.setattr("pipesched.render.notebook.find_spec", lambda _: None)
+        patched.setattr("pipesched.render.table.find_spec", lambda _: None)
         assert sweep._repr_mimebundle_()["text/html"].startswith("<pre ")
 
 
 def test_large_pages_are_left_out(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What would make a notebook heavy is a picture alone; the page goes to a file."""
     outcome = OUTCOME
-    monkeypatch.setattr("pipesched.render.notebook.MOST_EMBEDDED", 50_000)
+    monkeypatch.setattr("pipesched.render.table.MOST_EMBEDDED", 50_000)
     page = outcome._repr_mimebundle_()["text/html"]
     assert page.startswith("<svg ")
     assert "<iframe" not in page

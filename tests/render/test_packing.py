@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 import pipesched
-from pipesched.render.packing import packing_view
+from pipesched.render.comparison import packing_view
 from tests.packings import GOLDEN
 
 TWO = pipesched.make_problem(devices=2, forward=1, backward=2, time_unit="ms")

@@ -9,7 +9,7 @@ import pytest
 
 from pipesched.comparing.compare import compare
 from pipesched.pipeline.arguments import make_problem
-from pipesched.render.scatter import marks, pareto
+from pipesched.render.comparison import marks, pareto
 from pipesched.results.comparison import Comparison, pareto_points
 
 Renderer = Callable[..., str]

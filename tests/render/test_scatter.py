@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.measure import Measurement
 
 from pipesched.render.scatter import PLAIN, Amount, PlotPoint, Scatter, Wall
-from pipesched.render.timescale import round_number
+from pipesched.render.scene import round_number
 
 Renderer = Callable[..., str]
 Golden = Callable[[str, str], None]

@@ -18,8 +18,8 @@ from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.ops import parse_op
 from pipesched.render.gantt import fold_of
 from pipesched.render.palette import HUES, colour_of, place_of
+from pipesched.render.scene import operation_times, quantum
 from pipesched.render.summary import heading, summary
-from pipesched.render.timescale import operation_times, quantum
 from tests.oracle.drawn import Config, configs, random_rows
 from tests.oracle.setup import read_setup
 from tests.unit_schedules import forwards, sized, sliced

@@ -12,8 +12,8 @@ from rich.table import Table
 import pipesched
 from pipesched.render.comparison import ComparisonTable
 from pipesched.render.gantt import Gantt, fold_of
+from pipesched.render.scene import devices_text
 from pipesched.render.summary import summary
-from pipesched.render.timescale import devices_text
 from tests.stepped import REDUCED, SHARDED, SIDE, TIED
 
 Renderer = Callable[..., str]

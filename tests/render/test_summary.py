@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pipesched
 from pipesched.cli.groups import spell
-from pipesched.render.marks import as_parameters
+from pipesched.render.scene import as_parameters
 from pipesched.render.summary import advice_rows, sentence
 from pipesched.results.outcome import Advice, SolveReport
 

@@ -11,8 +11,7 @@ import pytest
 
 import pipesched
 from pipesched.errors import ConfigError
-from pipesched.render.scatter import PlotPoint, Scatter
-from pipesched.render.sweep import (
+from pipesched.render.comparison import (
     MEASURES,
     MOST_LINES,
     PlotMark,
@@ -22,6 +21,7 @@ from pipesched.render.sweep import (
     sweep_view,
     title_of_field,
 )
+from pipesched.render.scatter import PlotPoint, Scatter
 from pipesched.render.table import display_parts
 from pipesched.results.comparison import Comparison, Sweep, SweepPoint
 

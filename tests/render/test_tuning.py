@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 
 import pipesched
 from pipesched.render.estimate import gpus_text, heading
-from pipesched.render.timescale import numbers_text
+from pipesched.render.scene import numbers_text
 from pipesched.render.tuning import PointsTable, a_line_each, pareto_view, sentence, tuning_table, tuning_view
 from pipesched.tuning.result import Doubt, TimeShare, Tuning
 from pipesched.tuning.trial import Trial

@@ -15,7 +15,7 @@ from pipesched.config.hardware import load_hardware
 from pipesched.hls.graph import DataflowGraph, Operation, parse_program
 from pipesched.hls.outcome import list_outcome
 from pipesched.hls.schedule import HardwareSchedule, Units, assign_classes, bound_to_units, checked, make_units
-from pipesched.render.units_chart import UnitChart, short_names
+from pipesched.render.hardware import UnitChart, short_names
 from tests.strategies import dataflows, unit_sets
 
 Renderer = Callable[..., str]

@@ -13,7 +13,7 @@ import pytest
 
 import pipesched
 from pipesched.errors import ConfigError
-from pipesched.render.timescale import Window
+from pipesched.render.scene import Window
 from pipesched.render.view import View
 
 Renderer = Callable[..., str]

@@ -25,7 +25,7 @@ from textual.widgets.option_list import Option
 
 from pipesched.errors import ConfigError
 from pipesched.explore.app import panels
-from pipesched.explore.planning import Choice, FormField
+from pipesched.explore.board import Choice, FormField
 from pipesched.explore.state import KEYS, MOUSE, State
 from pipesched.file_formats.registry import SCHEDULE, format_for
 

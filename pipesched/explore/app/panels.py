@@ -11,16 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 from pipesched.core.reasons import NOTHING, Idle
-from pipesched.explore.board import LIVE, legal, rows_of, waits_for
-from pipesched.explore.details import details, pause_reasons, title
+from pipesched.explore.board import LIVE, FormField, legal, rows_of, waits_for
 from pipesched.explore.drawing import BoardDrawing, painter_of
 from pipesched.explore.pipeline_board import MOST_SENSITIVE, PipelineBoard
-from pipesched.explore.planning import FormField
-from pipesched.explore.sheet import by_size, pauses
+from pipesched.explore.sheet import by_size, details, pause_reasons, pauses, title
 from pipesched.explore.state import ALGORITHM, KEYS, State, Unplaced
 from pipesched.pipeline.kinds import KINDS
-from pipesched.render.cells import Line
-from pipesched.render.marks import IDLE_MARKS
+from pipesched.render.gantt import Line
+from pipesched.render.palette import IDLE_MARKS
 from pipesched.render.view import LineFrame
 
 ABOUT = 13  # columns of what a line of details is about

@@ -1,60 +1,222 @@
-"""A schedule as a chart in a pair of axes, the memory of each device over time in a strip below its row.
+"""The sheet that figures are drawn on, and charts of schedules, the memory of each device in a strip below its row.
+
+matplotlib is used through its objects alone, never through pyplot, and without the settings of the user: the same
+schedule gives the same bytes. Text stays text in SVG, and PDF embeds TrueType fonts (Type 42), as publishers ask.
 
 Slots are drawn as collections, one for each kind, so that a hundred thousand take seconds; narrower than a point they
 are averaged. A pair is two halves: its forward above, its backward below. Weight gradients and recomputes are striped,
 to be told apart without colours too. What one slot of a kind has no room for, number or stripes, none of a figure has.
+
+Several schedules are the charts of few, or of the best, on one time scale, or bars of all metrics. Their rows are as
+high as the shape of the figure asks for: neither much wider than high nor much higher than wide.
 """
 
 from __future__ import annotations
 
+import io
+import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
-from math import ceil, hypot, inf
+from math import ceil, inf
+from textwrap import wrap
 from typing import Any, NamedTuple
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.legend_handler import HandlerPatch, HandlerTuple
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from pipesched.core.arrays import ceil_div
+from pipesched.errors import ConfigError
 from pipesched.pipeline.kinds import ALL_KINDS, LANES
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.quantities import plain
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.cells import chunk_of, chunk_of_stage, hue_number, is_numbered
-from pipesched.render.figure.page import (
-    DIGIT,
-    GREY,
-    PALE,
-    POINTS,
-    RED,
-    TALLEST,
-    WIDE,
-    WIDTH,
-    Drawing,
-    Key,
-    Striped,
-    font,
-    legend,
-    plain_numbers,
-    settle,
-    sheet,
-    stripes,
-    wrapped,
-)
-from pipesched.render.legend import above_static
-from pipesched.render.marks import MEASURED_MEMORY, counted, with_unit
+from pipesched.render.comparison import SHOWN_DEVICES, drawn, edge, not_drawn, some_devices
 from pipesched.render.palette import FALLING, HUES, MOST_SHADES, Rgb, colour_of, place_of, stripe_of, text_on
-from pipesched.render.rows import Row, device_row, lane_rows
+from pipesched.render.scene import (
+    MEASURED_MEMORY,
+    Row,
+    Window,
+    above_static,
+    chunk_of_stage,
+    counted,
+    device_row,
+    is_numbered,
+    lane_rows,
+    look_of,
+    number,
+    with_unit,
+)
 from pipesched.render.summary import heading
-from pipesched.render.timescale import Window, number
 from pipesched.render.view import FONT, MOST_DEVICES, View
+from pipesched.results.comparison import Comparison
 from pipesched.results.outcome import Outcome
+from pipesched.schedulers.registry import called
+
+STEP = 5.0  # points from stripe to stripe, along either side
+WIDTH = 0.5
+Stripe = tuple[tuple[float, float], tuple[float, float]]
+
+
+def stripes(width: float, height: float, *, falling: bool = False) -> Iterator[Stripe]:
+    """Yield the ends of the diagonals within a box whose lower left corner is (0, 0), all in points."""
+    for place in range(1, int((width + height) / STEP) + 1):
+        reach = place * STEP - height  # where the line would cross the bottom
+        left, right = max(reach, 0.0), min(reach + height, width)
+        low, high = left - reach, right - reach
+        yield ((left, height - low), (right, height - high)) if falling else ((left, low), (right, high))
+
+
+class Striped(Patch):
+    """The swatch of a legend, with stripes of a colour."""
+
+    def __init__(self, *, falling: bool, stripe: object, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.falling, self.stripe = falling, stripe
+
+
+class StripedHandler(HandlerPatch):
+    """The handler with which a legend draws a Striped."""
+
+    def create_artists(self, legend: Any, orig_handle: Artist, *place: Any) -> list[Artist]:
+        """Return the box, and its stripes on top."""
+        box = super().create_artists(legend, orig_handle, *place)
+        xdescent, ydescent, width, height, _, trans = place
+        assert isinstance(orig_handle, Striped)
+        look: Any = {"color": orig_handle.stripe, "linewidth": WIDTH, "transform": trans, "solid_capstyle": "butt"}
+        lines = [
+            Line2D([x0 - xdescent, x1 - xdescent], [y0 - ydescent, y1 - ydescent], **look)
+            for (x0, y0), (x1, y1) in stripes(width, height, falling=orig_handle.falling)
+        ]
+        return [*box, *lines]
+
+
+POINTS = 72  # to the inch
+DIGIT = 0.64  # width of a digit of DejaVu Sans, of its size
+WIDE = 0.85  # of a figure, that a title may take
+DOTS = 300  # to the inch, in PNG
+TALLEST = 9.0  # inches of a page
+GREY, PALE, RED = "0.35", "0.94", "#b2182b"
+SETTINGS: Any = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib, so that it is everywhere
+    **dict.fromkeys(("axes.linewidth", "xtick.major.width", "ytick.major.width"), 0.5),
+    **dict.fromkeys(("xtick.major.size", "ytick.major.size"), 2.5),
+    "text.parse_math": False,  # a name may hold a dollar
+    "svg.fonttype": "none",
+    "svg.hashsalt": "pipesched",
+    "pdf.fonttype": 42,
+}
+Key = tuple[Artist | tuple[Artist, ...], str]  # an entry of a legend: a swatch, or several in a row, and what it means
+METADATA: dict[str, dict[str, str | None]] = {  # no dates, no versions
+    "svg": {"Date": None, "Creator": "pipesched"},
+    "pdf": {"CreationDate": None, "ModDate": None, "Creator": "pipesched", "Producer": None},
+    "png": {"Software": "pipesched"},
+}
+
+
+class Drawing(Figure):
+    """A figure that a notebook shows just as a file holds it; its `view` says how it looks."""
+
+    view: View
+
+    def _repr_svg_(self) -> str:
+        return image(self, "svg").decode()
+
+
+@contextmanager
+def our_settings(font: float = FONT) -> Iterator[None]:
+    """Let matplotlib draw and write with our settings alone, inside the block, text in `font` points."""
+    with mpl.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in letters that the font lacks: boxes
+        mpl.rcdefaults()
+        mpl.rcParams.update(SETTINGS)
+        mpl.rcParams.update(dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize", "figure.titlesize"), font))
+        mpl.rcParams.update(dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), font - 0.5))
+        yield
+
+
+@contextmanager
+def sheet(view: View, height: float) -> Iterator[Drawing]:
+    """Yield an empty figure, but for a title, `height` inches high, to be drawn inside the block."""
+    with our_settings(view.font_size):
+        engine = ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, hspace=0.02, wspace=0.03)
+        figure = Drawing(figsize=(view.inches, height), dpi=POINTS, layout=engine)  # matplotlib's pixels are points
+        figure.view = view
+        if view.title:
+            figure.suptitle(view.title)
+        yield figure
+
+
+def font(less: float = 0) -> float:
+    """Return the points of text in the figure that is being drawn, `less` for what is smaller."""
+    return float(mpl.rcParams["font.size"]) - less
+
+
+def settle(figure: Drawing) -> None:
+    """Lay out the figure for good, so that what depends on final positions can be drawn."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+    figure.set_layout_engine("none")
+
+
+def image(figure: Figure, kind: str) -> bytes:
+    """Return the figure as the content of a file; `kind` is svg, png or pdf."""
+    buffer = io.BytesIO()
+    with our_settings():
+        figure.savefig(buffer, format=kind, dpi=DOTS, metadata=METADATA[kind])
+    return buffer.getvalue()
+
+
+def plot_axes(figure: Figure) -> Axes:
+    """Return axes with a pale grid behind what is drawn, and no lines at the right and above."""
+    axes = figure.add_subplot()
+    axes.grid(linewidth=0.3, color="0.88")
+    axes.set_axisbelow(True)
+    axes.spines[["right", "top"]].set_visible(False)
+    return axes
+
+
+def plain_numbers(*along: Axis) -> None:
+    """Put plain numbers along these axes."""
+    for axis in along:
+        axis.set_major_formatter(lambda value, _: number(int(value) if value == int(value) else value))
+
+
+def wrapped(text: str, inches: float) -> str:
+    """Return a text on as many lines as it needs in a figure of that width, beside the names of its devices."""
+    return "\n".join(wrap(text, int(WIDE * inches * POINTS / (font() * DIGIT))))
+
+
+def legend(figure: Drawing, entries: Sequence[Key]) -> None:
+    """Add a legend where the view of the figure says; below everything it has as few rows as its width allows."""
+    place = figure.view.legend
+    handles: Any = [handle for handle, _ in entries]
+    labels = [wrapped(label, figure.get_figwidth()) for _, label in entries]
+    look: Any = {"frameon": False, "handlelength": 2.4, "handleheight": 1.0}
+    look["loc"] = "outside right upper" if place == "right" else "outside lower center"
+    look |= {"handletextpad": 0.5, "columnspacing": 1.6, "borderpad": 0.2}
+    look["handler_map"] = {tuple: HandlerTuple(ndivide=None, pad=0), Striped: StripedHandler()}
+    for rows in range(1, len(entries) + 1) if place == "below" else [len(entries)] * (place == "right"):
+        box = figure.legend(handles, labels, ncols=ceil_div(len(entries), rows), **look)
+        if box.get_window_extent().width <= figure.bbox.width:
+            return
+        if rows < len(entries):
+            box.remove()
+
 
 BAR, STRIP, GAP = 1.0, 0.7, 0.22  # heights: of the slots of a device, of its memory, and what is left below
 LANE, LANE_GAP = 0.55, 0.1  # of a transfer lane, and what is left above it
@@ -343,10 +505,7 @@ class Chart:
             self.axes.annotate(text, (0, height), xycoords=("axes fraction", "data"), **look)
 
     def _colour(self, op: Op) -> Rgb:
-        chunk, microbatch = chunk_of(op, self.chunk), hue_number(op)
-        if self.by_kind or microbatch is None:
-            return colour_of(None, op.kind, chunk, self.chunks)
-        return colour_of(microbatch, op.kind, chunk, self.chunks, place_of(op.slice, self.slices))
+        return colour_of(*look_of(op, self.chunk, self.chunks, self.slices, by_kind=self.by_kind))
 
 
 def labels_of(charts: Sequence[Chart]) -> dict[str, tuple[str, float]]:
@@ -420,10 +579,7 @@ def mean_points(schedule: Schedule, view: View, window: Window) -> float:
 
 
 def label_text(op: Op, style: str, first: int) -> str:
-    """Return the label of a slot; `style` is one of labels.LABELS but not auto, or slice: that with its microbatch.
-
-    Microbatches count from `first`. What is of no microbatch is labelled by its stage.
-    """
+    """Return the label of a slot by `style`, one of view.LABELS but auto, or slice; microbatches count from `first`."""
     if not is_numbered(op.kind) and style != "none":
         return str(op.stage)
     if first:
@@ -489,85 +645,95 @@ def makespan(schedule: Schedule) -> str:
     return f"{number(schedule.makespan)} {schedule.problem.time_unit}".rstrip()
 
 
-DIRECTIONS = ((1, 1), (1, 0), (1, -1), (-1, 1), (-1, 0), (-1, -1), (0, 1), (0, -1))  # best first
-REACHES = (5, 12, 22, 34, 48)  # from a mark to its name
-MARK = 3  # half the size of a mark
-MARGIN = 1.5  # kept free around a name
-# What costs how much: a square point on something else, and off the axes; a mark under a name; another mark that is
-# nearer than its own; a line that runs through something.
-OVERLAP, OUTSIDE, COVERED, MISLEADING, CROSSING = 4, 10, 100, 60, 60
-Spot = tuple[float, float]
+SHAPES = (0.4, 0.95)  # the least and the most height over width that rows are made higher or lower for
+LOWEST, HIGHEST = 0.5, 1.6  # times their usual height
+MOST_ROWS = 40  # devices of all charts together
+METRIC_INCHES = 0.17  # height of a bar of a metric
+Measure = Callable[[Outcome], float]
+BEST, OTHERS = unit_rgb(HUES[2]), unit_rgb(HUES[0])
 
 
-class Box(NamedTuple):
-    """A rectangle that something covers."""
-
-    left: float
-    bottom: float
-    right: float
-    top: float
-
-    @property
-    def area(self) -> float:
-        """Width times height."""
-        return (self.right - self.left) * (self.top - self.bottom)
-
-    @property
-    def centre(self) -> Spot:
-        """The middle of the box."""
-        return (self.left + self.right) / 2, (self.bottom + self.top) / 2
-
-    def padded(self, margin: float) -> Box:
-        """Return the box with a margin around."""
-        return Box(self.left - margin, self.bottom - margin, self.right + margin, self.top + margin)
-
-    def common(self, other: Box) -> float:
-        """Return the area that both boxes cover."""
-        wide = min(self.right, other.right) - max(self.left, other.left)
-        high = min(self.top, other.top) - max(self.bottom, other.bottom)
-        return wide * high if wide > 0 and high > 0 else 0.0
-
-    def distance(self, spot: Spot) -> float:
-        """Return the distance from a spot to the nearest point of the box."""
-        x, y = min(max(spot[0], self.left), self.right), min(max(spot[1], self.bottom), self.top)
-        return hypot(spot[0] - x, spot[1] - y)
+def comparison_figure(comparison: Comparison, view: View) -> Drawing:
+    """Draw the schedules of a comparison, in its order. Raises ConfigError if there is none."""
+    outcomes = [entry.outcome for entry in comparison if entry.outcome]
+    if not outcomes:
+        rows = any(entry.applicable for entry in comparison)
+        why = "rows of a document hold no schedules" if rows else "none of the algorithms applies"
+        raise ConfigError(f"there is nothing to draw: {why}", "result")
+    chosen = drawn(comparison, view.charts)
+    if chosen:
+        return _charts(chosen, comparison, view)
+    best = comparison.best
+    least = best.outcome.schedule.makespan if best is not None and best.outcome else None
+    return _bars(outcomes, least, view)
 
 
-def place_names(marks: Sequence[Spot], sizes: Sequence[Spot], lines: Sequence[Box], inside: Box) -> list[Box]:
-    """Return a box for the name of each mark, chosen in their order; `sizes` are widths and heights of the names."""
-    taken, chosen = list(lines), []
-    for mark, size in zip(marks, sizes, strict=True):
-        others = [other for other in marks if other != mark]
-        boxes = [(_beside(mark, size, direction, reach), reach) for reach in REACHES for direction in DIRECTIONS]
-        best, _ = min(boxes, key=lambda pair: pair[1] + _cost(pair[0], mark, others, taken, inside))
-        chosen.append(best)
-        taken.append(best.padded(MARGIN))
-    return chosen
+def _charts(outcomes: Sequence[Outcome], comparison: Comparison, view: View) -> Drawing:
+    schedules = [outcome.schedule for outcome in outcomes]
+    devices = schedules[0].problem.devices
+    if view.rows is None:  # all of each schedule, or a few where the charts would have too many rows
+        many = {} if len(schedules) * devices <= MOST_ROWS else {"many": SHOWN_DEVICES}
+        view = replace(view, rows=some_devices(devices, **many))
+    window = view.window(schedules[0], edge(schedules, comparison, view.end))
+    mean = min(mean_points(schedule, view, window) for schedule in schedules)
+    heights = [chart_inches(schedule, view) for schedule in schedules]
+    rest = frame_inches(view) + TITLE_INCHES * len(heights) * view.font_size / FONT
+    least, most = ((shape * view.inches - rest) / sum(heights) for shape in SHAPES)
+    stretched = sum(heights) * min(max(min(max(1.0, least), most), LOWEST), HIGHEST)
+    with sheet(view, rest + stretched) as figure:
+        grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
+        charts = [
+            Chart(figure.add_subplot(grid[number]), schedule, view, window, mean)
+            for number, schedule in enumerate(schedules)
+        ]
+        for chart, outcome in zip(charts, outcomes, strict=True):
+            schedule = outcome.schedule
+            metrics = f"makespan {makespan(schedule)}, bubble {schedule.bubble:.1%}, peak {_peak(outcome):g}"
+            remarks = not_drawn(schedule, window.end, view.rows)
+            title = wrapped("; ".join([f"{called(outcome.algorithm)}: {metrics}", *remarks]), view.inches)
+            chart.axes.set_title(title, loc="left", pad=2)
+            chart.axes.tick_params(axis="x", labelbottom=chart is charts[-1])
+        charts[-1].axes.set_xlabel(with_unit("time", schedules[-1].problem.time_unit), labelpad=2)
+        draw_charts(figure, charts)
+        return figure
 
 
-def _beside(mark: Spot, size: Spot, direction: tuple[int, int], reach: float) -> Box:
-    (x, y), (width, height), (right, up) = mark, size, direction
-    left = x + right * reach - (width if right < 0 else 0 if right else width / 2)
-    bottom = y + up * reach - (height if up < 0 else 0 if up else height / 2)
-    return Box(left, bottom, left + width, bottom + height)
+def _bars(outcomes: Sequence[Outcome], best: int | float | None, view: View) -> Drawing:
+    """Draw makespan, bubble and peak memory as bars: the best that fits in green, those over budget in red."""
+    problem = outcomes[0].schedule.problem
+    measures: list[tuple[str, Measure, str]] = [
+        (with_unit("makespan", problem.time_unit), lambda outcome: outcome.schedule.makespan, ".6g"),
+        ("bubble (%)", lambda outcome: 100 * outcome.schedule.bubble, ".1f"),
+        (with_unit("peak memory", problem.memory.unit), _peak, ".4g"),
+    ]
+    colours = [
+        RED if not outcome.schedule.fits else BEST if outcome.schedule.makespan == best else OTHERS
+        for outcome in outcomes
+    ]
+    with sheet(view, 0.6 + METRIC_INCHES * len(outcomes)) as figure:
+        for number, (title, measure, digits) in enumerate(measures):
+            axes = figure.add_subplot(1, len(measures), number + 1)
+            values = [measure(outcome) for outcome in outcomes]
+            bars = axes.barh(range(len(outcomes)), values, height=0.72, color=colours)
+            axes.bar_label(bars, [f"{value:{digits}}" for value in values], padding=2, fontsize=font(1))
+            axes.set_yticks(range(len(outcomes)), [called(outcome.algorithm) for outcome in outcomes])
+            axes.set_ylim(len(outcomes) - 0.4, -0.6)
+            axes.set_xlim(0, 1.25 * max(*values, 1e-9))
+            axes.tick_params(axis="y", length=0)
+            axes.tick_params(axis="x", bottom=False, labelbottom=False)
+            axes.spines[["right", "top", "bottom"]].set_visible(False)
+            axes.set_title(title, pad=3)
+            if number:
+                axes.set_yticklabels([])
+        entries = [
+            (Patch(facecolor=BEST), "shortest" if problem.memory.budget is None else "shortest that fits the budget"),
+            (Patch(facecolor=OTHERS), "others"),
+        ]
+        if not all(outcome.schedule.fits for outcome in outcomes):
+            entries.append((Patch(facecolor=RED), "over budget"))
+        legend(figure, entries)
+        return figure
 
 
-def _cost(box: Box, mark: Spot, others: Sequence[Spot], taken: Sequence[Box], inside: Box) -> float:
-    own = box.distance(mark)
-    cost = OVERLAP * sum(map(box.common, taken)) + OUTSIDE * (box.area - box.common(inside))
-    cost += COVERED * sum(box.distance(other) < MARK for other in others)
-    if needs_line(box, mark):
-        return cost + CROSSING * sum(_crosses(mark, box.centre, other) for other in taken)
-    return cost + MISLEADING * sum(box.distance(other) <= own for other in others)
-
-
-def needs_line(box: Box, mark: Spot) -> bool:
-    """Return whether a name is so far from its mark that only a line says whose it is."""
-    return box.distance(mark) > 2 * REACHES[0]
-
-
-def _crosses(start: Spot, end: Spot, box: Box) -> bool:
-    """Return whether a line passes through a box that neither end is in."""
-    across, up = end[0] - start[0], end[1] - start[1]
-    inside = [box.distance((start[0] + across * part / 8, start[1] + up * part / 8)) == 0 for part in range(9)]
-    return any(inside) and not inside[0] and not inside[-1]
+def _peak(outcome: Outcome) -> float:
+    return max(outcome.schedule.memory)

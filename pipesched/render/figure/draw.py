@@ -22,7 +22,7 @@ from pipesched.results.outcome import Outcome
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pipesched.render.figure.page import Drawing
+    from pipesched.render.figure.chart import Drawing
 
 
 TIMELINE = ("start", "end", "zoom", "label", "memory", "first_microbatch", "device_name")  # of charts alone
@@ -100,10 +100,8 @@ def _require_default(view: View, keys: Sequence[str], result: object, lacks: str
 
 def drawing_of(result: object, view: View) -> Drawing:
     """Draw a result. Raises ConfigError for one that has no figure."""
-    from pipesched.render.figure.chart import gantt_figure
-    from pipesched.render.figure.comparison import comparison_figure
-    from pipesched.render.figure.frontier import solved_figure
-    from pipesched.render.figure.sweep import sweep_figure
+    from pipesched.render.figure.chart import comparison_figure, gantt_figure
+    from pipesched.render.figure.plots import solved_figure, sweep_figure
 
     if isinstance(result, Schedule):
         result = Outcome(result.name, result)
@@ -125,6 +123,6 @@ def drawing_of(result: object, view: View) -> Drawing:
 
 def image_of(result: object, view: View, kind: str) -> bytes:
     """Return the figure of a result as the content of a file; `kind` is svg, png or pdf."""
-    from pipesched.render.figure.page import image
+    from pipesched.render.figure.chart import image
 
     return image(drawing_of(result, view), kind)

@@ -1,6 +1,6 @@
 """What a page knows of a schedule: orders, precedences, costs and memory as integers. Its times the page computes.
 
-Orders of many operations are packed for `page/unpack.js`: differences as bytes of seven bits, compressed, as text.
+Orders of many operations are packed for `page/graph.js`: differences as bytes of seven bits, compressed, as text.
 Numbers come column by column, because equal neighbours compress best:
 
     for each device and lane: its length, the sorts of slots on it, the sort of each slot
@@ -38,8 +38,8 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import whole
 from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule
 from pipesched.pipeline.step import GRADIENTS, WEIGHTS
-from pipesched.render.cells import chunk_of, chunk_of_stage, is_numbered
 from pipesched.render.palette import HUES, Rgb, colour_of, place_of
+from pipesched.render.scene import chunk_of, chunk_of_stage, is_numbered
 from pipesched.results.covered import of_schedule
 from pipesched.results.outcome import Outcome
 

@@ -21,13 +21,10 @@ from pipesched.pipeline.kinds import ALL_KINDS
 from pipesched.pipeline.ops import Op, Pair
 from pipesched.pipeline.plan import SIDE_KINDS, lane_of
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.cells import hue_number, is_numbered, letter_of
 from pipesched.render.comparison import some_devices
 from pipesched.render.html.data import IDLE_LOOKS, STRIPES, Palette, schedule_data
-from pipesched.render.marks import IDLE_MARKS
-from pipesched.render.palette import HUES, Rgb, colour_of, place_of, text_on
-from pipesched.render.rows import message_lanes
-from pipesched.render.timescale import number
+from pipesched.render.palette import HUES, IDLE_MARKS, Rgb, colour_of, place_of, text_on
+from pipesched.render.scene import hue_number, is_numbered, letter_of, message_lanes, number
 from pipesched.results.capabilities import capability_of
 from pipesched.results.comparison import Comparison, refused
 from pipesched.results.outcome import Outcome
@@ -180,8 +177,8 @@ def _short(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-ENGINE = ("unpack", "graph", "timing", "moves", "memory", "reasons", "step", "messages", "document")  # needs no browser
-VIEW = ("state", "scene", "draw", "overlay", "panels", "link", "input", "api", "start")
+ENGINE = ("graph", "timing", "reasons", "step", "messages", "document")  # needs no browser
+VIEW = ("state", "scene", "draw", "overlay", "panels", "input", "start")
 LITERAL = re.compile(
     r"""//[^\n]*  # a comment, which is no literal, and goes
     | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*'

@@ -28,12 +28,11 @@ from pipesched.explore.state import State
 from pipesched.pipeline.check import check
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.schedule import Schedule
-from pipesched.render.explanation import gap_words
+from pipesched.render.explanation import gap_words, remarks, timeline_view
 from pipesched.render.gantt import Gantt
 from pipesched.render.html.page import legend
-from pipesched.render.marks import MEASURED_MEMORY
+from pipesched.render.scene import MEASURED_MEMORY
 from pipesched.render.summary import summary
-from pipesched.render.timeline import remarks, timeline_view
 from pipesched.schedulers.registry import FAMILIES
 from tests.analysis.measured.traces_of_runs import NEEDS, Ran, made, primus_files, replayed, torch_traces
 

@@ -23,7 +23,7 @@ from pipesched.file_formats.chrome_trace import document
 from pipesched.pipeline.ops import Op, other_end
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.pipeline.step import QUEUES
-from pipesched.render.timeline import messages_tables
+from pipesched.render.explanation import messages_tables
 from pipesched.results.outcome import Outcome
 
 Event = dict[str, Any]

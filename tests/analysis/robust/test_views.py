@@ -13,7 +13,7 @@ from rich.console import Console
 import pipesched
 from pipesched.analysis.robustness import RobustnessRow
 from pipesched.errors import ConfigError
-from pipesched.render.robustness import Histograms
+from pipesched.render.scatter import Histograms
 from pipesched.render.table import display_parts
 
 GOLDEN = Path(__file__).parents[2] / "golden"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pipesched.render.figure.frontier import Trade, frontier_figure
-from pipesched.render.figure.page import image
+from pipesched.render.figure.chart import image
+from pipesched.render.figure.plots import Trade, frontier_figure
 from pipesched.render.view import View
 
 Texts = Callable[[bytes], list[str]]

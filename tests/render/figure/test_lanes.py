@@ -10,8 +10,8 @@ import pytest
 
 import pipesched
 from pipesched.pipeline.schedule import Schedule
+from pipesched.render.figure.chart import stripes
 from pipesched.render.figure.draw import image_of
-from pipesched.render.figure.page import stripes
 from pipesched.render.palette import colour_of, stripe_of
 from pipesched.render.view import View
 from tests.strategies import Texts, saving_plan_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from pipesched.render.figure.chart import Box, needs_line, place_names
+from pipesched.render.figure.plots import Box, needs_line, place_names
 
 INSIDE = Box(0, 0, 400, 300)
 SIZE = (30, 7)

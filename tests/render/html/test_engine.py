@@ -20,7 +20,7 @@ from pipesched.documents.schedule import document, parse
 from pipesched.errors import Deadlock, NotApplicable, PipeschedError
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.render.html.page import legend
-from pipesched.render.marks import IDLE_MARKS
+from pipesched.render.palette import IDLE_MARKS
 from pipesched.results.outcome import MEASURED, Outcome
 from pipesched.results.timed_moves import timed_tasks
 from tests.render.html.engine import NODE, answers, case

@@ -1,0 +1,421 @@
+"""What a chart shows, whatever draws it: scales of time, rows of slots, lanes, chunks and hues; and numbers as texts.
+
+Slots are looked up by time, so that a long row costs no more than its columns.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from itertools import accumulate, chain, groupby, pairwise
+from math import ceil, floor, gcd
+from typing import NamedTuple
+
+from pipesched.core.arrays import ceil_div
+from pipesched.pipeline.kinds import ALL_KINDS, KINDS, LANES, STEP_KINDS, Scope
+from pipesched.pipeline.metrics import picker
+from pipesched.pipeline.ops import SIDE_MESSAGES, Op
+from pipesched.pipeline.plan import SIDE_KINDS, lane_of
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import in_units, plain
+from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.step import EDGE, FREE, PAIR as PAIR_QUEUE
+from pipesched.render.palette import place_of
+
+
+class Window(NamedTuple):
+    """The part of the timeline to draw, in ticks: from `start` up to `end`."""
+
+    start: int
+    end: int
+
+
+def zoomed(window: Window, zoom: float) -> Window:
+    """Return 1/zoom of a window, from its start; of a window that is not empty at least a tick."""
+    length = window.end - window.start
+    return Window(window.start, window.start + max(int(length / zoom), min(1, length)))
+
+
+class TimeScale(NamedTuple):
+    """A scale on which `columns` columns show `window`."""
+
+    window: Window
+    columns: int
+
+    def middle(self, column: int) -> int:
+        """Return the tick in the middle of a column."""
+        length = self.window.end - self.window.start
+        return self.window.start + (2 * column + 1) * length // (2 * self.columns)
+
+    def edge(self, column: int) -> int:
+        """Return the tick at the left edge of a column (for column = columns, the one at the right end)."""
+        return self.window.start + column * (self.window.end - self.window.start) // self.columns
+
+    def column(self, tick: int) -> int:
+        """Return the column into which a tick falls."""
+        length = self.window.end - self.window.start
+        return (tick - self.window.start) * self.columns // length if length else 0
+
+    def column_before(self, tick: int) -> int:
+        """Return the last column that something touches which ends at a tick."""
+        length = self.window.end - self.window.start
+        return ceil_div((tick - self.window.start) * self.columns, length) - 1 if length else 0
+
+
+def fit(window: Window, quantum: int, width: int) -> TimeScale:
+    """Return the largest scale that shows `window` in at most `width` columns.
+
+    If one column a quantum (which divides all times that occur) fits, each quantum gets the same whole number of
+    columns, so that equal operations look equal. Otherwise the window is spread over the whole width.
+    """
+    return fit_parts([window], quantum, width, window.end - window.start)[0]
+
+
+def fit_parts(windows: Sequence[Window], quantum: int, width: int, most: int) -> Sequence[TimeScale]:
+    """Return scales that show the windows one behind the other, where `most` ticks would take `width` columns.
+
+    All have the same number of columns a tick, by the rule of `fit` (but for rounding where that is not whole).
+    """
+    quantum = gcd(quantum, most, *chain(*windows))
+    quanta = most // quantum if quantum else 0
+    if not quanta:
+        return [TimeScale(window, 1) for window in windows]
+    columns = width // quanta * quanta if quanta <= width else width
+    ends = [total * columns // most for total in accumulate(end - start for start, end in windows)]
+    ends[-1] = max(ends[-1], len(ends))
+    rising = [0]  # ends of parts, each of which has a column at least; the last end stays if it can
+    for place, end in enumerate(ends, 1):
+        rising.append(min(max(end, rising[-1] + 1), ends[-1] - (len(ends) - place)))
+    return [TimeScale(window, end - begin) for window, (begin, end) in zip(windows, pairwise(rising), strict=True)]
+
+
+def quantum(schedules: Iterable[Schedule]) -> int:
+    """Return the quantum of problems: the greatest common divisor of all their times, in ticks."""
+    times: set[int] = set()
+    for schedule in schedules:
+        model = schedule.problem.model
+        times.update(operation_times(schedule), model.there.ravel().tolist(), model.back.ravel().tolist())
+        if schedule.problem.has_step:
+            times.update(schedule.graph.durations[schedule.plan.index.passes :], schedule.problem.step_ticks.side_p2p)
+    return gcd(*times)
+
+
+def operation_times(schedule: Schedule) -> Iterator[int]:
+    """Yield the durations of all kinds of passes and transfers of a schedule, in ticks."""
+    model, plan = schedule.problem.model, schedule.plan
+    tables = [model.ticks[KINDS[letter].cost] for letter in plan.index.letters]
+    for table in (*tables, model.overlap) if plan.pairs and model.overlap is not None else tables:
+        yield from {*table.ravel().tolist()}
+
+
+def in_all(scales: Sequence[TimeScale]) -> TimeScale:
+    """Return one scale with the columns of several, and a window as long as theirs that ends with the last."""
+    if len(scales) == 1:
+        return scales[0]
+    end, length = scales[-1].window.end, sum(scale.window.end - scale.window.start for scale in scales)
+    return TimeScale(Window(end - length, end), sum(scale.columns for scale in scales))
+
+
+def describe(scale: TimeScale, ticks_a_unit: int, unit: str | None) -> str:
+    """Return the scale in words: `1 column = 5 ms`."""
+    length = scale.window.end - scale.window.start
+    label = f" {unit}" if unit else ""
+    if not length:
+        return "nothing takes time here"
+    if length % scale.columns and not scale.columns % length:
+        return f"{scale.columns // length} columns = {in_units(1, ticks_a_unit)}{label}"
+    if length % scale.columns:
+        step = length / scale.columns / ticks_a_unit
+        return f"1 column = {float(f'{step:.4g}'):,g}{label}"
+    return f"1 column = {number(in_units(length // scale.columns, ticks_a_unit))}{label}"
+
+
+def axis_ticks(scale: TimeScale, ticks_a_unit: int, step: Fraction) -> list[tuple[int, str]]:
+    """Return (column, label) of the multiples of `step` ticks."""
+    start, end = scale.window
+    if start == end:
+        return [(0, "0")]
+    marks = [count * step for count in range(ceil(start / step), floor(end / step) + 1)]
+    return [(scale.column(floor(tick)), number(plain(tick / ticks_a_unit))) for tick in marks]
+
+
+def round_step(scale: TimeScale, unit: int) -> Fraction:
+    """Return the least of 1, 2, 5 times a power of ten of units, in ticks, whose labels do not touch."""
+    length = scale.window.end - scale.window.start
+    widest = len(number(in_units(scale.window.end, unit)))
+    return round_number(max(Fraction((widest + 3) * length, scale.columns), Fraction(1)) / unit) * unit
+
+
+def round_number(least: Fraction) -> Fraction:
+    """Return the smallest of 1, 2, 5 times a power of ten that is no less than `least`, which must be positive."""
+    power = Fraction(1)
+    while power > least:
+        power /= 10
+    while power * 10 < least:
+        power *= 10
+    return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= least)
+
+
+def number(value: int | float) -> str:
+    """Return a number as text for people: thousands apart from five digits on, and at most six digits of a fraction."""
+    if isinstance(value, int):
+        return f"{value:,}" if abs(value) >= 10_000 else str(value)
+    return f"{value:.6g}" if abs(value) < 1e6 else f"{value:,.1f}"
+
+
+def devices_text(devices: Sequence[int]) -> str:
+    """Name devices, neighbours as a range: `device 2`, `devices 0, 2-5`."""
+    return f"device{'s' * (len(devices) > 1)} {numbers_text(devices)}"
+
+
+def numbers_text(numbers: Sequence[int]) -> str:
+    """Return rising numbers as a text: 1-3, 5."""
+    runs = ([number for _, number in run] for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]))
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+NETWORK_LANE = "net"  # the name of its row
+QUEUE, TO = "msg", "to"  # so of messages that a device has in a queue, and of those that it sends to another
+PAIR = "&"  # the kind of an overlapped pair
+MOST_SEEN = 12  # slots of a shared column that are looked at for marks
+
+
+class Run(NamedTuple):
+    """Neighbouring columns that show the same slot (None: idle).
+
+    Kinds take turns in columns that several slots share, as often as they have time: `slot` is of the kind whose
+    turn it is, `halves` are those of the half columns. `slots` are those that fall into one, of many every so manieth.
+    """
+
+    width: int
+    slot: int | None
+    shared: bool = False  # several slots may fall into the column
+    slots: Sequence[int] = ()
+    halves: tuple[int, ...] = ()
+    is_break: bool = False  # time is left out here
+
+
+class Row:
+    """The slots of one row in their order, each with its start and its end, ready to be looked up by time.
+
+    `kind_of` says of which kind a slot is, for columns that several share; by default each has its own.
+    """
+
+    def __init__(
+        self, order: Sequence[int], starts: Sequence[int], ends: Sequence[int], kind_of: Callable[[int], Hashable] = int
+    ) -> None:
+        self.order, self.starts, self.ends, self.kind_of = order, starts, ends, kind_of
+
+    def slot_at(self, tick: int) -> int | None:
+        """Return the slot that runs at `tick`, None if the row is idle then."""
+        position = bisect_right(self.starts, tick) - 1
+        return self.order[position] if position >= 0 and tick < self.ends[position] else None
+
+    def runs(self, *scales: TimeScale) -> list[Run]:
+        """Return what the columns show: slots, or in a crowded row kinds in turn; and breaks between two scales."""
+        crowded = self.is_crowded(*scales)
+        runs: list[Run] = []
+        for scale in scales:
+            runs += [Run(1, None, is_break=True)] if runs else []
+            runs += self._kinds(scale) if crowded else self._slots(scale)
+        return runs
+
+    def is_crowded(self, *scales: TimeScale) -> bool:
+        """Return whether slots are narrower than a column on average."""
+        whole = in_all(scales)
+        worked = sum(self._worked(*scale.window) for scale in scales)
+        slots = sum(last - first for first, last in map(self._within, scales))
+        return worked * whole.columns < slots * (whole.window.end - whole.window.start)
+
+    def hidden(self, runs: Sequence[Run], *scales: TimeScale) -> int:
+        """Return how many slots that take time are too short for a column of their own in `runs`."""
+        if runs[0].shared:
+            return 0
+        lasting = 0
+        for first, last in map(self._within, scales):
+            times = zip(self.starts[first:last], self.ends[first:last], strict=True)
+            lasting += sum(start < end for start, end in times)
+        return lasting - sum(run.slot is not None for run in runs)
+
+    def _within(self, scale: TimeScale) -> tuple[int, int]:
+        """Return the positions of the first slot in the window of a scale, and of the first one behind it."""
+        return bisect_right(self.ends, scale.window.start), bisect_left(self.starts, scale.window.end)
+
+    def _slots(self, scale: TimeScale) -> Iterator[Run]:
+        start, shown = 0, self.slot_at(scale.middle(0))
+        for column in range(1, scale.columns):
+            slot = self.slot_at(scale.middle(column))
+            if slot != shown:
+                yield Run(column - start, shown)
+                start, shown = column, slot
+        yield Run(scale.columns - start, shown)
+
+    def _kinds(self, scale: TimeScale) -> Iterator[Run]:
+        """Yield a run for each column."""
+        wholes, halves = ([0.0] * len(self._by_kind) for _ in range(2))  # what each kind is owed
+        for left, right in pairwise(borders(scale)):
+            times = [row._worked(left, right) for row in self._by_kind]
+            if not any(times):
+                yield Run(1, None, shared=True)
+                continue
+            turn, *both = *_turns(wholes, times, 1), *_turns(halves, times, 2)
+            kinds = (self._by_kind[kind] for kind in (turn, *sorted(both)))
+            slot, *parts = (row.order[bisect_right(row.ends, left)] for row in kinds)
+            first, last = bisect_right(self.ends, left), bisect_left(self.starts, right)
+            seen = self.order[first : last : ceil_div(last - first, MOST_SEEN)]
+            yield Run(1, slot, shared=True, slots=seen, halves=tuple(parts))
+
+    @cached_property
+    def _by_kind(self) -> Sequence[Row]:
+        """The slots of each kind as a row of their own."""
+        found: dict[Hashable, tuple[list[int], list[int], list[int]]] = {}
+        for slot, start, end in zip(self.order, self.starts, self.ends, strict=True):
+            if start < end:
+                order, starts, ends = found.setdefault(self.kind_of(slot), ([], [], []))
+                order.append(slot)
+                starts.append(start)
+                ends.append(end)
+        return [Row(*columns) for columns in found.values()]
+
+    def _worked(self, left: int, right: int) -> int:
+        first, last = bisect_right(self.ends, left), bisect_left(self.starts, right)
+        if first >= last:
+            return 0
+        whole = sum(self.ends[first:last]) - sum(self.starts[first:last])
+        return whole - max(left - self.starts[first], 0) - max(self.ends[last - 1] - right, 0)
+
+
+def _turns(owed: list[float], times: Sequence[int], count: int) -> Iterator[int]:
+    """Yield the kinds of the parts of a column: of those in it the ones that are owed most; `owed` is kept up."""
+    owed[:] = (debt + time / sum(times) for debt, time in zip(owed, times, strict=True))
+    for _ in range(count):
+        kind = max((kind for kind, time in enumerate(times) if time), key=owed.__getitem__)
+        owed[kind] -= 1 / count
+        yield kind
+
+
+@lru_cache(maxsize=4)
+def borders(scale: TimeScale) -> list[int]:
+    """Return the ticks at the edges of the columns of a scale, which all rows share."""
+    return [*map(scale.edge, range(scale.columns)), scale.window.end]
+
+
+def kinds_of(schedule: Schedule) -> Callable[[int], Hashable]:
+    """Return what says of which kind a slot is: its letter, or PAIR."""
+    kind_of, pairs = schedule.plan.index.kind_of, schedule.plan.pairs
+    return lambda slot: PAIR if slot in pairs else kind_of(slot)
+
+
+def device_row(schedule: Schedule, device: int) -> Row:
+    """Return the row of a device."""
+    starts, ends = schedule.slot_start_ticks[device], schedule.slot_end_ticks[device]
+    return Row(schedule.plan.orders[device], starts, ends, kinds_of(schedule))
+
+
+def lane_rows(schedule: Schedule, device: int) -> Iterator[tuple[str, Row]]:
+    """Yield name and row of each lane below a device that moves something.
+
+    Its network lane, then its messages: all in one row, or where they have several queues one for each other device.
+    Then its transfer lanes; below the second device of two that share these, those of the pair.
+    """
+    problem, plan = schedule.problem, schedule.plan
+    lanes: list[tuple[str, Sequence[int]]] = []
+    if plan.network:
+        lanes.append((NETWORK_LANE, lane_of(plan.network[device], plan.index)))
+    lanes += message_lanes(schedule, device)
+    pair = problem.lane_pair(device)
+    if plan.lanes and device == problem.devices_of_lanes(pair)[-1]:
+        lanes += [(lane.value, order) for lane, order in zip(LANES, plan.lanes[pair], strict=True)]
+    for name, order in lanes:
+        if order:
+            pick = picker(order)
+            yield name, Row(order, pick(schedule.start_ticks), pick(schedule.end_ticks), kinds_of(schedule))
+
+
+def message_lanes(schedule: Schedule, device: int) -> Iterator[tuple[str, Sequence[int]]]:
+    """Yield name and messages of each queue of a device, of those that take time, in the order of their times."""
+    known = schedule.problem.messages
+    queue = FREE if known is None else known.queue
+    for other, row in schedule.plan.queues_on(device, queue) if queue != FREE else ():
+        name = {EDGE: f"{TO} {other}", PAIR_QUEUE: f"{QUEUE} {other}"}.get(queue, QUEUE)
+        takes = schedule.times.end[row] > schedule.times.start[row]
+        yield name, sorted(row[takes].tolist(), key=schedule.start_ticks.__getitem__)
+
+
+def rows_of(schedule: Schedule) -> Iterator[Row]:
+    """Yield every row of a chart."""
+    for device in range(schedule.problem.devices):
+        yield device_row(schedule, device)
+        yield from (row for _, row in lane_rows(schedule, device))
+
+
+def chunk_of_stage(schedule: Schedule) -> list[int]:
+    """Return the chunk of each stage: 0 for the first stage of its device. Mirrored copies of a stage count once."""
+    seen: dict[int, int] = {}
+    chunks = []
+    for device in schedule.problem.settled_placement.devices:
+        chunks.append(seen.get(device, 0))
+        seen[device] = chunks[-1] + 1
+    return chunks
+
+
+def chunk_of(op: Op, of_stages: Sequence[int]) -> int:
+    """Return the chunk of an operation, by those of the stages; side work has none."""
+    return 0 if op.kind in (*SIDE_KINDS, *SIDE_MESSAGES) else of_stages[op.stage]
+
+
+Looks = tuple[int | None, str, int, int, float | None]  # of a slot, as `colour_of` and `fill` take them
+
+
+def look_of(op: Op, of_stages: Sequence[int], chunks: int, slices: int, *, by_kind: bool) -> Looks:
+    """Return the hue of a slot, its kind, its chunk and the count of chunks, and the place of its slice."""
+    hue = None if by_kind else hue_number(op)
+    return hue, op.kind, chunk_of(op, of_stages), chunks, None if hue is None else place_of(op.slice, slices)
+
+
+def hue_number(op: Op) -> int | None:
+    """Return the microbatch that has the hue of an operation; None where its kind has it."""
+    return op.microbatch if is_numbered(op.kind) else None
+
+
+def is_numbered(kind: str) -> bool:
+    """Return whether operations of a kind are of a microbatch; others are told apart by their stages."""
+    return kind not in STEP_KINDS or STEP_KINDS[kind].scope is Scope.SIDE
+
+
+def letter_of(kind: str) -> str:
+    """Return the one letter that stands for a kind in a chart."""
+    return kind if len(kind) == 1 else ALL_KINDS[kind].mark.upper()
+
+
+Spelling = Callable[[str], str]  # turns the parameters in a text, which stand in backticks, into what a reader types
+
+
+def as_parameters(text: str) -> str:
+    """Return a text without the backticks around its parameters, for a reader who calls functions."""
+    return text.replace("`", "")
+
+
+MEASURED_MEMORY = "memory as planned: traces hold none"  # of a measured schedule
+
+
+def counted(number: int, what: str, plural: str = "s") -> str:
+    """Return a count as text: `1 stage`, `2 stages`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}{plural}"
+
+
+def with_unit(name: str, unit: str) -> str:
+    """Return the name of an axis, a column or a colour with its unit, if there is one: `makespan (ms)`."""
+    return f"{name} ({unit})" if unit else name
+
+
+def has_static(problem: Problem) -> bool:
+    """Return whether some device holds memory all the time."""
+    return any(problem.static_grains(device) for device in range(problem.devices))
+
+
+def above_static(problem: Problem) -> str:
+    """Return what a legend of memory says where the strips stand above static memory."""
+    return " above static memory" if has_static(problem) else ""
