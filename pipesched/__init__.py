@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from pipesched.comparing.exercise import Grade as Grade, grade as grade
     from pipesched.comparing.packing.pack import pack as pack
     from pipesched.comparing.sweep import sweep as sweep
+    from pipesched.config.estimate import estimate as estimate
     from pipesched.config.load import load as load
     from pipesched.config.starter import json_schema as json_schema, starter as starter
-    from pipesched.config.trusted import estimate as estimate
     from pipesched.errors import (
         ConfigError as ConfigError,
         Deadlock as Deadlock,
@@ -120,7 +120,7 @@ _NAMES = {  # module -> its public names; loaded when first asked for, so that `
     "comparing.exercise": "Grade grade",
     "comparing.packing.pack": "pack",
     "comparing.sweep": "sweep",
-    "config.trusted": "estimate",
+    "config.estimate": "estimate",
     "config.load": "load",
     "config.starter": "json_schema starter",
     "errors": (

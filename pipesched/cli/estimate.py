@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pipesched.checks import require_name
 from pipesched.cli.options import ProblemSource, Screen, Target, TrustOptions, argument, option
 from pipesched.cli.output import console_for, print_json, saving, target_format, working
-from pipesched.cli.positionals import ALGO, only_name, split_positionals
 from pipesched.cli.progress import doing
-from pipesched.cli.reading import given_config
+from pipesched.cli.reading import ALGO, given_config, only_name, split_positionals
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -50,9 +49,8 @@ def command(
 
     The YAML file says model, hardware, parallel, batch and training; options replace its values.
     """
-    from pipesched.config.estimate import estimate_of
-    from pipesched.config.trusted import judged
-    from pipesched.documents.estimate import estimate_document
+    from pipesched.config.estimate import estimate_of, judged
+    from pipesched.documents.tuning import estimate_document
 
     require_name(("causal", "full"), count, "way to count", "count")
     target_format(target, "estimate")

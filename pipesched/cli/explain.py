@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pipesched.cli import output
-from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.options import ProblemSource, Screen, Target, option
-from pipesched.cli.positionals import ALGO, TO_EXPLAIN, is_file, only_name, split_positionals
-from pipesched.cli.reading import given_config, made_schedule, read_schedule
+from pipesched.cli.options import ChartOptions, ProblemSource, Screen, Target, option
+from pipesched.cli.reading import (
+    ALGO,
+    TO_EXPLAIN,
+    given_config,
+    is_file,
+    made_schedule,
+    only_name,
+    read_schedule,
+    split_positionals,
+)
 from pipesched.cli.traces import PLAN, RANGES, TIMELINE, all_traces, print_charts, read_timeline, refuse_plan
 from pipesched.errors import ConfigError
 from pipesched.schedulers.options import ORDER

@@ -10,9 +10,19 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from pipesched.cli.options import ProblemSource, Screen, option, parse_value
-from pipesched.cli.positionals import ALGO, TO_EXPLAIN, is_file, only_name, split_positionals
 from pipesched.cli.progress import no_progress
-from pipesched.cli.reading import DEFAULT, config_source, given_config, made_schedule, read_schedule
+from pipesched.cli.reading import (
+    ALGO,
+    DEFAULT,
+    TO_EXPLAIN,
+    config_source,
+    given_config,
+    is_file,
+    made_schedule,
+    only_name,
+    read_schedule,
+    split_positionals,
+)
 from pipesched.cli.traces import PLAN, RANGES, all_traces, read_timeline
 from pipesched.errors import ConfigError
 

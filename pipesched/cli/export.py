@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from pipesched.checks import require_name
 from pipesched.cli.options import ProblemSource, Target, argument, option, whole_numbers
 from pipesched.cli.output import target_format, write_target
-from pipesched.cli.positionals import ALGO, split_positionals
 from pipesched.cli.progress import doing
-from pipesched.cli.reading import asked_outcome
+from pipesched.cli.reading import ALGO, asked_outcome, split_positionals
 from pipesched.errors import ConfigError
 from pipesched.file_formats.registry import SCHEDULE, formats_that_hold
 

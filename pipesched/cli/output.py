@@ -9,10 +9,9 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.exits import quiet_pipe
 from pipesched.cli.groups import spell
-from pipesched.cli.options import NARROWEST, WIDEST, Screen, Target
+from pipesched.cli.options import NARROWEST, WIDEST, ChartOptions, Screen, Target
 from pipesched.cli.progress import doing
 from pipesched.errors import ConfigError, PipeschedWarning
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.options import ProblemSource, Screen, Target, argument
+from pipesched.cli.options import ChartOptions, ProblemSource, Screen, Target, argument
 from pipesched.cli.output import answer_schedule, target_format, working
-from pipesched.cli.positionals import ALGO, only_name, split_positionals
-from pipesched.cli.reading import given_config, made_schedule, note_fused, note_halves
+from pipesched.cli.reading import (
+    ALGO,
+    given_config,
+    made_schedule,
+    note_fused,
+    note_halves,
+    only_name,
+    split_positionals,
+)
 
 
 def command(

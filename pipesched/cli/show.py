@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.options import ProblemSource, Screen, Target, argument
+from pipesched.cli.options import ChartOptions, ProblemSource, Screen, Target, argument
 from pipesched.cli.output import answer_schedule, print_result, refuse_chart_options, saving, target_format
 from pipesched.cli.reading import read_file
 from pipesched.cli.traces import PLAN, RANGES, TIMELINE, are_traces, print_timeline, read_timeline, refuse_plan

@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import MOST_SECONDS
 from pipesched.cli import output
-from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.options import ProblemSource, Screen, SearchOptions, Target, argument
-from pipesched.cli.positionals import with_config
+from pipesched.cli.options import ChartOptions, ProblemSource, Screen, SearchOptions, Target, argument
 from pipesched.cli.progress import is_quiet, left_for_search, most_classified, progress_of_solve
-from pipesched.cli.reading import given_config, note_fused, note_halves, note_on_stderr, read_schedule
+from pipesched.cli.reading import given_config, note_fused, note_halves, note_on_stderr, read_schedule, with_config
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.pipeline.kinds import computation_letters
 from pipesched.pipeline.placement import PLACEMENTS
@@ -96,7 +94,7 @@ def _limited(
 
 def _searched(given: Problem, settings: dict[str, Any], search: SearchOptions) -> Any:
     """Return the outcome or the frontier, after Ctrl-C the best so far. Raises KeyboardInterrupt if there is none."""
-    from pipesched.cli.interrupts import stop_on_interrupt
+    from pipesched.cli.exits import stop_on_interrupt
     from pipesched.solver.frontier import frontier
     from pipesched.solver.request import SolveRequest
     from pipesched.solver.solve import solve_request

@@ -6,8 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.options import ProblemSource, Screen, option
+from pipesched.cli.options import ChartOptions, ProblemSource, Screen, option
 from pipesched.cli.output import chart_of, console_for, print_json, print_where_idle
 from pipesched.cli.progress import doing
 from pipesched.cli.reading import flags_of_problem, given_config, read_schedule

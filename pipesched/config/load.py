@@ -3,26 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipesched.checks import shown
+from pipesched.checks import require_flag, require_name, shown
 from pipesched.config import values as config_values
 from pipesched.config.rounding import rounding_note
-from pipesched.config.trust_section import TrustSection, read_trust
 from pipesched.config.values import Source, Values
 from pipesched.errors import ConfigError
 from pipesched.pipeline.placement import PLACEMENTS, Placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.recut import can_be_cut, fitted_to, seeks_best
+from pipesched.pipeline.shapes import Flag, Label, OneOf, declare, declared
 from pipesched.pipeline.units_of_measure import count_of, is_several
 from pipesched.text.given import Given, located
 
 if TYPE_CHECKING:
     from pipesched.config.algorithm import Algorithm
     from pipesched.estimation.setup import Setup
+    from pipesched.text.sections import Section
+
+
+FITS = ("sure", "likely")  # by the upper end of the interval of its memory, or by the estimate
+
+
+@dataclass(frozen=True)
+class TrustSection:
+    """What a config says of trust, in the section of that name."""
+
+    like: str | None = declare(
+        Label(), "the source of published runs whose software and cluster are like one's own", None
+    )
+    beyond: bool = declare(Flag(), "whether tune looks beyond what was measured; default false", False)
+    fits: str = declare(
+        OneOf(*FITS), "whether what tune finds first must surely fit (default), or likely, by its estimate", "sure"
+    )
+
+
+def read_trust(section: Section | None) -> TrustSection:
+    """Return what the section says. Raises ConfigError that says where the value at fault stands."""
+    if section is None:
+        return TrustSection()
+    from pipesched.estimation.trust.evidence import known_sources
+    from pipesched.text.sections import Entries, located as located_in_sections
+
+    try:
+        entries = Entries(section.value, "trust", [*declared(TrustSection, "trust")])
+        like = entries.plain("like")
+        if like is not None:
+            require_name(known_sources(), like, "source of published runs", "trust.like")
+        beyond = require_flag(entries.plain("beyond", False), "trust.beyond")
+        return TrustSection(
+            like, beyond, require_name(FITS, entries.plain("fits", FITS[0]), "way to fit", "trust.fits")
+        )
+    except ConfigError as error:
+        raise located_in_sections(error, {"trust": section}) from None
 
 
 class Choices(NamedTuple):

@@ -1,15 +1,25 @@
-"""The JSON documents of comparisons, frontiers and lists of rows (version 1), written and read back."""
+"""The JSON documents of rows (version 1): comparisons, sweeps, frontiers, robustness, packings; and those read back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from decimal import Decimal
-from itertools import chain
+from itertools import chain, product
 from typing import Any
 
+from pipesched.analysis.robust.robustness import FIGURES, Robustness, RobustnessRow, Variation
 from pipesched.checks import shown
 from pipesched.documents.json_text import NUMBERS, VERSION, get, picked, plain_values, require_finite, require_metrics
-from pipesched.documents.problem import CUT, ORDERING, cut_document, ordering_document, read_cut, read_ordering
+from pipesched.documents.problem import (
+    CUT,
+    ORDERING,
+    cut_document,
+    ordering_document,
+    problem_document,
+    read_cut,
+    read_ordering,
+)
 from pipesched.errors import ConfigError
 from pipesched.pipeline.check import excesses
 from pipesched.pipeline.memory import Memory
@@ -17,9 +27,11 @@ from pipesched.results.comparison import VARIED_WORDS, Comparison, Entry, Pareto
 from pipesched.results.covered import CHOSEN
 from pipesched.results.frontier import Frontier, FrontierPoint
 from pipesched.results.outcome import Outcome
+from pipesched.results.packing import Packing
 from pipesched.results.status import Status
 from pipesched.schedulers.feeding.fed_plan import BEST
 from pipesched.schedulers.options import GROUP_SIZE, OBJECTIVES, OPTIONS, ORDER, VARIED
+from pipesched.text.writer import ConfigText, dump
 
 
 def comparison_document(comparison: Comparison) -> dict[str, Any]:
@@ -230,3 +242,73 @@ def _point(row: Any, objective: str, number: int) -> FrontierPoint:
         raise ConfigError(f"rows[{number}]: status must be optimal or feasible, not {shown(texts['status'])}")
     budget, value, bound, gap = numbers.values()
     return FrontierPoint(budget, value, bound, gap, **{**texts, "status": Status(texts["status"])}, row=row)
+
+
+def packing_document(packing: Packing) -> dict[str, Any]:
+    """Return format "pipesched.packing": the documents of each microbatch by their index, and what that takes."""
+    return {
+        "format": "pipesched.packing",
+        "version": 1,
+        "documents": len(packing.lengths) if packing.pieces is None else packing.pieces[-1][0] + 1,
+        "tokens": sum(packing.tokens),
+        **picked(packing, "ranks", "cap", "microbatches", "algorithm", "makespan", "bound", "gap", "covers"),
+        **picked(packing, "exact", "fits"),
+        **cut_document(packing.cut),
+        "makespans": [*packing.makespans],
+        **picked(packing, "assignment", "work"),
+        "baselines": [picked(one, "rule", "fits", "makespan", "most_tokens") for one in packing.baselines],
+        **({"tried": [*map(list, packing.tried)]} if packing.tried else {}),
+        **({} if packing.more is None else {"more": [*packing.more]}),
+        **({"dropped": packing.dropped} if packing.dropped else {}),
+        **({} if packing.pieces is None else {"pieces": [*map(list, packing.pieces)]}),
+    }
+
+
+def rank_config(packing: Packing, rank: int | None = None) -> ConfigText:
+    """Return the config of a rank, by default the slowest: its microbatches are fed in their order.
+
+    `run` of it takes what the rank takes. Raises ConfigError for a rank that there is not.
+    """
+    rank = packing.slowest if rank is None else rank
+    problem = replace(packing.problem(rank), layers=None)
+    content = {key: value for key, value in problem_document(problem).items() if value not in (None, "")}
+    for section in ("costs", "memory"):
+        content[section] = {key: value for key, value in content[section].items() if value is not None}
+    what = f"rank {rank} of {packing.ranks}, {packing.tokens[rank]} tokens in {packing.microbatches} microbatches"
+    return dump({**content, "algorithm": packing.algorithm}, f"{what}: makespan {packing.makespans[rank]}")
+
+
+def robustness_document(robustness: Robustness) -> dict[str, Any]:
+    """Return format "pipesched.robustness": how durations varied, and a row a schedule, in the order asked for."""
+    rows = rows_document("robustness", map(_robustness_row, robustness))
+    return {"format": rows["format"], "version": rows["version"], **asdict(robustness.variation), "rows": rows["rows"]}
+
+
+def _robustness_row(row: RobustnessRow) -> dict[str, Any]:
+    if not row.applicable:
+        return {"algorithm": row.algorithm, "applicable": False, "reason": row.reason, **failure(row)}
+    more = {key: getattr(row, key) for key in FIGURES} | {"stragglers": list(row.stragglers)}
+    return {"algorithm": row.algorithm, **more, "fits": row.fits, "over": list(row.over)}
+
+
+def robustness_of(content: dict[str, Any]) -> Robustness:
+    """Return the robustness in a document: its rows without samples. Raises ConfigError."""
+    settings = {key: plain_numbers(get(content, key, object)) for key in asdict(Variation())}
+    rows = plain_numbers(get(content, "rows", list))
+    return Robustness(tuple(_read_row(row, number) for number, row in enumerate(rows)), **settings)
+
+
+def _read_row(row: Any, number: int) -> RobustnessRow:
+    try:
+        name, failed = get(row, "algorithm", str), row.get("failed") is True
+        if row.get("applicable") is False:
+            return RobustnessRow(name, reason=get(row, "reason", str) or "does not apply", failed=failed)
+        figures = {key: get(row, key, object) for key in FIGURES}
+        stragglers, over = get(row, "stragglers", list), get({"over": [], **row}, "over", list)
+        over = [{key: get(one, key, object) for key in ("device", "memory", "budget")} for one in over]
+    except ConfigError as error:
+        raise ConfigError(f"rows[{number}]: {error}") from None
+    for key, value in chain(figures.items(), product(["stragglers"], stragglers), *(one.items() for one in over)):
+        if value is not None or key != "best_share" or not over:
+            require_finite(value, f"rows[{number}]: {key}")
+    return RobustnessRow(name, **figures, stragglers=tuple(stragglers), over=tuple(over))

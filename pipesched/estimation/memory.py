@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import NamedTuple
 
+from pipesched.estimation.hardware import BF16, FP16, FP32, FULL_BYTES, RECIPES
 from pipesched.estimation.parameters import (
     LayerParameters,
     embedding_parameters,
@@ -18,7 +19,6 @@ from pipesched.estimation.parameters import (
     joining_parameters,
     layer_parameters,
 )
-from pipesched.estimation.precision import BF16, FP16, FP32, FULL_BYTES, RECIPES
 from pipesched.estimation.setup import ADAM, ADAM_BF16, FULL, MUON, SELECTIVE, SGD, Setup, TrainingSetup
 from pipesched.estimation.terms import Term, Terms
 from pipesched.pipeline.quantities import to_fraction

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import joined, require_name, shown
 from pipesched.errors import ConfigError
-from pipesched.estimation.huggingface import MOST_SAID, decoder, model_notes, read_model
+from pipesched.estimation.huggingface import MOST_SAID, decoder, known_keys, model_notes, read_model, table
 from pipesched.estimation.model import ModelShape
-from pipesched.estimation.model_types import known_keys, table
 from pipesched.estimation.parameters import parameters
 from pipesched.text.sections import Section
 from pipesched.text.yaml_reader import Value, parse_yaml, read_text

@@ -10,7 +10,16 @@ from typing import NamedTuple
 
 from pipesched.checks import require_flag, require_name, require_number, require_sequence, require_whole, shown
 from pipesched.errors import ConfigError
-from pipesched.estimation.hardware import EFFICIENCY, GpuModel
+from pipesched.estimation.hardware import (
+    BF16,
+    EFFICIENCY,
+    FP32,
+    PRECISIONS,
+    RECIPES,
+    GpuModel,
+    Recipe,
+    require_precision,
+)
 from pipesched.estimation.model import (
     ModelShape,
     Seen,
@@ -21,7 +30,6 @@ from pipesched.estimation.model import (
     require_stages,
     require_tensor,
 )
-from pipesched.estimation.precision import BF16, FP32, PRECISIONS, RECIPES, Recipe, require_precision
 from pipesched.pipeline.quantities import Exact
 from pipesched.pipeline.shapes import (
     ByKey,

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import require_whole, shown
 from pipesched.errors import ConfigError
-from pipesched.estimation.hardware import GpuModel
+from pipesched.estimation.hardware import FP32, PRECISIONS, GpuModel
 from pipesched.estimation.hardware_reader import TYPICAL, read_efficiency, read_hardware
 from pipesched.estimation.model import ModelShape, require_experts, require_stages, require_tensor
 from pipesched.estimation.model_reader import read_model_section
-from pipesched.estimation.precision import FP32, PRECISIONS
 from pipesched.estimation.setup import (
     BATCH,
     FULL,

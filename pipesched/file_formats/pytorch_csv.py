@@ -11,8 +11,17 @@ from typing import NamedTuple
 
 from pipesched.checks import joined, shown
 from pipesched.errors import Inexpressible, InvalidSchedule, NotApplicable
-from pipesched.file_formats.pytorch_cells import COMPUTATIONS, Action, Cell, Sheet, read_cells
-from pipesched.file_formats.pytorch_rules import deadlock, mistakes, unscaled, with_programs
+from pipesched.file_formats.pytorch_rules import (
+    COMPUTATIONS,
+    Action,
+    Cell,
+    Sheet,
+    deadlock,
+    mistakes,
+    read_cells,
+    unscaled,
+    with_programs,
+)
 from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.message_programs import pytorch_programs
 from pipesched.pipeline.ops import Op, Pair, Slot

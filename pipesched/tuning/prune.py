@@ -9,8 +9,8 @@ from math import inf
 from typing import NamedTuple
 
 from pipesched.errors import ConfigError
+from pipesched.estimation.hardware import BF16, LOW
 from pipesched.estimation.model import items_of
-from pipesched.estimation.precision import BF16, LOW
 from pipesched.estimation.setup import NONE, SELECTIVE, Setup
 from pipesched.estimation.trust.facts import RunFacts, schedule_of, shape_of
 from pipesched.estimation.trust.inside import measured_range

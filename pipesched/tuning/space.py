@@ -10,14 +10,13 @@ from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
-from pipesched.config.trust_section import FITS
+from pipesched.config.load import FITS
 from pipesched.errors import ConfigError
 from pipesched.estimation.derived import budget_of, memory_with, with_budget
-from pipesched.estimation.hardware import GpuModel
+from pipesched.estimation.hardware import BF16, LOW, GpuModel, precisions_of
 from pipesched.estimation.items import GB
 from pipesched.estimation.memory import CONTEXT, FRAGMENTATION
 from pipesched.estimation.model import ModelShape, divisors, items_of
-from pipesched.estimation.precision import BF16, LOW, precisions_of
 from pipesched.estimation.setup import FULL, NONE, SELECTIVE, SIZES, Parallel, Setup, TokenBatch, TrainingSetup
 from pipesched.estimation.trust.evidence import evidence_base
 from pipesched.pipeline.quantities import to_fraction

@@ -10,13 +10,12 @@ from typing import Any
 from pipesched.checks import require_name, require_sequence, require_whole, shown
 from pipesched.config.derived import INSTEAD, require_place
 from pipesched.config.estimate import require_training
-from pipesched.config.load import algorithm_of, load_values
-from pipesched.config.trust_section import read_trust
+from pipesched.config.load import algorithm_of, load_values, read_trust
 from pipesched.config.values import Values
 from pipesched.errors import ConfigError
 from pipesched.estimation.derived import derive, side_static
+from pipesched.estimation.hardware import PRECISIONS, require_precision
 from pipesched.estimation.model_reader import MODELS, preset_names
-from pipesched.estimation.precision import PRECISIONS, require_precision
 from pipesched.estimation.setup import FULL, NONE, RECOMPUTES, SHARD_RANKS, TRAINING
 from pipesched.estimation.setup_reader import read_unsized, require_agreement
 from pipesched.pipeline.memory import KEPT

@@ -22,8 +22,8 @@ from pipesched.checks import (
     require_type,
     require_whole,
 )
-from pipesched.config.trust_section import FITS
-from pipesched.config.trusted import MIXED, Measured, judge_of
+from pipesched.config.estimate import MIXED, Measured, judge_of
+from pipesched.config.load import FITS
 from pipesched.config.values import Source
 from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.estimation.trust.inside import Judge

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.config.trust_section import FITS
+from pipesched.config.load import FITS
 from pipesched.documents.tuning import tuning_document
 from pipesched.errors import ConfigError
 from pipesched.render.tuning import tuning_view

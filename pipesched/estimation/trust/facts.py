@@ -7,8 +7,8 @@ from functools import cached_property
 from math import log2
 from typing import NamedTuple
 
+from pipesched.estimation.hardware import BF16, LOW
 from pipesched.estimation.model import ModelShape
-from pipesched.estimation.precision import BF16, LOW
 from pipesched.estimation.setup import SIZES, Setup
 from pipesched.schedulers.registry import FAMILIES, family, own_name
 
