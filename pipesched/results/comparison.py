@@ -23,7 +23,7 @@ from pipesched.checks import (
     require_whole,
     shown,
 )
-from pipesched.display import Displayable, HasPage
+from pipesched.display import Displayable, DisplayableRows, HasPage
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF
 from pipesched.pipeline.messages import QUEUES
@@ -171,12 +171,14 @@ def memory_of(metrics: Mapping[str, Any]) -> Sequence[int | float]:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(HasPage, Sequence[Entry]):
+class Comparison(HasPage, DisplayableRows[Entry]):
     """Entries in the order asked for.
 
     `comparison["1f1b"]` is the entry of an algorithm, by its name or an alias; `comparison.best` is the best entry.
     `time_unit` and `memory_unit` are the labels of times and of memory, empty where a config names none.
     """
+
+    _rows = "entries"
 
     entries: tuple[Entry, ...]
     time_unit: str = ""
@@ -194,12 +196,6 @@ class Comparison(HasPage, Sequence[Entry]):
         values = [entry.metrics["makespan"] if entry.metrics else "n/a" for entry in self.entries]
         texts = [f"{entry.algorithm} {value}" for entry, value in zip(self.entries, values, strict=True)]
         return f"Comparison({joined(texts)})"
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
-    def __iter__(self) -> Iterator[Entry]:
-        return iter(self.entries)
 
     @overload
     def __getitem__(self, key: int | str) -> Entry: ...

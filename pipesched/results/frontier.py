@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, overload
+from typing import Any
 
 from pipesched.checks import require_label, require_name, require_sequence, require_type
-from pipesched.display import Displayable
+from pipesched.display import DisplayableRows
 from pipesched.pipeline.recut import is_cut_open
 from pipesched.results.covered import CHOSEN
 from pipesched.results.outcome import Outcome
@@ -35,11 +35,13 @@ class FrontierPoint:
 
 
 @dataclass(frozen=True, repr=False)
-class Frontier(Displayable, Sequence[FrontierPoint]):
+class Frontier(DisplayableRows[FrontierPoint]):
     """Points by rising budget, each better than all before it; `objective` is "makespan" or "span".
 
     `covers` says in words which schedules the bounds are about; each is of schedules within the budget of its point.
     """
+
+    _rows = "points"
 
     points: tuple[FrontierPoint, ...]
     objective: str = "makespan"
@@ -66,18 +68,3 @@ class Frontier(Displayable, Sequence[FrontierPoint]):
     def __repr__(self) -> str:
         steps = ", ".join(f"{point.budget}: {point.value}" for point in self.points)
         return f"Frontier({self.objective} by budget {steps})"
-
-    def __len__(self) -> int:
-        return len(self.points)
-
-    def __iter__(self) -> Iterator[FrontierPoint]:
-        return iter(self.points)
-
-    @overload
-    def __getitem__(self, key: int) -> FrontierPoint: ...
-
-    @overload
-    def __getitem__(self, key: slice) -> Sequence[FrontierPoint]: ...
-
-    def __getitem__(self, key: int | slice) -> FrontierPoint | Sequence[FrontierPoint]:
-        return self.points[key]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
-from pipesched.display import Displayable
+from pipesched.display import DisplayableRows
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.trust.evidence import OutsideField, PublishedRun
 from pipesched.estimation.trust.inside import WhatToMeasure
@@ -64,7 +64,7 @@ class Unmeasured(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Tuning(Displayable, Sequence[Trial]):
+class Tuning(DisplayableRows[Trial]):
     """The best points of a space, best first, by the tokens/s/GPU that are expected; all fit by their estimates.
 
     `fits` says what the first row must do: fit surely, which faster ones at the end may not, or but likely. Where none
@@ -129,18 +129,3 @@ class Tuning(Displayable, Sequence[Trial]):
         gpus = trust.standing.run.facts.gpus
         rates = [run.rate for run in self.published if run.compared.facts.gpus == gpus]
         return bool(rates) and trust.tokens_per_second_per_gpu.low > max(rates)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[Trial]:
-        return iter(self.rows)
-
-    @overload
-    def __getitem__(self, key: int) -> Trial: ...
-
-    @overload
-    def __getitem__(self, key: slice) -> Sequence[Trial]: ...
-
-    def __getitem__(self, key: int | slice) -> Trial | Sequence[Trial]:
-        return self.rows[key]
