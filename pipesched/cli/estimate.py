@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import require_name
 from pipesched.cli.options import ProblemSource, Screen, Target, TrustOptions, argument, option
-from pipesched.cli.output import console_for, print_json, saving, target_format, working
+from pipesched.cli.output import saving, show, target_format, working
 from pipesched.cli.progress import doing
 from pipesched.cli.reading import ALGO, given_config, only_name, split_positionals
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import RenderableType
 
     from pipesched.estimation.result import Estimate
     from pipesched.estimation.trust.evidence import SpeedRatio
@@ -76,29 +78,24 @@ def command(
             _print_trace(found, trace, screen)
         elif layout:
             print_layout(found, screen)
-        elif screen.as_json:
-            print_json(estimate_document(found, ratios))
         else:
-            _print_estimate(found, console_for(screen), screen, ratios, chart=with_chart)
+            show(screen, lambda: estimate_document(found, ratios), _parts(found, screen, ratios, chart=with_chart))
 
 
-def _print_estimate(
-    found: Estimate, console: Any, screen: Screen, ratios: Sequence[tuple[str, SpeedRatio]], *, chart: bool
-) -> None:
+def _parts(
+    found: Estimate, screen: Screen, ratios: Sequence[tuple[str, SpeedRatio]], *, chart: bool
+) -> Iterator[RenderableType]:
     from pipesched.render.estimate import against_lines, estimate_view, fit_lines
     from pipesched.render.gantt import Gantt
 
-    console.print(estimate_view(found))
-    for line in against_lines(ratios):
-        console.print(line)
+    yield estimate_view(found)
+    yield from against_lines(ratios)
     if chart:
-        console.print()
-        console.print(Gantt(found.outcome, ascii_only=screen.ascii_only))
+        yield from ("", Gantt(found.outcome, ascii_only=screen.ascii_only))
     if not found.fits:
         with doing("looking for changes with which it fits"):
             lines = [*fit_lines(found)]
-        for line in lines:
-            console.print(line)
+        yield from lines
 
 
 def _print_trace(found: Estimate, address: str, screen: Screen) -> None:
@@ -106,20 +103,13 @@ def _print_trace(found: Estimate, address: str, screen: Screen) -> None:
     from pipesched.render.estimate import trace_table
 
     traced = trace(found, address)
-    if screen.as_json:
-        print_json(trace_document(traced))
-        return
-    for part in trace_table(traced):
-        console_for(screen).print(part)
+    show(screen, lambda: trace_document(traced), trace_table(traced))
 
 
 def print_layout(found: Estimate, screen: Screen) -> None:
     """Print the stages as other frameworks take them."""
     from pipesched.estimation.layout import layout_document, layout_lines
 
-    if screen.as_json:
-        print_json(layout_document(found.setup.model, found.stage_items))
-        return
-    console = console_for(screen)
-    for line in layout_lines(found.setup.model, found.stage_items, found.setup.parallel.pipeline):
-        console.print(line, soft_wrap=True)
+    model, stages = found.setup.model, found.stage_items
+    lines = layout_lines(model, stages, found.setup.parallel.pipeline)
+    show(screen, lambda: layout_document(model, stages), lines, soft_wrap=True)

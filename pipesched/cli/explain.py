@@ -100,13 +100,11 @@ def _explain_timeline(timeline: Timeline, why: str | None, chart: ChartOptions, 
         _explain_one(timeline.outcome, why, screen)
         return
     with output.saving(timeline, TIMELINE, target):
-        if screen.as_json:
-            output.print_json(timeline_document(timeline))
-            return
-        console, parts = output.console_for(screen), explanation_parts(timeline.explanation)
-        print_charts(console, timeline, chart, screen, MarkLines(timeline.explanation))
-        for part in (costs_table(timeline), *remarks(timeline), *messages_tables(timeline), "", *parts):
-            console.print(part)
+        if not screen.as_json:
+            print_charts(output.console_for(screen), timeline, chart, screen, MarkLines(timeline.explanation))
+        parts = (costs_table(timeline), *remarks(timeline), *messages_tables(timeline), "")
+        shown = (*parts, *explanation_parts(timeline.explanation))
+        output.show(screen, lambda: timeline_document(timeline), shown)
 
 
 def _print_explanation(subject: Subject, explanation: Explanation, chart: ChartOptions, screen: Screen) -> None:
@@ -160,9 +158,4 @@ def _explain_one(outcome: Outcome, op: str, screen: Screen) -> None:
     from pipesched.render.explanation import why_lines
 
     found = why(outcome, op)
-    if screen.as_json:
-        output.print_json(why_document(found))
-        return
-    console = output.console_for(screen)
-    for line in why_lines(found, outcome.problem.time_unit):
-        console.print(line)
+    output.show(screen, lambda: why_document(found), why_lines(found, outcome.problem.time_unit))

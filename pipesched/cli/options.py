@@ -418,6 +418,11 @@ class Rules(NamedTuple):
         "--time-limit SECONDS", "seconds that a search may take; default 60", _seconds, absent=60.0
     )
 
+    @property
+    def limits(self) -> dict[str, Any]:
+        """How long a search may take, and its seed, as arguments of the searches."""
+        return {"time_limit": self.time_limit, "seed": self.seed}
+
 
 class Screen(NamedTuple):
     """How to print."""

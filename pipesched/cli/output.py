@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,6 +84,16 @@ def print_json(content: Mapping[str, Any]) -> None:
     from pipesched.documents.json_text import dump
 
     sys.stdout.write(dump(content))
+
+
+def show(screen: Screen, document: Callable[[], Mapping[str, Any]], parts: Iterable[Any], **how: Any) -> None:
+    """Print a document, if that is asked for, or the parts of what it says; `how` are arguments of Rich's print."""
+    if screen.as_json:
+        print_json(document())
+        return
+    console = console_for(screen)
+    for part in parts:
+        console.print(part, **how)
 
 
 def print_result(result: Displayable, screen: Screen) -> None:
