@@ -324,10 +324,7 @@ def read_sweep(text: str, values: Values, algorithms: str | Sequence[str], **set
 
 
 def _values(parts: Sequence[str], words: Collection[str]) -> list[Any]:
-    """Return the numbers that texts spell, also in ranges and with units. Raises ConfigError for other texts.
-
-    Where there are `words` that may be varied, other texts are left to what knows them.
-    """
+    """Return the numbers that texts spell, also in ranges and with units. Raises ConfigError for other texts."""
     texts = [text for part in parts for text in values_in(part)]
     for text in texts if not words else ():
         if isinstance(parse_value(text), str) and not has_unit(text):

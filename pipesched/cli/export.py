@@ -100,10 +100,7 @@ def _hand_over(framework: str, counts: Any, to: str | None, made: Callable[[], O
 
 
 def _format(to: str | None, target: Target) -> Format:
-    """Return the format that --to or the suffix of the file names.
-
-    Raises ConfigError, before anything takes long, where the format cannot be written to the target.
-    """
+    """Return the format that --to or the suffix of the file names."""
     from pipesched.file_formats.files import named_format, refuse_existing
     from pipesched.results.handover.hand_over import FRAMEWORKS
 

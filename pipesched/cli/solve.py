@@ -68,10 +68,7 @@ def command(
 def _limited(
     problem: Problem, settings: dict[str, Any], search: SearchOptions, target: Target, screen: Screen
 ) -> tuple[dict[str, Any], int]:
-    """Return the settings with what the time limit of the command leaves to the search, and how much is classified.
-
-    That is the number of operations up to which idle time is. A limit that is none is left for the search to refuse.
-    """
+    """Return the settings with what the time limit of the command leaves to the search, and how much is classified."""
     limit = settings.get("time_limit", SECONDS)
     if not 0 < limit <= MOST_SECONDS:
         return settings, output.MOST_CLASSIFIED
@@ -111,11 +108,7 @@ def _searched(given: Problem, settings: dict[str, Any], search: SearchOptions) -
 
 
 def _given(source: ProblemSource, search: SearchOptions) -> tuple[Config, dict[str, Any]]:
-    """Return the config, and the settings of the search.
-
-    --placement may list several names to choose from, where a config holds one. Raises ConfigError for a hint to a
-    frontier, and for advice about one.
-    """
+    """Return the config, and the settings of the search."""
     from pipesched.pipeline.check import checked
     from pipesched.schedulers.registry import is_known
 

@@ -62,10 +62,7 @@ def setup_notes(values: Mapping[str, Given]) -> tuple[str, ...]:
 
 
 def _divided_by_setup(values: Mapping[str, Given]) -> Mapping[str, Given]:
-    """Return values in which overrides of what ranks divide, and of how many do, are those of the training run.
-
-    So `shard` means the same in every command; keys of it that stand in a file, and its other keys, are the problem's.
-    """
+    """Return values in which overrides of what ranks divide, and of how many do, are those of the training run."""
     given = values.get("shard", Given(None))
     entries = {"level": given.value} if isinstance(given.value, str) else given.value
     if given.where is not None or not isinstance(entries, Mapping):

@@ -225,13 +225,7 @@ def is_table(field: Field, value: Any) -> bool:
 
 
 def _on_top(field: Field, below: Given, above: Given) -> Given:
-    """Return the entries of a mapping with others on top, which stand in no file.
-
-    A number of slices is their count, a word of a shard its level. What other entries leave without effect is dropped:
-    one way to say the work of slices replaces the other, `most` goes with a number that is to be found, and lower
-    levels of a shard have no `ahead`, `gather` and `reduce`, and of `gather` each and `ahead` one replaces the other.
-    Free messages have no `order`.
-    """
+    """Return entries with others on top, which stand in no file; what has no effect beside these is dropped."""
     whole = field.shape.short or ""
     under, over = (one.value if isinstance(one.value, Mapping) else {whole: one.value} for one in (below, above))
     dropped = {*over, *({"work", "attention"} if {"work", "attention"} & {*over} else ())}

@@ -307,10 +307,7 @@ def read_problem(content: dict[str, Any]) -> Problem:
 
 
 def _made(values: Mapping[str, Any]) -> Problem:
-    """Return the problem of a document's values, by the parameters of make_problem, with its layers if it has them.
-
-    Raises ConfigError where the layers do not make the costs and the memory of the stages.
-    """
+    """Return the problem of a document's values, by the parameters of make_problem, with its layers if it has them."""
     by_stage = make_problem(**{key: value for key, value in values.items() if key not in BY_LAYER})
     if "layers" not in values:
         return by_stage

@@ -131,13 +131,10 @@ def context_terms(setup: Setup, operation: str) -> Iterable[Term]:
 
 
 def _waits(setup: Setup, operation: str, size: float) -> Term:
-    """Return what messages of a ring, of so many bytes, take longer than a step's attention; a gradient's last, whole.
-
-    The last one of a backward brings the gradients of keys and values home, and no attention is left to hide it.
-    """
+    """Return what messages of a ring, of so many bytes, take longer than attention; a gradient's last, whole."""
     steps, message = setup.parallel.context - 1, next_rank(setup, size)
     own = float(core_terms(setup, operation)[1].value) / steps
-    alone = 0 if operation == FORWARD else 1
+    alone = 0 if operation == FORWARD else 1  # it brings the gradients of keys and values home, behind all attention
     longer = max(float(message.value) - own, 0.0)
     parts = [f"{steps - alone} x max(0, {message.formula} - {own:.4g} ms of attention)"] * (steps > alone)
     parts += [message.formula] * alone

@@ -291,10 +291,7 @@ class SetupCutter:
         return replace(made, costs=costs, cutter=self)
 
     def _finest(self, speed: Sequence[Exact]) -> int:
-        """Return the ticks in a ms that make times on devices of these speeds whole, whatever the cut.
-
-        They have MOST_DIGITS digits, and none is shorter than that of an item on the fastest device.
-        """
+        """Return the ticks in a ms that make times on devices of these speeds whole, whatever the cut."""
         times = (item.time(key) for item in self.items.each for key in OPERATIONS)
         least = Fraction(min(time for time in times if time)) / PER_MS / max(map(to_fraction, speed))
         resolution = PER_MS

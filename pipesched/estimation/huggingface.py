@@ -326,10 +326,7 @@ def decoder(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _nature(content: Mapping[str, Any]) -> tuple[str, ModelType]:
-    """Return the model type: that which is given, or that of the architectures, or llama where neither is.
-
-    Raises ConfigError with the way out for an unknown one.
-    """
+    """Return the model type: that which is given, or that of the architectures, or llama where neither is."""
     given, names = content.get("model_type"), type_names()
     if given is not None and not isinstance(given, str):
         raise ConfigError(f"must be a name, one of {', '.join(names)}; not {shown(given)}", "model.model_type")

@@ -222,10 +222,7 @@ def adam_bytes(training: TrainingSetup) -> StateBytes:
 def _item_memory(
     setup: Setup, held: LayerParameters, activation: Terms, checkpoint: Terms, *, wide: int | None = None
 ) -> ItemMemory:
-    """Return what a rank holds of an item, its parameters part by part: split, whole and of experts.
-
-    Of a layer `wide` parameters that tensor ranks split have weights in 16 bits whatever the precision.
-    """
+    """Return what a rank holds of an item, its parameters part by part: split, whole and of experts."""
     recipe = None if wide is None else setup.recipe
     low = 0 if recipe is None else held.split - (wide or 0)
     each, parallel, groups = state_bytes(setup.training), setup.parallel, []

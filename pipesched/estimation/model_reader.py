@@ -166,10 +166,7 @@ def _parsed(file: Path) -> Mapping[str, Any]:
 
 
 def _is_known(key: str) -> bool:
-    """Return whether a key that is written by hand is one of Hugging Face's, or ours, with effect or without.
-
-    Raises ConfigError for one that is nearly a known one, and for a part of another modality than text.
-    """
+    """Return whether a key that is written by hand is one of Hugging Face's, or ours, with effect or without."""
     if key in OTHER_PARTS:
         way_out = (
             "`model` is a language model alone: write its keys here, and give what comes before its first layer (a"

@@ -426,11 +426,8 @@ def _misplaced_transfers(sheet: Sheet) -> Iterator[str]:
 
 
 def _waits(sheet: Sheet) -> Iterator[str]:
-    """Yield what PyTorch 2.15 refuses: waits for nothing, what is not waited for, a reduction beside one that runs.
-
-    Versions before it have no waits, so a file without any is one of theirs.
-    """
-    for row in sheet.rows if any(action.kind in WAITS for action in sheet.cells_of) else ():
+    """Yield what PyTorch 2.15 refuses: waits for nothing, what is not waited for, a reduction beside one that runs."""
+    for row in sheet.rows if any(action.kind in WAITS for action in sheet.cells_of) else ():  # older files have none
         running: dict[Action, Action] = {}  # by the wait for it
         for action in (action for cell in row for action in cell.actions if cell == sheet.first(action)):
             wait = action._replace(kind=f"WAIT_{action.kind}")

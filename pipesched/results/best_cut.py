@@ -173,10 +173,8 @@ class _Search:
         return (abs(over), makespan) if limited else (0, makespan)
 
     def _better(self, here: Ends, limited: bool) -> Ends | None:
-        """Return a better cut a move away, or two of them; None where none was found.
-
-        The longest path of a cut says what others take at least: only those are timed that this lets be shorter.
-        """
+        """Return a better cut a move away, or two of them; None where none was found."""
+        # the longest path of a cut says what others take at least: only those are timed that this lets be shorter
         counts, path = np.diff(here, prepend=0), self.times.path(np.array([here]))
         each = path.counts.reshape(-1, self.times.columns).sum(axis=1)
         stages = np.arange(len(each)) % self.cuts.stages
@@ -215,10 +213,7 @@ MOST_STAGES = 64  # from which, and to which, single layers move
 
 
 def _moves(counts: Ints, on_path: Ints) -> Ints:
-    """Return the changes of counts by moves of one item from a stage to another.
-
-    Of very many stages they go from those that a longest path takes most often to those that it takes least.
-    """
+    """Return the changes of counts by moves of one item from a stage to another."""
     order = np.argsort(-on_path, kind="stable")
     sources = order[counts[order] > 1][:MOST_STAGES].tolist()
     pairs = [(source, target) for source in sources for target in order[-MOST_STAGES:].tolist() if source != target]

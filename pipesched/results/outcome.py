@@ -384,10 +384,7 @@ def _with_fewer_layers(problem: Problem, chosen: Family, options: Mapping[str, A
 def _scheduled(
     chosen: Family, options: Mapping[str, Any], plan: Callable[[Problem], Plan], timed: Timing, problem: Problem
 ) -> Schedule:
-    """Return the schedule of a family on a cut, with its options as given, and an order that is open as given.
-
-    Raises NoSchedule where it is over a budget that the family obeys.
-    """
+    """Return the schedule of a family on a cut, with its options as given, and an order that is open as given."""
     fed, wanted = FedFamily(_with_fewer_layers(problem, chosen, options), chosen, plan, timed), options.get(ORDER)
     ordering = None if wanted in (None, BEST) else ordering_of(fed, wanted)
     schedule = fed.schedule(None if ordering is None else ordering.order)

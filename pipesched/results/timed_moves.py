@@ -209,10 +209,7 @@ def shortened(schedule: Schedule) -> Iterator[Schedule]:
 def _timed_moves(
     schedule: Schedule, tasks: TimedTasks
 ) -> Iterator[tuple[tuple[int, int, int] | None, Schedule | None]]:
-    """Yield each move that may shorten a schedule, with what it makes; None and None where not all are timed.
-
-    A move is a task, its position and the new one. What it makes is None where it cannot run.
-    """
+    """Yield each move that may shorten a schedule, with what it makes; None and None where not all are timed."""
     has_programs = bool(schedule.plan.network)
     size = len(tasks.topological) * (LOWERED if has_programs else 1)
     most = max(MOST_RETIMED // max(size, 1), 1)

@@ -85,10 +85,7 @@ def others(hardware: GpuModel) -> list[GpuModel]:
 
 
 def _solved(found: Estimate, seconds: float) -> Estimate | None:
-    """Return the schedule that `solve` finds for the stages of an estimate, without and with offload, if it is better.
-
-    Half the time is for schedules that keep every activation, from which those that offload some begin.
-    """
+    """Return the schedule that `solve` finds for the stages of an estimate, with offload or not, if it is better."""
     from pipesched.solver.request import SolveRequest
     from pipesched.solver.solve import solve_request
 

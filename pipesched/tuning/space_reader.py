@@ -152,10 +152,7 @@ def _space(
 
 
 def _of_shards(sections: Mapping[str, Section]) -> tuple[str, ...]:
-    """Return the fields of shards, none where no level is asked for.
-
-    Raises ConfigError for ranks without a level, and for levels beside another `distributed_optimizer`.
-    """
+    """Return the fields of shards, none where no level is asked for."""
     level, ranks = OF_SHARDS
     given = _given(sections, level)
     if given is None:

@@ -274,10 +274,7 @@ def subject_of(schedule: object, layers: object = None, made_by: str = "") -> Su
 
 
 def _by_places(outcome: Outcome) -> tuple[Outcome, str]:
-    """Return the same schedule of microbatches that are numbered as they are fed, and which ones these are.
-
-    That is their order, and where it is from; "" where they are fed by their numbers.
-    """
+    """Return the same schedule of microbatches that are numbered as they are fed, and which ones these are."""
     schedule, order, ordering = outcome.schedule, outcome.schedule.order, outcome.ordering
     if schedule.problem.rounds > 1 or all(map(eq, order, range(len(order)))):
         return outcome, ""
