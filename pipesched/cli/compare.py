@@ -393,10 +393,7 @@ class NamedContestants(NamedTuple):
     def compared(
         self, config: Config, options: Mapping[str, Any], executor: str, trust: Mapping[str, Any], **asked: bool
     ) -> Comparison:
-        """Return their schedules, by `options` on top of those of the config; `asked` is as for `algorithms`.
-
-        `trust` is what is known beside published runs, as parameters of `compare`.
-        """
+        """Return their schedules by `options` on top of the config's; `asked` is for `algorithms`, `trust` for both."""
         from pipesched.comparing.compare import compare
 
         chosen = self.algorithms(config.algorithm, **asked)

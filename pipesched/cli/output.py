@@ -209,10 +209,7 @@ def target_format(target: Target, kind: str) -> Format | None:
 
 @contextmanager
 def saving(result: Any, kind: str, target: Target, view: View | None = None) -> Iterator[None]:
-    """Print a result in the block, then write it to the target file, if there is one; `view` is for figures.
-
-    Raises ConfigError, before anything is printed, for a target that cannot hold it.
-    """
+    """Print a result in the block, then write it to the target, which is asked first. Raises ConfigError."""
     target_format(target, kind)
     with printed_before(lambda: save(result, kind, target, view)):
         yield
@@ -230,10 +227,7 @@ def save(result: Any, kind: str, target: Target, view: View | None = None) -> No
 
 @contextmanager
 def printed_before(write: Callable[[], None]) -> Iterator[None]:
-    """Print an answer in the block, and write its file once it is out: no search is lost to what writes it.
-
-    The file is written too where the reader of stdout has gone, and after Ctrl-C.
-    """
+    """Print an answer in the block, and then write its file, also where the reader has gone, or after Ctrl-C."""
     try:
         yield
         sys.stdout.flush()

@@ -231,10 +231,7 @@ def read_stdin(most: int) -> bytes:
 
 
 def made_schedule(config: Config, name: str | None, options: Mapping[str, Any]) -> Outcome:
-    """Schedule by the algorithm `name`; without a name by the config's, and without that by the default.
-
-    `options` come on top of the config's own, which count for the config's algorithm only.
-    """
+    """Schedule by `name`, else the config's algorithm or the default; its own options count, with `options` on top."""
     from pipesched.results.outcome import run
 
     if config.algorithm is None:
@@ -275,10 +272,7 @@ def default_algorithm(config: Config) -> str:
 
 
 def read_file(name: str, source: ProblemSource) -> ReadSchedule | Comparison | Sweep | Frontier | Displayable:
-    """Return what a file or standard input ("-") holds; a CSV of PyTorch is timed by the costs of `source`.
-
-    Raises ConfigError, and InvalidSchedule for a CSV that cannot run.
-    """
+    """Return what a file or "-" holds; a CSV is timed by the costs of `source`. Raises ConfigError, InvalidSchedule."""
     with doing(f"reading {name}"):
         return _read(name, source)
 

@@ -33,10 +33,7 @@ class Algorithm(NamedTuple):
         return Algorithm(self.name, {**self.options, **options}, locations)
 
     def or_named(self, name: str | Callable[..., Any] | None, options: Mapping[str, Any]) -> Algorithm:
-        """Return this algorithm with `options` on top, or another one, if `name` is of another, with `options` alone.
-
-        Raises ConfigError for an unknown name.
-        """
+        """Return this algorithm with `options` on top, or another that `name` means with these alone."""
         other = self.name if name is None else family(name).name
         return (self if other == self.name else Algorithm(other)).overridden(options)
 

@@ -32,10 +32,7 @@ DEFAULTS = ("1f1b", "interleaved")  # with one stage a device, and with several
 def estimate_of(
     config: Config, algorithm: str | Callable[..., Any] | None = None, *, whole: bool = False, **options: Any
 ) -> Estimate:
-    """Return the estimate of a config that was read, without how sure it is. `options` are those of the algorithm.
-
-    Raises ConfigError for a config without a model, and NotApplicable.
-    """
+    """Return the estimate of a config, without how sure it is. Raises ConfigError, also where it has no model."""
     setup = config.setup
     if not isinstance(setup, Setup):
         raise ConfigError("is missing; `estimate` derives costs and memory from a model: model: llama-3-8b", "model")
@@ -239,10 +236,7 @@ def judged(
     measured: Measured | None = None,
     others: Iterable[Estimate] = (),
 ) -> Estimate:
-    """Return an estimate with how sure it is; `said` is what its config says of that. Raises ConfigError.
-
-    What is compared shares one base: that of few bits where it or one of the `others` is in few.
-    """
+    """Return an estimate with how sure it is; beside `others` in few bits it is judged by these. Raises ConfigError."""
     low = any(one.setup.recipe is not None for one in (found, *others))
     judge, notes = judge_of(said.like if like is None else like, measured, low=low)
     notes += (MIXED,) * (low and found.setup.recipe is None)

@@ -142,10 +142,7 @@ def load(path_or_text: str | Path | None = None, **overrides: Any) -> Problem:
 
 
 def load_config(config: str | Path | Source | None, overrides: Mapping[str, Any], *, chooses: bool = False) -> Config:
-    """Return the problem, as `load` does, and the algorithm that the config asks for, if any. Raises ConfigError.
-
-    `chooses`: there may be several numbers of chunks, of which the problem has the first.
-    """
+    """Return the problem, as `load` does, and the algorithm; `chooses`: of several chunks the first counts."""
     values = load_values(config, overrides)
     choices = take_choices(values) if chooses else Choices()
     setup, trust = None, TrustSection()

@@ -21,10 +21,7 @@ MEASURES = ("hardware", "training")  # the sections whose numbers may have many 
 
 
 def rounding_note(values: Mapping[str, Given]) -> str | None:
-    """Return a sentence that names the first number that is rounded, and says how many more are; None for none.
-
-    A number that stands in no file is named by its parameter.
-    """
+    """Return which number is rounded first, by its place or parameter, and how many more are; None for none."""
     found = [place for name, given in values.items() for place in _rounded(name, given)]
     if not found:
         return None

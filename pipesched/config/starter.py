@@ -156,10 +156,7 @@ WARNING = "\n# No layout was found that fits their memory; `pipesched estimate` 
 
 
 def setup_starter(model: str, hardware: str | None = None, gpus: int | None = None) -> str:
-    """Return a commented config of a model on GPUs, whose layout fits their memory where one is found that does.
-
-    Raises ConfigError for an unknown model or hardware.
-    """
+    """Return a commented config of a model on GPUs, whose layout fits their memory if one does. Raises ConfigError."""
     if gpus is not None:
         require_whole(gpus, "parallel.gpus", least=1, most=MOST_GPUS)
     gpu = USUAL_HARDWARE if hardware is None else hardware

@@ -39,11 +39,7 @@ Values = dict[str, Given]  # by the parameters of make_problem, `algorithm`, and
 
 
 def source_of(config: str | Path) -> Source:
-    """Return the text of a config, which is the name of a file or the YAML itself.
-
-    A text with a line break, a brace or a `key: value` is YAML, everything else names a file. Raises ConfigError for a
-    file that is none, or cannot be read.
-    """
+    """Return the text of a config: a line break, a brace or `key: value` makes it YAML, else it is a file's name."""
     from pipesched.text.yaml_reader import read_text
 
     if isinstance(config, str) and ("\n" in config or config.lstrip().startswith("{") or ": " in config):

@@ -76,10 +76,7 @@ def _units(comparison: Comparison) -> dict[str, str]:
 
 
 def check_document(outcome: Outcome | None, found: Sequence[str]) -> dict[str, Any]:
-    """Return format "pipesched.check": whether a schedule keeps every rule, and `found`, a sentence for each breach.
-
-    `outcome` is None for a schedule that cannot run.
-    """
+    """Return format "pipesched.check": whether a schedule, None if it cannot run, keeps all rules; what it breaks."""
     return {
         "format": "pipesched.check",
         "version": VERSION,
@@ -265,10 +262,7 @@ def packing_document(packing: Packing) -> dict[str, Any]:
 
 
 def rank_config(packing: Packing, rank: int | None = None) -> ConfigText:
-    """Return the config of a rank, by default the slowest: its microbatches are fed in their order.
-
-    `run` of it takes what the rank takes. Raises ConfigError for a rank that there is not.
-    """
+    """Return the config of a rank, by default the slowest, of which `run` takes as long. Raises ConfigError."""
     rank = packing.slowest if rank is None else rank
     problem = replace(packing.problem(rank), layers=None)
     content = {key: value for key, value in problem_document(problem).items() if value not in (None, "")}

@@ -57,10 +57,7 @@ BY_LAYER = ("layers", *PARTS, "layout", BLOCKS)
 
 
 def layers_document(problem: Problem) -> dict[str, Any]:
-    """Return the layers of a problem, if it has them, as a config gives them, every default filled in.
-
-    Latencies of boundaries between layers stand in `layer`, where `costs` do not have them: those between stages.
-    """
+    """Return the layers of a problem, if it has them, as a config gives them, every default filled in."""
     layers = problem.layers
     if layers is None:
         return {}
@@ -102,10 +99,7 @@ IN_FORWARDS = ("forward", "p2p")  # costs of forward passes alone
 
 
 def costs_said(problem: Problem) -> list[str]:
-    """Return which costs a document says: of forwards alone only theirs, of slices none of whole microbatches.
-
-    Those of a step it says where there is one.
-    """
+    """Return which costs a document says: of forwards and of slices only theirs, of a step those that it has."""
     if problem.mode == FORWARD_ONLY:
         return [*IN_FORWARDS, *(("gather",) if problem.has_step else ())]
     unused = problem.costs.unsaid | (set() if problem.has_step else {*STEP_TIMES, "tied"})
@@ -179,10 +173,7 @@ def ordering_document(ordering: Ordering) -> dict[str, Any]:
 
 
 def read_ordering(content: Mapping[str, Any], microbatches: int | None = None) -> Ordering | None:
-    """Return the order that a document or a row says, the best one with what is known of it; None where it says none.
-
-    A row does not say how many microbatches there are. Raises ConfigError.
-    """
+    """Return the order of a document or a row, the best with what is known of it; None for none. Raises ConfigError."""
     order = content.get(ORDER)
     if order is None:
         return None

@@ -110,10 +110,7 @@ def solver_document(report: SolveReport) -> dict[str, Any]:
 
 
 def report_of(content: Mapping[str, Any], metrics: object, schedule: Schedule) -> SolveReport:
-    """Return the report in a section `solver`; what other programs leave out has a plain default.
-
-    The value is that of the schedule itself. Raises ConfigError for what is no such section.
-    """
+    """Return the report in a section `solver`, with plain defaults; its value is the schedule's. Raises ConfigError."""
     objective = _word(content, "minimize", (MAKESPAN, SPAN), MAKESPAN)
     per_unit = schedule.problem.ticks.per_unit
     value = schedule.makespan_ticks if objective == MAKESPAN else schedule.span_ticks
@@ -145,10 +142,7 @@ def report_of(content: Mapping[str, Any], metrics: object, schedule: Schedule) -
 
 
 def wrong_solver_claims(content: Mapping[str, Any], outcome: Outcome) -> Iterator[str]:
-    """Yield a sentence for each claim of a section `solver` that its schedule, or another claim, contradicts.
-
-    That a bound holds cannot be seen in a document; that it is above the value can.
-    """
+    """Yield a sentence for each claim of a section `solver` that its schedule, or another claim, contradicts."""
     report = outcome.report
     if report is None:
         return
@@ -308,10 +302,7 @@ NETWORK, QUEUE = "network", "queue"
 
 
 def read_issued(problem: Problem, content: dict[str, Any], key: str) -> list[list[WrittenSlot]]:
-    """Return what a document says of each network lane, or of the messages of each device; nothing without a step.
-
-    So where messages are free. Raises ConfigError, also for what the problem has not.
-    """
+    """Return what a document says of network lanes or messages. Raises ConfigError where none may be."""
     if problem.has_step if key == NETWORK else problem.messages is not None:
         return written_entries(problem, content, key, parse_network if key == NETWORK else parse_message)
     if key in content:
@@ -349,10 +340,7 @@ def queue_document(schedule: Schedule) -> list[list[dict[str, Any]]]:
 
 
 def with_queue(problem: Problem, plan: Plan, rows: Sequence[Sequence[WrittenSlot]]) -> Plan:
-    """Return a plan with the messages that a document says.
-
-    Raises InvalidSchedule for one that is none of the plan, and for one whose ends have two times.
-    """
+    """Return a plan with the messages of a document. Raises InvalidSchedule for others, and for two times of one."""
     if problem.messages is None:
         return plan
     times: dict[int, tuple[WrittenSlot, int]] = {}
@@ -437,10 +425,7 @@ def _transfers(schedule: Schedule) -> list[list[dict[str, Any]]]:
 
 
 def parse(text: str, name: str) -> Outcome:
-    """Return the schedule in a document, with the times that stand in it. Raises ConfigError with `name`.
-
-    The caller checks it: a foreign document may break the rules of its problem.
-    """
+    """Return the schedule in a document with its times, for the caller to check. Raises ConfigError with `name`."""
     return outcome_of(json_text.parse_document(text, name), name)
 
 

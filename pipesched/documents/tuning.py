@@ -64,10 +64,7 @@ def evidence_rows(runs: Iterable[PublishedRun]) -> list[dict[str, Any]]:
 
 
 def tuning_document(tuning: Tuning) -> dict[str, Any]:
-    """Return format "pipesched.tuning": points best first, rates a GPU, memory in GB of the fullest device.
-
-    Nothing in it differs from run to run.
-    """
+    """Return format "pipesched.tuning": points best first, rates a GPU, memory in GB of the fullest device."""
     gpus, measure = None if tuning.estimate is None else tuning.estimate.setup.parallel.gpus, tuning.measure
 
     def at(one: Any) -> dict[str, Any]:

@@ -121,10 +121,7 @@ class SetupCutter:
 
     @property
     def is_open(self) -> bool:
-        """Whether a solve may choose where stages end: no layout is given, nor a parameter that says what stages take.
-
-        Nor do microbatches differ.
-        """
+        """Whether a solve may choose where stages end: nothing says it, or what they take; all are alike."""
         is_alike = self.setup.batch.lengths is None and self.setup.training.layout in (None, BALANCED)
         return is_alike and {*UNLIKE, *BY_STAGE}.isdisjoint(self.replaced)
 
@@ -150,10 +147,7 @@ class SetupCutter:
         return other.problem(problem, problem.settled_placement)
 
     def cut_items(self, problem: Problem) -> CutItems:
-        """Return what each item of the model takes and holds at least.
-
-        What layers recompute of themselves is left out: that depends on their stage.
-        """
+        """Return what each item of the model takes and holds at least, without what layers recompute by stage."""
         each = self.items.each
         times = {key: [Fraction(item.time(key), PER_MS) for item in each] for key in ("forward", *HALVES)}
         gradient, weight = (times[key] for key in HALVES)
@@ -265,10 +259,7 @@ class SetupCutter:
         )
 
     def problem(self, given: Problem, placement: Placement) -> Problem:
-        """Return the problem of these stages; of `given` its budget, its microbatches, its name and its lanes count.
-
-        Raises NotApplicable where numbers that replace ours are for another number of stages.
-        """
+        """Return the problem of these stages, with the budget of `given`. Raises NotApplicable for other counts."""
         latency = {} if given.links is None else {"p2p": 0}  # the links are instead of the network that is derived
         derived = self._costs(placement)
         values = {**derived, **latency, **self.replaced}

@@ -65,10 +65,7 @@ def _orders(placement: Placement, microbatches: int, algorithm: str) -> list[lis
 
 
 def held_counts(plan: Plan, device: int) -> Iterator[dict[int, int]]:
-    """Yield how many microbatches of each stage a device holds after each forward. In a pair the forward comes first.
-
-    A forward takes an activation; what frees all of it, or the last of it, gives it back.
-    """
+    """Yield how many microbatches of each stage a device holds after each forward, which in a pair comes first."""
     index, counts = plan.index, dict[int, int]()
     kinds = [KINDS[letter] for letter in index.letters for _ in range(index.stages)]
     changes = [1 if one.takes == "activation" else -int(one.gives in ("activation", "retained")) for one in kinds]

@@ -31,10 +31,7 @@ LOW = "split over tensor ranks, in low precision"  # that of others whose weight
 
 
 def logits(setup: Setup) -> Terms:
-    """Return what the output head needs once, at its peak: logits in 16 bits and, unless fused, softmax in 32.
-
-    And its input, which ranks gather whole where each keeps a part of the sequence.
-    """
+    """Return what the head needs at its peak: logits, unless fused softmax in 32 bits, and its gathered input."""
     each, rows, h = 2 if setup.training.fused_loss else 6, setup.padded_vocabulary, setup.model.hidden
     logits = _kept(setup, "logits", each * rows, f"{each} x vocabulary {rows}", setup.parallel.tensor)
     gathered = _kept(setup, "gathered input of the head", 2 * h, f"2 x hidden {h}", 1)
@@ -116,10 +113,7 @@ def _scores(setup: Setup) -> Iterable[Term]:
 
 
 class StateBytes(NamedTuple):
-    """Bytes of a parameter: weights and gradients, and the optimizer's, which ranks may share.
-
-    In low precision the weight of a linear layer has others: `Recipe.weight_bytes`.
-    """
+    """Bytes of a parameter in 16 bits or more: weights and gradients, and the optimizer's, which ranks may share."""
 
     weight: int
     gradient: int

@@ -39,10 +39,7 @@ class ItemPiece(NamedTuple):
 
 
 class ItemPieces(NamedTuple):
-    """The pieces of a forward, of a backward, and of a forward that is run again before its backward, in their order.
-
-    A backward is the forward turned round: the input gradient of each piece, and then its weight gradient.
-    """
+    """The pieces of a forward, of a backward (the forward turned round), and of a forward again, in their order."""
 
     forward: tuple[ItemPiece, ...]
     backward: tuple[ItemPiece, ...]
@@ -64,10 +61,7 @@ class ItemPieces(NamedTuple):
 
 
 def item_pieces(kind: str, times: ItemTimes) -> ItemPieces:
-    """Return the pieces of an item of a kind, which sum up to its times exactly.
-
-    Without experts on other ranks there is one for an operation, and one for what it recomputes.
-    """
+    """Return the pieces of an item, which sum up to its times; one an operation without experts on other ranks."""
     has_network = any(term.name == DISPATCH_AND_COMBINE for term in times.forward)
     forth = FORTH if has_network else (kind,)
     back = forth[::-1]

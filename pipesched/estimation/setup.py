@@ -171,10 +171,7 @@ class TokenBatch:
 
     @property
     def attended(self) -> int | Fraction:
-        """The tokens whose scores a token needs, in the mean of the longest microbatch; causal ones half of them.
-
-        That is the sequence, or of packed documents (sum of l^2) / (sum of l).
-        """
+        """The tokens whose scores a token needs in the longest microbatch: of documents (sum of l^2) / (sum of l)."""
         return attended([Seen()], self.documents)
 
     @property
@@ -184,10 +181,7 @@ class TokenBatch:
 
 
 def packed(lengths: Sequence[Sequence[int]], data: int) -> TokenBatch:
-    """Return the batch of the documents of each microbatch of one of `data` ranks, all of which have as many tokens.
-
-    Single documents of one length are plain sequences. Raises ConfigError about `batch.lengths`.
-    """
+    """Return the batch of documents, which is plain sequences where all have one length. Raises ConfigError."""
     if not isinstance(lengths, (list, tuple)) or not lengths:
         raise ConfigError(f"must list the documents of each microbatch, not {shown(lengths)}", "batch.lengths")
     for entry, documents in enumerate(lengths):
@@ -363,10 +357,7 @@ class Setup:
             raise ConfigError(f"has no effect: {self.model.name} has no experts", "training.dispatcher")
 
     def shard_group(self, *, experts: bool = False) -> ShardGroup:
-        """Return the ranks that divide the parameters of a rank, or those of its `experts`.
-
-        Ranks of a node come first. Where nothing is divided all that hold the same are one group.
-        """
+        """Return the ranks that divide the parameters of a rank, or its `experts`; else all that hold the same."""
         parallel, training = self.parallel, self.training
         own = parallel.data * parallel.context
         all_ranks, apart = own, parallel.tensor

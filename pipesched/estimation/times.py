@@ -252,10 +252,7 @@ def mtp_times(setup: Setup) -> ItemTimes:
 
 
 def optimizer_terms(setup: Setup, dense: Fraction, experts: Fraction) -> Terms:
-    """Return the time of the optimizer over the parameters of a rank: memory traffic. In milliseconds.
-
-    What it keeps is read and written once, so another one than Adam moves twice as much less or more.
-    """
+    """Return the milliseconds of the optimizer on a rank: what it keeps is read and written once."""
     training = setup.training
     each = ADAM_BYTES + 2 * float(state_bytes(training).optimizer - adam_bytes(training).optimizer)
     kind = "Adam" if training.optimizer == ADAM else "optimizer"

@@ -61,10 +61,7 @@ class Trace(NamedTuple):
 
 
 def trace(estimate: Estimate, address: str) -> Trace:
-    """Return where a number of an estimate comes from, by its address: `stage.3.forward`, `device.0.fixed`.
-
-    Raises ConfigError, about `trace`, for an address that is none.
-    """
+    """Return where a number comes from, by its address: `stage.3.forward`. Raises ConfigError for none."""
     kind, *rest = address.split(".")
     readers: Mapping[str, Callable[[Estimate, Sequence[str]], Any]] = {
         "stage": _of_stage,

@@ -59,10 +59,7 @@ class Text(NamedTuple):
 
 
 class ReadSchedule(NamedTuple):
-    """A schedule of a file, not checked yet.
-
-    `text` is that of a document, and `given`, of a CSV, the problem before it was fused.
-    """
+    """A schedule of a file, not checked yet; the text of a document, or of a CSV the problem before it was fused."""
 
     outcome: Outcome
     text: str | None = None
@@ -91,10 +88,7 @@ def read(
 
 
 def read_given(value: Any, problem: Problem | None = None, key: str = "schedule", entry: int | None = None) -> Any:
-    """Return the result in a file, where `value` is its name; else `value` (pipesched.display.from_file).
-
-    A family, by its name or its function, stands for its schedule of the problem.
-    """
+    """Return the result in a file, the schedule of an algorithm, or `value` (pipesched.display.from_file)."""
     if callable(value) or (problem is not None and is_known(value, loads=True)):
         if problem is None:
             raise ConfigError(f"is missing: what {shown(value)} schedules", "problem")
@@ -117,10 +111,7 @@ def _result_of(text: Text, problem: Problem | None) -> Outcome | Comparison | Sw
 
 
 def parse(text: Text, timing: Timing) -> ReadSchedule | Comparison | Sweep | Frontier | Displayable:
-    """Return the result in a text, whatever its format; `timing` gives costs to a schedule that lacks them.
-
-    Raises ConfigError, and InvalidSchedule for a CSV that cannot run.
-    """
+    """Return the result in a text; `timing` gives a CSV its costs. Raises ConfigError, InvalidSchedule."""
     if is_csv(text):
         return read_csv(text, timing)
     result = read_document(text)
@@ -335,10 +326,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def lengths_in(data: bytes, name: str) -> list[int]:
-    """Return the lengths that a file holds; its content tells what it is, and `name` is for messages.
-
-    Raises ConfigError for what is no list of whole numbers above 0, and for an empty one.
-    """
+    """Return the lengths in a text, a JSON list or an array. Raises ConfigError for no whole numbers."""
     if data.startswith(NPY):
         lengths = _of_array(data, name)
     elif (text := decode(data, name, MOST_BYTES)).lstrip().startswith("["):

@@ -107,10 +107,7 @@ class Sheet:
 
     @cached_property
     def rank_of(self) -> dict[int, int]:
-        """The rank of each stage that computes: that which runs most of its computations, in the order of the stages.
-
-        Of ranks with as many, it is the one that comes first in the file.
-        """
+        """The rank of each stage that computes: the one that runs most of it, of several the first in the file."""
         votes: dict[int, Counter[int]] = defaultdict(Counter)
         for action, cells in self.cells_of.items():
             if action.kind in COMPUTATIONS:
@@ -371,10 +368,7 @@ def _reductions(sheet: Sheet) -> Iterator[str]:
 
 
 def unscaled(sheet: Sheet) -> list[int]:
-    """Return the stages of a file with communication that have no REDUCE_GRAD.
-
-    PyTorch neither reduces nor scales the gradients of those.
-    """
+    """Return the stages of a file with communication without REDUCE_GRAD, whose gradients PyTorch does not scale."""
     stages = list(sheet.rank_of) if sheet.has_transfers else []
     return [stage for stage in stages if Action(stage, "REDUCE_GRAD", None) not in sheet.cells_of]
 

@@ -270,10 +270,7 @@ class ParetoPoint(NamedTuple):
         return self.outcome.schedule.fits
 
     def dominates(self, other: ParetoPoint) -> bool:
-        """Return whether this schedule is no worse than `other` in makespan and memory, and better in one of them.
-
-        Equals do not dominate each other, and what is over its budget dominates nothing that fits.
-        """
+        """Return whether this is no worse than `other` in makespan and memory, better in one, and fits as that does."""
         mine, theirs = (self.makespan, self.memory), (other.makespan, other.memory)
         no_worse = self.makespan <= other.makespan and self.memory <= other.memory
         return no_worse and mine != theirs and (self.fits or not other.fits)

@@ -48,10 +48,7 @@ from pipesched.schedulers.registry import called, family
 
 
 def require_kept_budget(family: Family, schedule: Schedule, allowed: Allowed) -> None:
-    """Raise NoSchedule where a family that obeys the budget has a schedule over it: the floor of a device, or how far.
-
-    `allowed` says what its options did with activations.
-    """
+    """Raise NoSchedule where a family that obeys the budget exceeds it; its options did what is `allowed`."""
     if not family.obeys_budget or schedule.fits:
         return
     problem = schedule.problem

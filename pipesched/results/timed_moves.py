@@ -193,10 +193,7 @@ def best_moves(schedule: Schedule, tasks: TimedTasks) -> tuple[list[OrderMove], 
 
 
 def shortened(schedule: Schedule) -> Iterator[Schedule]:
-    """Yield ever shorter schedules, each a single move from the one before, within the budget, until none is left.
-
-    The schedule is at its earliest times, as those are.
-    """
+    """Yield ever shorter schedules within the budget, each a single move from the one before, at earliest times."""
     better: Schedule | None = schedule
     while better is not None:
         tasks, before = timed_tasks(better), better
@@ -226,10 +223,7 @@ def _timed_moves(
 
 
 def moved_before(schedule: Schedule, pairs: Iterable[tuple[int, int]]) -> Iterator[int | float | None]:
-    """Yield, for each pair of a device's operations, the makespan once the first stands directly before the second.
-
-    They are numbers of the plan; times are the earliest. None where that order cannot run.
-    """
+    """Yield the makespan once the first of a pair of operations stands before the second; None if that cannot run."""
     tasks = timed_tasks(schedule)
     for task, other in pairs:
         order = tasks.orders[tasks.machine[task]]

@@ -78,10 +78,7 @@ def wish_tasks(search: SpaceSearch, until: float) -> list[WishTask]:
 
 
 def wish(task: WishTask) -> OverMemory | None:
-    """Return by how much a point misses its memory, and what it reaches without that limit.
-
-    None where it misses more than is asked for, cannot be estimated, or once time is up.
-    """
+    """Return by how much a point misses its memory, and its rate without that; None if too much, or too late."""
     own = task.trial
     try:
         with under(Clock(max(own.until - time(), 0.0))):
@@ -116,10 +113,7 @@ class Findings:
     outside: list[Trial] = field(default_factory=list)
 
     def ranked(self) -> list[Trial]:
-        """Return all that fits, best first by estimates, what may be the first row before others.
-
-        Points of the search, and what `solve` found.
-        """
+        """Return all that fits, of the search and by `solve`, what may be the first row before others."""
         solved = [done.solved for _, done in self.finished if done.solved is not None]
         suiting = [one for one in solved if one.suits(self.search.space.only)]
         return sorted([*self.search.fitting(), *suiting], key=self.search.order)

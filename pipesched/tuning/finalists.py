@@ -44,10 +44,7 @@ class Finalist(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """What became of a finalist: its rate for each share and factor, its schedule by `solve`, and its GPU time.
-
-    `trust` is that of its own estimate.
-    """
+    """What became of a finalist: its rate for each share and factor, its schedule by `solve`, GPU time and trust."""
 
     estimate: Estimate
     solved: Trial | None

@@ -142,10 +142,7 @@ def measured_first(rows: Sequence[Trial]) -> WhatToMeasure | None:
 
 
 def faster_outside(search: SpaceSearch, rate: float, executor: Executor | None, clock: Clock) -> list[Trial]:
-    """Return the best points outside what was measured with more than a rate, at most three, one a layout.
-
-    What is simulated for them counts nowhere, but a journal knows it.
-    """
+    """Return at most three points outside what was measured, one a layout, with more than a rate."""
     if not search.outside or clock.is_over:
         return []
 

@@ -96,10 +96,7 @@ class PrunedPoints(NamedTuple):
 
 
 class OpenPoint(NamedTuple):
-    """A point that may be the best: its setup, and a rate that it does not exceed; `close`: by its own bound.
-
-    `surely`: by that where it surely fits.
-    """
+    """A point that may be the best, a bound on its rate, its own one (`close`), or where it `surely` fits."""
 
     point: SpacePoint
     setup: Setup
@@ -109,10 +106,7 @@ class OpenPoint(NamedTuple):
 
 
 def sift(space: Space, points: PointsOfLayouts | None = None) -> Iterator[PrunedPoints | OpenPoint]:
-    """Yield every point of a space, as one that is pruned (with others of its layout) or one that may be the best.
-
-    Where `points` are given, these count as all.
-    """
+    """Yield every point of a space, or of `points`, as one of those that are pruned, or one that may be the best."""
     seen = dict[object, Layout]()
     part = MeasuredPart(space) if points is None and not space.beyond else None
     for layout, names in ((layout, space.algorithms) for layout in space.layouts()) if points is None else points:

@@ -132,10 +132,7 @@ class Space:
 
     @property
     def replaces(self) -> bool:
-        """Whether numbers are given of which nothing is known before a simulation: any but one budget for all.
-
-        Side work only adds, so what is proved without it holds.
-        """
+        """Whether numbers are given of which bounds know nothing: any but side work and one budget for all."""
         return bool(set(self.given) - {"side", *(["budget"] if self.budget is not None else [])})
 
     @property
@@ -186,10 +183,7 @@ class Space:
         return replace(self, budget=most if self.budget is None else min(most, self.budget))
 
     def bounded(self, setup: Setup) -> Setup:
-        """Return a setup for which bounds hold: with the budget, and one stage a device, as more only add messages.
-
-        What side work holds is no part of that budget.
-        """
+        """Return a setup for which bounds hold: the budget less side work, and one stage a device."""
         budget = self.budget
         if self.beside:
             budget = max((budget_of(setup) if budget is None else budget) - self.beside, LEAST_BUDGET)

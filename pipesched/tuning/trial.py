@@ -33,10 +33,7 @@ TRIAL_KEYS = ("memory", "spare", "margin", "bubble", "layout", "reason", "is_sho
 
 
 class TrialTask(NamedTuple):
-    """What simulates a point: parameters of make_problem, `until` a time of day, and `bar`, the best rate known.
-
-    A group size that is found is one that the trainer `only` takes, if there is one.
-    """
+    """What simulates a point for a trainer (`only`): parameters, `until` a time of day, the best rate so far."""
 
     point: SpacePoint
     setup: Setup

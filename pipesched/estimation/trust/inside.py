@@ -176,10 +176,7 @@ def _near(one: PublishedRun, apart: float) -> NearRun:
 
 
 def memory_margin(estimate: Estimate, high: float) -> float:
-    """Return the GB that the tightest GPU has left where all but what is fixed is `high` times as estimated.
-
-    Of its own memory, whatever limit a person sets.
-    """
+    """Return the GB that the tightest GPU has left of its memory where what is not fixed is `high` times."""
     return float(estimate.setup.hardware.memory) - max(_held(device, high) for device in estimate.devices)
 
 
@@ -204,10 +201,7 @@ class WhatToMeasure(NamedTuple):
 
 
 def what_to_measure(model: ResidualModel, runs: Sequence[ComparedRun], times: Sequence[float]) -> WhatToMeasure | None:
-    """Return the pair of runs that is worth most to be measured; None where none is worth 0.01 %.
-
-    What a choice is worth is the expected value of -ln(time) of the best one, by what is known then.
-    """
+    """Return the pair of runs most worth measuring, by the expected -ln(time) of the best; None where none is."""
     runs, times = runs[:MOST], times[:MOST]
     found = model.posterior(runs)
     worth = -(np.log(times) + np.asarray(found.means))

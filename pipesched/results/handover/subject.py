@@ -242,11 +242,7 @@ class Subject:
 
 
 def subject_of(schedule: object, layers: object = None, made_by: str = "") -> Subject:
-    """Return what is handed over, after checks: a Schedule or an Outcome, and the layers of each stage.
-
-    Layers that are not given are those of a problem by layers, or derived from a model. Raises ConfigError, about
-    `layers`.
-    """
+    """Return a Schedule or an Outcome with the layers of its stages, given or its own. Raises ConfigError."""
     outcome = Outcome(schedule.name, schedule) if isinstance(schedule, Schedule) else schedule
     given: Outcome = require_type(outcome, Outcome, "a Schedule or an Outcome", "schedule")
     checked, fed = _by_places(given)
@@ -296,10 +292,7 @@ UNLIKE = "microbatches of one shape, and here their messages or activations diff
 
 
 def no_whole_step(problem: Problem, trainer: str, *, takes_slices: bool = False) -> str | None:
-    """Return why a trainer of whole microbatches, with their backwards, runs no schedule of a problem; None if it may.
-
-    `trainer` is its name in the text; one that `takes_slices` runs microbatches in parts too.
-    """
+    """Return why a trainer of whole steps runs no schedule of a problem, None if it may; some `takes_slices`."""
     if problem.mode == FORWARD_ONLY:
         return f"{trainer} trains, and this schedule has forward passes alone"
     if problem.slices.count > 1 and not takes_slices:
