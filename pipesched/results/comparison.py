@@ -12,6 +12,7 @@ from pipesched.checks import (
     cut,
     joined,
     require_callable,
+    require_fields,
     require_flag,
     require_label,
     require_mapping,
@@ -79,8 +80,7 @@ class Entry:
         require_text(self.algorithm, "algorithm")
         require_flag(self.frozen, "frozen")
         require_flag(self.failed, "failed")
-        require_type(self.outcome, (Outcome, type(None)), "an Outcome or None", "outcome")
-        require_type(self.cut, (CutChoice, type(None)), "a CutChoice or None", "cut")
+        require_fields(self, outcome=Outcome, cut=CutChoice, ordering=Ordering)
         require_text(self.reason, "reason")
         require_mapping(self.options, "options by their names", "options")
         if self.document is not None:
@@ -89,7 +89,6 @@ class Entry:
             require_text(trainer, "trainers")
         require_whole(self.copies, "copies", least=1)
         require_text(self.file, "file")
-        require_type(self.ordering, (Ordering, type(None)), "an Ordering or None", "ordering")
         require_type(self.dominated, (bool, type(None)), "True, False or None", "dominated")
         if self.standing is not None:
             require_callable(getattr(self.standing, "against", self.standing), "standing")

@@ -9,6 +9,7 @@ from functools import cache, cached_property, partial
 from typing import Any, NamedTuple
 
 from pipesched.checks import (
+    require_fields,
     require_flag,
     require_label,
     require_name,
@@ -156,10 +157,8 @@ class SolveReport(Displayable):
         require_type(self.bound, Bound, "a Bound", "bound")
         require_type(self.makespan_bound, Bound, "a Bound", "makespan_bound")
         require_type(self.stopped_by, StoppedBy, "a StoppedBy", "stopped_by")
-        require_type(self.heuristic, (BestHeuristic, type(None)), "a BestHeuristic or None", "heuristic")
         require_type(self.equal, Mapping, "a mapping of memory by names", "equal")
-        require_type(self.repetition, (Repetition, type(None)), "a Repetition or None", "repetition")
-        require_type(self.cuts, (CutReport, type(None)), "a CutReport or None", "cuts")
+        require_fields(self, heuristic=BestHeuristic, repetition=Repetition, cuts=CutReport)
         if self.advice is not None:
             object.__setattr__(self, "advice", tuple(require_sequence(self.advice, "advice")))
             for advice in self.advice:
@@ -215,10 +214,8 @@ class Outcome(HasPage):
     def __post_init__(self) -> None:
         require_label(self.algorithm, "algorithm")
         require_type(self.schedule, Schedule, "a Schedule", "schedule")
-        require_type(self.report, (SolveReport, type(None)), "a SolveReport or None", "report")
-        require_type(self.ordering, (Ordering, type(None)), "an Ordering or None", "ordering")
+        require_fields(self, report=SolveReport, ordering=Ordering, cut=CutChoice)
         require_flag(self.is_grouped, "is_grouped")
-        require_type(self.cut, (CutChoice, type(None)), "a CutChoice or None", "cut")
 
     def __repr__(self) -> str:
         return f"Outcome({shown(self.algorithm)}, makespan {self.schedule.makespan}, {self.standing})"

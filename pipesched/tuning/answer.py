@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, takewhile
 from math import inf
-from time import time
 from typing import Any, NamedTuple
 
 from pipesched.config.estimate import DEFAULTS, changes
@@ -25,8 +24,8 @@ from pipesched.tuning.finalists import FACTORS, SHARES, SOLVE, Finished, gpu_tim
 from pipesched.tuning.judged import in_order, measured_first, tied, unmeasured, with_behind
 from pipesched.tuning.result import Doubt, NearMiss, OverMemory, Tuning
 from pipesched.tuning.search import SpaceSearch
-from pipesched.tuning.space import Layout, Space, SpacePoint, given_on
-from pipesched.tuning.trial import Trial, TrialTask, estimate_of_point, trial_of
+from pipesched.tuning.space import Layout, Space, SpacePoint, first_of_each, given_on
+from pipesched.tuning.trial import Trial, TrialTask, before, estimate_of_point, trial_of
 
 MOST_RUNS = 8
 MOST_WISHES = 3
@@ -67,11 +66,9 @@ def wish_tasks(search: SpaceSearch, until: float) -> list[WishTask]:
     faster = [one for one in search.forbidden if one.most > best.rate]
     bounded = [OverMemory(one.layout, name, one.over, one.most) for one in faster for name in one.algorithms]
     names = (best.point.algorithm, *DEFAULTS)
-    first: dict[Layout, OverMemory] = {}
-    for one in sorted(bounded, key=lambda one: (*names, one.algorithm).index(one.algorithm)):
-        first.setdefault(one.layout.in_one_chunk, one)
+    usual = sorted(bounded, key=lambda one: (*names, one.algorithm).index(one.algorithm))
     known = [OverMemory(*trial.point, -trial.spare, inf) for trial in search.trials if not trial.fits]
-    near = [one for one in (*known, *first.values()) if one.over <= most_over]
+    near = [one for one in (*known, *first_of_each(usual, lambda one: one.layout)) if one.over <= most_over]
     chosen = sorted(near, key=lambda one: (one.over, -one.most, SpacePoint(*one[:2]).key))[:MOST_TRIED]
     tasks = [TrialTask(SpacePoint(*one[:2]), space.setup(one.layout), space.given, until) for one in chosen]
     return [WishTask(task, most_over, space.only) for task in tasks]
@@ -81,7 +78,7 @@ def wish(task: WishTask) -> OverMemory | None:
     """Return by how much a point misses its memory, and its rate without that; None if too much, or too late."""
     own = task.trial
     try:
-        with under(Clock(max(own.until - time(), 0.0))):
+        with before(own.until):
             trial = trial_of(own.point, estimate_of_point(own))
             if trial.fits or -trial.spare > task.most_over or not trial.suits(task.only):
                 return None
@@ -95,11 +92,9 @@ def wish(task: WishTask) -> OverMemory | None:
 
 def nearest_wishes(wishes: Iterable[OverMemory], best: Trial) -> tuple[OverMemory, ...]:
     """Return those that may be faster than the best, what misses least first, one a layout."""
-    first: dict[Layout, OverMemory] = {}
-    for one in sorted(wishes, key=lambda one: (one.over, -one.most)):
-        if one.most > best.rate:
-            first.setdefault(one.layout.in_one_chunk, one)
-    return tuple([*first.values()][:MOST_WISHES])
+    faster = [one for one in wishes if one.most > best.rate]
+    nearest = sorted(faster, key=lambda one: (one.over, -one.most))
+    return tuple(first_of_each(nearest, lambda one: one.layout)[:MOST_WISHES])
 
 
 @dataclass

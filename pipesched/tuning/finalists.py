@@ -10,7 +10,7 @@ from itertools import chain
 from time import time
 from typing import Any, NamedTuple
 
-from pipesched.core.clock import Clock, TimeIsUp, under
+from pipesched.core.clock import TimeIsUp
 from pipesched.errors import PipeschedError
 from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.result import Estimate, retimed
@@ -21,7 +21,7 @@ from pipesched.estimation.trust.inside import Judge
 from pipesched.results.outcome import Outcome
 from pipesched.tuning.judged import trust_of_solved
 from pipesched.tuning.result import TimeShare
-from pipesched.tuning.trial import Trial, TrialTask, estimate_of_point, trial_of
+from pipesched.tuning.trial import Trial, TrialTask, before, estimate_of_point, trial_of
 
 SOLVE = "solve"
 SHARES = {  # what may be off -> the fields of Efficiency that are it
@@ -57,7 +57,7 @@ def finish(finalist: Finalist) -> Finished | None:
     """Return what becomes of a finalist; None once time is up."""
     task = finalist.task
     try:
-        with under(Clock(max(task.until - time(), 0.0))):
+        with before(task.until):
             found = estimate_of_point(task)
             elsewhere = (retimed(found, other) for other in others(found.setup.hardware))
             rates = tuple(one.step.tokens_per_second_per_gpu for one in elsewhere)

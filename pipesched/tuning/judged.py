@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import closing
 from dataclasses import replace
 from itertools import takewhile
-from time import time
 from typing import NamedTuple
 
-from pipesched.core.clock import Clock, TimeIsUp, under
+from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.errors import PipeschedError
 from pipesched.estimation.layout import read_layout
 from pipesched.estimation.result import Estimate
@@ -18,12 +16,11 @@ from pipesched.estimation.setup import Setup
 from pipesched.estimation.trust.evidence import DECIDED, SpeedRatio, Trust, ratios
 from pipesched.estimation.trust.facts import RunFacts
 from pipesched.estimation.trust.inside import Judge, WhatToMeasure, fields_outside, what_to_measure
-from pipesched.executors.batches import map_batches
 from pipesched.tuning.prune import facts_of_point
 from pipesched.tuning.result import Unmeasured
 from pipesched.tuning.search import SpaceSearch
-from pipesched.tuning.space import Layout, Space, SpacePoint
-from pipesched.tuning.trial import Trial, TrialTask, estimate_of_point, until_end
+from pipesched.tuning.space import Space, SpacePoint, first_of_each
+from pipesched.tuning.trial import Trial, TrialTask, before, estimate_of_point, results_in_time, until_end
 
 MOST_REORDERED = 20  # rows, at least, among which what is expected decides the order
 TOGETHER = 20  # rows that are compared with the first at once
@@ -40,7 +37,7 @@ class JudgeTask(NamedTuple):
 def judged(task: JudgeTask) -> Trust | None:
     """Return how sure a point is; None once time is up."""
     try:
-        with under(Clock(max(task.trial.until - time(), 0.0))):
+        with before(task.trial.until):
             return task.judge.trust(estimate_of_point(task.trial))
     except (PipeschedError, TimeIsUp):
         return None
@@ -62,12 +59,8 @@ def with_trust(
         JudgeTask(TrialTask(one.point, as_cut(space, one), space.given, until, only=space.only), judge)
         for one in trials
     ]
-    with closing(map_batches(pool, judged, calls, str, clock)) as results:
-        try:
-            for number, trust in zip(left, results, strict=True):
-                found[number] = replace(found[number], trust=trust)
-        except TimeIsUp:
-            pass
+    for number, trust in zip(left, results_in_time(pool, judged, calls, clock), strict=False):
+        found[number] = replace(found[number], trust=trust)
     return found
 
 
@@ -153,11 +146,8 @@ def faster_outside(search: SpaceSearch, rate: float, executor: Executor | None, 
     points = [(one.layout, one.algorithms) for one in search.outside]
     other = SpaceSearch(search.space, search.known, note, lambda _: search.report("beyond"), points=points, least=rate)
     other.run(executor, clock)
-    best: dict[Layout, Trial] = {}
-    for trial in other.fitting():
-        if trial.rate > rate:
-            best.setdefault(trial.point.layout.in_one_chunk, trial)
-    return [*best.values()][:MOST_SHOWN]
+    faster = (trial for trial in other.fitting() if trial.rate > rate)
+    return first_of_each(faster, lambda trial: trial.point.layout)[:MOST_SHOWN]
 
 
 def unmeasured(space: Space, trial: Trial) -> Unmeasured:

@@ -31,7 +31,7 @@ from pipesched.tuning.prune import (
     looked_at,
     sift,
 )
-from pipesched.tuning.space import LIKELY, Layout, Space
+from pipesched.tuning.space import LIKELY, Layout, Space, first_of_each
 from pipesched.tuning.trial import Simulated, Trial, TrialTask, simulate, until_end
 
 AHEAD = 16  # simulations that are under way at once
@@ -260,7 +260,4 @@ class SpaceSearch:
         for one in pruned:
             usual = next((name for name in DEFAULTS if name in one.algorithms), one.algorithms[0])
             known.append((one.layout, usual, one.over))
-        first: dict[Layout, tuple[Layout, str, float]] = {}
-        for miss in known:
-            first.setdefault(miss[0].in_one_chunk, miss)
-        return [*first.values()][:NEAREST]
+        return first_of_each(known, lambda miss: miss[0])[:NEAREST]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from hashlib import sha256
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pipesched.config.load import FITS
 from pipesched.errors import ConfigError
@@ -22,6 +22,7 @@ from pipesched.estimation.trust.evidence import evidence_base
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.pipeline.step import LEVELS
 
+T = TypeVar("T")
 FIELDS = (*(f"parallel.{way}" for way in SIZES), "batch.micro", "training.recompute")
 OF_SHARDS = ("training.shard", "parallel.shard_ranks")  # where a level is asked for
 OF_PRECISION = "training.precision"  # where several are asked for
@@ -82,6 +83,14 @@ class Layout(NamedTuple):
         if self.shard is not None:
             more.append(f"shard {self.shard}" + (f" over {self.shard_ranks} ranks" if self.shard_ranks else ""))
         return ", ".join([*ways, *more])
+
+
+def first_of_each(found: Iterable[T], layout: Callable[[T], Layout]) -> list[T]:
+    """Return the first of what was found for each layout, whatever its number of chunks."""
+    first: dict[Layout, T] = {}
+    for one in found:
+        first.setdefault(layout(one).in_one_chunk, one)
+    return [*first.values()]
 
 
 class SpacePoint(NamedTuple):
