@@ -75,7 +75,11 @@ def command(
             ratios.append((file, found.against(judged(one, other.trust, others=[found]))))
     with saving(found, "estimate", target):
         if trace is not None:
-            _print_trace(found, trace, screen)
+            from pipesched.estimation.trace import trace as trace_of, trace_document
+            from pipesched.render.estimate import trace_table
+
+            traced = trace_of(found, trace)
+            show(screen, lambda: trace_document(traced), trace_table(traced))
         elif layout:
             print_layout(found, screen)
         else:
@@ -96,14 +100,6 @@ def _parts(
         with doing("looking for changes with which it fits"):
             lines = [*fit_lines(found)]
         yield from lines
-
-
-def _print_trace(found: Estimate, address: str, screen: Screen) -> None:
-    from pipesched.estimation.trace import trace, trace_document
-    from pipesched.render.estimate import trace_table
-
-    traced = trace(found, address)
-    show(screen, lambda: trace_document(traced), trace_table(traced))
 
 
 def print_layout(found: Estimate, screen: Screen) -> None:

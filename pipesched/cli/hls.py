@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
     from pipesched.hls.graph import DataflowGraph
     from pipesched.hls.modulo import Intervals
-    from pipesched.hls.outcome import HardwareOutcome
+    from pipesched.hls.outcome import HardwareOutcome, RuleTable
     from pipesched.hls.units import Units
+
+    Answer = tuple[Mapping[str, Any], Iterable[RenderableType]]  # a document, and what it says
 
 SHORT = {  # how many units of one class there are
     name: option(f"--{name} N", f"Short for --unit {name}=N.") for name in ("mul", "add", "sub", "div", "cmp")
@@ -59,6 +61,7 @@ def command(
     The list scheduler, its priorities and ties, the bounds and CP-SAT are those of pipeline schedules.
     """
     from pipesched.config.hardware import load_hardware
+    from pipesched.documents.json_text import dump
 
     refusals = {
         "--solve, --compare and --pipeline: give one of them": solve + compare + pipeline > 1,
@@ -97,18 +100,23 @@ def command(
         outcome = _body(graph, units, rules, solve=solve)
         name = outcome.method if solve else rule_name(rules.priority, rules.tie)
         _explore(source, units, outcome, name, given, screen, empty=empty)
-    elif compare:
-        _answer_rules(graph, units, rules, target, screen)
+        return
+    if compare:
+        from pipesched.hls.search import compare_rules
+
+        content, parts = _of_rules(compare_rules(graph, units, **rules.limits), screen)
     elif pipeline:
         from pipesched.hls.modulo import interval_bounds
         from pipesched.hls.search import pipeline as schedule_loop
 
         bounds = interval_bounds(graph, units)
-        _answer_outcome(schedule_loop(graph, units, **rules.limits), bounds, target, screen)
+        content, parts = _of_outcome(schedule_loop(graph, units, **rules.limits), bounds, screen)
     elif explain:
-        _answer_explanation(_body(graph, units, rules, solve=solve), why, target, screen)
+        content, parts = _of_explanation(_body(graph, units, rules, solve=solve), why, screen)
     else:
-        _answer_outcome(_body(graph, units, rules, solve=solve), None, target, screen)
+        content, parts = _of_outcome(_body(graph, units, rules, solve=solve), None, screen)
+    with printed_before(lambda: write_target(dump(content), target)):
+        show(screen, lambda: content, parts)
 
 
 def _refuse(messages: Mapping[str, object]) -> None:
@@ -137,14 +145,6 @@ def _explore(
     board = unit_board(outcome)
     state = State(loaded(board.emptied() if empty else board, name), UnitPlanner(load, units))
     run(state, Unplaced(state) if empty else None, screen)
-
-
-def _answer(content: Mapping[str, Any], parts: Iterable[RenderableType], target: Target, screen: Screen) -> None:
-    """Print a document, if that is asked for, or the parts of it; then write it to the target, if there is one."""
-    from pipesched.documents.json_text import dump
-
-    with printed_before(lambda: write_target(dump(content), target)):
-        show(screen, lambda: content, parts)
 
 
 def _counts(short: Mapping[str, str | None], texts: Sequence[str]) -> dict[str, int]:
@@ -181,26 +181,22 @@ def _body(graph: DataflowGraph, units: Units, rules: Rules, *, solve: bool) -> H
     return list_outcome(graph, units, priority=rules.priority or PRIORITY, tie=rules.tie or TIE, seed=rules.seed)
 
 
-def _answer_rules(graph: DataflowGraph, units: Units, rules: Rules, target: Target, screen: Screen) -> None:
+def _of_rules(table: RuleTable, screen: Screen) -> Answer:
     from pipesched.documents.hardware import rules_document
-    from pipesched.hls.search import compare_rules
     from pipesched.render.hardware import rule_table
 
-    table = compare_rules(graph, units, **rules.limits)
-    below = rule_table(table, console_for(screen).width)
-    _answer(rules_document(table), [*_chart(table.optimum, screen), below], target, screen)
+    return rules_document(table), [*_chart(table.optimum, screen), rule_table(table, console_for(screen).width)]
 
 
-def _answer_outcome(outcome: HardwareOutcome, bounds: Intervals | None, target: Target, screen: Screen) -> None:
+def _of_outcome(outcome: HardwareOutcome, bounds: Intervals | None, screen: Screen) -> Answer:
     from pipesched.documents.hardware import hardware_document
     from pipesched.render.hardware import hardware_summary
 
-    parts = [*_chart(outcome, screen), hardware_summary(outcome, bounds)]
-    _answer(hardware_document(outcome, bounds), parts, target, screen)
+    return hardware_document(outcome, bounds), [*_chart(outcome, screen), hardware_summary(outcome, bounds)]
 
 
-def _answer_explanation(outcome: HardwareOutcome, why: str | None, target: Target, screen: Screen) -> None:
-    """Print an explanation, as its document or with the chart, or one operation's reasons, and write it."""
+def _of_explanation(outcome: HardwareOutcome, why: str | None, screen: Screen) -> Answer:
+    """Return an explanation, with all that it says, or with one operation's reasons."""
     from pipesched.documents.hardware import hardware_explanation_document
     from pipesched.hls.explanation import explain_hardware
     from pipesched.render.hardware import explanation_parts, hardware_heading, why_parts
@@ -213,8 +209,7 @@ def _answer_explanation(outcome: HardwareOutcome, why: str | None, target: Targe
             parts = iter([*why_parts(explanation, why, ascii_only=screen.ascii_only)])
         except ConfigError as error:
             raise ConfigError(f"--why: {error.message}") from None
-    document = hardware_explanation_document(explanation)
-    _answer(document, chain([hardware_heading(outcome)], parts), target, screen)
+    return hardware_explanation_document(explanation), chain([hardware_heading(outcome)], parts)
 
 
 def _chart(outcome: HardwareOutcome, screen: Screen) -> list[RenderableType]:

@@ -58,7 +58,7 @@ def command(
     from pipesched.documents.comparison import rows_document
     from pipesched.render.catalogue import CatalogueTable, catalogue_details, catalogue_rows
 
-    families = _named(algorithms) if algorithms else _every()
+    families = _named(algorithms)
     refusals = _refusals(given_config(problem).problem, families) if asked else None
     parts = [catalogue_details(families, spell)] if algorithms else []
     if not algorithms or refusals is not None:
@@ -106,19 +106,14 @@ def _print_presets(kind: str, screen: Screen) -> None:
     show(screen, lambda: rows_document(name, rows), [PresetTable(rows, kind), Text(PRESETS[kind], "dim")])
 
 
-def _every() -> Sequence[Family]:
-    """Return every family, those of PIPESCHED_FAMILIES and of installed packages too."""
+def _named(names: Sequence[str] | None) -> Sequence[Family]:
+    """Return the algorithms of these names, or all, also of packages. Raises ConfigError, about no option."""
     from pipesched.schedulers.own import look_for
-    from pipesched.schedulers.registry import algorithms
+    from pipesched.schedulers.registry import algorithms, family
 
-    look_for(None, packages=True)
-    return algorithms()
-
-
-def _named(names: Sequence[str]) -> list[Family]:
-    """Return the algorithms of these names. Raises ConfigError, about no option: they are the command's arguments."""
-    from pipesched.schedulers.registry import family
-
+    if not names:
+        look_for(None, packages=True)
+        return algorithms()
     try:
         return [family(name) for name in names]
     except ConfigError as error:

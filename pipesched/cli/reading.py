@@ -178,11 +178,10 @@ def _note(notes: Iterable[str], rounded: str | None) -> None:
 
 def note_halves(source: ProblemSource, *, assumed: bool, outcomes: Iterable[Outcome | None]) -> None:
     """Say once on stderr that halves of the backward are `assumed`, where a schedule runs them."""
-    if not assumed:
-        return
     from pipesched.pipeline.suspicions import assumed_halves
 
-    note = assumed_halves((outcome.algorithm, outcome.schedule) for outcome in outcomes if outcome is not None)
+    made = ((outcome.algorithm, outcome.schedule) for outcome in outcomes if outcome is not None)
+    note = assumed_halves(made) if assumed else None
     if note is not None:
         print(f"pipesched: note: {spell(note) if source.config is None else note}", file=sys.stderr)
 
@@ -273,27 +272,22 @@ def default_algorithm(config: Config) -> str:
 
 def read_file(name: str, source: ProblemSource) -> ReadSchedule | Comparison | Sweep | Frontier | Displayable:
     """Return what a file or "-" holds; a CSV is timed by the costs of `source`. Raises ConfigError, InvalidSchedule."""
-    with doing(f"reading {name}"):
-        return _read(name, source)
-
-
-def _read(name: str, source: ProblemSource) -> ReadSchedule | Comparison | Sweep | Frontier | Displayable:
     from pipesched.file_formats.files import ReadSchedule, is_csv, parse, timing_by
     from pipesched.pipeline.suspicions import assumed_cut, assumed_order
 
-    text = _text(name, source.config)
-    if is_csv(text):
+    with doing(f"reading {name}"):
+        text = _text(name, source.config)
+        if not is_csv(text):
+            if source.config is not None or source.overrides:
+                own = "a schedule document holds its own problem; configs and their options go with CSV"
+                raise ConfigError(f"{text.name}: {own}")
+            return parse(text, timing_by(None))
         with flags_of_problem():
             result = parse(text, _timing(source))
         if isinstance(result, ReadSchedule):  # of the cut, and the microbatches, an order gets that came without them
             for note in (assumed_cut(result.outcome.problem), assumed_order(result.outcome.problem)):
-                _note((), note)
+                note_on_stderr(note)
         return result
-    if source.config is not None or source.overrides:
-        raise ConfigError(
-            f"{text.name}: a schedule document holds its own problem; configs and their options go with CSV"
-        )
-    return parse(text, timing_by(None))
 
 
 def read_schedule(name: str, source: ProblemSource) -> ReadSchedule:

@@ -130,16 +130,11 @@ def _given(value: Any, name: str, key: str) -> Given:
     if isinstance(value.data, list) and any(isinstance(held.data, (list, dict)) for held in value.data):
         entries = {str(entry): held for entry, held in enumerate(value.data)}
     inside = {entry: f"{name}:{held.line}: {key}" for entry, held in entries.items()}
-    return Given(_read(value, name, key), f"{name}:{value.line}: {key}", inside)
+    if key != "algorithm":
+        return Given(declared.BY_KEY[key].shape.in_file(value.plain()), f"{name}:{value.line}: {key}", inside)
+    from pipesched.config.algorithm import read_algorithm
 
-
-def _read(value: Any, name: str, key: str) -> Any:
-    """Return the value of a key; an algorithm is read here, while the lines of its options are known."""
-    if key == "algorithm":
-        from pipesched.config.algorithm import read_algorithm
-
-        return read_algorithm(value, name)
-    return declared.BY_KEY[key].shape.in_file(value.plain())
+    return Given(read_algorithm(value, name), f"{name}:{value.line}: {key}", inside)  # the lines of options are known
 
 
 def _suggestion(key: str, section: str) -> str:

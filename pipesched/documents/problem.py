@@ -107,14 +107,6 @@ def costs_said(problem: Problem) -> list[str]:
     return [key for key in keys_of("costs") if key not in (*unused, *refused)]
 
 
-def units_document(problem: Problem) -> dict[str, Any]:
-    """Return what makes microbatches differ, as a config gives it; what is as of whole alike ones is left out."""
-    found, tried = unit_values(problem.sizes, problem.slices, problem.mode), problem.slices.tried
-    if tried:
-        found["slices"][TRIED] = [list(pair) for pair in tried]
-    return found
-
-
 def without_tried(value: Any) -> Any:
     """Return what a document says of slices without the numbers of them that were tried, which no config gives."""
     return {key: one for key, one in value.items() if key != TRIED} if isinstance(value, dict) else value
@@ -231,6 +223,9 @@ def problem_document(problem: Problem) -> dict[str, Any]:
     """Return the problem as a config with every default filled in."""
     unsaid, queues = {key for key in ("kv", "receive") if not getattr(problem.memory, key)}, problem.messages
     unsaid.update(() if kept_said(problem) else KEPT)
+    of_units = unit_values(problem.sizes, problem.slices, problem.mode)  # without what is as of whole alike ones
+    if problem.slices.tried:
+        of_units["slices"][TRIED] = [list(pair) for pair in problem.slices.tried]
     return {
         "name": problem.name,
         "devices": problem.devices,
@@ -245,7 +240,7 @@ def problem_document(problem: Problem) -> dict[str, Any]:
         **({} if problem.speed is None else {"speed": [*map(plain, problem.speed)]}),
         **({} if problem.links is None else {"links": [[*map(plain, row)] for row in problem.links]}),
         **({} if queues is None else {"messages": {"queue": queues.queue, "order": queues.order}}),
-        **units_document(problem),
+        **of_units,
         "costs": {key: _value(getattr(problem.costs, key)) for key in costs_said(problem)},
         "memory": {key: _value(getattr(problem.memory, key)) for key in keys_of("memory") if key not in unsaid},
         **step_document(problem),

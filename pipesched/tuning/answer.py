@@ -224,16 +224,12 @@ def winner_config(space: Space, best: Trial, estimate: Estimate) -> ConfigText:
     content["algorithm"] = {algorithm: options} if options else algorithm
     if space.like is not None:
         content["trust"] = {"like": space.like}
-    return dump(content, *_heading(space, best, estimate))
-
-
-def _heading(space: Space, best: Trial, estimate: Estimate) -> list[str]:
-    rate, held = best.rate, f"{best.memory:.1f} of {float(space.capacity):g} GB"
-    lines = [f"The best of a space: {rate:,.1f} tokens/s/GPU, {held}, estimated by pipesched."]
-    if best.point.algorithm != estimate.outcome.algorithm:
-        lines.append(f"That is the schedule that solve found for these stages; {estimate.outcome.algorithm} reaches")
+    held = f"{best.memory:.1f} of {float(space.capacity):g} GB"
+    lines = [f"The best of a space: {best.rate:,.1f} tokens/s/GPU, {held}, estimated by pipesched."]
+    if best.point.algorithm != algorithm:
+        lines.append(f"That is the schedule that solve found for these stages; {algorithm} reaches")
         lines.append(f"{estimate.step.tokens_per_second_per_gpu:,.1f}.")
-    return lines
+    return dump(content, *lines)
 
 
 def _numbers(value: Any) -> Any:
