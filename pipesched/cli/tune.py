@@ -85,7 +85,7 @@ def _tuned(source: ProblemSource, names: Sequence[str], settings: dict[str, Any]
 def _note_left_out(trainer: str | None, names: Sequence[str]) -> None:
     """Say on stderr which of the algorithms that were named a trainer does not have."""
     from pipesched.results.trainers import families_of, takes_orders
-    from pipesched.tuning.finalists import SOLVE
+    from pipesched.tuning.judged import SOLVE
 
     if trainer is None:
         return

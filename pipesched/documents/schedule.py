@@ -33,8 +33,16 @@ from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import in_units, plain
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.covered import CHOSEN
-from pipesched.results.cuts import CutReport, TriedCut
-from pipesched.results.outcome import MEASURED, Advice, BestHeuristic, Outcome, Repetition, SolveReport
+from pipesched.results.outcome import (
+    MEASURED,
+    Advice,
+    BestHeuristic,
+    CutReport,
+    Outcome,
+    Repetition,
+    SolveReport,
+    TriedCut,
+)
 from pipesched.results.status import Status, StoppedBy
 
 

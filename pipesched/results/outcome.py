@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cache, cached_property, partial
 from typing import Any, NamedTuple
 
@@ -19,8 +20,9 @@ from pipesched.checks import (
     require_whole,
     shown,
 )
+from pipesched.core.clock import look
 from pipesched.display import Displayable, HasPage
-from pipesched.errors import ConfigError, Deadlock, NoSchedule, NotApplicable
+from pipesched.errors import ConfigError, Deadlock, NoSchedule, NotApplicable, PipeschedError
 from pipesched.pipeline.bounds import Bound, lower_bound
 from pipesched.pipeline.capacity import require_least_capacity
 from pipesched.pipeline.check import checked, over_budget
@@ -29,14 +31,13 @@ from pipesched.pipeline.feeding import differs
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.message_programs import with_queues
 from pipesched.pipeline.plan import Plan, with_parts
-from pipesched.pipeline.problem import Problem, require_problem
-from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.problem import Problem, require_problem, require_size
+from pipesched.pipeline.quantities import canonical, in_units, plain
 from pipesched.pipeline.recut import is_cut_open, seeks_best
 from pipesched.pipeline.residences import require_kept
 from pipesched.pipeline.schedule import Schedule, queued, schedule_plan
 from pipesched.results import covered
 from pipesched.results.best_cut import CutChoice, CutMaker, best_cut
-from pipesched.results.cuts import CutReport, with_best_slices
 from pipesched.results.status import Status, StoppedBy
 from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.feeding.fed_plan import BEST, FedFamily
@@ -46,6 +47,63 @@ from pipesched.schedulers.joining import joined
 from pipesched.schedulers.options import COMMON, OBJECTIVES, OFFLOAD, ORDER, RECOMPUTE, SIDE_RULE, checked_options
 from pipesched.schedulers.plan_of import Timing, plan_of
 from pipesched.schedulers.registry import called, family
+
+
+class TriedCut(NamedTuple):
+    """A cut that was tried: the layers of each stage, and the largest work of a device for one microbatch.
+
+    `makespan` is that of the best schedule found on it, None where it was not scheduled. Times are in the user's unit.
+    """
+
+    chunks: int
+    placement: str
+    layout: tuple[int, ...]
+    work: int | float
+    makespan: int | float | None
+
+
+class CutReport(NamedTuple):
+    """The cut of a solve's answer, the bound and the status of schedules on it and its placement alone; all `tried`."""
+
+    layout: tuple[int, ...]
+    chunks: int
+    bound: Bound
+    status: Status
+    tried: tuple[TriedCut, ...]
+
+    @property
+    def chunks_tried(self) -> tuple[int, ...]:
+        """The numbers of stages a device that were tried."""
+        return tuple(sorted({cut.chunks for cut in self.tried}))
+
+
+def with_best_slices(
+    problem: Problem, plan: Callable[[Problem], Plan], timed: Callable[[Problem, Plan], Schedule]
+) -> Problem:
+    """Return `problem` with the number of slices of which `plan` is the shortest, of equals the smallest number.
+
+    Every number up to the most that its rule allows is tried, and a problem without a rule is returned as it is.
+    Raises what `plan` does where there is no plan for any of them, and ConfigError where the most are too many.
+    """
+    rule = problem.slices.rule
+    if rule is None:
+        return problem
+    require_size(problem.letters, problem.stages, problem.microbatches, rule.most)
+    tried, refusals = dict[int, Fraction](), list[PipeschedError]()
+    for count in range(1, rule.most + 1):
+        look()
+        sliced = replace(problem, slices=rule.slices(count))
+        try:
+            schedule = timed(sliced, plan(sliced))
+        except (NotApplicable, NoSchedule, Deadlock) as error:
+            refusals.append(error)
+        else:
+            tried[count] = Fraction(schedule.makespan_ticks, sliced.ticks.per_unit)
+    if not tried:
+        raise refusals[0]
+    best = rule.slices(min(tried, key=lambda count: tried[count]))
+    makespans = tuple((count, plain(canonical(makespan))) for count, makespan in tried.items())
+    return replace(problem, slices=replace(best, tried=makespans))
 
 
 def require_kept_budget(family: Family, schedule: Schedule, allowed: Allowed) -> None:

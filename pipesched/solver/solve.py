@@ -27,8 +27,7 @@ from pipesched.pipeline.recut import all_cuts, is_cut_open, layout_of, seeks_bes
 from pipesched.pipeline.schedule import Schedule, queued
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.covered import of_search
-from pipesched.results.cuts import CutReport, TriedCut
-from pipesched.results.outcome import Outcome, SolveReport
+from pipesched.results.outcome import CutReport, Outcome, SolveReport, TriedCut
 from pipesched.results.status import Status, StoppedBy
 from pipesched.results.timed_moves import shortened
 from pipesched.solver.advice import advised, kept_seconds

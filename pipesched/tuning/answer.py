@@ -20,8 +20,18 @@ from pipesched.estimation.trust.inside import Judge
 from pipesched.pipeline.declared import BY_NAME
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.text.writer import ConfigText, dump
-from pipesched.tuning.finalists import FACTORS, SHARES, SOLVE, Finished, gpu_time
-from pipesched.tuning.judged import in_order, measured_first, tied, unmeasured, with_behind
+from pipesched.tuning.judged import (
+    FACTORS,
+    SHARES,
+    SOLVE,
+    Finished,
+    gpu_time,
+    in_order,
+    measured_first,
+    tied,
+    unmeasured,
+    with_behind,
+)
 from pipesched.tuning.result import Doubt, NearMiss, OverMemory, Tuning
 from pipesched.tuning.search import SpaceSearch
 from pipesched.tuning.space import Layout, Space, SpacePoint, first_of_each, given_on

@@ -31,8 +31,7 @@ from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, lent
 from pipesched.results.trainers import TRAINERS, takes_orders
 from pipesched.schedulers.registry import runs_of
 from pipesched.tuning.answer import Findings, answer, wish, wish_tasks
-from pipesched.tuning.finalists import SOLVE, Finalist, Finished, finish
-from pipesched.tuning.judged import as_cut, faster_outside, to_judge, with_trust
+from pipesched.tuning.judged import SOLVE, Finalist, Finished, as_cut, faster_outside, finish, to_judge, with_trust
 from pipesched.tuning.result import OverMemory, Tuning
 from pipesched.tuning.search import SpaceSearch, Told
 from pipesched.tuning.space import Layout
