@@ -188,11 +188,7 @@ def answer_schedule(
 
 
 def target_format(target: Target, kind: str) -> Format | None:
-    """Return the format of the target file by its suffix, or None without a file; `kind` is the result that is written.
-
-    Raises ConfigError for another suffix, a file that exists, or a figure without matplotlib: early, before anything
-    takes long.
-    """
+    """Return the format of the target file by its suffix, None without one. Raises ConfigError, early."""
     if target.path is None:
         return None
     from pipesched.file_formats.files import refuse_existing

@@ -71,8 +71,11 @@ class Choices(NamedTuple):
 
 def take_choices(values: Values) -> Choices:
     """Return what is left to a solve; of values only the first number of chunks stays. Raises ConfigError."""
-    given = values.get("chunks")
-    listed = _of_parallel(values) if given is None else given.value
+    given, listed = values.get("chunks"), None
+    if given is not None:
+        listed = given.value
+    elif "parallel" in values and isinstance(entries := values["parallel"].value.value.data, dict):
+        listed = entries["chunks"].plain() if "chunks" in entries else None
     if not is_several(listed):
         return Choices()
     try:
@@ -93,14 +96,6 @@ def take_choices(values: Values) -> Choices:
         del values["placement"]
         return Choices(counts, named.value)
     return Choices(counts)
-
-
-def _of_parallel(values: Values) -> Any:
-    """Return the chunks that the section of a training run gives."""
-    if "parallel" not in values:
-        return None
-    entries = values["parallel"].value.value.data
-    return entries["chunks"].plain() if isinstance(entries, dict) and "chunks" in entries else None
 
 
 class Config(NamedTuple):

@@ -149,11 +149,7 @@ def _suggestion(key: str, section: str) -> str:
 
 
 def override(values: Values, overrides: Mapping[str, Any]) -> None:
-    """Put parameters of make_problem on top of `values`; None stands for the default.
-
-    One way of giving the backward replaces the other, unless both are there then. Raises ConfigError for an unknown
-    parameter.
-    """
+    """Put parameters of make_problem on top of `values`; None stands for the default. Raises ConfigError."""
     given = {name: value for name, value in overrides.items() if value is not None or name == "devices"}
     halves = [name for name in HALVES if name in given]
     if "chunks" in given and "stages" in given and not counts_blocks({**values, **given}):

@@ -129,7 +129,8 @@ def with_tried(problem: Problem, content: Mapping[str, Any]) -> Problem:
 
 def order_document(outcome: Outcome) -> dict[str, Any]:
     """Return in which order microbatches are fed, where they differ or an order was asked for."""
-    return ordering_document(outcome.ordering or Ordering(outcome.order)) if is_of_units(outcome) else {}
+    is_said = outcome.problem.has_units or outcome.ordering is not None
+    return ordering_document(outcome.ordering or Ordering(outcome.order)) if is_said else {}
 
 
 def cut_document(cut: CutChoice | None) -> dict[str, Any]:
@@ -151,11 +152,6 @@ def read_cut(content: Mapping[str, Any]) -> CutChoice | None:
         if number is not None or key == "tried":
             require_whole(number, f"{CUT}.{key}", least=1)
     return CutChoice(layout, require_name(RULES, said.get("rule"), "rule", f"{CUT}.rule"), **numbers)
-
-
-def is_of_units(outcome: Outcome) -> bool:
-    """Return whether the document of a schedule is one of microbatches that differ, or are fed in an order."""
-    return outcome.problem.has_units or outcome.ordering is not None
 
 
 def ordering_document(ordering: Ordering) -> dict[str, Any]:
@@ -181,13 +177,6 @@ def read_ordering(content: Mapping[str, Any], microbatches: int | None = None) -
     for key, makespan in makespans.items():
         makespans[key] = plain_values(require_finite(makespan, f"{ORDERING}.{key}"))
     return Ordering(fed, BEST, said["exact"], require_whole(said.get("tried"), f"{ORDERING}.tried"), **makespans)
-
-
-def fed_by(problem: Problem, ordering: Ordering | None) -> Problem:
-    """Return a problem whose microbatches go the ways on which that order feeds them, where there are two."""
-    if ordering is None or problem.placement is None:
-        return problem
-    return replace(problem, placement=problem.placement.fed(ordering.order))
 
 
 def known_ordering(schedule: Schedule, ordering: Ordering | None) -> Ordering | None:

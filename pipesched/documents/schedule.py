@@ -382,7 +382,7 @@ UNPROVED = (Status.HEURISTIC, Status.FEASIBLE)  # what may be said of any schedu
 
 def document(outcome: Outcome) -> dict[str, Any]:
     """Return the document of a schedule: problem, metrics, slots and transfers with their times in the user's unit."""
-    schedule, has_units = outcome.schedule, problems.is_of_units(outcome)
+    schedule, has_units = outcome.schedule, outcome.problem.has_units or outcome.ordering is not None
     version = json_text.VERSION_OF_UNITS if has_units or schedule.problem.has_step else json_text.VERSION
     is_latest = schedule.problem.costs.chooses or schedule.problem.messages is not None
     op, waits = schedule.plan.index.op, schedule.plan.waits
@@ -443,7 +443,9 @@ def outcome_of(content: dict[str, Any], name: str) -> Outcome:
         json_text.require_version(content, FORMAT, "schedule", json_text.VERSION_OF_BOTH)
         problem = problems.read_problem(get(content, "problem", dict))
         ordering = problems.read_ordering(content, problem.microbatches)
-        schedule = _schedule(problems.fed_by(problem, ordering), content)
+        if ordering is not None and problem.placement is not None:  # its microbatches go the ways that it feeds them
+            problem = replace(problem, placement=problem.placement.fed(ordering.order))
+        schedule = _schedule(problem, content)
         if isinstance(content.get("metrics"), dict):
             json_text.require_metrics(content["metrics"], "metrics.")
         report = None

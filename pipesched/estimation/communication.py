@@ -103,11 +103,7 @@ def boundary_times(setup: Setup, placement: Placement, copies: Iterable[int] = r
 
 
 def hop_times(setup: Setup, hops: Iterable[tuple[int, int]], copies: Iterable[int] = repeat(1)) -> list[Fraction]:
-    """Return the milliseconds of messages from devices to others, whole microseconds.
-
-    The ranks of a device of the pipeline follow each other, and those of the next device follow them (Megatron-LM's
-    default order: tensor, context, data, pipeline).
-    """
+    """Return the milliseconds of messages from devices to others, whose ranks lie in Megatron-LM's default order."""
     kinds = [(is_across(setup, *hop), count) for hop, count in zip(hops, copies, strict=False)]
     times = {kind: boundary_time(setup, across=kind[0], copies=kind[1]).value for kind in {*kinds}}
     return [Fraction(round(float(times[kind]) * PER_MS), PER_MS) for kind in kinds]
@@ -182,11 +178,7 @@ def _as_gather(setup: Setup, term: Term, gpus: int) -> Term:
 
 
 def across_ranks(setup: Setup, name: str, sent: float, ranks: int, *, apart: int = 1, exposed: float = 1.0) -> Term:
-    """Return the time of bytes that a rank sends in a collective of `ranks`, `apart` GPUs from each other.
-
-    It runs in many channels: between nodes what all its ranks in a node have of the network carries it side by side.
-    `exposed` is the part that nothing hides.
-    """
+    """Return the time of bytes in a collective, which all network cards of its ranks carry; `exposed` is not hidden."""
     hardware = setup.hardware
     link, rate = "link in the node", hardware.inside
     if ranks * apart > setup.neighbours:

@@ -49,13 +49,7 @@ SIZES = ("devices", "stages", "chunks", "layers", "layer", "first", "last", "mtp
 
 
 def sliced(given: Any, stages: Sequence[Stage], microbatches: Sequence[Items]) -> Slices:
-    """Return the slices that the parameter `slices` of make_problem means, by the attention of each stage and kind.
-
-    Where it gives attention or parts of the work itself, these count.
-
-    `microbatches` are the items of each, of which the mean counts. Raises ConfigError for microbatches of several
-    documents: a slice of them may hold any part of any.
-    """
+    """Return the slices that `slices` of make_problem means, by attention in the mean. Raises ConfigError."""
     if any(len(documents) > 1 for items in microbatches for documents in items.setup.batch.lengths or ()):
         raise ConfigError("cut microbatches of one document each; `batch.lengths` has several in one", "slices")
     mapping = {**given} if isinstance(given, Mapping) else {"count": given}
@@ -337,11 +331,7 @@ def _table(columns: Sequence[Sequence[Fraction]]) -> list[Any]:
 
 
 def derive(setup: Setup, given: Mapping[str, Any]) -> Problem:
-    """Return the problem of a setup. `given` are parameters of make_problem that count instead of what is derived.
-
-    Its placement is open, so that each algorithm cuts the stages that it runs, unless one is given. Raises ConfigError,
-    NotApplicable.
-    """
+    """Return the problem of a setup, where `given` is not derived; its placement is open unless given. May refuse."""
     problem = outline(setup, given)
     if problem.placement is not None:
         return problem

@@ -19,11 +19,7 @@ Counts = tuple[int, ...]  # microbatches of each stage of a device, in the order
 
 
 def most_in_flight(placement: Placement, microbatches: int, algorithm: str | None) -> tuple[tuple[Counts, ...], ...]:
-    """Return for each device the largest counts that it holds at once: none of them is below another.
-
-    Operations all take the same time. Without an algorithm, or for one that makes no such plan, one microbatch of each
-    stage counts.
-    """
+    """Return the largest counts that each device holds at once; without a plan of the algorithm one of each stage."""
     devices = placement.last + 1
     most = ENOUGH * devices
     enough = microbatches if microbatches <= most else most + microbatches % devices

@@ -105,11 +105,7 @@ class Stage:
 
     @cached_property
     def again(self) -> Sequence[int]:
-        """The items that are recomputed by themselves, where so many layers of each stage are: its slowest ones.
-
-        So a stage takes no less time with a layer more, which the cut into stages needs. Layers without experts come
-        before those with them, unless layers are of many kinds.
-        """
+        """The items that are recomputed by themselves: the slowest ones, so that a layer more takes no less."""
         full, items = self.items.setup.training.full_layers or 0, self.items
         begin, end = max(self.begin, 1), min(self.end, items.outputs)  # behind the embedding, before the head
         if items.setup.model.kinds:
@@ -283,11 +279,7 @@ def backward_pieces(stage: Stage) -> list[ItemPiece]:
 
 
 def partner(stages: Sequence[Stage], placement: Placement, number: int) -> int:
-    """Return the stage whose backward runs with the forward of a stage.
-
-    On a V that is the other stage of its device, in bidirectional schedules the stage that comes from the other end;
-    else, of the stages on its device, the one with which a pair lasts longest.
-    """
+    """Return the stage whose backward runs with a forward: its mirror, or that of the longest pair there."""
     devices, last = placement.devices, placement.last
     is_v = last > 0 and len(devices) == 2 * (last + 1) and devices == devices[::-1]
     if len(placement.ways) > 1 or is_v:

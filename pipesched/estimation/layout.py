@@ -49,11 +49,7 @@ def layout_document(model: ModelShape, stages: Sequence[StageItems]) -> dict[str
 
 
 def ends_of_layout(setup: Setup, layout: tuple[int, ...] | str, stages: int) -> tuple[int, ...]:
-    """Return the item behind the last of each stage of a given layout.
-
-    A list counts layers; the embedding goes to the first stage, MTP layers and the head to the last. Raises ConfigError
-    about `training.layout`, and NotApplicable where it is for another number of stages than an algorithm runs.
-    """
+    """Return the item behind the last of each stage of a given layout. Raises ConfigError, NotApplicable."""
     found = read_layout(setup, layout)
     if len(found) != setup.parallel.stages:
         due = f"pipeline x chunks = {setup.parallel.pipeline} x {setup.parallel.chunks} are {setup.parallel.stages}"

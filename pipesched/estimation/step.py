@@ -38,11 +38,7 @@ def gather_terms(setup: Setup, dense: Fraction, experts: Fraction, low: Fraction
 
 
 def reduce_terms(setup: Setup, dense: Fraction, experts: Fraction) -> Terms:
-    """Return the reduction of the gradients of so many parameters of a rank.
-
-    Each group reduces and scatters them, and its part goes around the replicas of the group. Where nothing is divided
-    they are gathered again.
-    """
+    """Return the reduction of the gradients of a rank: in groups, around their replicas, and gathered if undivided."""
     each, terms, is_whole = state_bytes(setup.training).gradient, list[Term](), setup.training.level == NOTHING
     for name, count, group in setup.shard_parts(dense, experts):
         replicas, own = ShardGroup(group.replicas, 1, group.apart * group.ranks), each * float(count)

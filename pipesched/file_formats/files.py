@@ -169,11 +169,7 @@ def order_of(text: Text) -> tuple[Plan, Placement]:
 
 
 def is_csv(text: Text) -> bool:
-    """Return whether a text is meant as a CSV, a format without costs, so that a problem must come from elsewhere.
-
-    Behind empty cells, such a text begins like an operation (0F0); or its file ends in .csv, and it does not begin like
-    JSON; or it has the suffix of a format of a user, which holds orders alone too.
-    """
+    """Return whether a text holds an order without costs: by its first letters, or a suffix .csv or of a user."""
     first = text.content.lstrip(' \t\r\n,"')[:1]
     if (first.isdigit() or first == "(") or (first != "{" and text.name.lower().endswith(".csv")):
         return True

@@ -80,11 +80,7 @@ class CutReport(NamedTuple):
 def with_best_slices(
     problem: Problem, plan: Callable[[Problem], Plan], timed: Callable[[Problem, Plan], Schedule]
 ) -> Problem:
-    """Return `problem` with the number of slices of which `plan` is the shortest, of equals the smallest number.
-
-    Every number up to the most that its rule allows is tried, and a problem without a rule is returned as it is.
-    Raises what `plan` does where there is no plan for any of them, and ConfigError where the most are too many.
-    """
+    """Return `problem` with the number of slices whose plan is shortest, of all of its rule. May raise."""
     rule = problem.slices.rule
     if rule is None:
         return problem

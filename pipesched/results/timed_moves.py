@@ -132,11 +132,7 @@ def _inputs(schedule: Schedule, task: dict[int, int]) -> list[list[Arc]]:
 
 
 def moved_plan(schedule: Schedule, device: int, order: Sequence[int]) -> Plan:
-    """Return the plan of a schedule with another order of a device, and the program that this makes of its lane.
-
-    What the lane moves keeps its order; each stands behind the slot that the rule names in the new order. Raises
-    InvalidSchedule where that is no legal program.
-    """
+    """Return the plan with another order of a device, and the program of its lane. Raises InvalidSchedule."""
     orders = [*schedule.plan.orders]
     orders[device] = order
     plan = with_parts(schedule.plan, orders=orders)
@@ -174,11 +170,7 @@ class _Found(NamedTuple):
 
 
 def best_moves(schedule: Schedule, tasks: TimedTasks) -> tuple[list[OrderMove], bool]:
-    """Return the ten moves with the least makespan that shorten a schedule, and whether all were timed.
-
-    `tasks` are those of the schedule, which is at its earliest times. A move leaves the order of all others; the budget
-    is not looked at. Those of one slot to positions side by side that take as long are one move, to the nearest.
-    """
+    """Return the ten best moves of one slot in a schedule at its earliest times, and whether all moves were timed."""
     found, is_complete = list[_Found](), True
     for number, (move, after) in enumerate(_timed_moves(schedule, tasks)):
         is_complete &= move is not None

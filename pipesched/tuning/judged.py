@@ -96,11 +96,7 @@ def to_judge(search: SpaceSearch, ranked: Sequence[Trial], top: int) -> list[Tri
 
 
 def in_order(search: SpaceSearch, trials: Sequence[Trial], top: int) -> list[Trial]:
-    """Return so many rows by what is expected: those that may be the first, then the fastest others.
-
-    Of the others those that are faster than the first row have room, up to MOST_SHOWN. Where none may be the first,
-    the likeliest to fit is that all the same.
-    """
+    """Return rows by what is expected: those that may be the first, faster others up to MOST_SHOWN, then the rest."""
     best = sorted((trial for trial in trials if search.counts(trial)), key=by_expected) or [*trials[:1]]
     others = sorted((trial for trial in trials if trial not in best), key=by_expected)
     faster = sum(by_expected(trial) < by_expected(best[0]) for trial in others[:MOST_SHOWN])

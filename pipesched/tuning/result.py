@@ -24,11 +24,7 @@ class NearMiss(NamedTuple):
 
 
 class Doubt(NamedTuple):
-    """What wins where a share of the hardware is another: `share` x `factor`.
-
-    `winner` is the best of the first rows then, with their stages and orders; `gain` how much faster than the first row
-    (0 where it stays the best).
-    """
+    """Which of the first rows wins where a share of the hardware is `factor` times as much, and its gain."""
 
     share: str
     factor: float

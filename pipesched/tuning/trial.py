@@ -195,11 +195,7 @@ class Journal:
 
 @contextmanager
 def open_journal(path: str | Path | None, space: Space) -> Iterator[Journal]:
-    """Yield the journal of a file, which goes on if it is there; without a file one that keeps nothing.
-
-    A last line that was cut off is dropped. Raises ConfigError about `resume` for a file that cannot be read or
-    written, is no journal, or is one of another space or version.
-    """
+    """Yield the journal of a file, to go on with; without a file one that keeps nothing. Raises ConfigError."""
     if path is None:
         yield Journal(None, {}, set())
         return

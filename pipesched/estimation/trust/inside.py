@@ -22,7 +22,6 @@ from pipesched.estimation.trust.evidence import (
     Interval,
     NearRun,
     OutsideField,
-    PublishedRun,
     Standing,
     Trust,
     evidence_base,
@@ -161,7 +160,8 @@ class Judge(NamedTuple):
             facts = one.compared.facts
             alike = (facts.model, facts.gpu, facts.layout, facts.chunks, facts.algorithm)
             if alike not in found and len(found) < NEAREST:
-                found[alike] = _near(one, apart[one.run])
+                error = one.estimated_rate / one.rate - 1
+                found[alike] = NearRun(one.run, one.compared.source, one.url, apart[one.run], one.rate, error)
         return [*found.values()]
 
     def apart(self, one: ComparedRun, other: ComparedRun) -> float:
@@ -169,10 +169,6 @@ class Judge(NamedTuple):
         spreads = self.model.spreads
         each = sum(covariance(run, run, spreads, own=False) for run in (one, other))
         return sqrt(max(0.0, each - 2 * covariance(one, other, spreads, own=False)))
-
-
-def _near(one: PublishedRun, apart: float) -> NearRun:
-    return NearRun(one.run, one.compared.source, one.url, apart, one.rate, one.estimated_rate / one.rate - 1)
 
 
 def memory_margin(estimate: Estimate, high: float) -> float:

@@ -30,11 +30,7 @@ from pipesched.schedulers.registry import family, own_name
 
 
 def facts_of_shard(shard: Shard | None, data: int = 0, context: int = 1) -> dict[str, Any]:
-    """Return what `shard` says, by the keys of the tables; `data` x `context` ranks have the same weights, if known.
-
-    `ranks` of them divide these, `replicas` groups do; `shards` is how many these are without ranks that share a
-    sequence.
-    """
+    """Return what `shard` says, by the keys of the tables, of `data` x `context` ranks with the same weights."""
     if shard is None:
         return {"replicated": True}
     total, of_optimizer, is_fsdp = data * context, shard.level == OPTIMIZER_STATES, shard.divides(GRADIENTS)
@@ -47,11 +43,7 @@ def facts_of_shard(shard: Shard | None, data: int = 0, context: int = 1) -> dict
 
 
 def torchtitan_modules(stages: Sequence[StageItems]) -> list[list[str]]:
-    """Return the names of the modules of each stage, as torchtitan 0.3.0 has them in `module_fqns_per_model_part`.
-
-    Raises NotApplicable for what its models do not have: layers of multi-token prediction, several losses, and stages
-    without a module, for which there would be no optimizer.
-    """
+    """Return the modules of each stage as torchtitan 0.3.0 names them. Raises NotApplicable for others."""
     if any(stage.mtp for stage in stages):
         raise NotApplicable("torchtitan has no layers of multi-token prediction (MTP): `num_nextn_predict_layers` 0")
     if (losses := sum(stage.head for stage in stages)) > 1:
