@@ -39,9 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pipesched.comparing.contestants import Contestant
-    from pipesched.config.algorithm import Algorithm
     from pipesched.config.load import Config
-    from pipesched.config.values import Values
+    from pipesched.config.values import Algorithm, Values
     from pipesched.pipeline.problem import Problem
     from pipesched.results.comparison import Comparison, Sweep
     from pipesched.results.outcome import Outcome
@@ -410,7 +409,7 @@ def read_contestants(
     """Return what is compared, and the problem: without a config that of the first document. Raises ConfigError."""
     from pipesched.comparing.contestants import GivenAlgorithm, GivenPlan, contestants, name_files, problem_of_plans
     from pipesched.config.load import load_config
-    from pipesched.config.rounding import rounding_note
+    from pipesched.config.values import rounding_note
     from pipesched.pipeline.suspicions import other_stages
     from pipesched.text.given import Given
 

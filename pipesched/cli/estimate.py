@@ -104,7 +104,7 @@ def _parts(
 
 def print_layout(found: Estimate, screen: Screen) -> None:
     """Print the stages as other frameworks take them."""
-    from pipesched.estimation.layout import layout_document, layout_lines
+    from pipesched.estimation.derived import layout_document, layout_lines
 
     model, stages = found.setup.model, found.stage_items
     lines = layout_lines(model, stages, found.setup.parallel.pipeline)

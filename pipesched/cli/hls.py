@@ -182,14 +182,14 @@ def _body(graph: DataflowGraph, units: Units, rules: Rules, *, solve: bool) -> H
 
 
 def _of_rules(table: RuleTable, screen: Screen) -> Answer:
-    from pipesched.documents.hardware import rules_document
+    from pipesched.documents.explanation import rules_document
     from pipesched.render.hardware import rule_table
 
     return rules_document(table), [*_chart(table.optimum, screen), rule_table(table, console_for(screen).width)]
 
 
 def _of_outcome(outcome: HardwareOutcome, bounds: Intervals | None, screen: Screen) -> Answer:
-    from pipesched.documents.hardware import hardware_document
+    from pipesched.documents.explanation import hardware_document
     from pipesched.render.hardware import hardware_summary
 
     return hardware_document(outcome, bounds), [*_chart(outcome, screen), hardware_summary(outcome, bounds)]
@@ -197,7 +197,7 @@ def _of_outcome(outcome: HardwareOutcome, bounds: Intervals | None, screen: Scre
 
 def _of_explanation(outcome: HardwareOutcome, why: str | None, screen: Screen) -> Answer:
     """Return an explanation, with all that it says, or with one operation's reasons."""
-    from pipesched.documents.hardware import hardware_explanation_document
+    from pipesched.documents.explanation import hardware_explanation_document
     from pipesched.hls.explanation import explain_hardware
     from pipesched.render.hardware import explanation_parts, hardware_heading, why_parts
 

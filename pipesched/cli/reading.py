@@ -149,8 +149,7 @@ def given_config(source: ProblemSource, *, notes: bool = True, chooses: bool = F
 
 def note_values(values: Mapping[str, Given]) -> None:
     """Say on stderr that a problem is derived, where values describe a training run, and which of them are rounded."""
-    from pipesched.config.rounding import rounding_note
-    from pipesched.config.values import has_setup
+    from pipesched.config.values import has_setup, rounding_note
 
     notes: Iterable[str] = ()
     if has_setup(values):
@@ -164,7 +163,7 @@ def note_values(values: Mapping[str, Given]) -> None:
 def note_rounding(config: Source | None, overrides: Mapping[str, Any]) -> None:
     """Say on stderr which numbers of a config that is searched are rounded. Raises ConfigError."""
     from pipesched.config.load import load_values
-    from pipesched.config.rounding import rounding_note
+    from pipesched.config.values import rounding_note
 
     _note((), rounding_note(load_values(config, overrides)))
 

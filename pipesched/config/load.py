@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import require_flag, require_name, shown
 from pipesched.config import values as config_values
-from pipesched.config.rounding import rounding_note
-from pipesched.config.values import Source, Values
+from pipesched.config.values import Source, Values, rounding_note
 from pipesched.errors import ConfigError
 from pipesched.pipeline.placement import PLACEMENTS, Placement
 from pipesched.pipeline.plan import Plan
@@ -21,7 +20,7 @@ from pipesched.pipeline.units_of_measure import count_of, is_several
 from pipesched.text.given import Given, located
 
 if TYPE_CHECKING:
-    from pipesched.config.algorithm import Algorithm
+    from pipesched.config.values import Algorithm
     from pipesched.estimation.setup import Setup
     from pipesched.text.sections import Section
 

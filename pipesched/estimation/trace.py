@@ -15,6 +15,7 @@ from pipesched.estimation.items import (
     GB,
     KINDS,
     LAYER,
+    MACHINES,
     MTP,
     STATES,
     Item,
@@ -26,7 +27,6 @@ from pipesched.estimation.items import (
     partner,
 )
 from pipesched.estimation.memory import fixed, logits
-from pipesched.estimation.pieces import MACHINES
 from pipesched.estimation.result import Estimate, sizes_beside
 from pipesched.estimation.step import GATHER, REDUCE, stage_terms
 from pipesched.estimation.terms import PER_MS, Term, Terms, total

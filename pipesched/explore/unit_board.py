@@ -13,7 +13,7 @@ from pipesched.core.order_moves import candidate_moves, moved, users_of
 from pipesched.core.reasons import NOTHING, Gap, TimedTasks, idle_gaps
 from pipesched.core.ties import PRIORITIES, TIES
 from pipesched.core.timing import earliest_times
-from pipesched.documents.hardware import hardware_document
+from pipesched.documents.explanation import hardware_document
 from pipesched.documents.json_text import dump
 from pipesched.errors import ConfigError
 from pipesched.explore.board import Amounts, Board

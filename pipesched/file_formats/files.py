@@ -147,7 +147,7 @@ def timing_by(problem: Problem | None) -> Timing:
 
 def read_csv(text: Text, timing: Timing) -> ReadSchedule:
     """Return the schedule in a CSV of PyTorch. Raises ConfigError, and InvalidSchedule for one that cannot run."""
-    from pipesched.file_formats.pytorch_rules import planned
+    from pipesched.file_formats.pytorch_csv import planned
 
     plan, placement = order_of(text)
     fitted, given = timing(plan, placement, text.name)

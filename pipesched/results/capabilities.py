@@ -51,7 +51,7 @@ CAPABILITIES = {
     ),
     "hls-explanation": Capability(
         result="hls.explanation:HardwareExplanation",
-        document="documents.hardware:hardware_explanation_document",
+        document="documents.explanation:hardware_explanation_document",
         view="render.hardware:hardware_view",
     ),
     "estimate": Capability(

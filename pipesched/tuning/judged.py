@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.errors import PipeschedError
+from pipesched.estimation.derived import read_layout
 from pipesched.estimation.hardware import GpuModel
-from pipesched.estimation.layout import read_layout
 from pipesched.estimation.result import Estimate, retimed
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.terms import COMMUNICATION, MESSAGES, PER_MS, RECOMPUTE
