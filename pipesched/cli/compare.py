@@ -142,6 +142,7 @@ def _swept(
     """Return the comparison at each value of a field, given as FIELD=VALUES."""
     from pipesched.config.load import algorithm_of, load_values
     from pipesched.config.values import assumes_halves
+    from pipesched.pipeline.suspicions import other_models
 
     with reading.flags_of_problem(source):
         values = load_values(source.document or reading.config_source(source.config), source.overrides)
@@ -153,9 +154,10 @@ def _swept(
         settings = {"plans": named.plans, "each": own, "executor": executor, **options}
         settings["listener"] = lambda turn: say(f"comparing over {asked.sweep}: {turn}")
         swept = read_sweep(str(asked.sweep), values, chosen, **settings)
-    outcomes = (entry.outcome for point in swept for entry in point.comparison)
+    outcomes = [entry.outcome for point in swept for entry in point.comparison]
     reading.note_halves(source, assumed=assumes_halves(values), outcomes=outcomes)
-    reading.note_other_models(swept)
+    if note := other_models(swept.field, [outcome.problem for outcome in outcomes if outcome is not None]):
+        print(f"pipesched: warning: {note}", file=sys.stderr)
     if asked.only is None:
         return swept
     left = swept.only(asked.only)
@@ -186,10 +188,8 @@ def _answer_sweep(sweep: Sweep, show: str | None, chart: ChartOptions, target: T
 
     measure = BUBBLE if show is None else show
     with output.saving(sweep, SWEEP, target, chart.view(show=measure) if target.path else None):
-        if screen.as_json:
-            output.print_json(sweep_document(sweep))
-        else:
-            output.console_for(screen).print(sweep_view(sweep, measure, ascii_only=screen.ascii_only))
+        parts = [sweep_view(sweep, measure, ascii_only=screen.ascii_only)]
+        output.show(screen, lambda: sweep_document(sweep), parts)
 
 
 def _answer_pareto(comparison: Comparison, chart: ChartOptions, target: Target, screen: Screen) -> None:
@@ -201,11 +201,9 @@ def _answer_pareto(comparison: Comparison, chart: ChartOptions, target: Target, 
     ranked = pareto_points(comparison)
     content = pareto_document(comparison, ranked)
     with output.printed_before(lambda: _write_pareto(comparison, ranked, content, chart, target)):
-        if screen.as_json:
-            output.print_json(content)
-        else:
-            console = output.console_for(screen)
-            console.print(pareto(ranked, comparison, ascii_only=screen.ascii_only, narrow=console.width < 80))
+        narrow = output.console_for(screen).width < 80
+        parts = [pareto(ranked, comparison, ascii_only=screen.ascii_only, narrow=narrow)]
+        output.show(screen, lambda: content, parts)
 
 
 def _write_pareto(

@@ -199,16 +199,6 @@ def note_on_stderr(note: str | None) -> None:
         print(f"pipesched: note: {spell(note)}", file=sys.stderr)
 
 
-def note_other_models(sweep: Sweep) -> None:
-    """Say on stderr that the values of a sweep train models of other sizes, where they do."""
-    from pipesched.pipeline.suspicions import other_models
-
-    outcomes = (entry.outcome for point in sweep for entry in point.comparison)
-    note = other_models(sweep.field, [outcome.problem for outcome in outcomes if outcome is not None])
-    if note is not None:
-        print(f"pipesched: warning: {note}", file=sys.stderr)
-
-
 def config_source(config: str | None) -> Source | None:
     """Return the text of a config file, or of standard input for -. Raises ConfigError."""
     if config is None:

@@ -65,14 +65,6 @@ def starter() -> str:
     return "\n".join(parts) + "\n"
 
 
-def setup_starter_text() -> str:
-    """Return the commented config of a training run, in which `{name}` stands for what is filled in."""
-    parts = [SETUP_HEAD.rstrip("\n")]
-    for section, known in OF_SETUP.items():
-        parts += [f"\n{section}:", *_lines("  ", known.values())]
-    return "\n".join(parts) + "\n"
-
-
 def _lines(indent: str, fields: Iterable[Field]) -> Iterator[str]:
     """Yield the line of each key: its example, as a comment unless it is live, and a remark."""
     for field in fields:
@@ -172,7 +164,10 @@ def setup_starter(model: str, hardware: str | None = None, gpus: int | None = No
         "training.recompute": setup.training.recompute,
     }
     remarks = {"title": setup.name, "microbatches": str(setup.microbatches), "warning": "" if fits else WARNING}
-    return fill(setup_starter_text(), values, remarks)
+    parts = [SETUP_HEAD.rstrip("\n")]
+    for section, known in OF_SETUP.items():
+        parts += [f"\n{section}:", *_lines("  ", known.values())]
+    return fill("\n".join(parts) + "\n", values, remarks)
 
 
 def _setup_on(
@@ -195,19 +190,16 @@ def _setup_on(
 def _laid_out(model: str, hardware: str, gpus: int | None) -> tuple[Setup, bool]:
     """Return the first setup that fits, by rising numbers of GPUs where none is given; else the last, and that."""
     found = alone = _setup_on(model, hardware, 1)
-    for count in [gpus] if gpus is not None else [_enough(alone) * more for more in (1, 2, 4)]:
+    # enough is a power of two of at least 8, whose memory holds the states twice
+    needed = 2 * STATES * parameters(alone.model).total / (alone.hardware.memory * 1e9)
+    enough = max(8, 2 ** (int(needed) - 1).bit_length()) if needed > 1 else 8
+    for count in [gpus] if gpus is not None else [enough * more for more in (1, 2, 4)]:
         for recompute in ("none", "full"):
             for tensor, pipeline in _layouts(alone, count):
                 found = _setup_on(model, hardware, count, tensor, pipeline, recompute)
                 if _fits(found):
                     return found, True
     return found, False
-
-
-def _enough(setup: Setup) -> int:
-    """Return a number of GPUs whose memory holds the states twice, a power of two of at least 8."""
-    needed = 2 * STATES * parameters(setup.model).total / (setup.hardware.memory * 1e9)
-    return int(max(8, 2 ** (int(needed) - 1).bit_length())) if needed > 1 else 8
 
 
 def _layouts(setup: Setup, gpus: int) -> Iterator[tuple[int, int]]:

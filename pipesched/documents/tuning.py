@@ -35,11 +35,6 @@ def trust_document(trust: Trust) -> dict[str, Any]:
     }
 
 
-def against_document(ratios: Iterable[tuple[str, SpeedRatio]]) -> list[dict[str, Any]]:
-    """Return the list `against`: the step over that of each other config, and how likely it is faster."""
-    return [{"config": name, **_ratio(one)} for name, one in ratios]
-
-
 def _ratio(first_over_this: SpeedRatio) -> dict[str, Any]:
     return {"ratio": picked(first_over_this, "low", "expected", "high"), "faster": first_over_this.faster}
 
@@ -186,7 +181,7 @@ def estimate_document(estimate: Estimate, against: Iterable[tuple[str, SpeedRati
         "step": step,
         **({} if estimate.trust is None else {"trust": trust_document(estimate.trust)}),
         **({} if estimate.expected is None else {"expected": estimate.expected._asdict()}),
-        **({"against": against_document(against)} if against else {}),
+        **({"against": [{"config": name, **_ratio(one)} for name, one in against]} if against else {}),
         "notes": list(estimate.notes),
     }
 

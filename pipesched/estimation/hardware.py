@@ -155,10 +155,6 @@ class Recipe(NamedTuple):
         """Return the bytes of a weight."""
         return self.master + self.copies_on(hardware) * self.each
 
-    def moved_bytes(self, hardware: GpuModel) -> Fraction:
-        """Return the bytes that are read and written for a number in 16 bits that becomes one of few."""
-        return FULL_BYTES * self.passes + self.copies_on(hardware) * self.each
-
 
 BYTE, BLOCKS = Fraction(1), 1 + Fraction(1, 32)  # with a 32-bit scale for 128 numbers, or an 8-bit one for 32
 FOUR_BITS = Fraction(1, 2) + Fraction(1, 16)  # with an 8-bit scale for 16 numbers

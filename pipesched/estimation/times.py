@@ -28,6 +28,7 @@ from pipesched.estimation.communication import (
     next_rank,
     tensor_terms,
 )
+from pipesched.estimation.hardware import FULL_BYTES
 from pipesched.estimation.memory import adam_bytes, state_bytes
 from pipesched.estimation.model import Latent, ModelShape, attended
 from pipesched.estimation.parameters import attention_columns, core_score
@@ -325,8 +326,8 @@ def _quantized(setup: Setup, operation: str, *, experts: bool) -> Iterable[Term]
         inputs, results = (model.heads * size for size in (latent.value, 2 * latent.nope + latent.rope + latent.value))
         hidden += (latent.query_rank + latent.key_value_rank) / setup.parallel.spread
     inner = inputs + width if operation == FORWARD else results + (model.products - 1) * width
-    each = float(recipe.moved_bytes(setup.hardware))
-    yield moved(setup, QUANTIZED, each * setup.tokens * (hidden + inner / split))
+    each = FULL_BYTES * recipe.passes + recipe.copies_on(setup.hardware) * recipe.each  # read and written of a number
+    yield moved(setup, QUANTIZED, float(each) * setup.tokens * (hidden + inner / split))
 
 
 def _elementwise(setup: Setup, *, experts: bool) -> Iterable[Term]:

@@ -51,11 +51,6 @@ def judged(task: JudgeTask) -> Trust | None:
         return None
 
 
-def trust_of_solved(judge: Judge, solved: Estimate, start: Estimate) -> Trust:
-    """Return how sure a schedule is that `solve` found; its evidence is that of the estimate that it started from."""
-    return judge.trust(replace(solved, outcome=replace(solved.outcome, algorithm=start.outcome.algorithm)))
-
-
 def with_trust(
     space: Space, rows: list[Trial], known: dict[SpacePoint, Trust], judge: Judge, pool: Executor | None, clock: Clock
 ) -> list[Trial]:
@@ -231,7 +226,8 @@ def finish(finalist: Finalist) -> Finished | None:
         return Finished(found, None, rates, trust=trust)
     trial = trial_of(task.point._replace(algorithm=SOLVE), solved)
     if finalist.judge is not None:
-        trial = replace(trial, trust=trust_of_solved(finalist.judge, solved, found))
+        own = replace(solved, outcome=replace(solved.outcome, algorithm=found.outcome.algorithm))
+        trial = replace(trial, trust=finalist.judge.trust(own))  # by the evidence of what it started from
     return Finished(found, trial, rates, gpu_time(solved), trust)
 
 

@@ -240,7 +240,10 @@ def _read(path: Path, space: Space) -> tuple[dict[str, Trial], set[str], int]:
             pruned.add(_key(entry))
             continue
         try:
-            trial = _trial(entry)
+            step = None if entry["step"] is None else TrainingStep(*entry["step"])
+            said = tuple(Verdict(*verdict) for verdict in entry["verdicts"])
+            point = SpacePoint(Layout(*entry["point"]), entry["algorithm"])
+            trial = Trial(point, step, **{key: entry[key] for key in TRIAL_KEYS}, verdicts=said)
         except (KeyError, TypeError, ValueError):
             raise ConfigError(f"{path}:{number}: is no trial of a journal", "resume") from None
         known[trial.point.key] = trial
@@ -270,13 +273,6 @@ def _require_head(entry: dict[str, Any], path: Path, space: Space) -> None:
     if entry.get("space") != wanted["space"]:
         theirs = f"of {shown(entry.get('points'))} points with other candidates, model or hardware"
         raise ConfigError(f"{path} is of another space: {theirs}; this one has {space.points}", "resume")
-
-
-def _trial(entry: dict[str, Any]) -> Trial:
-    point = SpacePoint(Layout(*entry["point"]), entry["algorithm"])
-    step = None if entry["step"] is None else TrainingStep(*entry["step"])
-    said = tuple(Verdict(*verdict) for verdict in entry["verdicts"])
-    return Trial(point, step, **{key: entry[key] for key in TRIAL_KEYS}, verdicts=said)
 
 
 def _key(entry: dict[str, Any]) -> str:

@@ -34,8 +34,7 @@ from pipesched.tuning.answer import Findings, answer, wish, wish_tasks
 from pipesched.tuning.judged import SOLVE, Finalist, Finished, as_cut, faster_outside, finish, to_judge, with_trust
 from pipesched.tuning.result import OverMemory, Tuning
 from pipesched.tuning.search import SpaceSearch, Told
-from pipesched.tuning.space import Layout
-from pipesched.tuning.space_reader import read_space
+from pipesched.tuning.space import Layout, read_space
 from pipesched.tuning.trial import Trial, TrialTask, open_journal, results_in_time, until_end
 
 MOST_ROWS = 1_000
