@@ -92,16 +92,9 @@ def print_infeasible(error: NoSchedule) -> None:
     """Print the JSON document that says why there is no schedule."""
     import json
 
-    content = {
-        "format": "pipesched.infeasible",
-        "version": 1,
-        "reason": spell(error.reason),
-        "device": error.device,
-        "floor": error.floor,
-        "budget": error.budget,
-        "would_fit": [*map(spell, error.would_fit)],
-    }
-    print(json.dumps(content, indent=1))
+    content = {"format": "pipesched.infeasible", "version": 1, "reason": spell(error.reason)}
+    content |= {key: getattr(error, key) for key in ("device", "floor", "budget")}
+    print(json.dumps({**content, "would_fit": [*map(spell, error.would_fit)]}, indent=1))
 
 
 def quiet_pipe() -> None:

@@ -21,7 +21,9 @@ from pipesched.errors import ConfigError
 from pipesched.schedulers.options import ORDER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import RenderableType
 
     from pipesched.analysis.measured.timeline import Timeline
     from pipesched.analysis.reasons.explain import Planner
@@ -81,10 +83,8 @@ def command(
     with output.working(outcome.problem, what="explaining"):
         explanation = explain(outcome)
     with output.saving(explanation, EXPLANATION, target):
-        if screen.as_json:
-            output.print_json(explanation_document(explanation))
-        else:
-            _print_explanation(subject, explanation, chart, screen)
+        parts = _explanation_parts(subject, explanation, chart, screen)
+        output.show(screen, lambda: explanation_document(explanation), parts)
 
 
 def _explain_timeline(timeline: Timeline, why: str | None, chart: ChartOptions, target: Target, screen: Screen) -> None:
@@ -107,24 +107,24 @@ def _explain_timeline(timeline: Timeline, why: str | None, chart: ChartOptions, 
         output.show(screen, lambda: timeline_document(timeline), shown)
 
 
-def _print_explanation(subject: Subject, explanation: Explanation, chart: ChartOptions, screen: Screen) -> None:
-    """Print the chart with its marks, and what is known below it; `given` is the problem before it was fused."""
+def _explanation_parts(
+    subject: Subject, explanation: Explanation, chart: ChartOptions, screen: Screen
+) -> Iterator[RenderableType]:
+    """Yield the chart with its marks, and what is known below it; `given` is the problem before it was fused."""
     from pipesched.render.explanation import MOST_DEVICES, WORST, explanation_parts
     from pipesched.render.marks import MarkLines
     from pipesched.render.summary import heading
 
-    (outcome, given, plan_again), console, view = subject, output.console_for(screen), chart.view()
-    console.print(heading(outcome, given))
+    (outcome, given, plan_again), view = subject, chart.view()
+    yield heading(outcome, given)
     rows, devices = view.rows if chart.rows else None, outcome.problem.devices
     if not chart.rows and devices > MOST_DEVICES:  # those that idle longest, and those with the critical path's end
         idle = explanation.schedule.idle_ticks
         worst = sorted(range(devices), key=lambda device: -idle[device])[:WORST]
         rows = sorted({*worst, 0, devices - 1})
     if chart.charts != "none":
-        console.print(output.chart_of(outcome, view, screen, rows=rows, marks=MarkLines(explanation)))
-    console.print()
-    for part in explanation_parts(explanation, plan_again):
-        console.print(part)
+        yield output.chart_of(outcome, view, screen, rows=rows, marks=MarkLines(explanation))
+    yield from ("", *explanation_parts(explanation, plan_again))
 
 
 def _subject(words: Sequence[str], algo: str | None, source: ProblemSource, options: dict[str, Any]) -> Subject:

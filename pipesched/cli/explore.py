@@ -122,17 +122,14 @@ def _begin(
     if exercise is not None:
         task = read_task(exercise)
         told = f"{task.say} The goal is a makespan of {task.goal:g}."
-    if not empty:
-        state = State(loaded(board_of(outcome), outcome.algorithm), planner)
-        state.message = told
-        return state, None, exercise
-    if outcome.schedule.plan.lanes:
+    if empty and outcome.schedule.plan.lanes:
         raise ConfigError("--empty: places what devices run; leave out --offload")
-    if outcome.problem.has_step:
+    if empty and outcome.problem.has_step:
         raise ConfigError("--empty: places passes alone; leave out what the step has beside them, or open a schedule")
-    state = State(loaded(board_of(outcome).emptied(), outcome.algorithm), planner)
+    board = board_of(outcome)
+    state = State(loaded(board.emptied() if empty else board, outcome.algorithm), planner)
     state.message = told
-    return state, Unplaced(state), exercise
+    return state, Unplaced(state) if empty else None, exercise
 
 
 def _of_traces(files: list[str], plan: str | None, ranges: str | None, source: ProblemSource) -> State:

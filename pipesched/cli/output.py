@@ -40,15 +40,10 @@ def console_for(screen: Screen) -> Console:
             raise SystemExit(0)
 
     plain = screen.no_color or screen.ascii_only or bool(os.environ.get("NO_COLOR"))  # bold and dim are colours too
+    colours: dict[str, Any] = {"no_color": True, "color_system": None} if plain else {}
     console = PipeConsole(
-        file=sys.stdout,
-        width=screen.width,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        no_color=True if plain else None,
-        color_system=None if plain else "auto",
-    )
+        file=sys.stdout, width=screen.width, highlight=False, markup=False, emoji=False, **colours
+    )  # fmt: skip
     console.width = min(max(console.width, NARROWEST), WIDEST)
     return console
 
@@ -156,16 +151,9 @@ def print_where_idle(
 
 
 def answer_schedule(
-    outcome: Outcome,
-    chart: ChartOptions,
-    target: Target,
-    screen: Screen,
-    given: Problem | None,
-    *,
-    timing: bool = True,
-    most_classified: int = MOST_CLASSIFIED,
-    remarks: Sequence[str] = (),
-) -> None:
+    outcome: Outcome, chart: ChartOptions, target: Target, screen: Screen, given: Problem | None,
+    *, timing: bool = True, most_classified: int = MOST_CLASSIFIED, remarks: Sequence[str] = (),
+) -> None:  # fmt: skip
     """Print the JSON document of a schedule, or heading, chart and summary; then write the target file, if any.
 
     `given` is the problem before it was fused; `timing` says how long a solve took. Of more than `most_classified`
@@ -248,5 +236,5 @@ def write_target(content: Content, target: Target) -> None:
 
 def refuse_chart_options(chart: ChartOptions, beside: str) -> None:
     """Raise ConfigError for options of a chart `beside` an option that draws none."""
-    if useless := chart.given():
-        raise ConfigError(f"{useless[0]}: has no effect with {beside}, which draws no chart")
+    for flag in chart.given():
+        raise ConfigError(f"{flag}: has no effect with {beside}, which draws no chart")

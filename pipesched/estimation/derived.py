@@ -48,24 +48,16 @@ def layout_lines(model: ModelShape, stages: Sequence[StageItems], devices: int) 
     except NotApplicable as error:
         yield f"# {error.message}"
         return
-    yield "["
-    for names in modules:
-        yield f"    {names},".replace("'", '"')
-    yield "]"
+    yield from ("[", *(f"    {names},".replace("'", '"') for names in modules), "]")
 
 
 def layout_document(model: ModelShape, stages: Sequence[StageItems]) -> dict[str, Any]:
     """Return format "pipesched.layout" (version 1): the texts, null where a framework cannot have these stages."""
+    content = {"format": "pipesched.layout", "version": 1, "megatron": layout_text(model.letters, stages)}
     try:
-        modules: Any = torchtitan_modules(stages)
+        return {**content, "torchtitan": torchtitan_modules(stages)}
     except NotApplicable:
-        modules = None
-    return {
-        "format": "pipesched.layout",
-        "version": 1,
-        "megatron": layout_text(model.letters, stages),
-        "torchtitan": modules,
-    }
+        return {**content, "torchtitan": None}
 
 
 def ends_of_layout(setup: Setup, layout: tuple[int, ...] | str, stages: int) -> tuple[int, ...]:
@@ -209,8 +201,8 @@ class SetupCutter:
 
     def at_spans(self, problem: Problem, spans: Sequence[tuple[int, int]]) -> Problem:
         """Return `problem`, on its placement, with stages of these items, which need not stand side by side."""
-        other = replace(self)
-        vars(other).update(spans=spans, items=self.items, items_of_microbatches=self.items_of_microbatches)
+        other = self._ending(self.ends)
+        vars(other).update(spans=spans)
         return other.problem(problem, problem.settled_placement)
 
     def cut_items(self, problem: Problem) -> CutItems:

@@ -77,18 +77,17 @@ class Entry:
     failed: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
-        require_text(self.algorithm, "algorithm")
-        require_flag(self.frozen, "frozen")
-        require_flag(self.failed, "failed")
+        for key in ("algorithm", "reason", "file"):
+            require_text(getattr(self, key), key)
+        for key in ("frozen", "failed"):
+            require_flag(getattr(self, key), key)
         require_fields(self, outcome=Outcome, cut=CutChoice, ordering=Ordering)
-        require_text(self.reason, "reason")
         require_mapping(self.options, "options by their names", "options")
         if self.document is not None:
             require_mapping(self.document, "metrics by their names, or None", "document")
         for trainer in require_sequence(self.trainers, "trainers"):
             require_text(trainer, "trainers")
         require_whole(self.copies, "copies", least=1)
-        require_text(self.file, "file")
         require_type(self.dominated, (bool, type(None)), "True, False or None", "dominated")
         if self.standing is not None:
             require_callable(getattr(self.standing, "against", self.standing), "standing")

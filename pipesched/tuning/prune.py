@@ -9,10 +9,9 @@ from math import inf
 from typing import NamedTuple
 
 from pipesched.errors import ConfigError
-from pipesched.estimation.hardware import BF16, LOW
 from pipesched.estimation.model import items_of
 from pipesched.estimation.setup import NONE, SELECTIVE, Setup
-from pipesched.estimation.trust.facts import RunFacts, schedule_of, shape_of
+from pipesched.estimation.trust.facts import RunFacts, facts_with, schedule_of
 from pipesched.estimation.trust.inside import measured_range
 from pipesched.schedulers.registry import family
 from pipesched.tuning.setup_bounds import FamilyBounds, SetupBounds, misses, most_tokens_a_second, setup_bounds
@@ -54,25 +53,13 @@ class MeasuredPart:
 
 def facts_of_point(space: Space, layout: Layout, algorithm: str) -> RunFacts:
     """Return the facts of a point, also of one whose sizes do not divide."""
-    model, training = space.model, space.training
-    precision = layout.precision or training.precision
-    facts = RunFacts(
-        model=shape_of(model),
-        hidden=model.hidden,
-        experts=model.experts.count if model.experts else 0,
-        latent=model.latent is not None,
-        gpu=space.hardware.name,
-        gpus=space.gpus,
-        **layout.parallel,
-        split=layout.tensor > 1 if space.sequence is None else space.sequence,
-        sequence=space.tokens,
-        micro=layout.micro,
-        recompute="full" if isinstance(layout.recompute, int) else layout.recompute,
-        tensor_overlap=training.tensor_overlap,
-        algorithm="",
-        shard=layout.shard or "",
-        precision=precision if precision in LOW else BF16,
-    )
+    split = layout.tensor > 1 if space.sequence is None else space.sequence
+    recompute = "full" if isinstance(layout.recompute, int) else layout.recompute
+    facts = facts_with(
+        space.model, space.hardware, space.training, gpus=space.gpus, **layout.parallel, split=split,
+        sequence=space.tokens, micro=layout.micro, recompute=recompute, algorithm="", shard=layout.shard or "",
+        precision=layout.precision or space.training.precision,
+    )  # fmt: skip
     return _under(facts, algorithm, layout.chunks)
 
 
