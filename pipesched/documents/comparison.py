@@ -10,7 +10,7 @@ from typing import Any
 
 from pipesched.analysis.robust.robustness import FIGURES, Robustness, RobustnessRow, Variation
 from pipesched.checks import shown
-from pipesched.documents.json_text import NUMBERS, VERSION, get, picked, plain_values, require_finite, require_metrics
+from pipesched.documents.json_text import NUMBERS, get, head, picked, plain_values, require_finite, require_metrics
 from pipesched.documents.problem import (
     CUT,
     ORDERING,
@@ -78,8 +78,7 @@ def _units(comparison: Comparison) -> dict[str, str]:
 def check_document(outcome: Outcome | None, found: Sequence[str]) -> dict[str, Any]:
     """Return format "pipesched.check": whether a schedule, None if it cannot run, keeps all rules; what it breaks."""
     return {
-        "format": "pipesched.check",
-        "version": VERSION,
+        **head("check"),
         "algorithm": None if outcome is None else outcome.algorithm,
         "valid": not found,
         "fits": None if outcome is None else outcome.schedule.fits,
@@ -90,7 +89,7 @@ def check_document(outcome: Outcome | None, found: Sequence[str]) -> dict[str, A
 
 def rows_document(name: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return format "pipesched.<name>": one object a row."""
-    return {"format": f"pipesched.{name}", "version": VERSION, "rows": list(rows)}
+    return {**head(name), "rows": list(rows)}
 
 
 def _row(entry: Entry) -> dict[str, Any]:
@@ -244,8 +243,7 @@ def _point(row: Any, objective: str, number: int) -> FrontierPoint:
 def packing_document(packing: Packing) -> dict[str, Any]:
     """Return format "pipesched.packing": the documents of each microbatch by their index, and what that takes."""
     return {
-        "format": "pipesched.packing",
-        "version": 1,
+        **head("packing"),
         "documents": len(packing.lengths) if packing.pieces is None else packing.pieces[-1][0] + 1,
         "tokens": sum(packing.tokens),
         **picked(packing, "ranks", "cap", "microbatches", "algorithm", "makespan", "bound", "gap", "covers"),
@@ -274,8 +272,7 @@ def rank_config(packing: Packing, rank: int | None = None) -> ConfigText:
 
 def robustness_document(robustness: Robustness) -> dict[str, Any]:
     """Return format "pipesched.robustness": how durations varied, and a row a schedule, in the order asked for."""
-    rows = rows_document("robustness", map(_robustness_row, robustness))
-    return {"format": rows["format"], "version": rows["version"], **asdict(robustness.variation), "rows": rows["rows"]}
+    return {**head("robustness"), **asdict(robustness.variation), "rows": [*map(_robustness_row, robustness)]}
 
 
 def _robustness_row(row: RobustnessRow) -> dict[str, Any]:

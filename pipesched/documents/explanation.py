@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pipesched.analysis.reasons.explain import Why
 from pipesched.analysis.reasons.explanation import Explanation
 from pipesched.core.reasons import classes
-from pipesched.documents.json_text import VERSION, picked
+from pipesched.documents.json_text import head, picked
 from pipesched.hls.explanation import HardwareExplanation
 from pipesched.hls.modulo import Intervals
 from pipesched.hls.outcome import HardwareOutcome, RuleTable
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 def explanation_document(explanation: Explanation) -> dict[str, Any]:
     """Return what is known about a schedule, as one document."""
     return {
-        "format": "pipesched.explanation",
-        "version": VERSION,
+        **head("explanation"),
         "makespan": explanation.makespan,
         "bound": explanation.bound.value,
         **picked(explanation, "covers", "gap"),
@@ -72,8 +71,7 @@ def explanation_document(explanation: Explanation) -> dict[str, Any]:
 def why_document(why: Why) -> dict[str, Any]:
     """Return why one operation starts when it does, as a document of its own."""
     return {
-        "format": "pipesched.why",
-        "version": VERSION,
+        **head("why"),
         "op": str(why.slot),
         **picked(why, "place", "start", "end", "allowed", "slack"),
         "inputs": [
@@ -115,8 +113,7 @@ def hardware_document(outcome: HardwareOutcome, bounds: Intervals | None = None)
     schedule = outcome.schedule
     _, instances = schedule.unrolled(1)
     content: dict[str, Any] = {
-        "format": "pipesched.hls",
-        "version": 1,
+        **head("hls"),
         **picked(schedule, "latency", "registers"),
         "lower_bound": outcome.bound,
         "status": outcome.status,
@@ -150,8 +147,7 @@ def hardware_explanation_document(explanation: HardwareExplanation) -> dict[str,
     none less).
     """
     return {
-        "format": "pipesched.explanation",
-        "version": 1,
+        **head("explanation"),
         "makespan": explanation.latency,
         "bound": explanation.bound,
         "idle": {"total": explanation.idle, "unavoidable": explanation.unavoidable, "avoidable": explanation.avoidable},
@@ -184,8 +180,7 @@ def hardware_explanation_document(explanation: HardwareExplanation) -> dict[str,
 def rules_document(table: RuleTable) -> dict[str, Any]:
     """Return format "pipesched.hls-comparison": a row a rule, and the optimum as a document of its own."""
     return {
-        "format": "pipesched.hls-comparison",
-        "version": 1,
+        **head("hls-comparison"),
         "rows": [
             {"priority": priority, "tie": tie, "latency": cell.latency, "registers": cell.registers}
             for (priority, tie), cell in table.results.items()

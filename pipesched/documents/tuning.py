@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
-from pipesched.documents.json_text import picked
+from pipesched.documents.json_text import head, picked
 from pipesched.documents.problem import problem_document
 from pipesched.errors import ConfigError
 from pipesched.estimation.items import GB, LAYER, STATES
@@ -66,8 +66,7 @@ def tuning_document(tuning: Tuning) -> dict[str, Any]:
         return _point(one.layout, one.algorithm, gpus)
 
     return {
-        "format": "pipesched.tuning",
-        "version": 1,
+        **head("tuning"),
         **picked(tuning, "name", "space", "simulated"),
         "pruned": dict(tuning.pruned),
         **picked(tuning, "left", "capacity"),
@@ -143,8 +142,7 @@ def estimate_document(estimate: Estimate, against: Iterable[tuple[str, SpeedRati
         step["exposed"] = times.document
     sizes = (*STATES, *sizes_beside(estimate), "logits", "fixed", "total", "budget")
     return {
-        "format": "pipesched.estimate",
-        "version": 1,
+        **head("estimate"),
         "parameters": found.total,
         "active_parameters": found.active,
         "flops_per_iteration": estimate.flops,
