@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pipesched.solver.search import Event as SearchEvent, Listener
     from pipesched.tuning.search import Progress
 
-
 _began: list[float] = []
 
 

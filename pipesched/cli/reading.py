@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pipesched.results.outcome import Outcome
     from pipesched.text.given import Given
 
-
 ALGO = option("--algo/-a NAME", "The algorithm, as a word does too; default: the config's, else 1f1b.")
 TO_COMPARE = argument(
     "NAME|FILE|NAME=FILE",

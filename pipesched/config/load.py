@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pipesched.estimation.setup import Setup
     from pipesched.text.sections import Section
 
-
 FITS = ("sure", "likely")  # by the upper end of the interval of its memory, or by the estimate
 
 

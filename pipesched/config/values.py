@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from pipesched.text.sections import Section
     from pipesched.text.yaml_reader import Value
 
-
 NONE: Mapping[str, Any] = MappingProxyType({})
 
 

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from pipesched.results.comparison import Sweep
     from pipesched.results.frontier import Frontier
 
-
 MOST_BYTES = 200_000_000
 Timing = Callable[[Plan, Placement, str], "ImportedProblem"]  # the problem that gives a foreign plan its costs
 
