@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pipesched.cli import output
+from pipesched.cli import output, reading
 from pipesched.cli.options import ChartOptions, ProblemSource, Screen, Target, option
-from pipesched.cli.reading import (
-    ALGO,
-    TO_EXPLAIN,
-    given_config,
-    is_file,
-    made_schedule,
-    only_name,
-    read_schedule,
-    split_positionals,
-)
 from pipesched.cli.traces import PLAN, RANGES, TIMELINE, all_traces, print_charts, read_timeline, refuse_plan
 from pipesched.errors import ConfigError
 from pipesched.schedulers.options import ORDER
@@ -37,9 +27,9 @@ EXPLANATION = "explanation"  # the kind of result that is written
 
 
 def command(
-    words: list[str] | None = TO_EXPLAIN,
+    words: list[str] | None = reading.TO_EXPLAIN,
     *,
-    algo: str | None = ALGO,
+    algo: str | None = reading.ALGO,
     measured: bool = option("--measured", "Explain what the traces of a run show, one a rank."),
     plan: str | None = PLAN,
     ranges: str | None = RANGES,
@@ -129,24 +119,24 @@ def _explanation_parts(
 
 def _subject(words: Sequence[str], algo: str | None, source: ProblemSource, options: dict[str, Any]) -> Subject:
     """Return the schedule, the problem before it was fused, and what plans one again, None for a schedule of a file."""
-    names, source = split_positionals(words, source)
-    files = [name for name in names if is_file(name) or name == "-"]
+    names, source = reading.split_positionals(words, source)
+    files = [name for name in names if reading.is_file(name) or name == "-"]
     if files:
         if len(names) > 1 or algo is not None or options:
             raise ConfigError(
                 f"{files[0]}: a schedule of a file is explained alone; give no algorithm and no option of one"
             )
-        read = read_schedule(files[0], source)  # checked by what explains it
+        read = reading.read_schedule(files[0], source)  # checked by what explains it
         return read.outcome, read.given, None
-    name = only_name(names, algo)
-    config = given_config(source)
+    name = reading.only_name(names, algo)
+    config = reading.given_config(source)
 
     with output.working(config.problem):
-        outcome = made_schedule(config, name, options)
+        outcome = reading.made_schedule(config, name, options)
     fed = {} if outcome.ordering is None else {ORDER: outcome.order}  # no other one is looked for
 
     def plan_again(problem: Any) -> Outcome:
-        return made_schedule(config._replace(problem=problem), name, {**options, **fed})
+        return reading.made_schedule(config._replace(problem=problem), name, {**options, **fed})
 
     by_layers = outcome.problem.layers is not None and outcome.schedule.recomputed  # of stages there are no layers
     return outcome, config.problem, None if by_layers else plan_again

@@ -14,21 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 from pipesched.checks import require_flag, require_label, require_name, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
-from pipesched.file_formats.registry import (
-    COMPARISON,
-    FIGURES,
-    FORMATS,
-    FRONTIER,
-    READERS,
-    SCHEDULE,
-    SWEEP,
-    Content,
-    Format,
-    format_for,
-    formats_that_hold,
-    load_formats,
-    own_format,
-)
+from pipesched.file_formats import registry
 from pipesched.pipeline.door import blamed, place_of
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan, with_parts
@@ -124,7 +110,7 @@ def read_document(text: Text) -> Outcome | Comparison | Sweep | Frontier | Displ
 
     content = parse_document(*text)
     form = str(content.get("format"))
-    place = READERS.get(form.removeprefix("pipesched.")) if form.startswith("pipesched.") else None
+    place = registry.READERS.get(form.removeprefix("pipesched.")) if form.startswith("pipesched.") else None
     if place is None:
         return outcome_of(content, text.name)
     try:
@@ -159,7 +145,7 @@ def order_of(text: Text) -> tuple[Plan, Placement]:
     """Return the plan in a text without costs, and its placement. Raises as `read_csv` does."""
     from pipesched.file_formats.pytorch_csv import csv_text, parse
 
-    form = own_format(text.name)
+    form = registry.own_format(text.name)
     if form is None or form.reader is None:
         return parse(*text, may_wait=True)
     with blamed(f"{form.name} of {text.name}", *place_of(form.reader)):
@@ -172,7 +158,7 @@ def is_csv(text: Text) -> bool:
     first = text.content.lstrip(' \t\r\n,"')[:1]
     if (first.isdigit() or first == "(") or (first != "{" and text.name.lower().endswith(".csv")):
         return True
-    form = own_format(text.name)
+    form = registry.own_format(text.name)
     return form is not None and form.reads
 
 
@@ -226,7 +212,7 @@ def write(
     kind, content = kind_of(read_given(result, problem, "result"))
     if not isinstance(path, (str, Path)):
         raise ConfigError(f"must be the name of a file, not {shown(path)}", "path")
-    form = named_format(format, kind) if format is not None else format_for(str(path), kind)
+    form = named_format(format, kind) if format is not None else registry.format_for(str(path), kind)
     refuse_existing(Path(path), require_flag(force, "force"))
     write_file(Path(path), [content_of(content, form, kind)], force)
     return Path(path)
@@ -238,8 +224,13 @@ def kind_of(result: object) -> tuple[str, Any]:
     from pipesched.results.frontier import Frontier
 
     if isinstance(result, Schedule):
-        return SCHEDULE, Outcome(result.name, result)
-    for kind, known in ((SCHEDULE, Outcome), (COMPARISON, Comparison), (SWEEP, Sweep), (FRONTIER, Frontier)):
+        return registry.SCHEDULE, Outcome(result.name, result)
+    for kind, known in (
+        (registry.SCHEDULE, Outcome),
+        (registry.COMPARISON, Comparison),
+        (registry.SWEEP, Sweep),
+        (registry.FRONTIER, Frontier),
+    ):
         if isinstance(result, known):
             return kind, result
     capability = kind_of_capability(result)
@@ -248,24 +239,24 @@ def kind_of(result: object) -> tuple[str, Any]:
     raise ConfigError(f"must be an Outcome, a Comparison, a Sweep or a Frontier, not {shown(result)}", "result")
 
 
-def named_format(name: str, kind: str) -> Format:
+def named_format(name: str, kind: str) -> registry.Format:
     """Return the format of that name (or suffix), if it can hold a `kind`. Raises ConfigError."""
     spelled = require_label(name, "format").lower().removeprefix(".")
-    if spelled not in {*FORMATS, *(form.suffix[1:] for form in FORMATS.values())}:
-        load_formats()
-    by_suffix = {form.suffix[1:]: form.name for form in reversed(FORMATS.values())}  # of one suffix the first
+    if spelled not in {*registry.FORMATS, *(form.suffix[1:] for form in registry.FORMATS.values())}:
+        registry.load_formats()
+    by_suffix = {form.suffix[1:]: form.name for form in reversed(registry.FORMATS.values())}  # of one suffix the first
     known = by_suffix.get(spelled, spelled)
-    require_name(FORMATS, known, "format", "format")
-    if kind not in FORMATS[known].holds:
-        raise ConfigError(f"{known} cannot hold a {kind}; {', '.join(formats_that_hold(kind))} can", "format")
-    return FORMATS[known]
+    require_name(registry.FORMATS, known, "format", "format")
+    if kind not in registry.FORMATS[known].holds:
+        raise ConfigError(f"{known} cannot hold a {kind}; {', '.join(registry.formats_that_hold(kind))} can", "format")
+    return registry.FORMATS[known]
 
 
-def content_of(result: Any, form: Format, kind: str, view: View | None = None) -> Content:
+def content_of(result: Any, form: registry.Format, kind: str, view: View | None = None) -> registry.Content:
     """Return the content of a file that holds a result of that kind; `view` is for figures."""
     from pipesched.render.view import View
 
-    if form.name in FIGURES:
+    if form.name in registry.FIGURES:
         from pipesched.render.figure.draw import require_matplotlib
 
         require_matplotlib()
@@ -281,7 +272,7 @@ def refuse_existing(path: Path, force: bool) -> None:
             raise ConfigError(f"cannot write {str(path)!r}: {os.strerror(number)}", "path")
 
 
-def write_file(path: Path, parts: Iterable[Content], force: bool) -> None:
+def write_file(path: Path, parts: Iterable[registry.Content], force: bool) -> None:
     """Write a file whole or not at all; replace an existing one only by `force`. Raises ConfigError."""
     temporary: str | None = None
     try:
