@@ -24,14 +24,6 @@ from pipesched.cli.options import (
 )
 from pipesched.cli.output import chart_of, console_for, print_where_idle, working
 from pipesched.cli.progress import doing
-from pipesched.cli.reading import (
-    TO_COMPARE,
-    flags_of_problem,
-    note_on_stderr,
-    note_values,
-    split_files,
-    split_positionals,
-)
 from pipesched.errors import ConfigError
 from pipesched.pipeline.units_of_measure import has_unit
 
@@ -47,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    words: list[str] | None = TO_COMPARE,
+    words: list[str] | None = reading.TO_COMPARE,
     *,
     comparison: ComparisonOptions,
     executor: str | None,
@@ -65,8 +57,8 @@ def command(
     from pipesched.documents.comparison import comparison_document
     from pipesched.file_formats.registry import COMPARISON, SWEEP
 
-    files, others = split_files(words)
-    names, problem = split_positionals(others, problem)
+    files, others = reading.split_files(words)
+    names, problem = reading.split_positionals(others, problem)
     comparison, problem = _chunks_swept(comparison, problem)
     comparison.require_effect(names)
     for flag in ("--sweep",) * (comparison.sweep is not None) + ("--pareto",) * comparison.pareto:
@@ -314,9 +306,9 @@ def read_sweep(text: str, values: Values, algorithms: str | Sequence[str], **set
     varied = _values(parts, words)
     if not varied:
         raise ConfigError("--sweep: no values; write for instance microbatches=4,8,16,32")
-    with flags_of_problem():
+    with reading.flags_of_problem():
         key, points = varied_points(values, field, varied, algorithms)
-    note_values(values if option else {**values, varied_field(field).name: Given(varied, "--sweep")})
+    reading.note_values(values if option else {**values, varied_field(field).name: Given(varied, "--sweep")})
     return Sweep(key, compared_points(points, algorithms, **settings))
 
 
@@ -413,19 +405,19 @@ def read_contestants(
 
     plans = contestants(name_files(files)) if files else None
     for block in [plan for plan in (plans or {}).values() if isinstance(plan, GivenAlgorithm)]:
-        note_on_stderr(rounding_note({"algorithm": Given(block.algorithm)}))
+        reading.note_on_stderr(rounding_note({"algorithm": Given(block.algorithm)}))
     if plans is not None and source.config is None:
         orders = [plan.file for plan in plans.values() if isinstance(plan, GivenPlan)]
         source = source._replace(document=problem_of_plans(plans))
         if source.document is not None:
-            note_on_stderr(f"the problem is that of {source.document.name}")
+            reading.note_on_stderr(f"the problem is that of {source.document.name}")
             counts = {name: value for name, value in source.overrides.items() if name in ("stages", "chunks")}
             with suppress(ConfigError):  # which is said where the problem is read
                 before, now = (load_config(source.document, given).problem for given in ({}, counts))
-                note_on_stderr(other_stages("with other stages", now, before))
+                reading.note_on_stderr(other_stages("with other stages", now, before))
         elif orders:
             whose = f"the built-in default's{', or in options' * bool(source.overrides)}: name a config for others"
-            note_on_stderr(f"of {', '.join(orders)} only the order counts; costs and memory are {whose}")
+            reading.note_on_stderr(f"of {', '.join(orders)} only the order counts; costs and memory are {whose}")
     return NamedContestants(names, plans), source
 
 

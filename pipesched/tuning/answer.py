@@ -20,18 +20,7 @@ from pipesched.estimation.trust.inside import Judge
 from pipesched.pipeline.declared import BY_NAME
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.text.writer import ConfigText, dump
-from pipesched.tuning.judged import (
-    FACTORS,
-    SHARES,
-    SOLVE,
-    Finished,
-    gpu_time,
-    in_order,
-    measured_first,
-    tied,
-    unmeasured,
-    with_behind,
-)
+from pipesched.tuning import judged
 from pipesched.tuning.result import Doubt, NearMiss, OverMemory, Tuning
 from pipesched.tuning.search import SpaceSearch
 from pipesched.tuning.space import Layout, Space, SpacePoint, first_of_each, given_on
@@ -112,7 +101,7 @@ class Findings:
     """What a search found so far, and looked at: finalists, points that miss their memory, rows, points outside."""
 
     search: SpaceSearch
-    finished: list[tuple[Trial, Finished]] = field(default_factory=list)
+    finished: list[tuple[Trial, judged.Finished]] = field(default_factory=list)
     wishes: list[OverMemory] = field(default_factory=list)
     rows: list[Trial] = field(default_factory=list)  # with how sure they are
     outside: list[Trial] = field(default_factory=list)
@@ -127,7 +116,7 @@ class Findings:
 def answer(space: Space, found: Findings, judge: Judge, top: int, clock: Clock) -> Tuning:
     """Return what a search found, with what the decision rests on."""
     search, ranked = found.search, found.ranked()
-    rows = tuple(with_behind(in_order(search, found.rows or ranked, top)))
+    rows = tuple(judged.with_behind(judged.in_order(search, found.rows or ranked, top)))
     counts: dict[str, Any] = {
         "space": space.points,
         "simulated": len(search.trials),
@@ -143,31 +132,33 @@ def answer(space: Space, found: Findings, judge: Judge, top: int, clock: Clock) 
     best, known = rows[0], {row.point: row for row in rows}
     estimate = _estimate(space, search, best, found.finished)
     solved = {done.solved.point: done.parts for _, done in found.finished if done.solved is not None}
-    outside = with_behind(found.outside, best)
+    outside = judged.with_behind(found.outside, best)
     fastest = sorted(ranked, key=lambda one: one.rank)
     least = accumulate((one.memory for one in fastest), min, initial=inf)  # of all faster ones
     pareto = [one for one, before in zip(fastest, least, strict=False) if one.memory < before]
     return Tuning(
         rows,
         pareto=tuple(known.get(one.point, one) for one in pareto),
-        parts=solved.get(best.point) or gpu_time(estimate),
+        parts=solved.get(best.point) or judged.gpu_time(estimate),
         wishes=nearest_wishes(found.wishes, best),
         doubts=tuple(_doubts(found.finished)),
-        tied=tied([best, *takewhile(search.counts, rows[1:])]),
+        tied=judged.tied([best, *takewhile(search.counts, rows[1:])]),
         fits=space.fits,
-        beyond=tuple(unmeasured(space, trial) for trial in outside),
+        beyond=tuple(judged.unmeasured(space, trial) for trial in outside),
         published=published_runs(space, judge, best),
-        measure=measured_first(rows),
+        measure=judged.measured_first(rows),
         estimate=estimate,
         config=winner_config(space, best, estimate),
         **counts,
     )
 
 
-def _estimate(space: Space, search: SpaceSearch, best: Trial, finished: Sequence[tuple[Trial, Finished]]) -> Estimate:
+def _estimate(
+    space: Space, search: SpaceSearch, best: Trial, finished: Sequence[tuple[Trial, judged.Finished]]
+) -> Estimate:
     """Return the estimate of the best point; of one that `solve` found that of the same layout's best algorithm."""
     same = best.point
-    if same.algorithm == SOLVE:
+    if same.algorithm == judged.SOLVE:
         same = next(trial.point for trial in search.fitting() if trial.point.layout == best.point.layout)
     if search.best is not None and same == search.best.point and search.estimate is not None:
         return search.estimate
@@ -177,9 +168,9 @@ def _estimate(space: Space, search: SpaceSearch, best: Trial, finished: Sequence
     )
 
 
-def _doubts(finished: Sequence[tuple[Trial, Finished]]) -> Iterator[Doubt]:
+def _doubts(finished: Sequence[tuple[Trial, judged.Finished]]) -> Iterator[Doubt]:
     """Yield for each share and factor which of the finalists would be the fastest, and by how much."""
-    names = [(share, factor) for share in SHARES for factor in FACTORS]
+    names = [(share, factor) for share in judged.SHARES for factor in judged.FACTORS]
     for number, (share, factor) in enumerate(names if finished else ()):
         rates = [done.rates[number] for _, done in finished]
         first = max(range(len(rates)), key=rates.__getitem__)
