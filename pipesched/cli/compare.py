@@ -24,7 +24,9 @@ from pipesched.cli.options import (
 )
 from pipesched.cli.output import chart_of, console_for, print_where_idle, working
 from pipesched.cli.progress import doing
+from pipesched.documents.json_text import dump
 from pipesched.errors import ConfigError
+from pipesched.file_formats.registry import COMPARISON, FIGURES, SWEEP
 from pipesched.pipeline.units_of_measure import has_unit
 
 if TYPE_CHECKING:
@@ -55,7 +57,6 @@ def command(
     What does not apply says why, and the rest goes on.
     """
     from pipesched.documents.comparison import comparison_document
-    from pipesched.file_formats.registry import COMPARISON, SWEEP
 
     files, others = reading.split_files(words)
     names, problem = reading.split_positionals(others, problem)
@@ -175,7 +176,6 @@ def _note_left_out(trainer: str, chosen: str | Sequence[str], every: Sequence[st
 def _answer_sweep(sweep: Sweep, show: str | None, chart: ChartOptions, target: Target, screen: Screen) -> None:
     """Print the document of a sweep, or a plot and a table of a measure, and then write it to the target file."""
     from pipesched.documents.comparison import sweep_document
-    from pipesched.file_formats.registry import SWEEP
     from pipesched.render.sweep import BUBBLE, sweep_view
 
     measure = BUBBLE if show is None else show
@@ -201,9 +201,6 @@ def _answer_pareto(comparison: Comparison, chart: ChartOptions, target: Target, 
 def _write_pareto(
     comparison: Comparison, ranked: Any, content: Mapping[str, Any], chart: ChartOptions, target: Target
 ) -> None:
-    from pipesched.documents.json_text import dump
-    from pipesched.file_formats.registry import COMPARISON, FIGURES
-
     form = output.target_format(target, COMPARISON)
     if form is not None and form.name in FIGURES:
         from pipesched.render.figure.frontier import pareto_figure

@@ -13,6 +13,7 @@ from pipesched.cli import reading
 from pipesched.cli.options import ProblemSource, Screen, option, parse_value
 from pipesched.cli.progress import no_progress
 from pipesched.cli.traces import PLAN, RANGES, all_traces, read_timeline
+from pipesched.documents.json_text import dump
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -148,7 +149,6 @@ def _of_file(name: str, source: ProblemSource) -> tuple[Outcome, PipelinePlanner
     """Return the schedule of a file, checked, and what plans its problem anew."""
     from pipesched.comparing.contestants import GivenPlan, problem_of_plans
     from pipesched.config.values import Source
-    from pipesched.documents.json_text import dump
     from pipesched.documents.problem import problem_document
     from pipesched.pipeline.check import checked
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pipesched.cli.options import Rules, Screen, Target, argument, option, whole_number
 from pipesched.cli.output import console_for, printed_before, show, target_format, write_target
 from pipesched.cli.reading import config_source
+from pipesched.documents.json_text import dump
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -61,7 +62,6 @@ def command(
     The list scheduler, its priorities and ties, the bounds and CP-SAT are those of pipeline schedules.
     """
     from pipesched.config.hardware import load_hardware
-    from pipesched.documents.json_text import dump
 
     refusals = {
         "--solve, --compare and --pipeline: give one of them": solve + compare + pipeline > 1,

@@ -13,13 +13,14 @@ from pipesched.cli.exits import quiet_pipe
 from pipesched.cli.groups import spell
 from pipesched.cli.options import NARROWEST, WIDEST, ChartOptions, Screen, Target
 from pipesched.cli.progress import doing
+from pipesched.documents.json_text import dump
 from pipesched.errors import ConfigError, PipeschedWarning
+from pipesched.file_formats.registry import FIGURES, FORMATS, SCHEDULE, Content, Format, format_for
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from pipesched.display import Displayable
-    from pipesched.file_formats.registry import Content, Format
     from pipesched.pipeline.problem import Problem
     from pipesched.render.gantt import Gantt
     from pipesched.render.view import View
@@ -76,8 +77,6 @@ def warnings_on_stderr() -> Iterator[None]:
 
 def print_json(content: Mapping[str, Any]) -> None:
     """Print a document on stdout."""
-    from pipesched.documents.json_text import dump
-
     sys.stdout.write(dump(content))
 
 
@@ -94,7 +93,6 @@ def show(screen: Screen, document: Callable[[], Mapping[str, Any]], parts: Itera
 def print_result(result: Displayable, screen: Screen) -> None:
     """Print a result of rows as its table, or as its JSON document."""
     from pipesched.file_formats.files import content_of, kind_of
-    from pipesched.file_formats.registry import FORMATS
     from pipesched.render.table import display_parts
 
     if screen.as_json:
@@ -160,8 +158,6 @@ def answer_schedule(
     operations idle time is not classified. `remarks` are lines below. Raises ConfigError, before anything is written,
     for chart options that leave nothing to draw.
     """
-    from pipesched.file_formats.registry import SCHEDULE
-
     if chart.given():
         chart.require_drawable(outcome.schedule)
     with saving(outcome, SCHEDULE, target, chart.view() if target.path else None), doing("printing"):
@@ -180,7 +176,6 @@ def target_format(target: Target, kind: str) -> Format | None:
     if target.path is None:
         return None
     from pipesched.file_formats.files import refuse_existing
-    from pipesched.file_formats.registry import FIGURES, format_for
 
     form = format_for(target.path, kind)
     refuse_existing(Path(target.path), target.force)

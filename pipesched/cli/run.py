@@ -15,6 +15,7 @@ from pipesched.cli.reading import (
     only_name,
     split_positionals,
 )
+from pipesched.file_formats.registry import SCHEDULE
 
 
 def command(
@@ -33,7 +34,6 @@ def command(
 
     Without a config it is the built-in default: 4 devices, 8 stages, 8 microbatches, forward 5, backward 10.
     """
-    from pipesched.file_formats.registry import SCHEDULE
     from pipesched.pipeline.suspicions import ALIKE_MEMORY
 
     target_format(target, SCHEDULE)  # raises for a bad target before anything takes long

@@ -10,6 +10,7 @@ from pipesched.cli.options import ChartOptions, ProblemSource, Screen, SearchOpt
 from pipesched.cli.progress import is_quiet, left_for_search, most_classified, progress_of_solve
 from pipesched.cli.reading import given_config, note_fused, note_halves, note_on_stderr, read_schedule, with_config
 from pipesched.errors import ConfigError, NoSchedule
+from pipesched.file_formats.registry import FRONTIER, SCHEDULE
 from pipesched.pipeline.kinds import computation_letters
 from pipesched.pipeline.placement import PLACEMENTS
 
@@ -36,8 +37,6 @@ def command(
     which keeps two copies of the weights. Where the cut of layers into stages is open (layout best or balanced), it is
     searched too, for each of --chunks 1,2. Ctrl-C ends the search with the best schedule so far.
     """
-    from pipesched.file_formats.registry import FRONTIER, SCHEDULE
-
     problem = with_config(problem, file)
     form = output.target_format(target, FRONTIER if search.frontier else SCHEDULE)  # before anything takes long
     saves = search.settings.get("offload") or search.settings.get("recompute")
