@@ -10,7 +10,8 @@ Messages name parameters, in backticks, never the options of the command line: `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 Place = int | str | tuple[int | str, ...]  # in a list, a mapping, or several of these in each other
 
@@ -58,6 +59,15 @@ def _place(entry: Place | None) -> str:
         return ""
     steps = entry if isinstance(entry, tuple) else (entry,)
     return "".join(f".{step}" if isinstance(step, str) else f"[{step}]" for step in steps)
+
+
+@contextmanager
+def blame(key: str | None) -> Iterator[None]:
+    """Let a ConfigError, inside the block, be about that parameter, or about none."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(error.message, key) from None
 
 
 class WrongOperation(ConfigError):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pipesched.cli.options import argument, option, whole_number
 from pipesched.cli.reading import flags_of_problem
-from pipesched.errors import ConfigError
+from pipesched.errors import ConfigError, blame
 from pipesched.pipeline.door import require_free
 from pipesched.schedulers.registry import KNOWN
 
@@ -54,10 +54,8 @@ def command(
     if file is None or file == "-":
         sys.stdout.write(text)
     else:
-        try:
+        with blame(None):  # about an argument, not a flag
             write_file(Path(file), [text], force)
-        except ConfigError as error:
-            raise ConfigError(error.message) from None  # about an argument, not a flag
         print("\n  ".join([f"wrote {file}{'; try it:' * bool(commands)}", *commands]), file=sys.stderr)
 
 

@@ -9,7 +9,7 @@ from pipesched.cli.groups import spell
 from pipesched.cli.options import ProblemSource, Screen, argument, option
 from pipesched.cli.output import show
 from pipesched.cli.reading import given_config
-from pipesched.errors import ConfigError, NotApplicable
+from pipesched.errors import ConfigError, NotApplicable, blame
 from pipesched.schedulers.family import prepare
 
 if TYPE_CHECKING:
@@ -114,10 +114,8 @@ def _named(names: Sequence[str] | None) -> Sequence[Family]:
     if not names:
         look_for(None, packages=True)
         return algorithms()
-    try:
+    with blame(None):
         return [family(name) for name in names]
-    except ConfigError as error:
-        raise ConfigError(error.message) from None
 
 
 def _refusals(problem: Problem, families: Sequence[Family]) -> dict[str, str]:

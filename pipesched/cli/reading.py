@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pipesched.cli.groups import ALGORITHM_FLAGS, about_problem, spell
 from pipesched.cli.options import ProblemSource, argument, option
 from pipesched.cli.progress import doing
-from pipesched.errors import ConfigError
+from pipesched.errors import ConfigError, blame
 from pipesched.pipeline.declared import BY_NAME
 
 if TYPE_CHECKING:
@@ -94,10 +94,8 @@ def only_name(names: Sequence[str], algo: str | None) -> str | None:
     for word in names:  # of no flag, so messages name none
         if is_file(word):
             raise ConfigError(f"{word} is no algorithm; `pipesched show` draws the schedule of a file")
-        try:
+        with blame(None):
             family(word)
-        except ConfigError as error:
-            raise ConfigError(error.message) from None
     return named[0] if named else None
 
 

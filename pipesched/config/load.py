@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pipesched.checks import require_flag, require_name, shown
 from pipesched.config import values as config_values
 from pipesched.config.values import Source, Values, rounding_note
-from pipesched.errors import ConfigError
+from pipesched.errors import ConfigError, blame
 from pipesched.pipeline.placement import PLACEMENTS, Placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
@@ -225,10 +225,8 @@ def timed_by(plan: Plan, placement: Placement, problem: Problem, file: str) -> I
     for name, size in _sizes(plan).items():
         if name == "stages" and can_be_cut(problem):
             continue
-        try:
+        with blame("problem"):
             _require_agreement(Given(getattr(problem, name)), name, size, file)
-        except ConfigError as error:
-            raise ConfigError(error.message, "problem") from None
     return _fitted(plan, problem, placement, {}, file)
 
 

@@ -10,7 +10,7 @@ from itertools import accumulate, chain, product
 from math import inf, nextafter
 from typing import Any
 
-from pipesched.errors import ConfigError, NotApplicable
+from pipesched.errors import ConfigError, NotApplicable, blame
 from pipesched.estimation.communication import boundary_times, hop_times
 from pipesched.estimation.items import GB, LAYER, Items, Stage, copies_sent, hides_experts, pair_times
 from pipesched.estimation.memory import CONTEXT, FRAGMENTATION
@@ -82,10 +82,8 @@ def read_layout(setup: Setup, layout: tuple[int, ...] | str) -> tuple[StageItems
             raise ConfigError(said, "training.layout")
         layout = (*map(len, parts),)
     if isinstance(layout, str):
-        try:
+        with blame("training.layout"):
             found = read_megatron_text(layout)
-        except ConfigError as error:
-            raise ConfigError(error.message, "training.layout") from None
     else:
         found = stages_of_counts(layout, model.mtp)
     for what, count, there in (

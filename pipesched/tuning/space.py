@@ -15,7 +15,7 @@ from pipesched.config.derived import INSTEAD, require_place
 from pipesched.config.estimate import require_training
 from pipesched.config.load import FITS, algorithm_of, load_values, read_trust
 from pipesched.config.values import Values
-from pipesched.errors import ConfigError
+from pipesched.errors import ConfigError, blame
 from pipesched.estimation.derived import budget_of, derive, memory_with, side_static, with_budget
 from pipesched.estimation.hardware import BF16, LOW, PRECISIONS, GpuModel, precisions_of, require_precision
 from pipesched.estimation.items import GB
@@ -423,10 +423,8 @@ def _as_given(name: str, section: Section) -> Any:
 def _named(algorithms: Sequence[Any]) -> list[str]:
     if not require_sequence(algorithms, "algorithms"):
         raise ConfigError("names none; `solve` goes on from the schedules of others", "algorithms")
-    try:
+    with blame("algorithms"):
         chosen = [family(name) for name in algorithms]
-    except ConfigError as error:
-        raise ConfigError(error.message, "algorithms") from None
     for one in chosen:
         if one.required:
             needed = " and ".join(f"`{key}`" for key in one.required)
