@@ -9,7 +9,17 @@ from fractions import Fraction
 from functools import cache, cached_property, partial
 from typing import Any, NamedTuple
 
-from pipesched import checks
+from pipesched.checks import (
+    require_fields,
+    require_flag,
+    require_label,
+    require_name,
+    require_number,
+    require_sequence,
+    require_type,
+    require_whole,
+    shown,
+)
 from pipesched.core.clock import look
 from pipesched.display import Displayable, HasPage
 from pipesched.errors import ConfigError, Deadlock, NoSchedule, NotApplicable, PipeschedError
@@ -192,25 +202,25 @@ class SolveReport(Displayable):
     not_tried: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        checks.require_name(OBJECTIVES, self.objective, "objective", "objective")
-        checks.require_whole(self.value_ticks, "value_ticks")
-        checks.require_number(self.seconds, "seconds")
-        checks.require_label(self.source, "source")
-        checks.require_label(self.covers, "covers")
-        checks.require_type(self.status, Status, "a Status", "status")
-        checks.require_type(self.bound, Bound, "a Bound", "bound")
-        checks.require_type(self.makespan_bound, Bound, "a Bound", "makespan_bound")
-        checks.require_type(self.stopped_by, StoppedBy, "a StoppedBy", "stopped_by")
-        checks.require_type(self.equal, Mapping, "a mapping of memory by names", "equal")
-        checks.require_fields(self, heuristic=BestHeuristic, repetition=Repetition, cuts=CutReport)
+        require_name(OBJECTIVES, self.objective, "objective", "objective")
+        require_whole(self.value_ticks, "value_ticks")
+        require_number(self.seconds, "seconds")
+        require_label(self.source, "source")
+        require_label(self.covers, "covers")
+        require_type(self.status, Status, "a Status", "status")
+        require_type(self.bound, Bound, "a Bound", "bound")
+        require_type(self.makespan_bound, Bound, "a Bound", "makespan_bound")
+        require_type(self.stopped_by, StoppedBy, "a StoppedBy", "stopped_by")
+        require_type(self.equal, Mapping, "a mapping of memory by names", "equal")
+        require_fields(self, heuristic=BestHeuristic, repetition=Repetition, cuts=CutReport)
         if self.advice is not None:
-            object.__setattr__(self, "advice", tuple(checks.require_sequence(self.advice, "advice")))
+            object.__setattr__(self, "advice", tuple(require_sequence(self.advice, "advice")))
             for advice in self.advice:
-                checks.require_type(advice, Advice, "an Advice", "advice")
+                require_type(advice, Advice, "an Advice", "advice")
         for key in ("placements", "cut_off", "not_tried"):
-            object.__setattr__(self, key, tuple(checks.require_sequence(getattr(self, key), key)))
+            object.__setattr__(self, key, tuple(require_sequence(getattr(self, key), key)))
             for name in getattr(self, key):
-                checks.require_label(name, key)
+                require_label(name, key)
 
     @property
     def value(self) -> int | float:
@@ -256,13 +266,13 @@ class Outcome(HasPage):
     cut: CutChoice | None = None
 
     def __post_init__(self) -> None:
-        checks.require_label(self.algorithm, "algorithm")
-        checks.require_type(self.schedule, Schedule, "a Schedule", "schedule")
-        checks.require_fields(self, report=SolveReport, ordering=Ordering, cut=CutChoice)
-        checks.require_flag(self.is_grouped, "is_grouped")
+        require_label(self.algorithm, "algorithm")
+        require_type(self.schedule, Schedule, "a Schedule", "schedule")
+        require_fields(self, report=SolveReport, ordering=Ordering, cut=CutChoice)
+        require_flag(self.is_grouped, "is_grouped")
 
     def __repr__(self) -> str:
-        return f"Outcome({checks.shown(self.algorithm)}, makespan {self.schedule.makespan}, {self.standing})"
+        return f"Outcome({shown(self.algorithm)}, makespan {self.schedule.makespan}, {self.standing})"
 
     def __getstate__(self) -> dict[str, Any]:
         return fields_of(self)
