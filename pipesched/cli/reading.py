@@ -39,10 +39,7 @@ SCHEDULE_SUFFIXES = (".json", ".csv")
 
 
 def split_files(words: Sequence[str] | None) -> tuple[list[tuple[str | None, str]], list[str]]:
-    """Tell files to compare (`mine.json`, `wave=block.yaml`), each with its name, from other words, also with commas.
-
-    A YAML file without a name is the config. Raises ConfigError for a second one, and for an empty name or file.
-    """
+    """Tell files to compare, with their names, from other words; one YAML file is the config. Raises ConfigError."""
     files: list[tuple[str | None, str]] = []
     others: list[str] = []
     for word in words or ():
@@ -129,10 +126,7 @@ def flags_of_problem(source: ProblemSource | None = None) -> Iterator[None]:
 
 
 def given_config(source: ProblemSource, *, notes: bool = True, chooses: bool = False) -> Config:
-    """Return the problem of a config with options on top, and its algorithm, if any. Raises ConfigError.
-
-    `notes`: what to know of a derived problem goes to stderr. `chooses`: there may be several numbers of chunks.
-    """
+    """Return the problem and algorithm of a config with options on top, told by `notes`. Raises ConfigError."""
     from pipesched.config.load import load_config
     from pipesched.pipeline.suspicions import suspicions
 

@@ -187,10 +187,7 @@ def known_ordering(schedule: Schedule, ordering: Ordering | None) -> Ordering | 
 
 
 def wrong_order(outcome: Outcome) -> Iterator[str]:
-    """Yield a sentence where the schedule does not feed the microbatches in the order that its document says.
-
-    A family that plans each order anew may begin with others than the first ones of its order.
-    """
+    """Yield a sentence where the schedule does not feed the microbatches in the order that its document says."""
     schedule = outcome.schedule
     if outcome.algorithm in FAMILIES and family(outcome.algorithm).looks_at_each:
         return

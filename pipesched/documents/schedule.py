@@ -258,10 +258,7 @@ def _count(content: Mapping[str, Any], key: str) -> int:
 
 
 class WrittenSlot(NamedTuple):
-    """A slot, a transfer or a network operation, with its times and that of its message in ticks.
-
-    `turn` orders transfers of equal times; `after` is the slot behind which a network operation is issued.
-    """
+    """What stands on a device or lane, times in ticks; `turn` orders equal times, `after` is where it is issued."""
 
     slot: Slot
     start: int

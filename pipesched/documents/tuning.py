@@ -133,10 +133,7 @@ def _point(layout: Layout, algorithm: str, gpus: int | None) -> dict[str, Any]:
 
 
 def estimate_document(estimate: Estimate, against: Iterable[tuple[str, SpeedRatio]] = ()) -> dict[str, Any]:
-    """Return format "pipesched.estimate": times of a microbatch in ms (`step`: of the step), memory of a rank in GB.
-
-    `against` are ratios of its step to those of other configs, by their names.
-    """
+    """Return format "pipesched.estimate": milliseconds, GB of a rank, and ratios of its step to those of others."""
     found, step, times = estimate.parameters, estimate.step._asdict(), estimate.outcome.schedule.step
     if times is not None and estimate.has_step:  # what the schedule does not hide
         step["exposed"] = times.document

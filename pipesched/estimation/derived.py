@@ -142,10 +142,7 @@ def _attention(stages: Sequence[Stage], kinds: Sequence[str]) -> Fraction:
 
 @dataclass(frozen=True)
 class SetupCutter:
-    """Cuts the model of a setup into stages. `replaced` are parameters of make_problem that count instead of its own.
-
-    `ends` are the items where each stage ends, once they are cut.
-    """
+    """Cuts the model of a setup at `ends` into stages; `replaced` parameters count instead of what is derived."""
 
     setup: Setup
     replaced: Mapping[str, Any]
@@ -402,10 +399,7 @@ def derive(setup: Setup, given: Mapping[str, Any]) -> Problem:
 
 
 def outline(setup: Setup, given: Mapping[str, Any]) -> Problem:
-    """Return the problem of a setup, without its costs where no placement is given: an algorithm cuts the stages then.
-
-    `given` are parameters of make_problem that count instead of what is derived. Raises as `derive` does.
-    """
+    """Return the problem of a setup, without costs where an algorithm will cut the stages. Raises as `derive` does."""
     own = {key: value for key, value in given.items() if value is not None and key not in SIZES}
     values: dict[str, Any] = {"microbatches": setup.microbatches, "budget": budget_of(setup), "name": setup.name}
     values |= {key: own.pop(key) for key in BESIDE if key in own}

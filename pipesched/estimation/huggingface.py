@@ -314,10 +314,7 @@ def model_notes(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def decoder(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the keys of the decoder, which may stand in `text_config`; our own keys beside that come first.
-
-    A decoder without a `model_type` is of the whole model's: no llama by default.
-    """
+    """Return the keys of the decoder, of `text_config` if there is one; our own keys beside that come first."""
     nested = config.get("text_config")
     if not isinstance(nested, Mapping):
         return config

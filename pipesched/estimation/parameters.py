@@ -14,10 +14,7 @@ from pipesched.estimation.model import Latent, ModelShape, attended
 
 
 class LayerParameters(NamedTuple):
-    """The parameters of a layer: what each tensor rank has a share of, what all of them hold, and what experts hold.
-
-    `active` counts those that a token uses: of the experts the active part.
-    """
+    """The parameters of a layer: shared by tensor ranks, whole on each, of experts, and those that a token uses."""
 
     split: int
     whole: int

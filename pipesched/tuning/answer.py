@@ -54,10 +54,7 @@ class WishTask(NamedTuple):
 
 
 def wish_tasks(search: SpaceSearch, until: float) -> list[WishTask]:
-    """Return what may miss its memory by little and be faster than the best: what misses least by bounds comes first.
-
-    Of the algorithms of a layout that were not simulated that of the best point counts, else a usual one.
-    """
+    """Return what may miss its memory by little and be faster than the best: by bounds, the nearest first."""
     best, space = search.best, search.space
     if best is None:
         return []

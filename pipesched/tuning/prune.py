@@ -69,10 +69,7 @@ def _under(facts: RunFacts, algorithm: str, chunks: int) -> RunFacts:
 
 
 class PrunedPoints(NamedTuple):
-    """Points of a layout that are not simulated: how many, why, and in a sentence.
-
-    `over` are GB that memory misses at least, `most` tokens/s/GPU that they do not exceed where they would fit.
-    """
+    """Points that are not simulated, and why; GB that memory misses at least, and the rate that they do not exceed."""
 
     layout: Layout
     algorithms: tuple[str, ...]

@@ -40,10 +40,7 @@ class TimeShare(NamedTuple):
 
 
 class OverMemory(NamedTuple):
-    """A point that does not fit and may be faster than the best: `over` GB are missing, by its estimate.
-
-    `most` are the tokens/s/GPU that it reaches where memory is no limit, also for the cut into stages.
-    """
+    """A point that misses its memory by `over` GB; without that limit its rate is `most` tokens/s/GPU."""
 
     layout: Layout
     algorithm: str

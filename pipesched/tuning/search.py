@@ -78,10 +78,7 @@ class Runs:
 
 
 class SpaceSearch:
-    """The state of a search. `known` are trials of an earlier run, by the keys of their points.
-
-    Where `points` are given, these count as all; `least` is a rate that the best must reach.
-    """
+    """The state of a search of a space, or of `points`, with `known` trials, for rates of `least` or more."""
 
     def __init__(
         self,

@@ -81,10 +81,7 @@ def ratios(model: ResidualModel, runs: Sequence[ComparedRun], times: Sequence[fl
 
 
 class PublishedRun(NamedTuple):
-    """A published run: the milliseconds of its step, and our estimate of them; `size` sequences are a step.
-
-    `run` is the id of its record, `url` where it was published, `title` the name of its model.
-    """
+    """A published run (its record, place, model and facts): milliseconds of its step, ours, and sequences of a step."""
 
     run: str
     url: str

@@ -119,10 +119,7 @@ def fields_outside(facts: RunFacts) -> tuple[OutsideField, ...]:
 
 
 class Judge(NamedTuple):
-    """What estimates are judged by: published runs, the model of residuals with `own` runs in it, and whose software.
-
-    `like` names the source whose effect counts as the person's own.
-    """
+    """What estimates are judged by: published runs, the model with `own` runs, and whose software is `like` it."""
 
     base: EvidenceBase
     model: ResidualModel
