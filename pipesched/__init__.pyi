@@ -1,5 +1,7 @@
 """The names of pipesched. scripts/stubs.py writes this file from the table in __init__.py."""
 
+from typing import Any
+
 from pipesched.analysis.measured.measured_step import MeasuredLatency as MeasuredLatency
 from pipesched.analysis.measured.timeline import (
     MeasuredCost as MeasuredCost,
@@ -88,3 +90,7 @@ from pipesched.tuning.space import Layout as Layout, SpacePoint as SpacePoint
 from pipesched.tuning.trial import Trial as Trial
 from pipesched.tuning.tune import tune as tune
 from pipesched.version import __version__ as __version__
+
+__all__: list[str]
+
+def __getattr__(name: str) -> Any: ...

@@ -63,7 +63,8 @@ def stub_of_package() -> str:
         listed = "".join(f"    {part},\n" for part in parts)
         lines.append(line if len(line) <= 121 else f"from pipesched.{module} import (\n{listed})\n")
     head = '"""The names of pipesched. scripts/stubs.py writes this file from the table in __init__.py."""'
-    return f"{head}\n\n{''.join(lines)}"
+    others = "__all__: list[str]\n\ndef __getattr__(name: str) -> Any: ...\n"
+    return f"{head}\n\nfrom typing import Any\n\n{''.join(lines)}\n{others}"
 
 
 def main(arguments: list[str]) -> int:

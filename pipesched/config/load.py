@@ -69,7 +69,8 @@ class Choices(NamedTuple):
 
 def take_choices(values: Values) -> Choices:
     """Return what is left to a solve; of values only the first number of chunks stays. Raises ConfigError."""
-    given, listed = values.get("chunks"), None
+    given = values.get("chunks")
+    listed: Any = None
     if given is not None:
         listed = given.value
     elif "parallel" in values and isinstance(entries := values["parallel"].value.value.data, dict):

@@ -110,7 +110,7 @@ def until_end(clock: Clock) -> float:
     return time() + clock.left if clock.limit < inf else inf
 
 
-def before(until: float) -> AbstractContextManager[Clock]:
+def before(until: float) -> AbstractContextManager[None]:
     """Return a context that raises TimeIsUp from a time of day on."""
     return under(Clock(max(until - time(), 0.0)))
 
@@ -176,7 +176,7 @@ class Journal:
             return
         if isinstance(one, Trial):
             if one.point.key not in self.known:
-                entry = {"point": one.point.layout.values, "algorithm": one.point.algorithm}
+                entry: dict[str, Any] = {"point": one.point.layout.values, "algorithm": one.point.algorithm}
                 entry |= {"step": None if one.step is None else [*one.step]}
                 entry |= {key: getattr(one, key) for key in TRIAL_KEYS}
                 self._write(entry | {"verdicts": [[*verdict] for verdict in one.verdicts]})
