@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from pipesched.display import Displayable
     from pipesched.file_formats.files import ReadSchedule, Text
     from pipesched.pipeline.problem import Problem
-    from pipesched.results.comparison import Comparison, Sweep
-    from pipesched.results.frontier import Frontier
+    from pipesched.results.comparison import Comparison, Frontier, Sweep
     from pipesched.results.outcome import Outcome
     from pipesched.text.given import Given
 

@@ -23,9 +23,17 @@ from pipesched.documents.problem import (
 from pipesched.errors import ConfigError
 from pipesched.pipeline.check import excesses
 from pipesched.pipeline.memory import Memory
-from pipesched.results.comparison import VARIED_WORDS, Comparison, Entry, ParetoPoint, Sweep, SweepPoint
+from pipesched.results.comparison import (
+    VARIED_WORDS,
+    Comparison,
+    Entry,
+    Frontier,
+    FrontierPoint,
+    ParetoPoint,
+    Sweep,
+    SweepPoint,
+)
 from pipesched.results.covered import CHOSEN
-from pipesched.results.frontier import Frontier, FrontierPoint
 from pipesched.results.outcome import Outcome
 from pipesched.results.packing import Packing
 from pipesched.results.status import Status

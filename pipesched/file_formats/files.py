@@ -21,7 +21,7 @@ from pipesched.pipeline.plan import Plan, with_parts
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.capabilities import kind_of_capability, load_place
-from pipesched.results.comparison import Comparison
+from pipesched.results.comparison import Comparison, Frontier, Sweep
 from pipesched.results.outcome import Outcome, run
 from pipesched.schedulers.registry import is_known
 from pipesched.text.yaml_reader import decode
@@ -29,9 +29,6 @@ from pipesched.text.yaml_reader import decode
 if TYPE_CHECKING:
     from pipesched.config.load import ImportedProblem
     from pipesched.render.view import View
-    from pipesched.results.comparison import Sweep
-    from pipesched.results.frontier import Frontier
-
 MOST_BYTES = 200_000_000
 Timing = Callable[[Plan, Placement, str], "ImportedProblem"]  # the problem that gives a foreign plan its costs
 
@@ -220,9 +217,6 @@ def write(
 
 def kind_of(result: object) -> tuple[str, Any]:
     """Return the kind of a result, and the result itself (a Schedule as an Outcome). Raises ConfigError."""
-    from pipesched.results.comparison import Sweep
-    from pipesched.results.frontier import Frontier
-
     if isinstance(result, Schedule):
         return registry.SCHEDULE, Outcome(result.name, result)
     for kind, known in (

@@ -14,8 +14,7 @@ from pipesched.render.figure.draw import image_of
 from pipesched.render.sweep import sweep_lines
 from pipesched.render.table import display_parts
 from pipesched.render.view import View
-from pipesched.results.comparison import Sweep
-from pipesched.results.frontier import Frontier
+from pipesched.results.comparison import Frontier, Sweep
 
 COLUMNS = 110
 MOST_EMBEDDED = 300_000  # letters of picture and frame: a larger page is left to `to_html`

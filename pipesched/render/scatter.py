@@ -31,8 +31,7 @@ from pipesched.render.palette import DIM, OVER
 from pipesched.render.summary import BAD, GOOD
 from pipesched.render.timescale import number, round_number
 from pipesched.render.view import line
-from pipesched.results.comparison import Comparison, ParetoPoint
-from pipesched.results.frontier import Frontier
+from pipesched.results.comparison import Comparison, Frontier, ParetoPoint
 from pipesched.results.status import Status
 
 Amount = int | float | Fraction

@@ -31,8 +31,7 @@ from pipesched.render.summary import heading, summary
 from pipesched.render.sweep import sweep_table, sweep_view
 from pipesched.render.timescale import number
 from pipesched.results.capabilities import capability_of
-from pipesched.results.comparison import Comparison, Sweep
-from pipesched.results.frontier import Frontier
+from pipesched.results.comparison import Comparison, Frontier, Sweep
 from pipesched.results.outcome import Outcome, SolveReport
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.registry import Catalogue

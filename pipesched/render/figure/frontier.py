@@ -19,8 +19,7 @@ from pipesched.render.figure.page import GREY, Drawing, Key, font, legend, plain
 from pipesched.render.marks import with_unit
 from pipesched.render.palette import HUES
 from pipesched.render.view import View
-from pipesched.results.comparison import ParetoPoint
-from pipesched.results.frontier import Frontier
+from pipesched.results.comparison import Frontier, ParetoPoint
 from pipesched.schedulers.registry import called
 
 SHAPE = 0.62  # height over width
