@@ -219,17 +219,11 @@ def kind_of(result: object) -> tuple[str, Any]:
     """Return the kind of a result, and the result itself (a Schedule as an Outcome). Raises ConfigError."""
     if isinstance(result, Schedule):
         return registry.SCHEDULE, Outcome(result.name, result)
-    for kind, known in (
-        (registry.SCHEDULE, Outcome),
-        (registry.COMPARISON, Comparison),
-        (registry.SWEEP, Sweep),
-        (registry.FRONTIER, Frontier),
-    ):
-        if isinstance(result, known):
-            return kind, result
-    capability = kind_of_capability(result)
-    if capability is not None:
-        return capability, result
+    kinds = {Outcome: registry.SCHEDULE, Comparison: registry.COMPARISON, Sweep: registry.SWEEP}
+    of_main = (kind for known, kind in {**kinds, Frontier: registry.FRONTIER}.items() if isinstance(result, known))
+    kind = next(of_main, None) or kind_of_capability(result)
+    if kind is not None:
+        return kind, result
     raise ConfigError(f"must be an Outcome, a Comparison, a Sweep or a Frontier, not {shown(result)}", "result")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain
@@ -24,7 +24,7 @@ from pipesched.checks import (
     require_whole,
     shown,
 )
-from pipesched.display import Displayable, DisplayableRows, HasPage
+from pipesched.display import DisplayableRows, HasPage
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF
 from pipesched.pipeline.messages import QUEUES
@@ -315,11 +315,13 @@ class SweepPoint:
 
 
 @dataclass(frozen=True, repr=False)
-class Sweep(Displayable):
+class Sweep(DisplayableRows[SweepPoint]):
     """Comparisons by the value of one field, whose dotted key in a config is `field`.
 
     `known_unit` is the unit of memory of a sweep without schedules, as a document holds it.
     """
+
+    _rows = "points"
 
     field: str
     points: tuple[SweepPoint, ...]
@@ -334,12 +336,6 @@ class Sweep(Displayable):
 
     def __repr__(self) -> str:
         return f"Sweep({cut(self.field, BRIEF)}={shown([point.value for point in self.points])})"
-
-    def __len__(self) -> int:
-        return len(self.points)
-
-    def __iter__(self) -> Iterator[SweepPoint]:
-        return iter(self.points)
 
     @property
     def of_words(self) -> bool:
