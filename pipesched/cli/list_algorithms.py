@@ -13,6 +13,8 @@ from pipesched.errors import ConfigError, NotApplicable, blame
 from pipesched.schedulers.family import prepare
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from pipesched.pipeline.problem import Problem
     from pipesched.schedulers.family import Family
 
@@ -60,7 +62,7 @@ def command(
 
     families = _named(algorithms)
     refusals = _refusals(given_config(problem).problem, families) if asked else None
-    parts = [catalogue_details(families, spell)] if algorithms else []
+    parts: list[RenderableType] = [catalogue_details(families, spell)] if algorithms else []
     if not algorithms or refusals is not None:
         parts.append(CatalogueTable(families, refusals))
     if not algorithms and refusals is None:

@@ -80,12 +80,13 @@ def command(
 def _packed(lengths: str, source: ProblemSource, algo: str | None, given: dict[str, Any]) -> Packing:
     """Return the packing of the documents in a file, or on standard input, for the problem of a config."""
     from pipesched.comparing.packing.pack import pack
-    from pipesched.file_formats.files import MOST_BYTES, lengths_in, read_bytes
+    from pipesched.file_formats.files import MOST_BYTES, lengths_in
+    from pipesched.text.yaml_reader import read_bytes
 
     if lengths == "-" and source.config == "-":
         raise ConfigError("standard input holds the lengths or the config, not both")
     is_stdin = lengths == "-"
-    data = read_stdin(MOST_BYTES + 1) if is_stdin else read_bytes(Path(lengths))
+    data = read_stdin(MOST_BYTES + 1) if is_stdin else read_bytes(Path(lengths), MOST_BYTES)
     documents = lengths_in(data, "<stdin>" if is_stdin else lengths)
     config = given_config(source)
     with doing(f"packing {len(documents):,} documents"):

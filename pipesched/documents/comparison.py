@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from decimal import Decimal
 from itertools import chain, product
-from typing import Any
+from typing import Any, TypeVar
 
 from pipesched.analysis.robust.robustness import FIGURES, Robustness, RobustnessRow, Variation
 from pipesched.checks import shown
@@ -40,6 +40,8 @@ from pipesched.results.status import Status
 from pipesched.schedulers.feeding.fed_plan import BEST
 from pipesched.schedulers.options import GROUP_SIZE, OBJECTIVES, OPTIONS, ORDER, VARIED
 from pipesched.text.writer import ConfigText, dump
+
+T = TypeVar("T")
 
 
 def comparison_document(comparison: Comparison) -> dict[str, Any]:
@@ -124,8 +126,18 @@ def failure(row: Any) -> dict[str, bool]:
 
 def comparison_of(content: dict[str, Any]) -> Comparison:
     """Return the comparison in a document: its rows with their metrics, without schedules. Raises ConfigError."""
-    entries = tuple(_entry(row, number) for number, row in enumerate(get(content, "rows", list)))
-    return Comparison(entries, _unit(content, "time_unit"), _unit(content, "memory_unit"))
+    return Comparison(_read(content, _entry), _unit(content, "time_unit"), _unit(content, "memory_unit"))
+
+
+def _read(content: dict[str, Any], read: Callable[[Any], T]) -> tuple[T, ...]:
+    """Return what `read` makes of each row. Raises ConfigError that names the row."""
+    rows = []
+    for number, row in enumerate(get(content, "rows", list)):
+        try:
+            rows.append(read(row))
+        except ConfigError as error:
+            raise ConfigError(f"rows[{number}]: {error}") from None
+    return tuple(rows)
 
 
 def _unit(content: Mapping[str, Any], key: str) -> str:
@@ -141,16 +153,18 @@ def sweep_of(content: dict[str, Any]) -> Sweep:
     field = next((key for key in [*(key for key in first if key not in _ENTRY_KEYS), *options]), None)
     if field is None:
         raise ConfigError("'rows' must name the field that was varied")
-    points: dict[Any, list[Entry]] = {}
-    for number, row in enumerate(rows):
+
+    def read(row: Any) -> tuple[Any, Entry]:
         value = get(row, field, object)
-        if field in VARIED:
-            # It is no list of microbatches, and no option of the entry.
-            rest: dict[str, Any] = {ORDER: []} if field == ORDER else {}
-            row = {**{key: one for key, one in row.items() if key != field}, **rest}  # noqa: PLW2901
         if value not in VARIED_WORDS.get(field, ()):
-            value = require_finite(plain_numbers(value), f"rows[{number}]: {field}")
-        points.setdefault(value, []).append(_entry(row, number))
+            value = require_finite(plain_numbers(value), field)
+        if field in VARIED:  # it is no list of microbatches, and no option of the entry
+            row = {key: one for key, one in row.items() if key != field} | ({ORDER: []} if field == ORDER else {})
+        return value, _entry(row)
+
+    points: dict[Any, list[Entry]] = {}
+    for value, entry in _read(content, read):
+        points.setdefault(value, []).append(entry)
     time, memory = _unit(content, "time_unit"), _unit(content, "memory_unit")
     compared = ((value, Comparison(tuple(entries), time)) for value, entries in points.items())
     return Sweep(field, tuple(SweepPoint(value, comparison) for value, comparison in compared), memory)
@@ -163,20 +177,17 @@ _ENTRY_KEYS = (
 )  # fmt: skip
 
 
-def _entry(row: Any, number: int) -> Entry:
-    try:
-        name, file = get(row, "algorithm", str), get({"file": "", **row}, "file", str)
-        if not get(row, "applicable", bool):
-            return Entry(name, reason=get(row, "reason", str), file=file, failed=row.get("failed") is True)
-        metrics, ordering, cut = plain_numbers(get(row, "metrics", dict)), read_ordering(row), read_cut(row)
-    except ConfigError as error:
-        raise ConfigError(f"rows[{number}]: {error}") from None
-    require_metrics(metrics, f"rows[{number}]: metrics.", (*NUMBERS, "peak_memory"))
+def _entry(row: Any) -> Entry:
+    name, file = get(row, "algorithm", str), get({"file": "", **row}, "file", str)
+    if not get(row, "applicable", bool):
+        return Entry(name, reason=get(row, "reason", str), file=file, failed=row.get("failed") is True)
+    metrics, ordering, cut = plain_numbers(get(row, "metrics", dict)), read_ordering(row), read_cut(row)
+    require_metrics(metrics, "metrics.", (*NUMBERS, "peak_memory"))
     if not isinstance(metrics.get("fits"), bool):
-        raise ConfigError(f"rows[{number}]: metrics.fits must be true or false, not {shown(metrics.get('fits'))}")
+        raise ConfigError(f"metrics.fits must be true or false, not {shown(metrics.get('fits'))}")
     trainers, copies = row.get("runs_in", []), row.get("weights", 1)
     if not isinstance(trainers, list) or not all(isinstance(trainer, str) for trainer in trainers):
-        raise ConfigError(f"rows[{number}]: runs_in must be a list of names, not {shown(trainers)}")
+        raise ConfigError(f"runs_in must be a list of names, not {shown(trainers)}")
     return Entry(
         name,
         options={
@@ -187,7 +198,7 @@ def _entry(row: Any, number: int) -> Entry:
         cut=cut,
         document=metrics,
         trainers=tuple(trainers),
-        copies=require_finite(copies, f"rows[{number}]: weights"),
+        copies=require_finite(copies, "weights"),
         dominated=None if "dominated" not in row else get(row, "dominated", bool),
         file=file,
         frozen=get({"frozen": False, **row}, "frozen", bool),
@@ -227,23 +238,19 @@ def frontier_of(content: dict[str, Any]) -> Frontier:
     objective = content.get("objective", "makespan")
     if not isinstance(objective, str) or objective not in OBJECTIVES:
         raise ConfigError(f"'objective' must be one of {', '.join(sorted(OBJECTIVES))}, not {shown(objective)}")
-    rows = plain_numbers(get(content, "rows", list))
-    points = tuple(_point(row, objective, number) for number, row in enumerate(rows))
+    points = _read(content, lambda row: _point(plain_numbers(row), objective))
     defaults = {"time_unit": "", "memory_unit": "", "covers": CHOSEN}
     return Frontier(points, objective, **{key: str(content.get(key, default)) for key, default in defaults.items()})
 
 
-def _point(row: Any, objective: str, number: int) -> FrontierPoint:
-    try:
-        numbers = {key: get(row, key, object) for key in ("budget", objective, "bound", "gap")}
-        texts = {key: get(row, key, str) for key in ("status", "placement", "source")}
-    except ConfigError as error:
-        raise ConfigError(f"rows[{number}]: {error}") from None
+def _point(row: Any, objective: str) -> FrontierPoint:
+    numbers = {key: get(row, key, object) for key in ("budget", objective, "bound", "gap")}
+    texts = {key: get(row, key, str) for key in ("status", "placement", "source")}
     for key, value in numbers.items():
-        require_finite(value, f"rows[{number}]: {key}")
-    require_metrics(row, f"rows[{number}]: ")
+        require_finite(value, key)
+    require_metrics(row, "")
     if texts["status"] not in (Status.OPTIMAL.value, Status.FEASIBLE.value):
-        raise ConfigError(f"rows[{number}]: status must be optimal or feasible, not {shown(texts['status'])}")
+        raise ConfigError(f"status must be optimal or feasible, not {shown(texts['status'])}")
     budget, value, bound, gap = numbers.values()
     return FrontierPoint(budget, value, bound, gap, **{**texts, "status": Status(texts["status"])}, row=row)
 
@@ -293,21 +300,17 @@ def _robustness_row(row: RobustnessRow) -> dict[str, Any]:
 def robustness_of(content: dict[str, Any]) -> Robustness:
     """Return the robustness in a document: its rows without samples. Raises ConfigError."""
     settings = {key: plain_numbers(get(content, key, object)) for key in asdict(Variation())}
-    rows = plain_numbers(get(content, "rows", list))
-    return Robustness(tuple(_read_row(row, number) for number, row in enumerate(rows)), **settings)
+    return Robustness(_read(content, lambda row: _robust_row(plain_numbers(row))), **settings)
 
 
-def _read_row(row: Any, number: int) -> RobustnessRow:
-    try:
-        name, failed = get(row, "algorithm", str), row.get("failed") is True
-        if row.get("applicable") is False:
-            return RobustnessRow(name, reason=get(row, "reason", str) or "does not apply", failed=failed)
-        figures = {key: get(row, key, object) for key in FIGURES}
-        stragglers, over = get(row, "stragglers", list), get({"over": [], **row}, "over", list)
-        over = [{key: get(one, key, object) for key in ("device", "memory", "budget")} for one in over]
-    except ConfigError as error:
-        raise ConfigError(f"rows[{number}]: {error}") from None
+def _robust_row(row: Any) -> RobustnessRow:
+    name, failed = get(row, "algorithm", str), row.get("failed") is True
+    if row.get("applicable") is False:
+        return RobustnessRow(name, reason=get(row, "reason", str) or "does not apply", failed=failed)
+    figures = {key: get(row, key, object) for key in FIGURES}
+    stragglers, over = get(row, "stragglers", list), get({"over": [], **row}, "over", list)
+    over = [{key: get(one, key, object) for key in ("device", "memory", "budget")} for one in over]
     for key, value in chain(figures.items(), product(["stragglers"], stragglers), *(one.items() for one in over)):
         if value is not None or key != "best_share" or not over:
-            require_finite(value, f"rows[{number}]: {key}")
+            require_finite(value, key)
     return RobustnessRow(name, **figures, stragglers=tuple(stragglers), over=tuple(over))

@@ -24,7 +24,7 @@ from pipesched.results.capabilities import kind_of_capability, load_place
 from pipesched.results.comparison import Comparison, Frontier, Sweep
 from pipesched.results.outcome import Outcome, run
 from pipesched.schedulers.registry import is_known
-from pipesched.text.yaml_reader import decode
+from pipesched.text.yaml_reader import decode, read_text
 
 if TYPE_CHECKING:
     from pipesched.config.load import ImportedProblem
@@ -161,14 +161,10 @@ def is_csv(text: Text) -> bool:
 
 def read_file(path: str | Path) -> Text:
     """Return the text of a file. Raises ConfigError for one that cannot be read, is no text, or is too large."""
-    from pipesched.text.yaml_reader import read_text
-
     return Text(read_text(Path(path), MOST_BYTES), str(path))
 
 
 def _text_of(file: object, key: str) -> Text:
-    from pipesched.text.yaml_reader import decode
-
     if isinstance(file, (str, Path)):
         try:
             return read_file(file)
@@ -284,19 +280,6 @@ def write_file(path: Path, parts: Iterable[registry.Content], force: bool) -> No
 NPY = b"\x93NUMPY"  # what a file of one array begins with
 WORD = re.compile(r"[^\s,]+")  # between blanks, commas and ends of lines
 MOST_DIGITS = 18  # of a number that may be a length at all
-
-
-def read_bytes(path: Path) -> bytes:
-    """Return the content of a file. Raises ConfigError for one that cannot be read, or is too large."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ConfigError(f"cannot read {shown(str(path), 300)}: {reason}") from None
-    if len(data) > MOST_BYTES:
-        raise ConfigError(f"{path} is larger than {MOST_BYTES:,} bytes")
-    return data
 
 
 def lengths_in(data: bytes, name: str) -> list[int]:
