@@ -19,9 +19,9 @@ from pipesched.comparing.compare import compare as compare
 from pipesched.comparing.exercise import Grade as Grade, grade as grade
 from pipesched.comparing.packing.pack import pack as pack
 from pipesched.comparing.sweep import sweep as sweep
+from pipesched.config.estimate import estimate as estimate
 from pipesched.config.load import load as load
 from pipesched.config.starter import json_schema as json_schema, starter as starter
-from pipesched.config.trusted import estimate as estimate
 from pipesched.errors import (
     ConfigError as ConfigError,
     Deadlock as Deadlock,
@@ -62,17 +62,23 @@ from pipesched.render.figure.draw import figure as figure
 from pipesched.render.gantt import Gantt as Gantt
 from pipesched.render.table import Table as Table
 from pipesched.results.best_cut import CutChoice as CutChoice
-from pipesched.results.comparison import Comparison as Comparison, Entry as Entry, Sweep as Sweep
-from pipesched.results.cuts import CutReport as CutReport, TriedCut as TriedCut
-from pipesched.results.frontier import Frontier as Frontier, FrontierPoint as FrontierPoint
+from pipesched.results.comparison import (
+    Comparison as Comparison,
+    Entry as Entry,
+    Frontier as Frontier,
+    FrontierPoint as FrontierPoint,
+    Sweep as Sweep,
+)
 from pipesched.results.handover.hand_over import hand_over as hand_over
 from pipesched.results.outcome import (
     Advice as Advice,
     BestHeuristic as BestHeuristic,
+    CutReport as CutReport,
     Outcome as Outcome,
     Quartiles as Quartiles,
     Repetition as Repetition,
     SolveReport as SolveReport,
+    TriedCut as TriedCut,
     run as run,
 )
 from pipesched.results.packing import Packing as Packing, PackingBaseline as PackingBaseline
