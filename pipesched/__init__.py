@@ -14,101 +14,16 @@ notebook.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pipesched.display import read_by, show_by, write_pages_by
+from pipesched.display import register
 from pipesched.version import __version__
 
-if TYPE_CHECKING:
-    from pipesched.analysis.explain import Explanation as Explanation, explain as explain
-    from pipesched.analysis.measured.measured_step import MeasuredLatency as MeasuredLatency
-    from pipesched.analysis.measured.timeline import (
-        MeasuredCost as MeasuredCost,
-        Timeline as Timeline,
-        read_traces as read_traces,
-    )
-    from pipesched.analysis.robustness import (
-        Robustness as Robustness,
-        RobustnessRow as RobustnessRow,
-        robustness as robustness,
-    )
-    from pipesched.comparing.compare import compare as compare
-    from pipesched.comparing.exercise import Grade as Grade, grade as grade
-    from pipesched.comparing.packing.pack import pack as pack
-    from pipesched.comparing.sweep import sweep as sweep
-    from pipesched.config.load import load as load
-    from pipesched.config.starter import json_schema as json_schema, starter as starter
-    from pipesched.config.trusted import estimate as estimate
-    from pipesched.errors import (
-        ConfigError as ConfigError,
-        Deadlock as Deadlock,
-        Inexpressible as Inexpressible,
-        InvalidSchedule as InvalidSchedule,
-        NoSchedule as NoSchedule,
-        NotApplicable as NotApplicable,
-        PipeschedError as PipeschedError,
-        PipeschedWarning as PipeschedWarning,
-        RankFailed as RankFailed,
-        WorkerDied as WorkerDied,
-    )
-    from pipesched.estimation.result import Estimate as Estimate
-    from pipesched.estimation.trust.evidence import (
-        Evidence as Evidence,
-        Interval as Interval,
-        NearRun as NearRun,
-        OutsideField as OutsideField,
-        SpeedRatio as SpeedRatio,
-        Trust as Trust,
-    )
-    from pipesched.executors.opening import open_executor as open_executor
-    from pipesched.file_formats.files import read as read, write as write
-    from pipesched.file_formats.registry import Format as Format, file_format as file_format, formats as formats
-    from pipesched.pipeline.arguments import make_problem as make_problem
-    from pipesched.pipeline.bounds import Bound as Bound
-    from pipesched.pipeline.check import check as check
-    from pipesched.pipeline.costs import Costs as Costs, Memory as Memory
-    from pipesched.pipeline.ops import Op as Op, Pair as Pair
-    from pipesched.pipeline.placement import Placement as Placement
-    from pipesched.pipeline.plan import Plan as Plan
-    from pipesched.pipeline.problem import Problem as Problem
-    from pipesched.pipeline.schedule import Schedule as Schedule, schedule_plan as schedule_plan
-    from pipesched.pipeline.typed_plan import plan as plan
-    from pipesched.pipeline.units import Sizes as Sizes, Slices as Slices
-    from pipesched.render.figure.draw import figure as figure
-    from pipesched.render.gantt import Gantt as Gantt
-    from pipesched.render.table import Table as Table
-    from pipesched.results.best_cut import CutChoice as CutChoice
-    from pipesched.results.comparison import Comparison as Comparison, Entry as Entry, Sweep as Sweep
-    from pipesched.results.cuts import CutReport as CutReport, TriedCut as TriedCut
-    from pipesched.results.frontier import Frontier as Frontier, FrontierPoint as FrontierPoint
-    from pipesched.results.handover.hand_over import hand_over as hand_over
-    from pipesched.results.outcome import (
-        Advice as Advice,
-        BestHeuristic as BestHeuristic,
-        Outcome as Outcome,
-        Quartiles as Quartiles,
-        Repetition as Repetition,
-        SolveReport as SolveReport,
-        run as run,
-    )
-    from pipesched.results.packing import Packing as Packing, PackingBaseline as PackingBaseline
-    from pipesched.results.status import Status as Status, StoppedBy as StoppedBy
-    from pipesched.schedulers.family import Family as Family
-    from pipesched.schedulers.ordering import Ordering as Ordering
-    from pipesched.schedulers.own import family as family
-    from pipesched.schedulers.registry import algorithms as algorithms
-    from pipesched.solver.frontier import frontier as frontier
-    from pipesched.solver.search import Event as Event
-    from pipesched.solver.solve import solve as solve
-    from pipesched.tuning.result import Tuning as Tuning
-    from pipesched.tuning.search import Progress as Progress
-    from pipesched.tuning.space import Layout as Layout, SpacePoint as SpacePoint
-    from pipesched.tuning.trial import Trial as Trial
-    from pipesched.tuning.tune import tune as tune
-
-_NAMES = {  # module -> its public names; loaded when first asked for, so that `import pipesched` costs nothing
+# module -> its public names, loaded when first asked for, so that `import pipesched` costs nothing; scripts/stubs.py
+# writes their types
+_NAMES = {
     "analysis.explain": "Explanation explain",
     "analysis.measured.measured_step": "MeasuredLatency",
     "analysis.measured.timeline": "MeasuredCost Timeline read_traces",
@@ -117,18 +32,17 @@ _NAMES = {  # module -> its public names; loaded when first asked for, so that `
     "comparing.exercise": "Grade grade",
     "comparing.packing.pack": "pack",
     "comparing.sweep": "sweep",
-    "config.trusted": "estimate",
+    "config.estimate": "estimate",
     "config.load": "load",
     "config.starter": "json_schema starter",
     "errors": (
-        "ConfigError Deadlock Inexpressible InvalidSchedule NoSchedule NotApplicable PipeschedError PipeschedWarning "
-        "RankFailed WorkerDied"
+        "ConfigError Deadlock Inexpressible InvalidSchedule NoSchedule NotApplicable PipeschedError "
+        "PipeschedWarning RankFailed WorkerDied"
     ),
     "estimation.result": "Estimate",
     "estimation.trust.evidence": "Evidence Interval NearRun OutsideField SpeedRatio Trust",
     "executors.opening": "open_executor",
     "file_formats.files": "read write",
-    "results.handover.hand_over": "hand_over",
     "file_formats.registry": "Format file_format formats",
     "pipeline.arguments": "make_problem",
     "pipeline.bounds": "Bound",
@@ -144,11 +58,10 @@ _NAMES = {  # module -> its public names; loaded when first asked for, so that `
     "render.figure.draw": "figure",
     "render.gantt": "Gantt",
     "render.table": "Table",
-    "results.comparison": "Comparison Entry Sweep",
     "results.best_cut": "CutChoice",
-    "results.cuts": "CutReport TriedCut",
-    "results.frontier": "Frontier FrontierPoint",
-    "results.outcome": "Advice BestHeuristic Outcome Quartiles Repetition SolveReport run",
+    "results.comparison": "Comparison Entry Frontier FrontierPoint Sweep",
+    "results.handover.hand_over": "hand_over",
+    "results.outcome": "Advice BestHeuristic CutReport Outcome Quartiles Repetition SolveReport TriedCut run",
     "results.packing": "Packing PackingBaseline",
     "results.status": "Status StoppedBy",
     "schedulers.family": "Family",
@@ -179,24 +92,17 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-def _mime_bundle(result: object) -> dict[str, str]:
-    bundle: dict[str, str] = import_module("pipesched.render.table").mime_bundle(result)
-    return bundle
+def _of(module: str, name: str) -> Callable[..., Any]:
+    """Return a function that calls one of a module, which loads then."""
+
+    def call(*given: Any, **more: Any) -> Any:
+        return getattr(import_module(f"pipesched.{module}"), name)(*given, **more)
+
+    return call
 
 
-show_by(_mime_bundle)
-
-
-def _write_page(result: object, path: str | Path, force: bool) -> Path:
-    written: Path = import_module("pipesched.file_formats.files").write(result, path, format="html", force=force)
-    return written
-
-
-write_pages_by(_write_page)
-
-
-def _from_file(value: Any, problem: Any, key: str, entry: int | None) -> Any:
-    return import_module("pipesched.file_formats.files").read_given(value, problem, key, entry)
-
-
-read_by(_from_file)
+register(
+    show=_of("render.notebook", "mime_bundle"),
+    write=_of("file_formats.files", "write"),
+    read=_of("file_formats.files", "read_given"),
+)

@@ -75,6 +75,13 @@ def require_type(value: object, kind: Any, what: str, key: str) -> Any:
     return value
 
 
+def require_fields(one: object, **kinds: type) -> None:
+    """Raise ConfigError for a field of a record that is neither of a type, nor None."""
+    for key, kind in kinds.items():
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        require_type(getattr(one, key), (kind, type(None)), f"{article} {kind.__name__} or None", key)
+
+
 def require_whole(
     value: object, key: str, least: int = 0, most: int | None = None, entry: int | str | None = None
 ) -> int:

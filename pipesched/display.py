@@ -6,13 +6,11 @@ all and registers a renderer and a reader; without one a result is shown as its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeVar, overload
 
-Renderer = Callable[[object], dict[str, str]]  # from a result to its MIME types and their contents
-Reader = Callable[[Any, Any, str, "int | None"], Any]  # as `from_file`
-PageWriter = Callable[[object, str | Path, bool], Path]  # writes a result as a page to a file; replaces one if asked
+Row_co = TypeVar("Row_co", covariant=True)
 
 
 class Displayable:
@@ -24,7 +22,7 @@ class Displayable:
         self, include: Iterable[str] | None = None, exclude: Iterable[str] | None = None
     ) -> dict[str, str]:
         """Return the chart or table as text/plain and, coloured, as text/html (IPython's protocol)."""
-        bundle = _RENDERERS[-1](self)
+        bundle = _REGISTERED["show"](self)
         wanted = set(bundle if include is None else include).difference(() if exclude is None else exclude)
         return {kind: content for kind, content in bundle.items() if kind in wanted}
 
@@ -40,9 +38,31 @@ class HasPage(Displayable):
         Returns the path. Raises ConfigError for a file that exists or cannot be written, InvalidSchedule for a schedule
         that breaks a rule, and NotApplicable for one that no page can show.
         """
-        if not _PAGE_WRITERS:
+        if "write" not in _REGISTERED:
             raise NotImplementedError("nothing writes pages yet: import pipesched")
-        return _PAGE_WRITERS[-1](self, path, force)
+        written: Path = _REGISTERED["write"](self, path, format="html", force=force)
+        return written
+
+
+class DisplayableRows(Displayable, Sequence[Row_co]):
+    """A result that is the sequence of what its field `_rows` holds."""
+
+    _rows: ClassVar[str] = "rows"
+
+    def __len__(self) -> int:
+        return len(getattr(self, self._rows))
+
+    def __iter__(self) -> Iterator[Row_co]:
+        return iter(getattr(self, self._rows))
+
+    @overload
+    def __getitem__(self, key: int) -> Row_co: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Sequence[Row_co]: ...
+
+    def __getitem__(self, key: int | slice) -> Any:
+        return getattr(self, self._rows)[key]
 
 
 def from_file(value: Any, problem: Any, key: str, entry: int | None = None) -> Any:
@@ -51,24 +71,15 @@ def from_file(value: Any, problem: Any, key: str, entry: int | None = None) -> A
     `key` is the parameter, `entry` the index in its list; of a list each CSV, and nothing else, has those costs. Raises
     ConfigError and InvalidSchedule.
     """
-    return _READERS[-1](value, problem, key, entry)
+    return _REGISTERED["read"](value, problem, key, entry)
 
 
-def read_by(reader: Reader) -> None:
-    """Register `reader` as what reads every file from now on."""
-    _READERS.append(reader)
+def register(**functions: Callable[..., Any]) -> None:
+    """Register what from now on makes the MIME types of every result (`show`), and what reads and writes files."""
+    _REGISTERED.update(functions)
 
 
-def show_by(renderer: Renderer) -> None:
-    """Register `renderer` as what shows every result from now on."""
-    _RENDERERS.append(renderer)
-
-
-def write_pages_by(writer: PageWriter) -> None:
-    """Register `writer` as what writes every page from now on."""
-    _PAGE_WRITERS.append(writer)
-
-
-_RENDERERS: list[Renderer] = [lambda result: {"text/plain": repr(result)}]
-_PAGE_WRITERS: list[PageWriter] = []
-_READERS: list[Reader] = [lambda value, *_: value]
+_REGISTERED: dict[str, Callable[..., Any]] = {
+    "show": lambda result: {"text/plain": repr(result)},
+    "read": lambda value, *_: value,
+}

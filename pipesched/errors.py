@@ -10,7 +10,8 @@ Messages name parameters, in backticks, never the options of the command line: `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 Place = int | str | tuple[int | str, ...]  # in a list, a mapping, or several of these in each other
 
@@ -36,10 +37,7 @@ class ConfigError(PipeschedError):
         self, message: str, key: str | None = None, *, entry: Place | None = None, where: str | None = None
     ) -> None:
         super().__init__(message)
-        self.message = message
-        self.key = key
-        self.entry = entry
-        self.where = where
+        self.message, self.key, self.entry, self.where = message, key, entry, where
 
     def __str__(self) -> str:
         subject = self.where or self.key
@@ -61,6 +59,15 @@ def _place(entry: Place | None) -> str:
         return ""
     steps = entry if isinstance(entry, tuple) else (entry,)
     return "".join(f".{step}" if isinstance(step, str) else f"[{step}]" for step in steps)
+
+
+@contextmanager
+def blame(key: str | None) -> Iterator[None]:
+    """Let a ConfigError, inside the block, be about that parameter, or about none."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(error.message, key) from None
 
 
 class WrongOperation(ConfigError):
@@ -110,10 +117,7 @@ class NoSchedule(PipeschedError):
         would_fit: Sequence[Remedy] = (),
     ) -> None:
         super().__init__(reason)
-        self.reason = reason
-        self.device = device
-        self.floor = floor
-        self.budget = budget
+        self.reason, self.device, self.floor, self.budget = reason, device, floor, budget
         self.would_fit = tuple(would_fit)
 
 
@@ -135,8 +139,7 @@ class Deadlock(InvalidSchedule):
 
     def __init__(self, message: str, cycle: Sequence[tuple[int, int]] = (), awaited: Sequence[int] = ()) -> None:
         super().__init__(message)
-        self.cycle = tuple(cycle)
-        self.awaited = tuple(awaited)
+        self.cycle, self.awaited = tuple(cycle), tuple(awaited)
 
 
 class Inexpressible(PipeschedError):
@@ -155,9 +158,7 @@ class RankFailed(PipeschedError):
 
     def __init__(self, message: str, *, hint: str = "", trace: str = "") -> None:
         super().__init__(message)
-        self.text = message
-        self.hint = hint
-        self.trace = trace
+        self.text, self.hint, self.trace = message, hint, trace
 
     def __str__(self) -> str:
         return f"{self.text}; hint: {self.hint}" if self.hint else self.text

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pipesched.estimation.attention import context_terms, core_terms
 from pipesched.estimation.communication import FORWARD
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.setup_reader import setup_of
 from pipesched.estimation.terms import Term, total
-from pipesched.estimation.times import INPUT
+from pipesched.estimation.times import INPUT, context_terms, core_terms
 from published_runs import records_of
 from published_times import Compared
 

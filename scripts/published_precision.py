@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from least_squares import Vector, minimize
-from pipesched.estimation.precision import BF16, RECIPES
+from pipesched.estimation.hardware import BF16, RECIPES
 from pipesched.estimation.setup import FULL, SELECTIVE
 from published_hardware import HBM2E_NUMBERS
 from published_runs import Run, records_of, whole_run

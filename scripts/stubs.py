@@ -1,6 +1,6 @@
-"""Writes the types of `make_problem`, whose parameters are the keys of a config.
+"""Writes the types of `make_problem`, whose parameters are the keys of a config, and of the names of the package.
 
-python scripts/stubs.py            # exit code 1 when the file is out of date
+python scripts/stubs.py            # exit code 1 when a file is out of date
 python scripts/stubs.py --write
 """
 
@@ -11,11 +11,14 @@ import sys
 from pathlib import Path
 from textwrap import fill
 
+import pipesched
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.declared import PARAMETERS
 from pipesched.pipeline.shapes import Field
 
-STUB = Path(__file__).parents[1] / "pipesched" / "pipeline" / "arguments.pyi"
+PACKAGE = Path(__file__).parents[1] / "pipesched"
+STUB = PACKAGE / "pipeline" / "arguments.pyi"
+OF_PACKAGE = PACKAGE / "__init__.pyi"
 HEAD = '''\
 """The types of `make_problem`. scripts/stubs.py writes this file from the declarations of keys."""
 
@@ -50,13 +53,30 @@ def stub() -> str:
     return f'{HEAD}{parameters}) -> Problem:\n    """{text}\n    """\n'
 
 
+def stub_of_package() -> str:
+    """Return the public names of the package, each imported from its module."""
+    lines = []
+    for module, names in sorted({**pipesched._NAMES, "version": "__version__"}.items()):
+        parts = [f"{name} as {name}" for name in names.split()]
+        line = f"from pipesched.{module} import {', '.join(parts)}\n"
+        listed = "".join(f"    {part},\n" for part in parts)
+        lines.append(line if len(line) <= 121 else f"from pipesched.{module} import (\n{listed})\n")
+    head = '"""The names of pipesched. scripts/stubs.py writes this file from the table in __init__.py."""'
+    others = "__all__: list[str]\n\ndef __getattr__(name: str) -> Any: ...\n"
+    return f"{head}\n\nfrom typing import Any\n\n{''.join(lines)}\n{others}"
+
+
 def main(arguments: list[str]) -> int:
-    """Write the file, or say whether it is up to date."""
-    if arguments == ["--write"]:
-        STUB.write_text(stub(), encoding="utf-8")
-    stale = not STUB.exists() or STUB.read_text(encoding="utf-8") != stub()
-    print(f"{STUB.name} is {'out of date: run scripts/stubs.py --write' if stale else 'up to date'}")
-    return int(stale)
+    """Write the files, or say whether they are up to date."""
+    stale = []
+    for path, text in ((STUB, stub()), (OF_PACKAGE, stub_of_package())):
+        if arguments == ["--write"]:
+            path.write_text(text, encoding="utf-8")
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            stale.append(path.name)
+    said = f"{' and '.join(stale)}: out of date: run scripts/stubs.py --write" if stale else "up to date"
+    print(f"the types are {said}" if not stale else said)
+    return int(bool(stale))
 
 
 if __name__ == "__main__":

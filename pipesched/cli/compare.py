@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipesched.cli import comparing, output, reading
-from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.comparing import NamedContestants
+from pipesched.cli import output, reading
 from pipesched.cli.exits import require_one
-from pipesched.cli.options import EVERY_CORE, ComparisonOptions, ProblemSource, Screen, Target, TrustOptions
-from pipesched.cli.positionals import TO_COMPARE, split_files, split_positionals
+from pipesched.cli.groups import INSIDE_FLAGS, PROBLEM_FLAGS, spell
+from pipesched.cli.options import (
+    EVERY_CORE,
+    ChartOptions,
+    ComparisonOptions,
+    ProblemSource,
+    Screen,
+    Target,
+    TrustOptions,
+    parse_value,
+)
+from pipesched.cli.output import chart_of, console_for, print_where_idle, working
 from pipesched.cli.progress import doing
+from pipesched.documents.json_text import dump
 from pipesched.errors import ConfigError
+from pipesched.file_formats.registry import COMPARISON, FIGURES, SWEEP
+from pipesched.pipeline.quantities import has_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from pipesched.comparing.contestants import Contestant
     from pipesched.config.load import Config
+    from pipesched.config.values import Algorithm, Values
+    from pipesched.pipeline.problem import Problem
     from pipesched.results.comparison import Comparison, Sweep
+    from pipesched.results.outcome import Outcome
 
 
 def command(
-    words: list[str] | None = TO_COMPARE,
+    words: list[str] | None = reading.TO_COMPARE,
     *,
     comparison: ComparisonOptions,
     executor: str | None,
@@ -38,18 +57,17 @@ def command(
     What does not apply says why, and the rest goes on.
     """
     from pipesched.documents.comparison import comparison_document
-    from pipesched.file_formats.registry import COMPARISON, SWEEP
 
-    files, others = split_files(words)
-    names, problem = split_positionals(others, problem)
+    files, others = reading.split_files(words)
+    names, problem = reading.split_positionals(others, problem)
     comparison, problem = _chunks_swept(comparison, problem)
     comparison.require_effect(names)
     for flag in ("--sweep",) * (comparison.sweep is not None) + ("--pareto",) * comparison.pareto:
         output.refuse_chart_options(chart, flag)
     trust.require_effect(comparison.sweep)
-    wanted = comparing.wanted_charts(comparison.charts)
+    wanted = wanted_charts(comparison.charts)
     output.target_format(target, COMPARISON if comparison.sweep is None else SWEEP)
-    named, problem = comparing.read_contestants(names, files, problem)
+    named, problem = read_contestants(names, files, problem)
     if comparison.sweep is not None:
         swept = _swept(comparison, named, problem, algorithm, executor or EVERY_CORE)
         _answer_sweep(swept, comparison.show, chart, target, screen)
@@ -66,13 +84,13 @@ def command(
         return
     shown = compared.ranked() if comparison.everything else compared
     if chart.given():
-        comparing.require_drawable(shown, wanted, chart)  # bad options are said before anything is written
+        require_drawable(shown, wanted, chart)  # bad options are said before anything is written
     with output.saving(shown, COMPARISON, target, chart.view(charts=wanted) if target.path else None):
         if screen.as_json:
             output.print_json(comparison_document(shown))
         else:
             fold = comparison.everything and not comparison.all_rows
-            comparing.print_comparison(shown, config.problem, wanted, chart, screen, fold=fold)
+            print_comparison(shown, config.problem, wanted, chart, screen, fold=fold)
     require_one(shown)
 
 
@@ -117,20 +135,22 @@ def _swept(
     """Return the comparison at each value of a field, given as FIELD=VALUES."""
     from pipesched.config.load import algorithm_of, load_values
     from pipesched.config.values import assumes_halves
+    from pipesched.pipeline.suspicions import other_models
 
     with reading.flags_of_problem(source):
         values = load_values(source.document or reading.config_source(source.config), source.overrides)
     configured = algorithm_of(values)
     chosen = named.algorithms(configured, everything=asked.everything, plotted=asked.pareto)
-    comparing.require_unvaried(str(asked.sweep), source.overrides, chosen)
-    own = comparing.own_options(configured, chosen)
-    with comparing.located(configured, options), doing(f"comparing over {asked.sweep}") as say:
+    require_unvaried(str(asked.sweep), source.overrides, chosen)
+    own = own_options(configured, chosen)
+    with located(configured, options), doing(f"comparing over {asked.sweep}") as say:
         settings = {"plans": named.plans, "each": own, "executor": executor, **options}
         settings["listener"] = lambda turn: say(f"comparing over {asked.sweep}: {turn}")
-        swept = comparing.read_sweep(str(asked.sweep), values, chosen, **settings)
-    outcomes = (entry.outcome for point in swept for entry in point.comparison)
+        swept = read_sweep(str(asked.sweep), values, chosen, **settings)
+    outcomes = [entry.outcome for point in swept for entry in point.comparison]
     reading.note_halves(source, assumed=assumes_halves(values), outcomes=outcomes)
-    reading.note_other_models(swept)
+    if note := other_models(swept.field, [outcome.problem for outcome in outcomes if outcome is not None]):
+        print(f"pipesched: warning: {note}", file=sys.stderr)
     if asked.only is None:
         return swept
     left = swept.only(asked.only)
@@ -161,10 +181,8 @@ def _answer_sweep(sweep: Sweep, show: str | None, chart: ChartOptions, target: T
 
     measure = BUBBLE if show is None else show
     with output.saving(sweep, SWEEP, target, chart.view(show=measure) if target.path else None):
-        if screen.as_json:
-            output.print_json(sweep_document(sweep))
-        else:
-            output.console_for(screen).print(sweep_view(sweep, measure, ascii_only=screen.ascii_only))
+        parts = [sweep_view(sweep, measure, ascii_only=screen.ascii_only)]
+        output.show(screen, lambda: sweep_document(sweep), parts)
 
 
 def _answer_pareto(comparison: Comparison, chart: ChartOptions, target: Target, screen: Screen) -> None:
@@ -176,19 +194,14 @@ def _answer_pareto(comparison: Comparison, chart: ChartOptions, target: Target, 
     ranked = pareto_points(comparison)
     content = pareto_document(comparison, ranked)
     with output.printed_before(lambda: _write_pareto(comparison, ranked, content, chart, target)):
-        if screen.as_json:
-            output.print_json(content)
-        else:
-            console = output.console_for(screen)
-            console.print(pareto(ranked, comparison, ascii_only=screen.ascii_only, narrow=console.width < 80))
+        narrow = output.console_for(screen).width < 80
+        parts = [pareto(ranked, comparison, ascii_only=screen.ascii_only, narrow=narrow)]
+        output.show(screen, lambda: content, parts)
 
 
 def _write_pareto(
     comparison: Comparison, ranked: Any, content: Mapping[str, Any], chart: ChartOptions, target: Target
 ) -> None:
-    from pipesched.documents.json_text import dump
-    from pipesched.file_formats.registry import COMPARISON, FIGURES
-
     form = output.target_format(target, COMPARISON)
     if form is not None and form.name in FIGURES:
         from pipesched.render.figure.chart import image
@@ -199,3 +212,223 @@ def _write_pareto(
         output.save(comparison, COMPARISON, target)
     elif form is not None:
         output.write_target(dump(content), target)
+
+
+MOST_VALUES, MOST_DIGITS = 1_000, 12  # of a range
+WHOLES = {"shard.level": "shard", "messages.queue": "messages"}  # a word stands for the whole
+VARIED_FLAGS = {
+    WHOLES.get(key, key): flag for key, flag in INSIDE_FLAGS.items() if key.startswith(("shard.", "messages."))
+}
+ALTERNATIVES = {"chunks": ("chunks", "stages"), "stages": ("stages", "chunks")}  # that replace each other
+
+Charts = int | str | None  # so many, "all", or None for the default
+
+
+def wanted_charts(text: str | None) -> Charts:
+    """Read the number of charts to draw. Raises ConfigError."""
+    if text is None or text == "all":
+        return text
+    number = 0 if text == "none" else parse_value(text)
+    if not isinstance(number, int) or number < 0:
+        raise ConfigError(f"--charts: must be a number, all or none, not {text!r}")
+    return number
+
+
+def print_comparison(
+    comparison: Comparison, given: Problem, wanted: Charts, chart: ChartOptions, screen: Screen, *, fold: bool
+) -> None:
+    """Print a chart for each algorithm and the table; of many algorithms the table first, and the best charts."""
+    from pipesched.render.comparison import ComparisonTable, are_few, drawn
+
+    console = console_for(screen)
+    table = ComparisonTable(comparison, ascii_only=screen.ascii_only, fold=fold)
+    chosen = drawn(comparison, wanted)
+    if are_few(comparison):
+        _print_charts(chosen, comparison, given, chart, screen)
+        console.print(table)
+    else:
+        console.print(table)
+        if chosen:
+            console.print()
+        _print_charts(chosen, comparison, given, chart, screen)
+    best = comparison.best
+    if best is not None and best.outcome is not None:
+        print_where_idle(console, best.outcome, best.label)
+    for entry in comparison:
+        if entry.outcome is not None and entry.outcome.schedule.plan.note:
+            console.print(f"note: {entry.label}: {spell(entry.outcome.schedule.plan.note)}")
+
+
+def require_drawable(comparison: Comparison, wanted: Charts, chart: ChartOptions) -> None:
+    """Raise ConfigError for a window or devices that one of the charts to print has not."""
+    from pipesched.render.comparison import drawn, edge
+
+    chosen, end = drawn(comparison, wanted), chart.view().end
+    for outcome in chosen:
+        chart.require_drawable(outcome.schedule, edge([each.schedule for each in chosen], comparison, end))
+
+
+def _print_charts(
+    drawn: Sequence[Outcome], comparison: Comparison, given: Problem, chart: ChartOptions, screen: Screen
+) -> None:
+    """Print the charts on one scale, each with its heading; what is far longer than the best is cut, or folded."""
+    from pipesched.render.comparison import edge, not_drawn, some_devices
+    from pipesched.render.gantt import fold_of
+    from pipesched.render.summary import heading
+
+    if not drawn:
+        return
+    together, view, console = [outcome.schedule for outcome in drawn], chart.view(), console_for(screen)
+    until = edge(together, comparison, view.end)
+    rows = view.rows if chart.rows else some_devices(given.devices)
+    for outcome in drawn:
+        is_folded = bool(view.fold) and fold_of(outcome.schedule) is not None
+        remarks = not_drawn(outcome.schedule, None if is_folded else view.window(together[0], until).end, rows)
+        said = "".join(f"; {remark}" for remark in remarks)
+        console.print(heading(outcome, given).append(said, style="dim"))
+        legend = outcome is drawn[-1]
+        console.print(chart_of(outcome, view, screen, rows=rows, together=together, until=until, show_legend=legend))
+        console.print()
+
+
+def read_sweep(text: str, values: Values, algorithms: str | Sequence[str], **settings: Any) -> Sweep:
+    """Return the sweep of FIELD=VALUES over the values of a config. Raises ConfigError."""
+    from pipesched.comparing.sweep import compared_points, is_option, varied_field, varied_points
+    from pipesched.results.comparison import VARIED_WORDS, Sweep
+    from pipesched.text.given import Given
+
+    name, _, listed = text.partition("=")
+    field, parts = _parameter(name.strip()), [part.strip() for part in listed.split(",") if part.strip()]
+    option = is_option(field, algorithms)
+    words = VARIED_WORDS.get(field if option else varied_field(field).key, ())
+    varied = _values(parts, words)
+    if not varied:
+        raise ConfigError("--sweep: no values; write for instance microbatches=4,8,16,32")
+    with reading.flags_of_problem():
+        key, points = varied_points(values, field, varied, algorithms)
+    reading.note_values(values if option else {**values, varied_field(field).name: Given(varied, "--sweep")})
+    return Sweep(key, compared_points(points, algorithms, **settings))
+
+
+def _values(parts: Sequence[str], words: Collection[str]) -> list[Any]:
+    """Return the numbers that texts spell, also in ranges and with units. Raises ConfigError for other texts."""
+    texts = [text for part in parts for text in values_in(part)]
+    for text in texts if not words else ():
+        if isinstance(parse_value(text), str) and not has_unit(text):
+            raise ConfigError(f"--sweep: {text!r} is no number; write for instance microbatches=4,8,16,32")
+    return [*map(parse_value, texts)]
+
+
+def require_unvaried(text: str, overrides: Mapping[str, Any], algorithms: str | Sequence[str]) -> None:
+    """Raise ConfigError for an option of the problem that each value of the sweep would replace."""
+    from pipesched.comparing.sweep import is_option, replaces, varied_field
+
+    parameter = _parameter(text.partition("=")[0].strip())
+    if is_option(parameter, algorithms):
+        return
+    field = varied_field(parameter)
+    name = "" if field.key.endswith("]") else field.name  # of one device the others keep theirs
+    for replaced in ALTERNATIVES.get(name, (name,)):
+        if replaced in overrides and replaces(field, overrides[replaced]):
+            flag = VARIED_FLAGS.get(field.key) or PROBLEM_FLAGS[replaced]
+            raise ConfigError(f"{flag}: has no effect with --sweep {text}, which varies it")
+
+
+def values_in(text: str, flag: str = "--sweep", example: str = "microbatches=8:96:8") -> Iterator[str]:
+    """Yield the values of a range, such as 8:96, 8:96:8 or 0.5:1:0.1, both ends included; else the text itself."""
+    ends = text.split(":")
+    if len(ends) == 1:
+        yield text
+        return
+    numbers = [Decimal(end) for end in ends if re.fullmatch(r"\s*[0-9]*\.?[0-9]+\s*", end) and len(end) < MOST_DIGITS]
+    if len(numbers) != len(ends) or len(ends) > 3 or (len(ends) == 3 and not numbers[2]):
+        raise ConfigError(f"{flag}: {text!r} is no range; write for instance {example}")
+    first, last, step = (*numbers, Decimal(1))[:3]
+    if not 0 <= last - first < MOST_VALUES * step:
+        raise ConfigError(f"{flag}: {text!r} must rise, to at most {MOST_VALUES:,} values")
+    yield from (f"{first + number * step:f}" for number in range(int((last - first) / step) + 1))
+
+
+def _parameter(name: str) -> str:
+    """Return the parameter that a field or a flag names."""
+    by_flag = {flag.strip("-"): parameter for parameter, flag in {**PROBLEM_FLAGS, **VARIED_FLAGS}.items()}
+    spelling = name.strip("-").replace("_", "-")
+    return by_flag.get(spelling, name.strip("-").replace("-", "_"))
+
+
+class NamedContestants(NamedTuple):
+    """What is compared: algorithms by their names, and plans of files, None where there are no files."""
+
+    names: Sequence[str]
+    plans: Mapping[str, Contestant] | None
+
+    def algorithms(
+        self, configured: Algorithm | None, *, everything: bool = False, plotted: bool = False
+    ) -> str | Sequence[str]:
+        """Return the algorithms to compare: with `everything` all, else those that were named.
+
+        Without names and files these are the default ones and the config's; where they are `plotted`, all.
+        """
+        from pipesched.comparing.compare import ALL, DEFAULT
+
+        alone = not self.names and self.plans is None
+        if everything or (plotted and alone):
+            return ALL
+        own = [configured.name] if configured else []
+        return list(dict.fromkeys([*DEFAULT, *own])) if alone else self.names
+
+    def compared(
+        self, config: Config, options: Mapping[str, Any], executor: str, trust: Mapping[str, Any], **asked: bool
+    ) -> Comparison:
+        """Return their schedules by `options` on top of the config's; `asked` is for `algorithms`, `trust` for both."""
+        from pipesched.comparing.compare import compare
+
+        chosen = self.algorithms(config.algorithm, **asked)
+        own = own_options(config.algorithm, chosen)
+        count = (20 if isinstance(chosen, str) else len(chosen)) + len(self.plans or ())
+        with working(config.problem, count) as say, located(config.algorithm, options):
+            known: dict[str, Any] = {"plans": self.plans, "each": own, "executor": executor, **trust}
+            return compare(config.problem, chosen, listener=lambda name: say(f"scheduling {name}"), **known, **options)
+
+
+def read_contestants(
+    names: Sequence[str], files: Sequence[tuple[str | None, str]], source: ProblemSource
+) -> tuple[NamedContestants, ProblemSource]:
+    """Return what is compared, and the problem: without a config that of the first document. Raises ConfigError."""
+    from pipesched.comparing.contestants import GivenAlgorithm, GivenPlan, contestants, name_files, problem_of_plans
+    from pipesched.config.load import load_config
+    from pipesched.config.values import rounding_note
+    from pipesched.pipeline.suspicions import other_stages
+    from pipesched.text.given import Given
+
+    plans = contestants(name_files(files)) if files else None
+    for block in [plan for plan in (plans or {}).values() if isinstance(plan, GivenAlgorithm)]:
+        reading.note_on_stderr(rounding_note({"algorithm": Given(block.algorithm)}))
+    if plans is not None and source.config is None:
+        orders = [plan.file for plan in plans.values() if isinstance(plan, GivenPlan)]
+        source = source._replace(document=problem_of_plans(plans))
+        if source.document is not None:
+            reading.note_on_stderr(f"the problem is that of {source.document.name}")
+            counts = {name: value for name, value in source.overrides.items() if name in ("stages", "chunks")}
+            with suppress(ConfigError):  # which is said where the problem is read
+                before, now = (load_config(source.document, given).problem for given in ({}, counts))
+                reading.note_on_stderr(other_stages("with other stages", now, before))
+        elif orders:
+            whose = f"the built-in default's{', or in options' * bool(source.overrides)}: name a config for others"
+            reading.note_on_stderr(f"of {', '.join(orders)} only the order counts; costs and memory are {whose}")
+    return NamedContestants(names, plans), source
+
+
+def own_options(configured: Algorithm | None, names: str | Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    """Return the options that the config gives to one algorithm, if it is compared."""
+    from pipesched.comparing.compare import ALL
+    from pipesched.schedulers.registry import family
+
+    if configured is None or not (names == ALL or configured.name in {family(name).name for name in names}):
+        return {}
+    return {configured.name: configured.options}
+
+
+def located(configured: Algorithm | None, options: Mapping[str, Any]) -> AbstractContextManager[None]:
+    """Return a context in which an error in an option of the config, unless `options` replace it, names its line."""
+    return configured.overridden(options).located() if configured else nullcontext()

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import require_name
 from pipesched.cli.options import ProblemSource, Screen, Target, TrustOptions, argument, option
-from pipesched.cli.output import console_for, print_json, saving, target_format, working
-from pipesched.cli.positionals import ALGO, only_name, split_positionals
+from pipesched.cli.output import saving, show, target_format, working
 from pipesched.cli.progress import doing
-from pipesched.cli.reading import given_config
+from pipesched.cli.reading import ALGO, given_config, only_name, split_positionals
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import RenderableType
 
     from pipesched.estimation.result import Estimate
     from pipesched.estimation.trust.evidence import SpeedRatio
@@ -50,9 +51,8 @@ def command(
 
     The YAML file says model, hardware, parallel, batch and training; options replace its values.
     """
-    from pipesched.config.estimate import estimate_of
-    from pipesched.config.trusted import judged
-    from pipesched.documents.estimate import estimate_document
+    from pipesched.config.estimate import estimate_of, judged
+    from pipesched.documents.tuning import estimate_document
 
     require_name(("causal", "full"), count, "way to count", "count")
     target_format(target, "estimate")
@@ -75,53 +75,37 @@ def command(
             ratios.append((file, found.against(judged(one, other.trust, others=[found]))))
     with saving(found, "estimate", target):
         if trace is not None:
-            _print_trace(found, trace, screen)
+            from pipesched.estimation.trace import trace as trace_of, trace_document
+            from pipesched.render.estimate import trace_table
+
+            traced = trace_of(found, trace)
+            show(screen, lambda: trace_document(traced), trace_table(traced))
         elif layout:
             print_layout(found, screen)
-        elif screen.as_json:
-            print_json(estimate_document(found, ratios))
         else:
-            _print_estimate(found, console_for(screen), screen, ratios, chart=with_chart)
+            show(screen, lambda: estimate_document(found, ratios), _parts(found, screen, ratios, chart=with_chart))
 
 
-def _print_estimate(
-    found: Estimate, console: Any, screen: Screen, ratios: Sequence[tuple[str, SpeedRatio]], *, chart: bool
-) -> None:
+def _parts(
+    found: Estimate, screen: Screen, ratios: Sequence[tuple[str, SpeedRatio]], *, chart: bool
+) -> Iterator[RenderableType]:
     from pipesched.render.estimate import against_lines, estimate_view, fit_lines
     from pipesched.render.gantt import Gantt
 
-    console.print(estimate_view(found))
-    for line in against_lines(ratios):
-        console.print(line)
+    yield estimate_view(found)
+    yield from against_lines(ratios)
     if chart:
-        console.print()
-        console.print(Gantt(found.outcome, ascii_only=screen.ascii_only))
+        yield from ("", Gantt(found.outcome, ascii_only=screen.ascii_only))
     if not found.fits:
         with doing("looking for changes with which it fits"):
             lines = [*fit_lines(found)]
-        for line in lines:
-            console.print(line)
-
-
-def _print_trace(found: Estimate, address: str, screen: Screen) -> None:
-    from pipesched.estimation.trace import trace, trace_document
-    from pipesched.render.estimate import trace_table
-
-    traced = trace(found, address)
-    if screen.as_json:
-        print_json(trace_document(traced))
-        return
-    for part in trace_table(traced):
-        console_for(screen).print(part)
+        yield from lines
 
 
 def print_layout(found: Estimate, screen: Screen) -> None:
     """Print the stages as other frameworks take them."""
-    from pipesched.estimation.layout import layout_document, layout_lines
+    from pipesched.estimation.derived import layout_document, layout_lines
 
-    if screen.as_json:
-        print_json(layout_document(found.setup.model, found.stage_items))
-        return
-    console = console_for(screen)
-    for line in layout_lines(found.setup.model, found.stage_items, found.setup.parallel.pipeline):
-        console.print(line, soft_wrap=True)
+    model, stages = found.setup.model, found.stage_items
+    lines = layout_lines(model, stages, found.setup.parallel.pipeline)
+    show(screen, lambda: layout_document(model, stages), lines, soft_wrap=True)

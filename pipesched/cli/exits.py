@@ -1,12 +1,15 @@
-"""Exit codes, and how an error becomes one: with a message on stderr, and without a traceback."""
+"""Exit codes, how an error becomes one, with a message on stderr and without a traceback, and what Ctrl-C does."""
 
 from __future__ import annotations
 
 import functools
 import os
+import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
+from threading import Event
 from typing import Any
 
 import typer
@@ -89,18 +92,52 @@ def print_infeasible(error: NoSchedule) -> None:
     """Print the JSON document that says why there is no schedule."""
     import json
 
-    content = {
-        "format": "pipesched.infeasible",
-        "version": 1,
-        "reason": spell(error.reason),
-        "device": error.device,
-        "floor": error.floor,
-        "budget": error.budget,
-        "would_fit": [*map(spell, error.would_fit)],
-    }
-    print(json.dumps(content, indent=1))
+    content = {"format": "pipesched.infeasible", "version": 1, "reason": spell(error.reason)}
+    content |= {key: getattr(error, key) for key in ("device", "floor", "budget")}
+    print(json.dumps({**content, "would_fit": [*map(spell, error.would_fit)]}, indent=1))
 
 
 def quiet_pipe() -> None:
     """Discard all further output, what Python flushes at exit too: the reader of stdout has gone (`| head`)."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def stop_on_interrupt() -> Iterator[Event]:
+    """Yield an event that Ctrl-C sets inside the block; a second Ctrl-C raises KeyboardInterrupt."""
+    stop = Event()
+
+    def ask(_signal: int, _frame: Any) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def leave_at_signals(losses: Sequence[float]) -> list[int]:
+    """Let SIGTERM end the program, and Ctrl-C the ranks, but without `losses` the program; return what they add to."""
+    from multiprocessing import active_children
+
+    asked = list[int]()
+
+    def end(number: int, _frame: Any) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        asked.append(number)
+        for process in (processes := active_children()):
+            process.kill()
+        if number == signal.SIGINT and losses:
+            return
+        if number == signal.SIGINT:
+            print("pipesched: interrupted before the end of the first step", file=sys.stderr, flush=True)
+        if not processes:  # PyTorch's import might lose an exception
+            os._exit(128 + number)
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):  # under torchrun this process is a rank
+        signal.signal(number, signal.SIG_DFL if "RANK" in os.environ else end)
+    return asked

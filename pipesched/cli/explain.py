@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pipesched.cli import output
-from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.options import ProblemSource, Screen, Target, option
-from pipesched.cli.positionals import ALGO, TO_EXPLAIN, is_file, only_name, split_positionals
-from pipesched.cli.reading import given_config, made_schedule, read_schedule
+from pipesched.cli import output, reading
+from pipesched.cli.options import ChartOptions, ProblemSource, Screen, Target, option
 from pipesched.cli.traces import PLAN, RANGES, TIMELINE, all_traces, print_charts, read_timeline, refuse_plan
 from pipesched.errors import ConfigError
 from pipesched.schedulers.options import ORDER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import RenderableType
 
     from pipesched.analysis.explain import Explanation, Planner
     from pipesched.analysis.measured.timeline import Timeline
@@ -27,9 +26,9 @@ EXPLANATION = "explanation"  # the kind of result that is written
 
 
 def command(
-    words: list[str] | None = TO_EXPLAIN,
+    words: list[str] | None = reading.TO_EXPLAIN,
     *,
-    algo: str | None = ALGO,
+    algo: str | None = reading.ALGO,
     measured: bool = option("--measured", "Explain what the traces of a run show, one a rank."),
     plan: str | None = PLAN,
     ranges: str | None = RANGES,
@@ -73,10 +72,8 @@ def command(
     with output.working(outcome.problem, what="explaining"):
         explanation = explain(outcome)
     with output.saving(explanation, EXPLANATION, target):
-        if screen.as_json:
-            output.print_json(explanation_document(explanation))
-        else:
-            _print_explanation(subject, explanation, chart, screen)
+        parts = _explanation_parts(subject, explanation, chart, screen)
+        output.show(screen, lambda: explanation_document(explanation), parts)
 
 
 def _explain_timeline(timeline: Timeline, why: str | None, chart: ChartOptions, target: Target, screen: Screen) -> None:
@@ -91,55 +88,53 @@ def _explain_timeline(timeline: Timeline, why: str | None, chart: ChartOptions, 
         _explain_one(timeline.outcome, why, screen)
         return
     with output.saving(timeline, TIMELINE, target):
-        if screen.as_json:
-            output.print_json(timeline_document(timeline))
-            return
-        console, parts = output.console_for(screen), explanation_parts(timeline.explanation)
-        print_charts(console, timeline, chart, screen, MarkLines(timeline.explanation))
-        for part in (costs_table(timeline), *remarks(timeline), *messages_tables(timeline), "", *parts):
-            console.print(part)
+        if not screen.as_json:
+            print_charts(output.console_for(screen), timeline, chart, screen, MarkLines(timeline.explanation))
+        parts = (costs_table(timeline), *remarks(timeline), *messages_tables(timeline), "")
+        shown = (*parts, *explanation_parts(timeline.explanation))
+        output.show(screen, lambda: timeline_document(timeline), shown)
 
 
-def _print_explanation(subject: Subject, explanation: Explanation, chart: ChartOptions, screen: Screen) -> None:
-    """Print the chart with its marks, and what is known below it; `given` is the problem before it was fused."""
+def _explanation_parts(
+    subject: Subject, explanation: Explanation, chart: ChartOptions, screen: Screen
+) -> Iterator[RenderableType]:
+    """Yield the chart with its marks, and what is known below it; `given` is the problem before it was fused."""
     from pipesched.render.explanation import MOST_DEVICES, WORST, explanation_parts
     from pipesched.render.gantt import MarkLines
     from pipesched.render.summary import heading
 
-    (outcome, given, plan_again), console, view = subject, output.console_for(screen), chart.view()
-    console.print(heading(outcome, given))
+    (outcome, given, plan_again), view = subject, chart.view()
+    yield heading(outcome, given)
     rows, devices = view.rows if chart.rows else None, outcome.problem.devices
     if not chart.rows and devices > MOST_DEVICES:  # those that idle longest, and those with the critical path's end
         idle = explanation.schedule.idle_ticks
         worst = sorted(range(devices), key=lambda device: -idle[device])[:WORST]
         rows = sorted({*worst, 0, devices - 1})
     if chart.charts != "none":
-        console.print(output.chart_of(outcome, view, screen, rows=rows, marks=MarkLines(explanation)))
-    console.print()
-    for part in explanation_parts(explanation, plan_again):
-        console.print(part)
+        yield output.chart_of(outcome, view, screen, rows=rows, marks=MarkLines(explanation))
+    yield from ("", *explanation_parts(explanation, plan_again))
 
 
 def _subject(words: Sequence[str], algo: str | None, source: ProblemSource, options: dict[str, Any]) -> Subject:
     """Return the schedule, the problem before it was fused, and what plans one again, None for a schedule of a file."""
-    names, source = split_positionals(words, source)
-    files = [name for name in names if is_file(name) or name == "-"]
+    names, source = reading.split_positionals(words, source)
+    files = [name for name in names if reading.is_file(name) or name == "-"]
     if files:
         if len(names) > 1 or algo is not None or options:
             raise ConfigError(
                 f"{files[0]}: a schedule of a file is explained alone; give no algorithm and no option of one"
             )
-        read = read_schedule(files[0], source)  # checked by what explains it
+        read = reading.read_schedule(files[0], source)  # checked by what explains it
         return read.outcome, read.given, None
-    name = only_name(names, algo)
-    config = given_config(source)
+    name = reading.only_name(names, algo)
+    config = reading.given_config(source)
 
     with output.working(config.problem):
-        outcome = made_schedule(config, name, options)
+        outcome = reading.made_schedule(config, name, options)
     fed = {} if outcome.ordering is None else {ORDER: outcome.order}  # no other one is looked for
 
     def plan_again(problem: Any) -> Outcome:
-        return made_schedule(config._replace(problem=problem), name, {**options, **fed})
+        return reading.made_schedule(config._replace(problem=problem), name, {**options, **fed})
 
     by_layers = outcome.problem.layers is not None and outcome.schedule.recomputed  # of stages there are no layers
     return outcome, config.problem, None if by_layers else plan_again
@@ -151,9 +146,4 @@ def _explain_one(outcome: Outcome, op: str, screen: Screen) -> None:
     from pipesched.render.explanation import why_lines
 
     found = why(outcome, op)
-    if screen.as_json:
-        output.print_json(why_document(found))
-        return
-    console = output.console_for(screen)
-    for line in why_lines(found, outcome.problem.time_unit):
-        console.print(line)
+    output.show(screen, lambda: why_document(found), why_lines(found, outcome.problem.time_unit))

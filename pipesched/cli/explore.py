@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from pipesched.cli import reading
 from pipesched.cli.options import ProblemSource, Screen, option, parse_value
-from pipesched.cli.positionals import ALGO, TO_EXPLAIN, is_file, only_name, split_positionals
 from pipesched.cli.progress import no_progress
-from pipesched.cli.reading import DEFAULT, config_source, given_config, made_schedule, read_schedule
 from pipesched.cli.traces import PLAN, RANGES, all_traces, read_timeline
+from pipesched.documents.json_text import dump
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ EMPTY_ALGO = "list"  # whose operations are placed, where no algorithm is named:
 
 
 def command(
-    words: list[str] | None = TO_EXPLAIN,
+    words: list[str] | None = reading.TO_EXPLAIN,
     *,
-    algo: str | None = ALGO,
+    algo: str | None = reading.ALGO,
     plan: str | None = PLAN,
     ranges: str | None = RANGES,
     empty: bool = option("--empty", "Begin with empty devices, and place operation by operation."),
@@ -94,8 +94,8 @@ def _begin(
     from pipesched.explore.sheet import loaded
     from pipesched.explore.state import State, Unplaced
 
-    names, source = split_positionals(words, source)
-    files = [name for name in names if is_file(name)]
+    names, source = reading.split_positionals(words, source)
+    files = [name for name in names if reading.is_file(name)]
     if files and (len(names) > 1 or algo is not None or options or empty):
         raise ConfigError(f"{files[0]}: a schedule of a file is edited alone; give no algorithm, and not --empty")
     if files:
@@ -103,26 +103,23 @@ def _begin(
         return State(loaded(board_of(outcome), outcome.algorithm), planner), None, None
     if source.config == "-":
         raise ConfigError("-c -: standard input is the keyboard here; give a file")
-    config = given_config(source)
-    name = only_name(names, algo)
-    outcome = made_schedule(config, EMPTY_ALGO if empty and name is None else name, options)
-    text = config_source(source.config)
+    config = reading.given_config(source)
+    name = reading.only_name(names, algo)
+    outcome = reading.made_schedule(config, EMPTY_ALGO if empty and name is None else name, options)
+    text = reading.config_source(source.config)
     planner, told = _planner(text, source.overrides, outcome.algorithm, options), ""
     exercise = text if text and re.search(rf"^{TASK}:", text.text, re.MULTILINE) else None
     if exercise is not None:
         task = read_task(exercise)
         told = f"{task.say} The goal is a makespan of {task.goal:g}."
-    if not empty:
-        state = State(loaded(board_of(outcome), outcome.algorithm), planner)
-        state.message = told
-        return state, None, exercise
-    if outcome.schedule.plan.lanes:
+    if empty and outcome.schedule.plan.lanes:
         raise ConfigError("--empty: places what devices run; leave out --offload")
-    if outcome.problem.has_step:
+    if empty and outcome.problem.has_step:
         raise ConfigError("--empty: places passes alone; leave out what the step has beside them, or open a schedule")
-    state = State(loaded(board_of(outcome).emptied(), outcome.algorithm), planner)
+    board = board_of(outcome)
+    state = State(loaded(board.emptied() if empty else board, outcome.algorithm), planner)
     state.message = told
-    return state, Unplaced(state), exercise
+    return state, Unplaced(state) if empty else None, exercise
 
 
 def _of_traces(files: list[str], plan: str | None, ranges: str | None, source: ProblemSource) -> State:
@@ -152,11 +149,10 @@ def _of_file(name: str, source: ProblemSource) -> tuple[Outcome, PipelinePlanner
     """Return the schedule of a file, checked, and what plans its problem anew."""
     from pipesched.comparing.contestants import GivenPlan, problem_of_plans
     from pipesched.config.values import Source
-    from pipesched.documents.json_text import dump
     from pipesched.documents.problem import problem_document
     from pipesched.pipeline.check import checked
 
-    outcome = read_schedule(name, source).outcome
+    outcome = reading.read_schedule(name, source).outcome
     checked(outcome.schedule)
     if outcome.problem.layers is not None:
         by_layer = problem_of_plans({name: GivenPlan(None, file=name, problem=outcome.problem)})
@@ -179,7 +175,7 @@ def _planner(
 
     def make(name: str | None, parameters: Mapping[str, str]) -> Outcome:
         config = config_of(parameters)
-        known = name if is_known(name) else algorithm if is_known(algorithm) else DEFAULT
-        return made_schedule(config, known, options if known == algorithm else {})
+        known = name if is_known(name) else algorithm if is_known(algorithm) else reading.DEFAULT
+        return reading.made_schedule(config, known, options if known == algorithm else {})
 
     return PipelinePlanner(make, lambda parameters: config_of(parameters).problem)

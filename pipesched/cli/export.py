@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from pipesched.checks import require_name
 from pipesched.cli.options import ProblemSource, Target, argument, option, whole_numbers
 from pipesched.cli.output import target_format, write_target
-from pipesched.cli.positionals import ALGO, split_positionals
 from pipesched.cli.progress import doing
-from pipesched.cli.reading import asked_outcome
+from pipesched.cli.reading import ALGO, asked_outcome, split_positionals
 from pipesched.errors import ConfigError
 from pipesched.file_formats.registry import SCHEDULE, formats_that_hold
 
@@ -101,10 +100,7 @@ def _hand_over(framework: str, counts: Any, to: str | None, made: Callable[[], O
 
 
 def _format(to: str | None, target: Target) -> Format:
-    """Return the format that --to or the suffix of the file names.
-
-    Raises ConfigError, before anything takes long, where the format cannot be written to the target.
-    """
+    """Return the format that --to or the suffix of the file names."""
     from pipesched.file_formats.files import named_format, refuse_existing
     from pipesched.results.handover.hand_over import FRAMEWORKS
 

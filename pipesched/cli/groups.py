@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from pipesched.cli import chart_options as charts, options, problem_options as problems
+from pipesched.cli import options
 from pipesched.cli.options import CommandOption
 from pipesched.cli.progress import progress_of
 from pipesched.errors import ConfigError
@@ -34,9 +34,9 @@ def _record(panel: str, record: Any) -> OptionGroup:
 
 
 GROUPS = {  # parameter of a command -> its options
-    "problem": OptionGroup("The problem", problems.PROBLEM, problems.problem_source),
-    "estimation": OptionGroup("The problem", problems.ESTIMATION, problems.problem_source),
-    "space": OptionGroup("The problem", problems.SPACE, problems.problem_source),
+    "problem": OptionGroup("The problem", options.PROBLEM, options.problem_source),
+    "estimation": OptionGroup("The problem", options.ESTIMATION, options.problem_source),
+    "space": OptionGroup("The problem", options.SPACE, options.problem_source),
     "tuning": _record("The search", options.TuningOptions),
     "trust": _record("The evidence", options.TrustOptions),
     "algorithm": OptionGroup("The algorithm", {**options.ALGORITHM, "own": options.OWN}, options.algorithm_options),
@@ -50,8 +50,8 @@ GROUPS = {  # parameter of a command -> its options
     "executor": OptionGroup("The workers", options.EXECUTOR, options.executor_spec),
     "screen": _record("Output", options.Screen),
     "target": _record("Output", options.Target),
-    "chart": OptionGroup("The chart", {**charts.CHART, **charts.OF_FIGURES}, charts.chart_options),
-    "figure": OptionGroup("The figure", charts.FIGURE, charts.figure_view),
+    "chart": OptionGroup("The chart", {**options.CHART, **options.OF_FIGURES}, options.chart_options),
+    "figure": OptionGroup("The figure", options.FIGURE, options.figure_view),
 }
 
 
@@ -127,18 +127,18 @@ def _require_effect(read: Mapping[str, Any]) -> None:
     for name in chart.figure if chart is not None and not draws else ():
         *others, last = FIGURE_SUFFIXES
         without = f"has no effect without a figure: -o with a file in {', '.join(others)} or {last}"
-        raise ConfigError(f"{charts.OF_FIGURES[name].flag}: {without}")
+        raise ConfigError(f"{options.OF_FIGURES[name].flag}: {without}")
     if screen is not None and screen.as_json and chart is not None and chart.fold is not None:
         raise ConfigError("--fold: has no effect with --json, which draws no chart on the screen")
     if screen is not None and screen.as_json and chart is not None and chart.given() and not draws:
         raise ConfigError(f"{chart.given()[0]}: has no effect with --json, which draws no chart")
 
 
-PROBLEM_FLAGS = {name: one.flag for name, one in problems.FIELD_OPTIONS.items()}  # by the parameter of make_problem
+PROBLEM_FLAGS = {name: one.flag for name, one in options.FIELD_OPTIONS.items()}  # by the parameter of make_problem
 ALGORITHM_FLAGS = {key: one.flag for key, one in options.ALGORITHM.items()}
-SETUP_FLAGS = {key: one.flag for key, one in problems.SETUP_OPTIONS.items()}  # by the dotted key of a training run
-ESTIMATE_FLAGS = {key: one.flag for key, one in problems.ESTIMATE_OPTIONS.items()}
-INSIDE_FLAGS = {key: one.flag for key, one in problems.INSIDE_OPTIONS.items()}  # by the dotted key of an entry
+SETUP_FLAGS = {key: one.flag for key, one in options.SETUP_OPTIONS.items()}  # by the dotted key of a training run
+ESTIMATE_FLAGS = {key: one.flag for key, one in options.ESTIMATE_OPTIONS.items()}
+INSIDE_FLAGS = {key: one.flag for key, one in options.INSIDE_OPTIONS.items()}  # by the dotted key of an entry
 KEY_FLAGS = {
     **{field.key: PROBLEM_FLAGS[field.name] for field in FIELDS if field.name in PROBLEM_FLAGS},
     **SETUP_FLAGS,

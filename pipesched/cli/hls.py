@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.options import Rules, Screen, Target, argument, option, whole_number
-from pipesched.cli.output import console_for, print_json, printed_before, target_format, write_target
+from pipesched.cli.output import console_for, printed_before, show, target_format, write_target
 from pipesched.cli.reading import config_source
+from pipesched.documents.json_text import dump
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from rich.console import Console
+    from rich.console import RenderableType
 
     from pipesched.hls.graph import DataflowGraph
     from pipesched.hls.modulo import Intervals
-    from pipesched.hls.outcome import HardwareOutcome
+    from pipesched.hls.outcome import HardwareOutcome, RuleTable
     from pipesched.hls.schedule import Units
+
+    Answer = tuple[Mapping[str, Any], Iterable[RenderableType]]  # a document, and what it says
 
 SHORT = {  # how many units of one class there are
     name: option(f"--{name} N", f"Short for --unit {name}=N.") for name in ("mul", "add", "sub", "div", "cmp")
@@ -59,18 +63,31 @@ def command(
     """
     from pipesched.config.hardware import load_hardware
 
-    if solve + compare + pipeline > 1:
-        raise ConfigError("--solve, --compare and --pipeline: give one of them")
-    if (solve or compare or pipeline) and (rules.priority or rules.tie):
-        raise ConfigError("--priority, --tie: for the list scheduler, without --solve, --compare or --pipeline")
-    if empty and not explore:
-        raise ConfigError("--empty: begins with empty units; give --explore too")
-    if empty and solve:
-        raise ConfigError("--empty: begins with empty units; leave out --solve (S searches)")
+    refusals = {
+        "--solve, --compare and --pipeline: give one of them": solve + compare + pipeline > 1,
+        "--priority, --tie: for the list scheduler, without --solve, --compare or --pipeline": (
+            (solve or compare or pipeline) and (rules.priority or rules.tie)
+        ),
+        "--empty: begins with empty units; give --explore too": empty and not explore,
+        "--empty: begins with empty units; leave out --solve (S searches)": empty and solve,
+    }
+    _refuse(refusals)
     if explore:
-        others = {"--compare": compare, "--pipeline": pipeline, "--explain": explain}
-        _require_explorable({**others, "--json": screen.as_json, "-o": target.path is not None})
-    _require_explainable(explain, why, compare=compare, pipeline=pipeline, screen=screen)
+        from pipesched.cli.explore import require_terminal
+
+        others = {"--compare": compare, "--pipeline": pipeline, "--explain": explain, "--json": screen.as_json}
+        others["-o"] = target.path is not None
+        alone = "--explore: edits one schedule that runs once; leave out"
+        _refuse({f"{alone} {flag}": is_given for flag, is_given in others.items()})
+        require_terminal()
+    is_asked = why is not None
+    refusals = {
+        "--explain: explains a schedule that runs once, and iterations of --pipeline overlap": explain and pipeline,
+        "--explain: explains one schedule; give either it or --compare": explain and compare,
+        "--why: says why one operation waits; give --explain too": is_asked and not explain,
+        "--why: has no effect with --json, whose document has every operation": is_asked and screen.as_json,
+    }
+    _refuse(refusals)
     target_format(target, "hls-explanation")  # that is JSON alone; before anything takes long
     counts = _counts({"mul": mul, "add": add, "sub": sub, "div": div, "cmp": cmp}, unit or ())
     latencies = _pairs("--latency", latency or ())
@@ -83,40 +100,30 @@ def command(
         outcome = _body(graph, units, rules, solve=solve)
         name = outcome.method if solve else rule_name(rules.priority, rules.tie)
         _explore(source, units, outcome, name, given, screen, empty=empty)
-    elif compare:
-        _answer_rules(graph, units, rules, target, screen)
+        return
+    if compare:
+        from pipesched.hls.search import compare_rules
+
+        content, parts = _of_rules(compare_rules(graph, units, **rules.limits), screen)
     elif pipeline:
         from pipesched.hls.modulo import interval_bounds
         from pipesched.hls.search import pipeline as schedule_loop
 
         bounds = interval_bounds(graph, units)
-        _answer_outcome(schedule_loop(graph, units, **_limits(rules)), bounds, target, screen)
+        content, parts = _of_outcome(schedule_loop(graph, units, **rules.limits), bounds, screen)
     elif explain:
-        _answer_explanation(_body(graph, units, rules, solve=solve), why, target, screen)
+        content, parts = _of_explanation(_body(graph, units, rules, solve=solve), why, screen)
     else:
-        _answer_outcome(_body(graph, units, rules, solve=solve), None, target, screen)
+        content, parts = _of_outcome(_body(graph, units, rules, solve=solve), None, screen)
+    with printed_before(lambda: write_target(dump(content), target)):
+        show(screen, lambda: content, parts)
 
 
-def _require_explainable(explain: bool, why: str | None, *, compare: bool, pipeline: bool, screen: Screen) -> None:
-    """Raise ConfigError for options that --explain and --why contradict, and for --why where it has no effect."""
-    if explain and pipeline:
-        raise ConfigError("--explain: explains a schedule that runs once, and iterations of --pipeline overlap")
-    if explain and compare:
-        raise ConfigError("--explain: explains one schedule; give either it or --compare")
-    if why is not None and not explain:
-        raise ConfigError("--why: says why one operation waits; give --explain too")
-    if why is not None and screen.as_json:
-        raise ConfigError("--why: has no effect with --json, whose document has every operation")
-
-
-def _require_explorable(given: Mapping[str, bool]) -> None:
-    """Raise ConfigError for flags that are given and that --explore contradicts, and where it cannot run."""
-    from pipesched.cli.explore import require_terminal
-
-    for flag, is_given in given.items():
+def _refuse(messages: Mapping[str, object]) -> None:
+    """Raise ConfigError with the first message whose options are given."""
+    for message, is_given in messages.items():
         if is_given:
-            raise ConfigError(f"--explore: edits one schedule that runs once; leave out {flag}")
-    require_terminal()
+            raise ConfigError(message)
 
 
 def _explore(
@@ -138,17 +145,6 @@ def _explore(
     board = unit_board(outcome)
     state = State(loaded(board.emptied() if empty else board, name), UnitPlanner(load, units))
     run(state, Unplaced(state) if empty else None, screen)
-
-
-def _answer(content: Mapping[str, Any], draw: Callable[[], None], target: Target, screen: Screen) -> None:
-    """Print a document, if that is asked for, or draw what it says; then write it to the target, if there is one."""
-    from pipesched.documents.json_text import dump
-
-    with printed_before(lambda: write_target(dump(content), target)):
-        if screen.as_json:
-            print_json(content)
-        else:
-            draw()
 
 
 def _counts(short: Mapping[str, str | None], texts: Sequence[str]) -> dict[str, int]:
@@ -175,48 +171,33 @@ def _pairs(option: str, texts: Sequence[str]) -> dict[str, int]:
     return numbers
 
 
-def _limits(rules: Rules) -> dict[str, Any]:
-    """Return how long a search may take, and its seed, as arguments of the searches."""
-    return {"time_limit": rules.time_limit, "seed": rules.seed}
-
-
 def _body(graph: DataflowGraph, units: Units, rules: Rules, *, solve: bool) -> HardwareOutcome:
     """Schedule the operations once, not as a loop: in the fewest cycles, or by a rule of the list scheduler."""
     from pipesched.hls.outcome import PRIORITY, TIE, list_outcome
     from pipesched.hls.search import solve as solve_hardware
 
     if solve:
-        return solve_hardware(graph, units, **_limits(rules))
+        return solve_hardware(graph, units, **rules.limits)
     return list_outcome(graph, units, priority=rules.priority or PRIORITY, tie=rules.tie or TIE, seed=rules.seed)
 
 
-def _answer_rules(graph: DataflowGraph, units: Units, rules: Rules, target: Target, screen: Screen) -> None:
-    from pipesched.documents.hardware import rules_document
-    from pipesched.hls.search import compare_rules
+def _of_rules(table: RuleTable, screen: Screen) -> Answer:
+    from pipesched.documents.explanation import rules_document
     from pipesched.render.hardware import rule_table
 
-    table = compare_rules(graph, units, **_limits(rules))
-
-    def draw() -> None:
-        console = _print_chart(table.optimum, screen)
-        console.print(rule_table(table, console.width))
-
-    _answer(rules_document(table), draw, target, screen)
+    return rules_document(table), [*_chart(table.optimum, screen), rule_table(table, console_for(screen).width)]
 
 
-def _answer_outcome(outcome: HardwareOutcome, bounds: Intervals | None, target: Target, screen: Screen) -> None:
-    from pipesched.documents.hardware import hardware_document
+def _of_outcome(outcome: HardwareOutcome, bounds: Intervals | None, screen: Screen) -> Answer:
+    from pipesched.documents.explanation import hardware_document
     from pipesched.render.hardware import hardware_summary
 
-    def draw() -> None:
-        _print_chart(outcome, screen).print(hardware_summary(outcome, bounds))
-
-    _answer(hardware_document(outcome, bounds), draw, target, screen)
+    return hardware_document(outcome, bounds), [*_chart(outcome, screen), hardware_summary(outcome, bounds)]
 
 
-def _answer_explanation(outcome: HardwareOutcome, why: str | None, target: Target, screen: Screen) -> None:
-    """Print an explanation, as its document or with the chart, or one operation's reasons, and write it."""
-    from pipesched.documents.hardware import hardware_explanation_document
+def _of_explanation(outcome: HardwareOutcome, why: str | None, screen: Screen) -> Answer:
+    """Return an explanation, with all that it says, or with one operation's reasons."""
+    from pipesched.documents.explanation import hardware_explanation_document
     from pipesched.hls.explanation import explain_hardware
     from pipesched.render.hardware import explanation_parts, hardware_heading, why_parts
 
@@ -228,21 +209,11 @@ def _answer_explanation(outcome: HardwareOutcome, why: str | None, target: Targe
             parts = iter([*why_parts(explanation, why, ascii_only=screen.ascii_only)])
         except ConfigError as error:
             raise ConfigError(f"--why: {error.message}") from None
-
-    def draw() -> None:
-        console = console_for(screen)
-        for part in (hardware_heading(outcome), *parts):
-            console.print(part)
-
-    _answer(hardware_explanation_document(explanation), draw, target, screen)
+    return hardware_explanation_document(explanation), chain([hardware_heading(outcome)], parts)
 
 
-def _print_chart(outcome: HardwareOutcome, screen: Screen) -> Console:
-    """Print heading and chart, and return the console for what stands below them."""
+def _chart(outcome: HardwareOutcome, screen: Screen) -> list[RenderableType]:
+    """Return heading and chart, and the line below them."""
     from pipesched.render.hardware import UnitChart, hardware_heading
 
-    console = console_for(screen)
-    console.print(hardware_heading(outcome))
-    console.print(UnitChart(outcome.schedule, ascii_only=screen.ascii_only))
-    console.print()
-    return console
+    return [hardware_heading(outcome), UnitChart(outcome.schedule, ascii_only=screen.ascii_only), ""]

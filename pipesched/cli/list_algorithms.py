@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from pipesched.cli.groups import spell
 from pipesched.cli.options import ProblemSource, Screen, argument, option
-from pipesched.cli.output import console_for, print_json
+from pipesched.cli.output import show
 from pipesched.cli.reading import given_config
-from pipesched.errors import ConfigError, NotApplicable
+from pipesched.errors import ConfigError, NotApplicable, blame
 from pipesched.schedulers.family import prepare
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from pipesched.pipeline.problem import Problem
     from pipesched.schedulers.family import Family
 
@@ -53,21 +55,19 @@ def command(
             raise ConfigError("--models, --hardware and --keys list others; give them neither algorithms nor a config")
         _print_keys(screen) if keys else _print_presets("model" if models else "hardware", screen)
         return
+    from rich.text import Text
+
     from pipesched.documents.comparison import rows_document
     from pipesched.render.catalogue import CatalogueTable, catalogue_details, catalogue_rows
 
-    families = _named(algorithms) if algorithms else _every()
+    families = _named(algorithms)
     refusals = _refusals(given_config(problem).problem, families) if asked else None
-    if screen.as_json:
-        print_json(rows_document("list", catalogue_rows(families, refusals)))
-        return
-    console = console_for(screen)
-    if algorithms:
-        console.print(catalogue_details(families, spell))
+    parts: list[RenderableType] = [catalogue_details(families, spell)] if algorithms else []
     if not algorithms or refusals is not None:
-        console.print(CatalogueTable(families, refusals))
+        parts.append(CatalogueTable(families, refusals))
     if not algorithms and refusals is None:
-        console.print("pipesched list NAME.. tells all about some, -c CONFIG which of them apply", style="dim")
+        parts.append(Text("pipesched list NAME.. tells all about some, -c CONFIG which of them apply", "dim"))
+    show(screen, lambda: rows_document("list", catalogue_rows(families, refusals)), parts)
 
 
 def _print_evidence(models: Sequence[str], screen: Screen) -> None:
@@ -81,12 +81,8 @@ def _print_evidence(models: Sequence[str], screen: Screen) -> None:
 
     shapes = [shape_of(preset_model(name)) for name in models]
     runs = [run for run in evidence_base().runs if not shapes or run.compared.facts.model in shapes]
-    if screen.as_json:
-        print_json(rows_document("list", evidence_rows(runs)))
-    elif runs:
-        console_for(screen).print(evidence_table(runs))
-    else:
-        console_for(screen).print(f"no published run of {', '.join(models)}")
+    parts = [evidence_table(runs) if runs else f"no published run of {', '.join(models)}"]
+    show(screen, lambda: rows_document("list", evidence_rows(runs)), parts)
 
 
 def _print_keys(screen: Screen) -> None:
@@ -95,45 +91,33 @@ def _print_keys(screen: Screen) -> None:
     from pipesched.render.catalogue import keys_table
 
     fields = known_keys()
-    if screen.as_json:
-        rows = [{"key": one.key, "value": one.shape.form, "meaning": one.help} for one in fields]
-        print_json(rows_document("keys", rows))
-    else:
-        console_for(screen).print(keys_table(fields))
+    rows = [{"key": one.key, "value": one.shape.form, "meaning": one.help} for one in fields]
+    show(screen, lambda: rows_document("keys", rows), [keys_table(fields)])
 
 
 def _print_presets(kind: str, screen: Screen) -> None:
+    from rich.text import Text
+
     from pipesched.documents.comparison import rows_document
     from pipesched.estimation.hardware_reader import hardware_rows
     from pipesched.estimation.model_reader import model_rows
     from pipesched.render.catalogue import PresetTable
 
     rows = list(model_rows() if kind == "model" else hardware_rows())
-    if screen.as_json:
-        print_json(rows_document("models" if kind == "model" else "hardware", rows))
-        return
-    console = console_for(screen)
-    console.print(PresetTable(rows, kind))
-    console.print(PRESETS[kind], style="dim")
+    name = "models" if kind == "model" else "hardware"
+    show(screen, lambda: rows_document(name, rows), [PresetTable(rows, kind), Text(PRESETS[kind], "dim")])
 
 
-def _every() -> Sequence[Family]:
-    """Return every family, those of PIPESCHED_FAMILIES and of installed packages too."""
+def _named(names: Sequence[str] | None) -> Sequence[Family]:
+    """Return the algorithms of these names, or all, also of packages. Raises ConfigError, about no option."""
     from pipesched.schedulers.own import look_for
-    from pipesched.schedulers.registry import algorithms
+    from pipesched.schedulers.registry import algorithms, family
 
-    look_for(None, packages=True)
-    return algorithms()
-
-
-def _named(names: Sequence[str]) -> list[Family]:
-    """Return the algorithms of these names. Raises ConfigError, about no option: they are the command's arguments."""
-    from pipesched.schedulers.registry import family
-
-    try:
+    if not names:
+        look_for(None, packages=True)
+        return algorithms()
+    with blame(None):
         return [family(name) for name in names]
-    except ConfigError as error:
-        raise ConfigError(error.message) from None
 
 
 def _refusals(problem: Problem, families: Sequence[Family]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The options that commands share, but for those of the problem and of charts: a record, or a table, for each group.
+"""The options that commands share: a record, or a table, for each group.
 
 The default of a field is its option; `cli/groups.py` fills the fields with what was given.
 """
@@ -6,17 +6,23 @@ The default of a field is its option; `cli/groups.py` fills the fields with what
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from pipesched.checks import MOST_SECONDS, MOST_WORKERS, require_name
 from pipesched.errors import ConfigError
+from pipesched.estimation.setup import BATCH, PARALLEL, TRAINING
+from pipesched.pipeline.declared import FIELDS, INSIDE
 from pipesched.pipeline.quantities import parse_number
 from pipesched.pipeline.shapes import ByKey, ByName, Either, Field, Flag, Label, ListOf, OneOf, Searched
 from pipesched.schedulers.options import OPTIONS, TAKEN
+
+if TYPE_CHECKING:
+    from pipesched.pipeline.schedule import Schedule
+    from pipesched.render.view import View
 
 
 def as_text(_flag: str, text: str) -> str:
@@ -412,6 +418,11 @@ class Rules(NamedTuple):
         "--time-limit SECONDS", "seconds that a search may take; default 60", _seconds, absent=60.0
     )
 
+    @property
+    def limits(self) -> dict[str, Any]:
+        """How long a search may take, and its seed, as arguments of the searches."""
+        return {"time_limit": self.time_limit, "seed": self.seed}
+
 
 class Screen(NamedTuple):
     """How to print."""
@@ -437,3 +448,131 @@ class Target(NamedTuple):
 
     path: str | None = option("-o/--output FILE", "also write the result to this file, in the format of its suffix")
     force: bool = option("--force", "overwrite an existing file")
+
+
+COMPANIONS = "the costs of a model instead: a preset, or a config.json; more options: pipesched estimate --help"
+
+
+def problem_source(config: str | None, **given: Any) -> ProblemSource:
+    """Return the source of a problem: a parameter is an override, a dotted key one in a section."""
+    overrides: dict[str, Any] = {}
+    for key, value in given.items():
+        section, _, name = key.partition(".")
+        if value is not None:
+            (overrides.setdefault(section, {}) if name else overrides)[name or key] = value
+    return ProblemSource(config, overrides)
+
+
+_CONFIG = {"config": option("-c/--config FILE", "YAML file of the problem; - reads standard input")}
+FIELD_OPTIONS: dict[str, CommandOption] = {  # by the parameter of make_problem
+    one.name: option_of(one, switches_off=True) for one in FIELDS if one.flag is not None
+}
+INSIDE_OPTIONS: dict[str, CommandOption] = {one.key: option_of(one) for one in INSIDE}  # by the dotted key of an entry
+INSIDE_OPTIONS["shard.level"] = INSIDE_OPTIONS["shard.level"]._replace(
+    help=INSIDE_OPTIONS["shard.level"].help.replace("costs.gather", FIELD_OPTIONS["gather"].flag)
+)
+_NAMES = {
+    "model": option("--model NAME|FILE", "a preset of `pipesched list --models`, or the path of a config.json"),
+    "hardware": option("--hardware NAME", "a preset of `pipesched list --hardware`"),
+}
+_OF_SETUP = [one for known in (PARALLEL, BATCH, TRAINING) for one in known.values() if one.flag is not None]
+_TAKEN = {one.flag for known in (FIELD_OPTIONS, INSIDE_OPTIONS, ALGORITHM) for one in known.values()}
+_OPTIONS: dict[str, CommandOption] = _NAMES | {one.key: option_of(one) for one in _OF_SETUP}  # by the dotted key
+SETUP_OPTIONS = {key: one for key, one in _OPTIONS.items() if one.flag not in _TAKEN}
+ESTIMATE_OPTIONS = {key: one for key, one in _OPTIONS.items() if one.flag in _TAKEN}  # others mean another
+_OF_BOTH = {name: FIELD_OPTIONS[name] for name in ("microbatches", "placement", "budget")}
+PROBLEM = {
+    **_CONFIG,
+    **{name: FIELD_OPTIONS[name] for name in ("devices", "stages", "chunks", "microbatches")},
+    **INSIDE_OPTIONS,
+    **FIELD_OPTIONS,
+    **{key: one._replace(hidden=True) for key, one in SETUP_OPTIONS.items()},
+    "model": SETUP_OPTIONS["model"]._replace(help=COMPANIONS),
+}
+ESTIMATION = {**_CONFIG, **SETUP_OPTIONS, **ESTIMATE_OPTIONS, **_OF_BOTH}
+SPACE = {**ESTIMATION, **{one.key: option_of(one, searched=True) for one in _OF_SETUP}}
+
+
+OF_CHARTS = ("first_microbatch", "device_name")
+OF_FIGURES = {
+    "inches": option("--inches INCHES", "width of a figure; default 7, a page's text (3.5: a column)", number_of),
+    "title": option("--title TEXT", "title of a figure; default: what it shows ('': none)"),
+    "font_size": option("--font-size POINTS", "size of the text of a figure; default 7", number_of),
+    "legend": option("--legend PLACE", "of a figure: below, right, none"),
+    "first_microbatch": option(
+        "--first-microbatch 0|1", "number of the first microbatch in a figure; default 0",
+        lambda flag, text: whole_number(flag, text, 0, 1),
+    ),
+    "device_name": option("--device-name WORD", "name of devices in a figure: rank, GPU"),
+}  # fmt: skip
+LABEL = option("--label NAME", "label of a slot: auto, microbatch, op, stage, none")
+
+
+def _no_columns(flag: str, _text: str) -> None:
+    raise ConfigError(f"{flag}: counts columns of a terminal; --inches is the width of a figure")
+
+
+class ChartOptions(NamedTuple):
+    """What part of a chart to draw, and how; None where nothing is said."""
+
+    zoom: float | None = option("--zoom ZOOM", "draw 1/ZOOM of the timeline, that much closer", number_of)
+    start: float | None = option("--from TIME", "draw from this time on", number_of)
+    end: float | None = option("--to TIME", "draw up to this time", number_of)
+    label: str | None = LABEL
+    memory: bool | None = option("--memory/--no-memory", "the strip of memory over time; default: with a budget")
+    rows: list[int] | str | None = option(
+        "--rows D,D..", "devices to draw: all, or 0,31,63; default: at most 64, of more than 16 in compare 8",
+        lambda flag, text: text if text == "all" else whole_numbers(flag, text, least=0),
+    )  # fmt: skip
+    fold: bool | None = option(
+        "--fold/--no-fold",
+        "draw of what repeats one period only; default: where slots are narrow and it helps, not in compare",
+    )
+    charts: str | None = option(
+        "--charts all|none", "whether the chart is drawn; default all",
+        lambda flag, text: require_name(("all", "none"), text, "number of charts", flag),
+    )  # fmt: skip
+    figure: Mapping[str, Any] = {}  # what is said of OF_FIGURES
+
+    def view(self, **more: Any) -> View:
+        """Return these options as renderers take them, with `more` fields of a View. Raises ConfigError."""
+        values = self._replace(charts=None)._asdict()
+        return figure_view(**{**values.pop("figure"), **values, **more})
+
+    def require_drawable(self, schedule: Schedule, until: int | None = None) -> None:
+        """Raise ConfigError for a window or devices that a chart of `schedule`, up to the tick `until`, has not."""
+        view = self.view()
+        view.window(schedule, until)
+        view.devices(schedule)
+
+    def given(self) -> list[str]:
+        """Return the flags that were given and are about a chart."""
+        values = {name: getattr(self, name) for name in CHART} | {name: self.figure.get(name) for name in OF_CHARTS}
+        return [(CHART | OF_FIGURES)[name].flag for name, value in values.items() if value is not None]
+
+
+CHART = {name: one for name, one in ChartOptions._field_defaults.items() if name != "figure"}
+
+
+def chart_options(**values: Any) -> ChartOptions:
+    """Return the options of a chart. Raises ConfigError for bad ones, before anything takes long."""
+    figure = {name: value for name in OF_FIGURES if (value := values.pop(name)) is not None}
+    options = ChartOptions(**values, figure=figure)
+    if options.given() or figure:
+        options.view()
+    return options
+
+
+FIGURE = {
+    **OF_FIGURES,
+    "label": LABEL,
+    "memory": option("--memory/--no-memory", "memory over time; default: with a budget"),
+    "width": option("--width COLUMNS", "of a chart in a terminal, which nothing here draws", _no_columns, hidden=True),
+}
+
+
+def figure_view(**values: Any) -> View:
+    """Return the options of a figure as renderers take them; None is not given. Raises ConfigError."""
+    from pipesched.render.view import View
+
+    return View(**{name: value for name, value in values.items() if value is not None})

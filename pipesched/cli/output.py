@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipesched.cli.chart_options import ChartOptions
 from pipesched.cli.exits import quiet_pipe
 from pipesched.cli.groups import spell
-from pipesched.cli.options import NARROWEST, WIDEST, Screen, Target
+from pipesched.cli.options import NARROWEST, WIDEST, ChartOptions, Screen, Target
 from pipesched.cli.progress import doing
+from pipesched.documents.json_text import dump
 from pipesched.errors import ConfigError, PipeschedWarning
+from pipesched.file_formats.registry import FIGURES, FORMATS, SCHEDULE, Content, Format, format_for
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from pipesched.display import Displayable
-    from pipesched.file_formats.registry import Content, Format
     from pipesched.pipeline.problem import Problem
     from pipesched.render.gantt import Gantt
     from pipesched.render.view import View
@@ -41,15 +41,10 @@ def console_for(screen: Screen) -> Console:
             raise SystemExit(0)
 
     plain = screen.no_color or screen.ascii_only or bool(os.environ.get("NO_COLOR"))  # bold and dim are colours too
+    colours: dict[str, Any] = {"no_color": True, "color_system": None} if plain else {}
     console = PipeConsole(
-        file=sys.stdout,
-        width=screen.width,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        no_color=True if plain else None,
-        color_system=None if plain else "auto",
-    )
+        file=sys.stdout, width=screen.width, highlight=False, markup=False, emoji=False, **colours
+    )  # fmt: skip
     console.width = min(max(console.width, NARROWEST), WIDEST)
     return console
 
@@ -82,15 +77,22 @@ def warnings_on_stderr() -> Iterator[None]:
 
 def print_json(content: Mapping[str, Any]) -> None:
     """Print a document on stdout."""
-    from pipesched.documents.json_text import dump
-
     sys.stdout.write(dump(content))
+
+
+def show(screen: Screen, document: Callable[[], Mapping[str, Any]], parts: Iterable[Any], **how: Any) -> None:
+    """Print a document, if that is asked for, or the parts of what it says; `how` are arguments of Rich's print."""
+    if screen.as_json:
+        print_json(document())
+        return
+    console = console_for(screen)
+    for part in parts:
+        console.print(part, **how)
 
 
 def print_result(result: Displayable, screen: Screen) -> None:
     """Print a result of rows as its table, or as its JSON document."""
     from pipesched.file_formats.files import content_of, kind_of
-    from pipesched.file_formats.registry import FORMATS
     from pipesched.render.table import display_parts
 
     if screen.as_json:
@@ -147,24 +149,15 @@ def print_where_idle(
 
 
 def answer_schedule(
-    outcome: Outcome,
-    chart: ChartOptions,
-    target: Target,
-    screen: Screen,
-    given: Problem | None,
-    *,
-    timing: bool = True,
-    most_classified: int = MOST_CLASSIFIED,
-    remarks: Sequence[str] = (),
-) -> None:
+    outcome: Outcome, chart: ChartOptions, target: Target, screen: Screen, given: Problem | None,
+    *, timing: bool = True, most_classified: int = MOST_CLASSIFIED, remarks: Sequence[str] = (),
+) -> None:  # fmt: skip
     """Print the JSON document of a schedule, or heading, chart and summary; then write the target file, if any.
 
     `given` is the problem before it was fused; `timing` says how long a solve took. Of more than `most_classified`
     operations idle time is not classified. `remarks` are lines below. Raises ConfigError, before anything is written,
     for chart options that leave nothing to draw.
     """
-    from pipesched.file_formats.registry import SCHEDULE
-
     if chart.given():
         chart.require_drawable(outcome.schedule)
     with saving(outcome, SCHEDULE, target, chart.view() if target.path else None), doing("printing"):
@@ -179,15 +172,10 @@ def answer_schedule(
 
 
 def target_format(target: Target, kind: str) -> Format | None:
-    """Return the format of the target file by its suffix, or None without a file; `kind` is the result that is written.
-
-    Raises ConfigError for another suffix, a file that exists, or a figure without matplotlib: early, before anything
-    takes long.
-    """
+    """Return the format of the target file by its suffix, None without one. Raises ConfigError, early."""
     if target.path is None:
         return None
     from pipesched.file_formats.files import refuse_existing
-    from pipesched.file_formats.registry import FIGURES, format_for
 
     form = format_for(target.path, kind)
     refuse_existing(Path(target.path), target.force)
@@ -200,10 +188,7 @@ def target_format(target: Target, kind: str) -> Format | None:
 
 @contextmanager
 def saving(result: Any, kind: str, target: Target, view: View | None = None) -> Iterator[None]:
-    """Print a result in the block, then write it to the target file, if there is one; `view` is for figures.
-
-    Raises ConfigError, before anything is printed, for a target that cannot hold it.
-    """
+    """Print a result in the block, then write it to the target, which is asked first. Raises ConfigError."""
     target_format(target, kind)
     with printed_before(lambda: save(result, kind, target, view)):
         yield
@@ -221,10 +206,7 @@ def save(result: Any, kind: str, target: Target, view: View | None = None) -> No
 
 @contextmanager
 def printed_before(write: Callable[[], None]) -> Iterator[None]:
-    """Print an answer in the block, and write its file once it is out: no search is lost to what writes it.
-
-    The file is written too where the reader of stdout has gone, and after Ctrl-C.
-    """
+    """Print an answer in the block, and then write its file, also where the reader has gone, or after Ctrl-C."""
     try:
         yield
         sys.stdout.flush()
@@ -249,5 +231,5 @@ def write_target(content: Content, target: Target) -> None:
 
 def refuse_chart_options(chart: ChartOptions, beside: str) -> None:
     """Raise ConfigError for options of a chart `beside` an option that draws none."""
-    if useless := chart.given():
-        raise ConfigError(f"{useless[0]}: has no effect with {beside}, which draws no chart")
+    for flag in chart.given():
+        raise ConfigError(f"{flag}: has no effect with {beside}, which draws no chart")

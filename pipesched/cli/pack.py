@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.options import ProblemSource, Screen, Target, argument, as_value, option, parse_value
 from pipesched.cli.output import print_result, printed_before, save, target_format, write_target
-from pipesched.cli.positionals import ALGO
 from pipesched.cli.progress import doing
-from pipesched.cli.reading import default_algorithm, given_config, read_stdin
+from pipesched.cli.reading import ALGO, default_algorithm, given_config, read_stdin
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -54,8 +53,8 @@ def command(
     times its length, and for the part --attention times its square. -o packing.json writes which document goes where,
     -o rank.yaml a config of the slowest rank.
     """
-    from pipesched.cli.comparing import values_in
-    from pipesched.documents.packing import rank_config
+    from pipesched.cli.compare import values_in
+    from pipesched.documents.comparison import rank_config
 
     form = target_format(target, "packing")
     is_config = form is not None and form.name == "config"
@@ -81,13 +80,13 @@ def command(
 def _packed(lengths: str, source: ProblemSource, algo: str | None, given: dict[str, Any]) -> Packing:
     """Return the packing of the documents in a file, or on standard input, for the problem of a config."""
     from pipesched.comparing.packing.pack import pack
-    from pipesched.file_formats.files import MOST_BYTES
-    from pipesched.file_formats.lengths import lengths_in, read_bytes
+    from pipesched.file_formats.files import MOST_BYTES, lengths_in
+    from pipesched.text.yaml_reader import read_bytes
 
     if lengths == "-" and source.config == "-":
         raise ConfigError("standard input holds the lengths or the config, not both")
     is_stdin = lengths == "-"
-    data = read_stdin(MOST_BYTES + 1) if is_stdin else read_bytes(Path(lengths))
+    data = read_stdin(MOST_BYTES + 1) if is_stdin else read_bytes(Path(lengths), MOST_BYTES)
     documents = lengths_in(data, "<stdin>" if is_stdin else lengths)
     config = given_config(source)
     with doing(f"packing {len(documents):,} documents"):

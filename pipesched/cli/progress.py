@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pipesched.solver.search import Event as SearchEvent, Listener
     from pipesched.tuning.search import Progress
 
-
 _began: list[float] = []
 
 
@@ -43,10 +42,7 @@ def most_classified(limit: float) -> int:
 
 
 def left_for_search(limit: float, operations: int, *, documents: int, chart: bool, classes: bool) -> float:
-    """Return the seconds of a time limit that a search for a schedule of so many operations may take.
-
-    After it so many documents are written, a chart is drawn, and the classes of idle time are looked for.
-    """
+    """Return the seconds of a limit that a search has, before documents, a chart and idle classes are made."""
     from pipesched.solver.policy import DEFAULT
 
     policy = DEFAULT.command

@@ -1,4 +1,4 @@
-"""Reading what commands work on: the problem of a config with options on top, and schedules."""
+"""What commands work on: words without a flag, the problem of a config with options on top, and schedules."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.groups import ALGORITHM_FLAGS, about_problem, spell
-from pipesched.cli.options import ProblemSource
-from pipesched.cli.positionals import is_file, only_name, split_positionals
+from pipesched.cli.options import ProblemSource, argument, option
 from pipesched.cli.progress import doing
-from pipesched.errors import ConfigError
+from pipesched.errors import ConfigError, blame
 from pipesched.pipeline.declared import BY_NAME
 
 if TYPE_CHECKING:
@@ -21,10 +20,92 @@ if TYPE_CHECKING:
     from pipesched.display import Displayable
     from pipesched.file_formats.files import ReadSchedule, Text
     from pipesched.pipeline.problem import Problem
-    from pipesched.results.comparison import Comparison, Sweep
-    from pipesched.results.frontier import Frontier
+    from pipesched.results.comparison import Comparison, Frontier, Sweep
     from pipesched.results.outcome import Outcome
     from pipesched.text.given import Given
+
+ALGO = option("--algo/-a NAME", "The algorithm, as a word does too; default: the config's, else 1f1b.")
+TO_COMPARE = argument(
+    "NAME|FILE|NAME=FILE",
+    "Algorithms of `pipesched list`, schedules (FILE.json, FILE.csv) and building blocks (NAME=FILE.yaml), and the"
+    " YAML file of the problem, which is else the first FILE.json's; default: naive 1f1b interleaved.",
+)
+TO_EXPLAIN = argument(
+    "NAME|FILE..", "An algorithm of `pipesched list` and the YAML file of the problem, a schedule's file, or traces."
+)
+CONFIG_SUFFIXES = (".yaml", ".yml")
+SCHEDULE_SUFFIXES = (".json", ".csv")
+
+
+def split_files(words: Sequence[str] | None) -> tuple[list[tuple[str | None, str]], list[str]]:
+    """Tell files to compare, with their names, from other words; one YAML file is the config. Raises ConfigError."""
+    files: list[tuple[str | None, str]] = []
+    others: list[str] = []
+    for word in words or ():
+        for part in [word] if "=" in word or word.lower().endswith(CONFIG_SUFFIXES) else word.split(","):
+            name, equals, file = part.partition("=")
+            if equals:
+                if not name.strip() or not file.strip():
+                    raise ConfigError(f"{part}: write NAME=FILE, for instance wave=block.yaml")
+                files.append((name.strip(), file.strip()))
+            elif is_file(part.strip()):
+                files.append((None, part.strip()))
+            else:
+                others.append(part)
+    configs = [word for word in others if word.lower().endswith(CONFIG_SUFFIXES)]
+    if len(configs) > 1:
+        first, second, *_ = configs
+        what = f"one config is enough; there is {first} already; a building block needs a name: mine={second}"
+        raise ConfigError(f"{second}: {what}")
+    return files, others
+
+
+def split_positionals(words: Sequence[str] | None, problem: ProblemSource) -> tuple[list[str], ProblemSource]:
+    """Tell names of algorithms (`1f1b zb-h1`, or `1f1b,zb-h1`) from the config file. Raises ConfigError."""
+    names: list[str] = []
+    for word in words or ():
+        if word.lower().endswith(CONFIG_SUFFIXES) and "=" not in word:
+            problem = with_config(problem, word)
+        else:
+            names += [name.strip() for name in word.split(",") if name.strip()]
+    return names, problem
+
+
+def with_config(problem: ProblemSource, file: str | None) -> ProblemSource:
+    """Return the source with a config file that was named without a flag. Raises ConfigError for a second one."""
+    if file is None:
+        return problem
+    if problem.config is not None:
+        raise ConfigError(f"{file}: one config is enough; there is {problem.config} already")
+    return problem._replace(config=file)
+
+
+def only_name(names: Sequence[str], algo: str | None) -> str | None:
+    """Return the one algorithm that was named, as a word or by --algo. Raises ConfigError for others."""
+    from pipesched.schedulers.registry import family
+
+    named = [*names, *([] if algo is None else [algo])]
+    if len(named) > 1:
+        raise ConfigError(f"{' '.join(named)}: one algorithm at a time; `pipesched compare` takes several")
+    for word in names:  # of no flag, so messages name none
+        if is_file(word):
+            raise ConfigError(f"{word} is no algorithm; `pipesched show` draws the schedule of a file")
+        with blame(None):
+            family(word)
+    return named[0] if named else None
+
+
+def is_file(word: str) -> bool:
+    """Return whether a word names the file of a schedule: of a user's format too."""
+    if word.lower().endswith(SCHEDULE_SUFFIXES):
+        return True
+    if not Path(word).suffix or ":" in word:
+        return False
+    from pipesched.file_formats.registry import own_format
+
+    form = own_format(word)
+    return form is not None and form.reads
+
 
 DEFAULT = "1f1b"
 
@@ -44,10 +125,7 @@ def flags_of_problem(source: ProblemSource | None = None) -> Iterator[None]:
 
 
 def given_config(source: ProblemSource, *, notes: bool = True, chooses: bool = False) -> Config:
-    """Return the problem of a config with options on top, and its algorithm, if any. Raises ConfigError.
-
-    `notes`: what to know of a derived problem goes to stderr. `chooses`: there may be several numbers of chunks.
-    """
+    """Return the problem and algorithm of a config with options on top, told by `notes`. Raises ConfigError."""
     from pipesched.config.load import load_config
     from pipesched.pipeline.suspicions import suspicions
 
@@ -61,8 +139,7 @@ def given_config(source: ProblemSource, *, notes: bool = True, chooses: bool = F
 
 def note_values(values: Mapping[str, Given]) -> None:
     """Say on stderr that a problem is derived, where values describe a training run, and which of them are rounded."""
-    from pipesched.config.rounding import rounding_note
-    from pipesched.config.values import has_setup
+    from pipesched.config.values import has_setup, rounding_note
 
     notes: Iterable[str] = ()
     if has_setup(values):
@@ -76,7 +153,7 @@ def note_values(values: Mapping[str, Given]) -> None:
 def note_rounding(config: Source | None, overrides: Mapping[str, Any]) -> None:
     """Say on stderr which numbers of a config that is searched are rounded. Raises ConfigError."""
     from pipesched.config.load import load_values
-    from pipesched.config.rounding import rounding_note
+    from pipesched.config.values import rounding_note
 
     _note((), rounding_note(load_values(config, overrides)))
 
@@ -90,11 +167,10 @@ def _note(notes: Iterable[str], rounded: str | None) -> None:
 
 def note_halves(source: ProblemSource, *, assumed: bool, outcomes: Iterable[Outcome | None]) -> None:
     """Say once on stderr that halves of the backward are `assumed`, where a schedule runs them."""
-    if not assumed:
-        return
     from pipesched.pipeline.suspicions import assumed_halves
 
-    note = assumed_halves((outcome.algorithm, outcome.schedule) for outcome in outcomes if outcome is not None)
+    made = ((outcome.algorithm, outcome.schedule) for outcome in outcomes if outcome is not None)
+    note = assumed_halves(made) if assumed else None
     if note is not None:
         print(f"pipesched: note: {spell(note) if source.config is None else note}", file=sys.stderr)
 
@@ -111,16 +187,6 @@ def note_on_stderr(note: str | None) -> None:
     """Say on stderr what a document has no place for, if there is something."""
     if note is not None:
         print(f"pipesched: note: {spell(note)}", file=sys.stderr)
-
-
-def note_other_models(sweep: Sweep) -> None:
-    """Say on stderr that the values of a sweep train models of other sizes, where they do."""
-    from pipesched.pipeline.suspicions import other_models
-
-    outcomes = (entry.outcome for point in sweep for entry in point.comparison)
-    note = other_models(sweep.field, [outcome.problem for outcome in outcomes if outcome is not None])
-    if note is not None:
-        print(f"pipesched: warning: {note}", file=sys.stderr)
 
 
 def config_source(config: str | None) -> Source | None:
@@ -143,10 +209,7 @@ def read_stdin(most: int) -> bytes:
 
 
 def made_schedule(config: Config, name: str | None, options: Mapping[str, Any]) -> Outcome:
-    """Schedule by the algorithm `name`; without a name by the config's, and without that by the default.
-
-    `options` come on top of the config's own, which count for the config's algorithm only.
-    """
+    """Schedule by `name`, else the config's algorithm or the default; its own options count, with `options` on top."""
     from pipesched.results.outcome import run
 
     if config.algorithm is None:
@@ -187,31 +250,23 @@ def default_algorithm(config: Config) -> str:
 
 
 def read_file(name: str, source: ProblemSource) -> ReadSchedule | Comparison | Sweep | Frontier | Displayable:
-    """Return what a file or standard input ("-") holds; a CSV of PyTorch is timed by the costs of `source`.
-
-    Raises ConfigError, and InvalidSchedule for a CSV that cannot run.
-    """
-    with doing(f"reading {name}"):
-        return _read(name, source)
-
-
-def _read(name: str, source: ProblemSource) -> ReadSchedule | Comparison | Sweep | Frontier | Displayable:
+    """Return what a file or "-" holds; a CSV is timed by the costs of `source`. Raises ConfigError, InvalidSchedule."""
     from pipesched.file_formats.files import ReadSchedule, is_csv, parse, timing_by
     from pipesched.pipeline.suspicions import assumed_cut, assumed_order
 
-    text = _text(name, source.config)
-    if is_csv(text):
+    with doing(f"reading {name}"):
+        text = _text(name, source.config)
+        if not is_csv(text):
+            if source.config is not None or source.overrides:
+                own = "a schedule document holds its own problem; configs and their options go with CSV"
+                raise ConfigError(f"{text.name}: {own}")
+            return parse(text, timing_by(None))
         with flags_of_problem():
             result = parse(text, _timing(source))
         if isinstance(result, ReadSchedule):  # of the cut, and the microbatches, an order gets that came without them
             for note in (assumed_cut(result.outcome.problem), assumed_order(result.outcome.problem)):
-                _note((), note)
+                note_on_stderr(note)
         return result
-    if source.config is not None or source.overrides:
-        raise ConfigError(
-            f"{text.name}: a schedule document holds its own problem; configs and their options go with CSV"
-        )
-    return parse(text, timing_by(None))
 
 
 def read_schedule(name: str, source: ProblemSource) -> ReadSchedule:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipesched.cli.comparing import read_contestants
+from pipesched.cli.compare import read_contestants
 from pipesched.cli.exits import require_one
 from pipesched.cli.options import EVERY_CORE, ProblemSource, Screen, Target
 from pipesched.cli.output import print_result, saving, target_format
-from pipesched.cli.positionals import TO_COMPARE, split_files, split_positionals
-from pipesched.cli.reading import given_config, note_fused, note_halves
+from pipesched.cli.reading import TO_COMPARE, given_config, note_fused, note_halves, split_files, split_positionals
 
 
 def command(

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.options import ProblemSource, Screen, Target, argument
+from pipesched.cli.options import ChartOptions, ProblemSource, Screen, Target, argument
 from pipesched.cli.output import answer_schedule, target_format, working
-from pipesched.cli.positionals import ALGO, only_name, split_positionals
-from pipesched.cli.reading import given_config, made_schedule, note_fused, note_halves
+from pipesched.cli.reading import (
+    ALGO,
+    given_config,
+    made_schedule,
+    note_fused,
+    note_halves,
+    only_name,
+    split_positionals,
+)
+from pipesched.file_formats.registry import SCHEDULE
 
 
 def command(
@@ -27,7 +34,6 @@ def command(
 
     Without a config it is the built-in default: 4 devices, 8 stages, 8 microbatches, forward 5, backward 10.
     """
-    from pipesched.file_formats.registry import SCHEDULE
     from pipesched.pipeline.suspicions import ALIKE_MEMORY
 
     target_format(target, SCHEDULE)  # raises for a bad target before anything takes long

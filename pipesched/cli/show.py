@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.options import ProblemSource, Screen, Target, argument
+from pipesched.cli.options import ChartOptions, ProblemSource, Screen, Target, argument
 from pipesched.cli.output import answer_schedule, print_result, refuse_chart_options, saving, target_format
 from pipesched.cli.reading import read_file
 from pipesched.cli.traces import PLAN, RANGES, TIMELINE, are_traces, print_timeline, read_timeline, refuse_plan
+from pipesched.file_formats.registry import SCHEDULE
 
 
 def command(
@@ -31,7 +31,6 @@ def command(
     schedule.
     """
     from pipesched.file_formats.files import ReadSchedule, kind_of
-    from pipesched.file_formats.registry import SCHEDULE
     from pipesched.pipeline.check import checked
 
     if are_traces(files):

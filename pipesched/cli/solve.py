@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import MOST_SECONDS
 from pipesched.cli import output
-from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.options import ProblemSource, Screen, SearchOptions, Target, argument
-from pipesched.cli.positionals import with_config
+from pipesched.cli.options import ChartOptions, ProblemSource, Screen, SearchOptions, Target, argument
 from pipesched.cli.progress import is_quiet, left_for_search, most_classified, progress_of_solve
-from pipesched.cli.reading import given_config, note_fused, note_halves, note_on_stderr, read_schedule
+from pipesched.cli.reading import given_config, note_fused, note_halves, note_on_stderr, read_schedule, with_config
 from pipesched.errors import ConfigError, NoSchedule
+from pipesched.file_formats.registry import FRONTIER, SCHEDULE
 from pipesched.pipeline.kinds import computation_letters
 from pipesched.pipeline.placement import PLACEMENTS
 
@@ -38,8 +37,6 @@ def command(
     which keeps two copies of the weights. Where the cut of layers into stages is open (layout best or balanced), it is
     searched too, for each of --chunks 1,2. Ctrl-C ends the search with the best schedule so far.
     """
-    from pipesched.file_formats.registry import FRONTIER, SCHEDULE
-
     problem = with_config(problem, file)
     form = output.target_format(target, FRONTIER if search.frontier else SCHEDULE)  # before anything takes long
     saves = search.settings.get("offload") or search.settings.get("recompute")
@@ -70,10 +67,7 @@ def command(
 def _limited(
     problem: Problem, settings: dict[str, Any], search: SearchOptions, target: Target, screen: Screen
 ) -> tuple[dict[str, Any], int]:
-    """Return the settings with what the time limit of the command leaves to the search, and how much is classified.
-
-    That is the number of operations up to which idle time is. A limit that is none is left for the search to refuse.
-    """
+    """Return the settings with what the time limit of the command leaves to the search, and how much is classified."""
     limit = settings.get("time_limit", SECONDS)
     if not 0 < limit <= MOST_SECONDS:
         return settings, output.MOST_CLASSIFIED
@@ -96,7 +90,7 @@ def _limited(
 
 def _searched(given: Problem, settings: dict[str, Any], search: SearchOptions) -> Any:
     """Return the outcome or the frontier, after Ctrl-C the best so far. Raises KeyboardInterrupt if there is none."""
-    from pipesched.cli.interrupts import stop_on_interrupt
+    from pipesched.cli.exits import stop_on_interrupt
     from pipesched.solver.frontier import frontier
     from pipesched.solver.request import SolveRequest
     from pipesched.solver.solve import solve_request
@@ -113,11 +107,7 @@ def _searched(given: Problem, settings: dict[str, Any], search: SearchOptions) -
 
 
 def _given(source: ProblemSource, search: SearchOptions) -> tuple[Config, dict[str, Any]]:
-    """Return the config, and the settings of the search.
-
-    --placement may list several names to choose from, where a config holds one. Raises ConfigError for a hint to a
-    frontier, and for advice about one.
-    """
+    """Return the config, and the settings of the search."""
     from pipesched.pipeline.check import checked
     from pipesched.schedulers.registry import is_known
 

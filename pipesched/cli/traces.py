@@ -6,8 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipesched.cli.chart_options import ChartOptions
-from pipesched.cli.options import ProblemSource, Screen, option
+from pipesched.cli.options import ChartOptions, ProblemSource, Screen, option
 from pipesched.cli.output import chart_of, console_for, print_json, print_where_idle
 from pipesched.cli.progress import doing
 from pipesched.cli.reading import flags_of_problem, given_config, read_schedule
@@ -54,11 +53,7 @@ def refuse_plan(plan: str | None, ranges: str | None = None) -> None:
 
 
 def read_timeline(files: Sequence[str], plan: str | None, source: ProblemSource, ranges: str | None = None) -> Timeline:
-    """Return the measured timeline of traces, one file a rank.
-
-    The config of `source` gives a CSV plan its costs, and else Primus's chunks their placement. Raises ConfigError, and
-    InvalidSchedule where no clocks fit.
-    """
+    """Return the timeline of traces, one a rank. Raises ConfigError, and InvalidSchedule where no clocks fit."""
     from pipesched.analysis.measured.files import is_primus_file
     from pipesched.analysis.measured.timeline import read_traces
     from pipesched.file_formats.files import is_csv, read_file

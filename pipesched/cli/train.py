@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from pipesched.checks import joined
-from pipesched.cli.exits import with_flags
+from pipesched.cli.exits import leave_at_signals, with_flags
 from pipesched.cli.groups import ALGORITHM_FLAGS, PROBLEM_FLAGS
-from pipesched.cli.interrupts import leave_at_signals
 from pipesched.cli.options import ProblemSource, Screen, argument, number_of, option, whole_number, whole_numbers
 from pipesched.cli.output import print_json, warnings_on_stderr
-from pipesched.cli.positionals import ALGO
 from pipesched.cli.profile import DATA, DTYPE, LOSS, TRACEBACK, VOCAB, data_options, traced
 from pipesched.cli.progress import doing
-from pipesched.cli.reading import asked_outcome, note_on_stderr
+from pipesched.cli.reading import ALGO, asked_outcome, note_on_stderr
 from pipesched.errors import ConfigError, RankFailed
 from pipesched.pipeline.problem import differs
 from pipesched.runtime import require_torch

@@ -11,9 +11,8 @@ from pipesched.cli import options
 from pipesched.cli.exits import ExitStatus
 from pipesched.cli.options import ProblemSource, Screen, Target, argument, option
 from pipesched.cli.output import console_for, print_result, printed_before, save, target_format
-from pipesched.cli.positionals import split_positionals
 from pipesched.cli.progress import progress_of_tuning
-from pipesched.cli.reading import config_source, flags_of_problem, note_rounding
+from pipesched.cli.reading import config_source, flags_of_problem, note_rounding, split_positionals
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def command(
 
 def _tuned(source: ProblemSource, names: Sequence[str], settings: dict[str, Any], executor: str | None) -> Tuning:
     """Return what was found, after Ctrl-C the best so far. Raises KeyboardInterrupt if there is none."""
-    from pipesched.cli.interrupts import stop_on_interrupt
+    from pipesched.cli.exits import stop_on_interrupt
     from pipesched.tuning.tune import tune
 
     config: Any = config_source(source.config)
@@ -86,7 +85,7 @@ def _tuned(source: ProblemSource, names: Sequence[str], settings: dict[str, Any]
 def _note_left_out(trainer: str | None, names: Sequence[str]) -> None:
     """Say on stderr which of the algorithms that were named a trainer does not have."""
     from pipesched.results.trainers import families_of, takes_orders
-    from pipesched.tuning.finalists import SOLVE
+    from pipesched.tuning.judged import SOLVE
 
     if trainer is None:
         return

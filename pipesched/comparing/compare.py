@@ -23,7 +23,7 @@ from pipesched.schedulers.registry import OWN, algorithms as all_algorithms, com
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from pipesched.config.trusted import Measured
+    from pipesched.config.estimate import Measured
 
 DEFAULT = ("naive", "1f1b", "interleaved")
 ALL = "all"
@@ -78,7 +78,7 @@ def compare(
     memory_unit = "" if problem.memory.unit == Memory.unit else problem.memory.unit
     entries = run_calls(calls, chosen_executor(jobs, executor), listener)
     if problem.cutter is not None:  # of a model on GPUs
-        from pipesched.config.trusted import judge_of
+        from pipesched.config.estimate import judge_of
         from pipesched.estimation.derived import SetupCutter
         from pipesched.estimation.result import Estimate
 

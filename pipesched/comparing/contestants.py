@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_label, require_mapping, shown
-from pipesched.config.algorithm import Algorithm, read_algorithm
 from pipesched.config.load import timed_by
-from pipesched.config.values import Source, read_fields
+from pipesched.config.values import Algorithm, Source, read_algorithm, read_fields
 from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.declared import BY_NAME, top_keys
@@ -212,7 +211,7 @@ def scheduled(problem: Problem, name: str, given: Contestant) -> Outcome:
         return _run(problem, name, given)
     if given.plan is None:
         raise NotApplicable(given.refusal)
-    from pipesched.file_formats.pytorch_rules import planned
+    from pipesched.file_formats.pytorch_csv import planned
 
     file, own, layers = given.file or "the plan", getattr(given.problem, "layers", None), problem.layers
     if own is not None and layers is not None and own.count == layers.count and can_be_cut(problem):

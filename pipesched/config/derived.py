@@ -62,10 +62,7 @@ def setup_notes(values: Mapping[str, Given]) -> tuple[str, ...]:
 
 
 def _divided_by_setup(values: Mapping[str, Given]) -> Mapping[str, Given]:
-    """Return values in which overrides of what ranks divide, and of how many do, are those of the training run.
-
-    So `shard` means the same in every command; keys of it that stand in a file, and its other keys, are the problem's.
-    """
+    """Return values in which overrides of what ranks divide, and of how many do, are those of the training run."""
     given = values.get("shard", Given(None))
     entries = {"level": given.value} if isinstance(given.value, str) else given.value
     if given.where is not None or not isinstance(entries, Mapping):
@@ -84,7 +81,15 @@ def _read(values: Mapping[str, Given], sections: Sections) -> ReadSetup:
     require_place(values)
     name = values["name"].value if "name" in values else ""
     setup, notes = read_setup(sections, str(name))
-    return ReadSetup(setup, (_estimated(setup), *notes))
+    parallel, batch = setup.parallel, setup.batch
+    ways = {key: getattr(parallel, key) for key in (*(key for key in SIZES if key != "chunks"), "data")}
+    layout = ", ".join(f"{key} {size}" for key, size in ways.items() if size > 1)
+    what = f"{setup.model.name} on {parallel.gpus} {setup.hardware.name} ({layout or 'no parallelism'})"
+    step = f"{batch.size} sequences of {batch.sequence} a step"
+    if batch.lengths is not None:
+        step = f"{len(batch.lengths)} microbatches of packed documents, {sum(batch.totals):,} tokens of a rank"
+    said = f"costs and memory are estimated: {what}, {step}; `pipesched estimate` shows them"
+    return ReadSetup(setup, (said, *notes))
 
 
 def _sections(values: Mapping[str, Given]) -> Sections:
@@ -112,15 +117,3 @@ def require_place(values: Mapping[str, Given]) -> None:
             continue
         if name != "layout" or not _cuts_anew(values):
             raise located(ConfigError(f"has no place beside `model`: {instead}", name), values)
-
-
-def _estimated(setup: Setup) -> str:
-    parallel, batch = setup.parallel, setup.batch
-    ways = {key: getattr(parallel, key) for key in (*(key for key in SIZES if key != "chunks"), "data")}
-    layout = ", ".join(f"{key} {size}" for key, size in ways.items() if size > 1)
-    what = f"{setup.model.name} on {parallel.gpus} {setup.hardware.name} ({layout or 'no parallelism'})"
-    step = f"{batch.size} sequences of {batch.sequence} a step"
-    if batch.lengths is not None:
-        tokens = f"{sum(batch.totals):,} tokens of a rank"
-        step = f"{len(batch.lengths)} microbatches of packed documents, {tokens}"
-    return f"costs and memory are estimated: {what}, {step}; `pipesched estimate` shows them"

@@ -3,26 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipesched.checks import shown
+from pipesched.checks import require_flag, require_name, shown
 from pipesched.config import values as config_values
-from pipesched.config.rounding import rounding_note
-from pipesched.config.trust_section import TrustSection, read_trust
-from pipesched.config.values import Source, Values
-from pipesched.errors import ConfigError
+from pipesched.config.values import Source, Values, rounding_note
+from pipesched.errors import ConfigError, blame
 from pipesched.pipeline.placement import PLACEMENTS, Placement
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import count_of, is_several
 from pipesched.pipeline.recut import can_be_cut, fitted_to, seeks_best
+from pipesched.pipeline.shapes import Flag, Label, OneOf, declare, declared
 from pipesched.text.given import Given, located
 
 if TYPE_CHECKING:
-    from pipesched.config.algorithm import Algorithm
+    from pipesched.config.values import Algorithm
     from pipesched.estimation.setup import Setup
+    from pipesched.text.sections import Section
+
+FITS = ("sure", "likely")  # by the upper end of the interval of its memory, or by the estimate
+
+
+@dataclass(frozen=True)
+class TrustSection:
+    """What a config says of trust, in the section of that name."""
+
+    like: str | None = declare(
+        Label(), "the source of published runs whose software and cluster are like one's own", None
+    )
+    beyond: bool = declare(Flag(), "whether tune looks beyond what was measured; default false", False)
+    fits: str = declare(
+        OneOf(*FITS), "whether what tune finds first must surely fit (default), or likely, by its estimate", "sure"
+    )
+
+
+def read_trust(section: Section | None) -> TrustSection:
+    """Return what the section says. Raises ConfigError that says where the value at fault stands."""
+    if section is None:
+        return TrustSection()
+    from pipesched.estimation.trust.evidence import known_sources
+    from pipesched.text.sections import Entries, located as located_in_sections
+
+    try:
+        entries = Entries(section.value, "trust", [*declared(TrustSection, "trust")])
+        like = entries.plain("like")
+        if like is not None:
+            require_name(known_sources(), like, "source of published runs", "trust.like")
+        beyond = require_flag(entries.plain("beyond", False), "trust.beyond")
+        return TrustSection(
+            like, beyond, require_name(FITS, entries.plain("fits", FITS[0]), "way to fit", "trust.fits")
+        )
+    except ConfigError as error:
+        raise located_in_sections(error, {"trust": section}) from None
 
 
 class Choices(NamedTuple):
@@ -35,7 +70,11 @@ class Choices(NamedTuple):
 def take_choices(values: Values) -> Choices:
     """Return what is left to a solve; of values only the first number of chunks stays. Raises ConfigError."""
     given = values.get("chunks")
-    listed = _of_parallel(values) if given is None else given.value
+    listed: Any = None
+    if given is not None:
+        listed = given.value
+    elif "parallel" in values and isinstance(entries := values["parallel"].value.value.data, dict):
+        listed = entries["chunks"].plain() if "chunks" in entries else None
     if not is_several(listed):
         return Choices()
     try:
@@ -56,14 +95,6 @@ def take_choices(values: Values) -> Choices:
         del values["placement"]
         return Choices(counts, named.value)
     return Choices(counts)
-
-
-def _of_parallel(values: Values) -> Any:
-    """Return the chunks that the section of a training run gives."""
-    if "parallel" not in values:
-        return None
-    entries = values["parallel"].value.value.data
-    return entries["chunks"].plain() if isinstance(entries, dict) and "chunks" in entries else None
 
 
 class Config(NamedTuple):
@@ -105,10 +136,7 @@ def load(path_or_text: str | Path | None = None, **overrides: Any) -> Problem:
 
 
 def load_config(config: str | Path | Source | None, overrides: Mapping[str, Any], *, chooses: bool = False) -> Config:
-    """Return the problem, as `load` does, and the algorithm that the config asks for, if any. Raises ConfigError.
-
-    `chooses`: there may be several numbers of chunks, of which the problem has the first.
-    """
+    """Return the problem, as `load` does, and the algorithm; `chooses`: of several chunks the first counts."""
     values = load_values(config, overrides)
     choices = take_choices(values) if chooses else Choices()
     setup, trust = None, TrustSection()
@@ -198,10 +226,8 @@ def timed_by(plan: Plan, placement: Placement, problem: Problem, file: str) -> I
     for name, size in _sizes(plan).items():
         if name == "stages" and can_be_cut(problem):
             continue
-        try:
+        with blame("problem"):
             _require_agreement(Given(getattr(problem, name)), name, size, file)
-        except ConfigError as error:
-            raise ConfigError(error.message, "problem") from None
     return _fitted(plan, problem, placement, {}, file)
 
 

@@ -1,23 +1,99 @@
-"""The values of a config before they become a problem: what was given, and where."""
+"""The values of a config before they become a problem: what was given and where, and which numbers are rounded."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Callable, Iterator, Mapping, Sized
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import look_up, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline import declared
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.costs import HALVES, TABLED
+from pipesched.pipeline.declared import BY_NAME, MAPPINGS
 from pipesched.pipeline.layers import PARTS, WORK, rows_of
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import is_several, to_fraction
-from pipesched.pipeline.shapes import Each, Field
+from pipesched.pipeline.quantities import MOST_DIGITS, OutOfLimits, is_several, plain, rounding_of, to_fraction
+from pipesched.pipeline.shapes import Each, Field, Label
 from pipesched.pipeline.step import EACH, FREE, GRADIENTS, WEIGHTS, Messages, Shard
 from pipesched.pipeline.units import AUTO, Sizes, Slices
+from pipesched.schedulers import options as known
+from pipesched.schedulers.family import Family
+from pipesched.schedulers.options import OPTIONS
+from pipesched.schedulers.registry import family
 from pipesched.text.given import Given, located
+
+if TYPE_CHECKING:
+    from pipesched.text.sections import Section
+    from pipesched.text.yaml_reader import Value
+
+NONE: Mapping[str, Any] = MappingProxyType({})
+
+
+class Algorithm(NamedTuple):
+    """The name and options of a family. `locations[option]` says where an option stands: `file:line: key`."""
+
+    name: str
+    options: Mapping[str, Any] = NONE
+    locations: Mapping[str, str] = NONE
+
+    def overridden(self, options: Mapping[str, Any]) -> Algorithm:
+        """Return this algorithm with `options`, which stand in no file, on top of its own."""
+        locations = {option: where for option, where in self.locations.items() if option not in options}
+        return Algorithm(self.name, {**self.options, **options}, locations)
+
+    def or_named(self, name: str | Callable[..., Any] | None, options: Mapping[str, Any]) -> Algorithm:
+        """Return this algorithm with `options` on top, or another that `name` means with these alone."""
+        other = self.name if name is None else family(name).name
+        return (self if other == self.name else Algorithm(other)).overridden(options)
+
+    @contextmanager
+    def located(self) -> Iterator[None]:
+        """Let an error in an option of the file, inside the block, say where it stands."""
+        try:
+            yield
+        except ConfigError as error:
+            where = self.locations.get(error.key or "")
+            if error.where or where is None:
+                raise
+            raise error.at(where) from None
+
+
+def read_algorithm(value: Value, file: str) -> Algorithm:
+    """Return the algorithm that the key `algorithm` holds. Raises ConfigError with the file and the line."""
+    where = f"{file}:{value.line}: algorithm"
+    if isinstance(value.data, str):
+        return Algorithm(_family(value.data, where).name)
+    if not isinstance(value.data, dict) or len(value.data) != 1:
+        form = "a name, or one name with its options: {interleaved: {group_size: 8}}"
+        names = f"{len(value.data)} names" if isinstance(value.data, dict) else shown(value.plain())
+        raise ConfigError(f"{where}: must be {form}, not {names}")
+    [(name, options)] = value.data.items()
+    chosen = _family(name, f"{file}:{options.line}: algorithm")
+    if options.data is None:
+        return Algorithm(chosen.name)
+    where = f"{file}:{options.line}: algorithm.{name}"
+    if not isinstance(options.data, dict):
+        raise ConfigError(f"{where}: must hold `option: value` lines, not {shown(options.plain())}")
+    given = {key: entry for key, entry in options.data.items() if entry.data is not None}
+    locations = {key: f"{file}:{entry.line}: algorithm.{name}.{key}" for key, entry in given.items()}
+    shapes = {key: known.OPTIONS[key].shape if key in known.OPTIONS else Label() for key in given}
+    asked = Algorithm(chosen.name, {key: shapes[key].in_file(e.plain()) for key, e in given.items()}, locations)
+    with asked.located():
+        for key, option in asked.options.items():
+            known.checked_option(chosen, key, option)
+    return asked
+
+
+def _family(name: str, where: str) -> Family:
+    try:
+        return family(name, loads=False)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error.message}") from None
+
 
 READ = (Sizes, Slices, Shard, Messages)  # what these become
 TASK = "task"  # the section that makes a config an exercise, which only a verdict on a solution reads
@@ -36,11 +112,7 @@ Values = dict[str, Given]  # by the parameters of make_problem, `algorithm`, and
 
 
 def source_of(config: str | Path) -> Source:
-    """Return the text of a config, which is the name of a file or the YAML itself.
-
-    A text with a line break, a brace or a `key: value` is YAML, everything else names a file. Raises ConfigError for a
-    file that is none, or cannot be read.
-    """
+    """Return the text of a config: a line break, a brace or `key: value` makes it YAML, else it is a file's name."""
     from pipesched.text.yaml_reader import read_text
 
     if isinstance(config, str) and ("\n" in config or config.lstrip().startswith("{") or ": " in config):
@@ -131,16 +203,9 @@ def _given(value: Any, name: str, key: str) -> Given:
     if isinstance(value.data, list) and any(isinstance(held.data, (list, dict)) for held in value.data):
         entries = {str(entry): held for entry, held in enumerate(value.data)}
     inside = {entry: f"{name}:{held.line}: {key}" for entry, held in entries.items()}
-    return Given(_read(value, name, key), f"{name}:{value.line}: {key}", inside)
-
-
-def _read(value: Any, name: str, key: str) -> Any:
-    """Return the value of a key; an algorithm is read here, while the lines of its options are known."""
-    if key == "algorithm":
-        from pipesched.config.algorithm import read_algorithm
-
-        return read_algorithm(value, name)
-    return declared.BY_KEY[key].shape.in_file(value.plain())
+    if key != "algorithm":
+        return Given(declared.BY_KEY[key].shape.in_file(value.plain()), f"{name}:{value.line}: {key}", inside)
+    return Given(read_algorithm(value, name), f"{name}:{value.line}: {key}", inside)  # the lines of options are known
 
 
 def _suggestion(key: str, section: str) -> str:
@@ -155,11 +220,7 @@ def _suggestion(key: str, section: str) -> str:
 
 
 def override(values: Values, overrides: Mapping[str, Any]) -> None:
-    """Put parameters of make_problem on top of `values`; None stands for the default.
-
-    One way of giving the backward replaces the other, unless both are there then. Raises ConfigError for an unknown
-    parameter.
-    """
+    """Put parameters of make_problem on top of `values`; None stands for the default. Raises ConfigError."""
     given = {name: value for name, value in overrides.items() if value is not None or name == "devices"}
     halves = [name for name in HALVES if name in given]
     if "chunks" in given and "stages" in given and not counts_blocks({**values, **given}):
@@ -222,13 +283,7 @@ def is_table(field: Field, value: Any) -> bool:
 
 
 def _on_top(field: Field, below: Given, above: Given) -> Given:
-    """Return the entries of a mapping with others on top, which stand in no file.
-
-    A number of slices is their count, a word of a shard its level. What other entries leave without effect is dropped:
-    one way to say the work of slices replaces the other, `most` goes with a number that is to be found, and lower
-    levels of a shard have no `ahead`, `gather` and `reduce`, and of `gather` each and `ahead` one replaces the other.
-    Free messages have no `order`.
-    """
+    """Return entries with others on top, which stand in no file; what has no effect beside these is dropped."""
     whole = field.shape.short or ""
     under, over = (one.value if isinstance(one.value, Mapping) else {whole: one.value} for one in (below, above))
     dropped = {*over, *({"work", "attention"} if {"work", "attention"} & {*over} else ())}
@@ -281,3 +336,71 @@ def _two_a_device(devices: Any) -> int | None:
     except ValueError:
         return None
     return 2 * int(count) if count.denominator == 1 else None
+
+
+PARTED = ("tokens", "work")  # of slices: parts of a whole, of which all digits count
+MEASURES = ("hardware", "training")  # the sections whose numbers may have many digits; those of others are whole
+
+
+def rounding_note(values: Mapping[str, Given]) -> str | None:
+    """Return which number is rounded first, by its place or parameter, and how many more are; None for none."""
+    found = [place for name, given in values.items() for place in _rounded(name, given)]
+    if not found:
+        return None
+    more = {1: "", 2: "; 1 more number is rounded"}.get(len(found), f"; {len(found) - 1} more numbers are rounded")
+    return f"{found[0]}{more}"
+
+
+def _rounded(name: str, given: Given) -> Iterator[str]:
+    """Yield for each number of a value that is rounded where it stands, and what it counts as."""
+    if name == "algorithm":
+        for key, option in given.value.options.items():
+            if key in OPTIONS and OPTIONS[key].shape.rounds:
+                yield from _of_numbers(option, given.value.locations.get(key, f"`{key}`"))
+    elif name not in BY_NAME:
+        yield from _of_section(given.value, name) if name in MEASURES else ()
+    elif (field := BY_NAME[name]).shape.rounds:
+        key = field.key
+        if not isinstance(given.value, Mapping):
+            yield from _of_numbers(given.value, given.where or f"`{key}`")
+            return
+        for entry, value in given.value.items():
+            place = given.inside.get(str(entry), given.where)
+            called = f"`{key}.{entry}`" if name in MAPPINGS else f"`{key}`.{entry}"
+            if name != "slices" or entry not in PARTED:
+                yield from _of_numbers(value, f"{place}.{entry}" if place else called)
+
+
+def _of_numbers(value: Any, place: str) -> Iterator[str]:
+    if isinstance(value, (list, tuple)):
+        for entry, one in enumerate(value):
+            yield from _of_numbers(one, f"{place}[{entry}]")
+    elif isinstance(value, Mapping):  # an item of side work
+        for name, one in value.items():
+            yield from _of_numbers(one, f"{place}.{name}")
+    else:
+        try:
+            counted = rounding_of(value)
+        except OutOfLimits:  # which the check of what it is for refuses
+            return
+        if counted is not None:
+            yield f"{place}: more than {MOST_DIGITS} digits, rounded to {shown(plain(counted))}"
+
+
+def _of_section(section: Section, key: str) -> Iterator[str]:
+    """Yield those of a section, and of the file of shares that `training.efficiency` may name."""
+    yield from _of_tree(section.value, section.file, key)
+    efficiency = section.value.data.get("efficiency") if isinstance(section.value.data, dict) else None
+    if key == "training" and efficiency is not None and isinstance(efficiency.data, str):
+        from pipesched.estimation.setup_reader import profile_of
+
+        profile = profile_of(section, efficiency)
+        yield from _of_tree(profile.value, profile.file, "efficiency")
+
+
+def _of_tree(value: Value, file: str, key: str) -> Iterator[str]:
+    if isinstance(value.data, dict):
+        for name, entry in value.data.items():
+            yield from _of_tree(entry, file, f"{key}.{name}")
+    else:
+        yield from _of_numbers(value.plain(), f"{file}:{value.line}: {key}" if value.line else f"`{key}`")

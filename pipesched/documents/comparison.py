@@ -1,25 +1,47 @@
-"""The JSON documents of comparisons, frontiers and lists of rows (version 1), written and read back."""
+"""The JSON documents of rows (version 1): comparisons, sweeps, frontiers, robustness, packings; and those read back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from decimal import Decimal
-from itertools import chain
-from typing import Any
+from itertools import chain, product
+from typing import Any, TypeVar
 
+from pipesched.analysis.robustness import FIGURES, Robustness, RobustnessRow, Variation
 from pipesched.checks import shown
-from pipesched.documents.json_text import NUMBERS, VERSION, get, picked, plain_values, require_finite, require_metrics
-from pipesched.documents.problem import CUT, ORDERING, cut_document, ordering_document, read_cut, read_ordering
+from pipesched.documents.json_text import NUMBERS, get, head, picked, plain_values, require_finite, require_metrics
+from pipesched.documents.problem import (
+    CUT,
+    ORDERING,
+    cut_document,
+    ordering_document,
+    problem_document,
+    read_cut,
+    read_ordering,
+)
 from pipesched.errors import ConfigError
 from pipesched.pipeline.check import excesses
 from pipesched.pipeline.costs import Memory
-from pipesched.results.comparison import VARIED_WORDS, Comparison, Entry, ParetoPoint, Sweep, SweepPoint
+from pipesched.results.comparison import (
+    VARIED_WORDS,
+    Comparison,
+    Entry,
+    Frontier,
+    FrontierPoint,
+    ParetoPoint,
+    Sweep,
+    SweepPoint,
+)
 from pipesched.results.covered import CHOSEN
-from pipesched.results.frontier import Frontier, FrontierPoint
 from pipesched.results.outcome import Outcome
+from pipesched.results.packing import Packing
 from pipesched.results.status import Status
 from pipesched.schedulers.options import GROUP_SIZE, OBJECTIVES, OPTIONS, ORDER, VARIED
 from pipesched.schedulers.ordering import BEST
+from pipesched.text.writer import ConfigText, dump
+
+T = TypeVar("T")
 
 
 def comparison_document(comparison: Comparison) -> dict[str, Any]:
@@ -64,13 +86,9 @@ def _units(comparison: Comparison) -> dict[str, str]:
 
 
 def check_document(outcome: Outcome | None, found: Sequence[str]) -> dict[str, Any]:
-    """Return format "pipesched.check": whether a schedule keeps every rule, and `found`, a sentence for each breach.
-
-    `outcome` is None for a schedule that cannot run.
-    """
+    """Return format "pipesched.check": whether a schedule, None if it cannot run, keeps all rules; what it breaks."""
     return {
-        "format": "pipesched.check",
-        "version": VERSION,
+        **head("check"),
         "algorithm": None if outcome is None else outcome.algorithm,
         "valid": not found,
         "fits": None if outcome is None else outcome.schedule.fits,
@@ -81,7 +99,7 @@ def check_document(outcome: Outcome | None, found: Sequence[str]) -> dict[str, A
 
 def rows_document(name: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return format "pipesched.<name>": one object a row."""
-    return {"format": f"pipesched.{name}", "version": VERSION, "rows": list(rows)}
+    return {**head(name), "rows": list(rows)}
 
 
 def _row(entry: Entry) -> dict[str, Any]:
@@ -108,8 +126,18 @@ def failure(row: Any) -> dict[str, bool]:
 
 def comparison_of(content: dict[str, Any]) -> Comparison:
     """Return the comparison in a document: its rows with their metrics, without schedules. Raises ConfigError."""
-    entries = tuple(_entry(row, number) for number, row in enumerate(get(content, "rows", list)))
-    return Comparison(entries, _unit(content, "time_unit"), _unit(content, "memory_unit"))
+    return Comparison(_read(content, _entry), _unit(content, "time_unit"), _unit(content, "memory_unit"))
+
+
+def _read(content: dict[str, Any], read: Callable[[Any], T]) -> tuple[T, ...]:
+    """Return what `read` makes of each row. Raises ConfigError that names the row."""
+    rows = []
+    for number, row in enumerate(get(content, "rows", list)):
+        try:
+            rows.append(read(row))
+        except ConfigError as error:
+            raise ConfigError(f"rows[{number}]: {error}") from None
+    return tuple(rows)
 
 
 def _unit(content: Mapping[str, Any], key: str) -> str:
@@ -125,16 +153,18 @@ def sweep_of(content: dict[str, Any]) -> Sweep:
     field = next((key for key in [*(key for key in first if key not in _ENTRY_KEYS), *options]), None)
     if field is None:
         raise ConfigError("'rows' must name the field that was varied")
-    points: dict[Any, list[Entry]] = {}
-    for number, row in enumerate(rows):
+
+    def read(row: Any) -> tuple[Any, Entry]:
         value = get(row, field, object)
-        if field in VARIED:
-            # It is no list of microbatches, and no option of the entry.
-            rest: dict[str, Any] = {ORDER: []} if field == ORDER else {}
-            row = {**{key: one for key, one in row.items() if key != field}, **rest}  # noqa: PLW2901
         if value not in VARIED_WORDS.get(field, ()):
-            value = require_finite(plain_numbers(value), f"rows[{number}]: {field}")
-        points.setdefault(value, []).append(_entry(row, number))
+            value = require_finite(plain_numbers(value), field)
+        if field in VARIED:  # it is no list of microbatches, and no option of the entry
+            row = {key: one for key, one in row.items() if key != field} | ({ORDER: []} if field == ORDER else {})
+        return value, _entry(row)
+
+    points: dict[Any, list[Entry]] = {}
+    for value, entry in _read(content, read):
+        points.setdefault(value, []).append(entry)
     time, memory = _unit(content, "time_unit"), _unit(content, "memory_unit")
     compared = ((value, Comparison(tuple(entries), time)) for value, entries in points.items())
     return Sweep(field, tuple(SweepPoint(value, comparison) for value, comparison in compared), memory)
@@ -147,20 +177,17 @@ _ENTRY_KEYS = (
 )  # fmt: skip
 
 
-def _entry(row: Any, number: int) -> Entry:
-    try:
-        name, file = get(row, "algorithm", str), get({"file": "", **row}, "file", str)
-        if not get(row, "applicable", bool):
-            return Entry(name, reason=get(row, "reason", str), file=file, failed=row.get("failed") is True)
-        metrics, ordering, cut = plain_numbers(get(row, "metrics", dict)), read_ordering(row), read_cut(row)
-    except ConfigError as error:
-        raise ConfigError(f"rows[{number}]: {error}") from None
-    require_metrics(metrics, f"rows[{number}]: metrics.", (*NUMBERS, "peak_memory"))
+def _entry(row: Any) -> Entry:
+    name, file = get(row, "algorithm", str), get({"file": "", **row}, "file", str)
+    if not get(row, "applicable", bool):
+        return Entry(name, reason=get(row, "reason", str), file=file, failed=row.get("failed") is True)
+    metrics, ordering, cut = plain_numbers(get(row, "metrics", dict)), read_ordering(row), read_cut(row)
+    require_metrics(metrics, "metrics.", (*NUMBERS, "peak_memory"))
     if not isinstance(metrics.get("fits"), bool):
-        raise ConfigError(f"rows[{number}]: metrics.fits must be true or false, not {shown(metrics.get('fits'))}")
+        raise ConfigError(f"metrics.fits must be true or false, not {shown(metrics.get('fits'))}")
     trainers, copies = row.get("runs_in", []), row.get("weights", 1)
     if not isinstance(trainers, list) or not all(isinstance(trainer, str) for trainer in trainers):
-        raise ConfigError(f"rows[{number}]: runs_in must be a list of names, not {shown(trainers)}")
+        raise ConfigError(f"runs_in must be a list of names, not {shown(trainers)}")
     return Entry(
         name,
         options={
@@ -171,7 +198,7 @@ def _entry(row: Any, number: int) -> Entry:
         cut=cut,
         document=metrics,
         trainers=tuple(trainers),
-        copies=require_finite(copies, f"rows[{number}]: weights"),
+        copies=require_finite(copies, "weights"),
         dominated=None if "dominated" not in row else get(row, "dominated", bool),
         file=file,
         frozen=get({"frozen": False, **row}, "frozen", bool),
@@ -211,22 +238,79 @@ def frontier_of(content: dict[str, Any]) -> Frontier:
     objective = content.get("objective", "makespan")
     if not isinstance(objective, str) or objective not in OBJECTIVES:
         raise ConfigError(f"'objective' must be one of {', '.join(sorted(OBJECTIVES))}, not {shown(objective)}")
-    rows = plain_numbers(get(content, "rows", list))
-    points = tuple(_point(row, objective, number) for number, row in enumerate(rows))
+    points = _read(content, lambda row: _point(plain_numbers(row), objective))
     defaults = {"time_unit": "", "memory_unit": "", "covers": CHOSEN}
     return Frontier(points, objective, **{key: str(content.get(key, default)) for key, default in defaults.items()})
 
 
-def _point(row: Any, objective: str, number: int) -> FrontierPoint:
-    try:
-        numbers = {key: get(row, key, object) for key in ("budget", objective, "bound", "gap")}
-        texts = {key: get(row, key, str) for key in ("status", "placement", "source")}
-    except ConfigError as error:
-        raise ConfigError(f"rows[{number}]: {error}") from None
+def _point(row: Any, objective: str) -> FrontierPoint:
+    numbers = {key: get(row, key, object) for key in ("budget", objective, "bound", "gap")}
+    texts = {key: get(row, key, str) for key in ("status", "placement", "source")}
     for key, value in numbers.items():
-        require_finite(value, f"rows[{number}]: {key}")
-    require_metrics(row, f"rows[{number}]: ")
+        require_finite(value, key)
+    require_metrics(row, "")
     if texts["status"] not in (Status.OPTIMAL.value, Status.FEASIBLE.value):
-        raise ConfigError(f"rows[{number}]: status must be optimal or feasible, not {shown(texts['status'])}")
+        raise ConfigError(f"status must be optimal or feasible, not {shown(texts['status'])}")
     budget, value, bound, gap = numbers.values()
     return FrontierPoint(budget, value, bound, gap, **{**texts, "status": Status(texts["status"])}, row=row)
+
+
+def packing_document(packing: Packing) -> dict[str, Any]:
+    """Return format "pipesched.packing": the documents of each microbatch by their index, and what that takes."""
+    return {
+        **head("packing"),
+        "documents": len(packing.lengths) if packing.pieces is None else packing.pieces[-1][0] + 1,
+        "tokens": sum(packing.tokens),
+        **picked(packing, "ranks", "cap", "microbatches", "algorithm", "makespan", "bound", "gap", "covers"),
+        **picked(packing, "exact", "fits"),
+        **cut_document(packing.cut),
+        "makespans": [*packing.makespans],
+        **picked(packing, "assignment", "work"),
+        "baselines": [picked(one, "rule", "fits", "makespan", "most_tokens") for one in packing.baselines],
+        **({"tried": [*map(list, packing.tried)]} if packing.tried else {}),
+        **({} if packing.more is None else {"more": [*packing.more]}),
+        **({"dropped": packing.dropped} if packing.dropped else {}),
+        **({} if packing.pieces is None else {"pieces": [*map(list, packing.pieces)]}),
+    }
+
+
+def rank_config(packing: Packing, rank: int | None = None) -> ConfigText:
+    """Return the config of a rank, by default the slowest, of which `run` takes as long. Raises ConfigError."""
+    rank = packing.slowest if rank is None else rank
+    problem = replace(packing.problem(rank), layers=None)
+    content = {key: value for key, value in problem_document(problem).items() if value not in (None, "")}
+    for section in ("costs", "memory"):
+        content[section] = {key: value for key, value in content[section].items() if value is not None}
+    what = f"rank {rank} of {packing.ranks}, {packing.tokens[rank]} tokens in {packing.microbatches} microbatches"
+    return dump({**content, "algorithm": packing.algorithm}, f"{what}: makespan {packing.makespans[rank]}")
+
+
+def robustness_document(robustness: Robustness) -> dict[str, Any]:
+    """Return format "pipesched.robustness": how durations varied, and a row a schedule, in the order asked for."""
+    return {**head("robustness"), **asdict(robustness.variation), "rows": [*map(_robustness_row, robustness)]}
+
+
+def _robustness_row(row: RobustnessRow) -> dict[str, Any]:
+    if not row.applicable:
+        return {"algorithm": row.algorithm, "applicable": False, "reason": row.reason, **failure(row)}
+    more = {key: getattr(row, key) for key in FIGURES} | {"stragglers": list(row.stragglers)}
+    return {"algorithm": row.algorithm, **more, "fits": row.fits, "over": list(row.over)}
+
+
+def robustness_of(content: dict[str, Any]) -> Robustness:
+    """Return the robustness in a document: its rows without samples. Raises ConfigError."""
+    settings = {key: plain_numbers(get(content, key, object)) for key in asdict(Variation())}
+    return Robustness(_read(content, lambda row: _robust_row(plain_numbers(row))), **settings)
+
+
+def _robust_row(row: Any) -> RobustnessRow:
+    name, failed = get(row, "algorithm", str), row.get("failed") is True
+    if row.get("applicable") is False:
+        return RobustnessRow(name, reason=get(row, "reason", str) or "does not apply", failed=failed)
+    figures = {key: get(row, key, object) for key in FIGURES}
+    stragglers, over = get(row, "stragglers", list), get({"over": [], **row}, "over", list)
+    over = [{key: get(one, key, object) for key in ("device", "memory", "budget")} for one in over]
+    for key, value in chain(figures.items(), product(["stragglers"], stragglers), *(one.items() for one in over)):
+        if value is not None or key != "best_share" or not over:
+            require_finite(value, key)
+    return RobustnessRow(name, **figures, stragglers=tuple(stragglers), over=tuple(over))

@@ -26,6 +26,11 @@ BY_DEVICE = ("peak_memory", "memory", "idle", "busy", *PEAKS)  # lists of number
 METRICS = (*NUMBERS, *BY_DEVICE, "imbalance", "utilization", "bottleneck")
 
 
+def head(name: str) -> dict[str, Any]:
+    """Return what a document begins with: its format, and the version."""
+    return {"format": f"pipesched.{name}", "version": VERSION}
+
+
 def dump(content: Mapping[str, Any]) -> str:
     """Return a document as text, with a line for each key, slot or row."""
     lines = (f"  {json.dumps(key)}: {_lines(value, '    ')}" for key, value in content.items())

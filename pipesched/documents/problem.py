@@ -52,10 +52,7 @@ BY_LAYER = ("layers", *PARTS, "layout", BLOCKS)
 
 
 def layers_document(problem: Problem) -> dict[str, Any]:
-    """Return the layers of a problem, if it has them, as a config gives them, every default filled in.
-
-    Latencies of boundaries between layers stand in `layer`, where `costs` do not have them: those between stages.
-    """
+    """Return the layers of a problem, if it has them, as a config gives them, every default filled in."""
     layers = problem.layers
     if layers is None:
         return {}
@@ -97,23 +94,12 @@ IN_FORWARDS = ("forward", "p2p")  # costs of forward passes alone
 
 
 def costs_said(problem: Problem) -> list[str]:
-    """Return which costs a document says: of forwards alone only theirs, of slices none of whole microbatches.
-
-    Those of a step it says where there is one.
-    """
+    """Return which costs a document says: of forwards and of slices only theirs, of a step those that it has."""
     if problem.mode == FORWARD_ONLY:
         return [*IN_FORWARDS, *(("gather",) if problem.has_step else ())]
     unused = problem.costs.unsaid | (set() if problem.has_step else {*STEP_TIMES, "tied"})
     refused = WHOLE_ONLY if problem.slices.count > 1 else ()
     return [key for key in keys_of("costs") if key not in (*unused, *refused)]
-
-
-def units_document(problem: Problem) -> dict[str, Any]:
-    """Return what makes microbatches differ, as a config gives it; what is as of whole alike ones is left out."""
-    found, tried = unit_values(problem.sizes, problem.slices, problem.mode), problem.slices.tried
-    if tried:
-        found["slices"][TRIED] = [list(pair) for pair in tried]
-    return found
 
 
 def without_tried(value: Any) -> Any:
@@ -138,7 +124,8 @@ def with_tried(problem: Problem, content: Mapping[str, Any]) -> Problem:
 
 def order_document(outcome: Outcome) -> dict[str, Any]:
     """Return in which order microbatches are fed, where they differ or an order was asked for."""
-    return ordering_document(outcome.ordering or Ordering(outcome.order)) if is_of_units(outcome) else {}
+    is_said = outcome.problem.has_units or outcome.ordering is not None
+    return ordering_document(outcome.ordering or Ordering(outcome.order)) if is_said else {}
 
 
 def cut_document(cut: CutChoice | None) -> dict[str, Any]:
@@ -162,11 +149,6 @@ def read_cut(content: Mapping[str, Any]) -> CutChoice | None:
     return CutChoice(layout, require_name(RULES, said.get("rule"), "rule", f"{CUT}.rule"), **numbers)
 
 
-def is_of_units(outcome: Outcome) -> bool:
-    """Return whether the document of a schedule is one of microbatches that differ, or are fed in an order."""
-    return outcome.problem.has_units or outcome.ordering is not None
-
-
 def ordering_document(ordering: Ordering) -> dict[str, Any]:
     """Return an order, and of the best one what is known of it: how it was found, and what the rules take."""
     said = {key: getattr(ordering, key) for key in ("exact", "tried", "given", "verl")}
@@ -174,10 +156,7 @@ def ordering_document(ordering: Ordering) -> dict[str, Any]:
 
 
 def read_ordering(content: Mapping[str, Any], microbatches: int | None = None) -> Ordering | None:
-    """Return the order that a document or a row says, the best one with what is known of it; None where it says none.
-
-    A row does not say how many microbatches there are. Raises ConfigError.
-    """
+    """Return the order of a document or a row, the best with what is known of it; None for none. Raises ConfigError."""
     order = content.get(ORDER)
     if order is None:
         return None
@@ -195,13 +174,6 @@ def read_ordering(content: Mapping[str, Any], microbatches: int | None = None) -
     return Ordering(fed, BEST, said["exact"], require_whole(said.get("tried"), f"{ORDERING}.tried"), **makespans)
 
 
-def fed_by(problem: Problem, ordering: Ordering | None) -> Problem:
-    """Return a problem whose microbatches go the ways on which that order feeds them, where there are two."""
-    if ordering is None or problem.placement is None:
-        return problem
-    return replace(problem, placement=problem.placement.fed(ordering.order))
-
-
 def known_ordering(schedule: Schedule, ordering: Ordering | None) -> Ordering | None:
     """Return the order of a document where it says more than its schedule does."""
     if ordering is None or ordering.rule == BEST or not schedule.problem.has_units:
@@ -210,10 +182,7 @@ def known_ordering(schedule: Schedule, ordering: Ordering | None) -> Ordering | 
 
 
 def wrong_order(outcome: Outcome) -> Iterator[str]:
-    """Yield a sentence where the schedule does not feed the microbatches in the order that its document says.
-
-    A family that plans each order anew may begin with others than the first ones of its order.
-    """
+    """Yield a sentence where the schedule does not feed the microbatches in the order that its document says."""
     schedule = outcome.schedule
     if outcome.algorithm in FAMILIES and family(outcome.algorithm).looks_at_each:
         return
@@ -235,6 +204,9 @@ def problem_document(problem: Problem) -> dict[str, Any]:
     """Return the problem as a config with every default filled in."""
     unsaid, queues = {key for key in ("kv", "receive") if not getattr(problem.memory, key)}, problem.messages
     unsaid.update(() if kept_said(problem) else KEPT)
+    of_units = unit_values(problem.sizes, problem.slices, problem.mode)  # without what is as of whole alike ones
+    if problem.slices.tried:
+        of_units["slices"][TRIED] = [list(pair) for pair in problem.slices.tried]
     return {
         "name": problem.name,
         "devices": problem.devices,
@@ -249,7 +221,7 @@ def problem_document(problem: Problem) -> dict[str, Any]:
         **({} if problem.speed is None else {"speed": [*map(plain, problem.speed)]}),
         **({} if problem.links is None else {"links": [[*map(plain, row)] for row in problem.links]}),
         **({} if queues is None else {"messages": {"queue": queues.queue, "order": queues.order}}),
-        **units_document(problem),
+        **of_units,
         "costs": {key: _value(getattr(problem.costs, key)) for key in costs_said(problem)},
         "memory": {key: _value(getattr(problem.memory, key)) for key in keys_of("memory") if key not in unsaid},
         **step_document(problem),
@@ -302,10 +274,7 @@ def read_problem(content: dict[str, Any]) -> Problem:
 
 
 def _made(values: Mapping[str, Any]) -> Problem:
-    """Return the problem of a document's values, by the parameters of make_problem, with its layers if it has them.
-
-    Raises ConfigError where the layers do not make the costs and the memory of the stages.
-    """
+    """Return the problem of a document's values, by the parameters of make_problem, with its layers if it has them."""
     by_stage = make_problem(**{key: value for key, value in values.items() if key not in BY_LAYER})
     if "layers" not in values:
         return by_stage

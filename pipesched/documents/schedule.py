@@ -21,25 +21,244 @@ from typing import Any, NamedTuple
 from pipesched.checks import shown
 from pipesched.core.timing import UNTIMED
 from pipesched.documents import json_text, problem as problems
-from pipesched.documents.json_text import get, nearly_equal
+from pipesched.documents.json_text import get, nearly_equal, picked, plain_values
 from pipesched.documents.problem import exact_time
-from pipesched.documents.solver import report_of, solver_document, wrong_solver_claims
 from pipesched.errors import ConfigError, InvalidSchedule, WrongOperation
+from pipesched.pipeline.bounds import Bound
 from pipesched.pipeline.message_programs import given_programs
 from pipesched.pipeline.ops import Op, Pair, Slot, parse_message, parse_network, parse_op, parse_slot, parse_transfer
+from pipesched.pipeline.placement import placement_name
 from pipesched.pipeline.plan import NOTHING_BEFORE, Plan, plan_from_slots, with_parts
 from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.quantities import in_units, plain
 from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.results.outcome import MEASURED, Outcome
-from pipesched.results.status import Status
+from pipesched.results.covered import CHOSEN
+from pipesched.results.outcome import (
+    MEASURED,
+    Advice,
+    BestHeuristic,
+    CutReport,
+    Outcome,
+    Repetition,
+    SolveReport,
+    TriedCut,
+)
+from pipesched.results.status import Status, StoppedBy
+
+
+def advice_of(content: object) -> tuple[Advice, ...] | None:
+    """Return the advice in a document, None where it has none. Raises ConfigError for what is none."""
+    if content is None:
+        return None
+    if not isinstance(content, list) or not all(isinstance(one, Mapping) for one in content):
+        raise ConfigError(f"solver: 'advice' must be a list of changes, not {shown(content)}")
+    return tuple(map(_advice, content))
+
+
+def wrong_advice(report: SolveReport) -> Iterator[str]:
+    """Yield a sentence for each piece of advice that another claim contradicts."""
+    values = [one.makespan_at_most for one in report.advice or ()]
+    for one in report.advice or ():
+        where = f"solver.advice, {one.change}: the difference is {one.difference}"
+        if one.difference >= 0:
+            yield f"{where}, which does not help"
+        difference = Fraction(one.makespan_at_most) - Fraction(report.value_ticks, report.bound.per_unit)
+        if round((Fraction(one.difference) - difference) * report.bound.per_unit):
+            yield f"{where}, and from {report.value} to {one.makespan_at_most} it is {plain(difference)}"
+    if values != sorted(values):
+        yield "solver.advice is not in the order of its makespans"
+
+
+def _advice(content: Mapping[str, Any]) -> Advice:
+    change = content.get("change")
+    if not isinstance(change, str) or not change.isprintable():
+        raise ConfigError(f"solver: 'change' of 'advice' must be one line of text, not {shown(change)}")
+    found: dict[str, Any] = {}
+    for key in ("makespan_at_most", "difference"):
+        value = content.get(key)
+        if not isinstance(value, (int, float, Decimal)) or isinstance(value, bool):
+            raise ConfigError(f"solver: {key!r} of 'advice' must be a number, not {shown(value)}")
+        found[key] = plain(Fraction(value))
+    for key in ("solve", "problem"):
+        value = content.get(key, {})
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"solver: {key!r} of 'advice' must hold parameters by their names, not {shown(value)}")
+        found[key] = plain_values(value)
+    return Advice(change, **found)
+
+
+MAKESPAN, SPAN = "makespan", "span"
+MOST = 10**30
+
+
+def solver_document(report: SolveReport) -> dict[str, Any]:
+    """Return the report of a solve: the value of its objective, the bound on it, and where both come from."""
+    best, repetition, cuts = report.heuristic, report.repetition, report.cuts
+    of_cuts: dict[str, Any] = {}
+    if cuts is not None:
+        own = {"layout": list(cuts.layout), "chunks": cuts.chunks, "bound": cuts.bound.value, "status": cuts.status}
+        of_cuts = {"cut": own, "cuts": [{**cut._asdict(), "layout": list(cut.layout)} for cut in cuts.tried]}
+    return {
+        "status": report.status,
+        "minimize": report.objective,
+        "objective": report.value,
+        "bound": report.bound.value,
+        **picked(report, "covers"),
+        "bound_reason": report.bound.reason,
+        "gap": report.gap,
+        "seconds": round(report.seconds, 3),
+        **picked(report, "stopped_by", "source"),
+        "heuristic": None if best is None else {"source": best.source, "objective": best.value},
+        **{key: list(getattr(report, key)) for key in ("placements", "cut_off", "not_tried")},
+        "equal": list(report.equal),
+        "repetition": None if repetition is None else repetition._asdict(),
+        **({} if report.advice is None else {"advice": [one._asdict() for one in report.advice]}),
+        **of_cuts,
+    }
+
+
+def report_of(content: Mapping[str, Any], metrics: object, schedule: Schedule) -> SolveReport:
+    """Return the report in a section `solver`, with plain defaults; its value is the schedule's. Raises ConfigError."""
+    objective = _word(content, "minimize", (MAKESPAN, SPAN), MAKESPAN)
+    per_unit = schedule.problem.ticks.per_unit
+    value = schedule.makespan_ticks if objective == MAKESPAN else schedule.span_ticks
+    bound = _bound(content, "bound", per_unit, _text(content, "bound_reason", "as the document says"))
+    known = metrics.get("lower_bound") if isinstance(metrics, Mapping) else None
+    own = _bound({"lower_bound": 0 if known is None else known}, "lower_bound", per_unit, bound.reason)
+    name = placement_name(schedule.problem.settled_placement, schedule.problem.devices)
+    best = _part(content, "heuristic", "a source and an objective")
+    again = _part(content, "repetition", "a placement, a period and more")
+    return SolveReport(
+        objective=objective,
+        status=Status(_word(content, "status", [*map(str, Status)], "feasible")),
+        value_ticks=value,
+        bound=bound,
+        makespan_bound=own,
+        seconds=float(_number(content, "seconds")),
+        stopped_by=StoppedBy(_word(content, "stopped_by", [*map(str, StoppedBy)], "search")),
+        source=_text(content, "source", "unknown"),
+        heuristic=None if best is None else BestHeuristic(_text(best, "source", ""), _plain(best, "objective")),
+        placements=_names(content, "placements", [name]),
+        equal=dict.fromkeys(_names(content, "equal", []), 0),
+        repetition=None if again is None else _repetition(again),
+        advice=advice_of(content.get("advice")),
+        cuts=_cuts_of(content, per_unit),
+        covers=_text(content, "covers", CHOSEN),
+        cut_off=_names(content, "cut_off", []),
+        not_tried=_names(content, "not_tried", []),
+    )
+
+
+def wrong_solver_claims(content: Mapping[str, Any], outcome: Outcome) -> Iterator[str]:
+    """Yield a sentence for each claim of a section `solver` that its schedule, or another claim, contradicts."""
+    report = outcome.report
+    if report is None:
+        return
+    claimed = Fraction(_number(content, "objective")) if "objective" in content else None
+    if claimed is not None and round(claimed * report.bound.per_unit) != report.value_ticks:
+        yield f"solver.objective is {plain(claimed)} in the document; its schedule has {report.value}"
+    if report.bound.ticks > report.value_ticks:
+        yield f"solver.bound is {report.bound.value}, above the {report.objective} of the schedule, {report.value}"
+    elif (report.status == Status.OPTIMAL) != (report.bound.ticks == report.value_ticks):
+        values = f"a {report.objective} of {report.value} and a bound of {report.bound.value}"
+        yield f"solver.status is {report.status}, with {values}"
+    yield from wrong_advice(report)
+
+
+def _bound(content: Mapping[str, Any], key: str, per_unit: int, reason: str) -> Bound:
+    ticks = round(Fraction(_number(content, key)) * per_unit)
+    if ticks < 0:
+        raise ConfigError(f"solver: {key!r} must not be negative")
+    return Bound(ticks, reason, per_unit)
+
+
+def _number(content: Mapping[str, Any], key: str) -> int | float | Decimal:
+    value = content.get(key, 0)
+    is_number = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+    if not is_number or not -MOST < value < MOST:
+        raise ConfigError(f"solver: {key!r} must be a number, not {shown(value)}")
+    number: int | float | Decimal = value
+    return number
+
+
+def _text(content: Mapping[str, Any], key: str, default: str) -> str:
+    value = content.get(key, default)
+    if not isinstance(value, str) or not value.isprintable():
+        raise ConfigError(f"solver: {key!r} must be one line of text, not {shown(value)}")
+    return value
+
+
+def _word(content: Mapping[str, Any], key: str, known: list[str] | tuple[str, ...], default: str) -> str:
+    value = content.get(key, default)
+    if value not in known:
+        raise ConfigError(f"solver: {key!r} must be one of {', '.join(known)}, not {shown(value)}")
+    return str(value)
+
+
+def _part(content: Mapping[str, Any], key: str, what: str) -> Mapping[str, Any] | None:
+    part = content.get(key)
+    if part is not None and not isinstance(part, Mapping):
+        raise ConfigError(f"solver: {key!r} must hold {what}, not {shown(part)}")
+    return part
+
+
+def _plain(content: Mapping[str, Any], key: str) -> int | float:
+    return plain(Fraction(_number(content, key)))
+
+
+def _repetition(content: Mapping[str, Any]) -> Repetition:
+    count = _number(content, "microbatches")
+    if count != int(count) or count < 1:
+        raise ConfigError(f"solver: 'microbatches' of 'repetition' must be a whole number, not {shown(count)}")
+    period, refuted = _plain(content, "period"), _plain(content, "refuted")
+    return Repetition(_text(content, "placement", ""), period, int(count), refuted)
+
+
+def _names(content: Mapping[str, Any], key: str, default: list[str]) -> tuple[str, ...]:
+    names = content.get(key, default)
+    if not isinstance(names, list) or not all(isinstance(name, str) and name.isprintable() for name in names):
+        raise ConfigError(f"solver: {key!r} must be a list of names, not {shown(names)}")
+    return tuple(names)
+
+
+def _cuts_of(content: Mapping[str, Any], per_unit: int) -> CutReport | None:
+    """Return what `cut` and `cuts` say. Raises ConfigError for what is no such section."""
+    own, listed = content.get("cut"), content.get("cuts", [])
+    if own is None:
+        return None
+    if not isinstance(own, Mapping) or not isinstance(listed, list) or not all(isinstance(c, Mapping) for c in listed):
+        raise ConfigError("solver: 'cut' holds a layout, chunks, a bound and a status, and 'cuts' lists such cuts")
+    tried = tuple(
+        TriedCut(
+            chunks=_count(cut, "chunks"),
+            placement=_text(cut, "placement", ""),
+            layout=_layout(cut),
+            work=_plain(cut, "work"),
+            makespan=None if cut.get("makespan") is None else _plain(cut, "makespan"),
+        )
+        for cut in listed
+    )
+    status = Status(_word(own, "status", [*map(str, Status)], "feasible"))
+    bound = _bound(own, "bound", per_unit, "as the document says")
+    return CutReport(_layout(own), _count(own, "chunks"), bound, status, tried)
+
+
+def _layout(content: Mapping[str, Any]) -> tuple[int, ...]:
+    layout = content.get("layout")
+    if not isinstance(layout, list):
+        raise ConfigError(f"solver: 'layout' must list the layers of each stage, not {shown(layout)}")
+    return tuple(_count({"layout": count}, "layout") for count in layout)
+
+
+def _count(content: Mapping[str, Any], key: str) -> int:
+    count = _number(content, key)
+    if count != int(count) or count < 0:
+        raise ConfigError(f"solver: {key!r} must be a whole number, not {shown(count)}")
+    return int(count)
 
 
 class WrittenSlot(NamedTuple):
-    """A slot, a transfer or a network operation, with its times and that of its message in ticks.
-
-    `turn` orders transfers of equal times; `after` is the slot behind which a network operation is issued.
-    """
+    """What stands on a device or lane, times in ticks; `turn` orders equal times, `after` is where it is issued."""
 
     slot: Slot
     start: int
@@ -88,10 +307,7 @@ NETWORK, QUEUE = "network", "queue"
 
 
 def read_issued(problem: Problem, content: dict[str, Any], key: str) -> list[list[WrittenSlot]]:
-    """Return what a document says of each network lane, or of the messages of each device; nothing without a step.
-
-    So where messages are free. Raises ConfigError, also for what the problem has not.
-    """
+    """Return what a document says of network lanes or messages. Raises ConfigError where none may be."""
     if problem.has_step if key == NETWORK else problem.messages is not None:
         return written_entries(problem, content, key, parse_network if key == NETWORK else parse_message)
     if key in content:
@@ -129,10 +345,7 @@ def queue_document(schedule: Schedule) -> list[list[dict[str, Any]]]:
 
 
 def with_queue(problem: Problem, plan: Plan, rows: Sequence[Sequence[WrittenSlot]]) -> Plan:
-    """Return a plan with the messages that a document says.
-
-    Raises InvalidSchedule for one that is none of the plan, and for one whose ends have two times.
-    """
+    """Return a plan with the messages of a document. Raises InvalidSchedule for others, and for two times of one."""
     if problem.messages is None:
         return plan
     times: dict[int, tuple[WrittenSlot, int]] = {}
@@ -166,7 +379,7 @@ UNPROVED = (Status.HEURISTIC, Status.FEASIBLE)  # what may be said of any schedu
 
 def document(outcome: Outcome) -> dict[str, Any]:
     """Return the document of a schedule: problem, metrics, slots and transfers with their times in the user's unit."""
-    schedule, has_units = outcome.schedule, problems.is_of_units(outcome)
+    schedule, has_units = outcome.schedule, outcome.problem.has_units or outcome.ordering is not None
     version = json_text.VERSION_OF_UNITS if has_units or schedule.problem.has_step else json_text.VERSION
     is_latest = schedule.problem.costs.chooses or schedule.problem.messages is not None
     op, waits = schedule.plan.index.op, schedule.plan.waits
@@ -217,10 +430,7 @@ def _transfers(schedule: Schedule) -> list[list[dict[str, Any]]]:
 
 
 def parse(text: str, name: str) -> Outcome:
-    """Return the schedule in a document, with the times that stand in it. Raises ConfigError with `name`.
-
-    The caller checks it: a foreign document may break the rules of its problem.
-    """
+    """Return the schedule in a document with its times, for the caller to check. Raises ConfigError with `name`."""
     return outcome_of(json_text.parse_document(text, name), name)
 
 
@@ -230,7 +440,9 @@ def outcome_of(content: dict[str, Any], name: str) -> Outcome:
         json_text.require_version(content, FORMAT, "schedule", json_text.VERSION_OF_BOTH)
         problem = problems.read_problem(get(content, "problem", dict))
         ordering = problems.read_ordering(content, problem.microbatches)
-        schedule = _schedule(problems.fed_by(problem, ordering), content)
+        if ordering is not None and problem.placement is not None:  # its microbatches go the ways that it feeds them
+            problem = replace(problem, placement=problem.placement.fed(ordering.order))
+        schedule = _schedule(problem, content)
         if isinstance(content.get("metrics"), dict):
             json_text.require_metrics(content["metrics"], "metrics.")
         report = None

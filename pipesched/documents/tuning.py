@@ -1,13 +1,18 @@
-"""The JSON document of a tuning (version 1), and the config of its best point."""
+"""The JSON documents of estimates and tunings (version 1), and the config of the best point of a tuning."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import Any
 
-from pipesched.documents.json_text import picked
+from pipesched.documents.json_text import head, picked
+from pipesched.documents.problem import problem_document
 from pipesched.errors import ConfigError
+from pipesched.estimation.items import GB, LAYER, STATES
+from pipesched.estimation.result import Estimate, sizes_beside
 from pipesched.estimation.setup import SIZES
+from pipesched.estimation.times import OPERATIONS
 from pipesched.estimation.trust.evidence import PublishedRun, SpeedRatio, Trust
 from pipesched.pipeline.step import NOTHING
 from pipesched.tuning.result import Tuning
@@ -28,11 +33,6 @@ def trust_document(trust: Trust) -> dict[str, Any]:
             "nearest": [one._asdict() for one in evidence.nearest],
         },
     }
-
-
-def against_document(ratios: Iterable[tuple[str, SpeedRatio]]) -> list[dict[str, Any]]:
-    """Return the list `against`: the step over that of each other config, and how likely it is faster."""
-    return [{"config": name, **_ratio(one)} for name, one in ratios]
 
 
 def _ratio(first_over_this: SpeedRatio) -> dict[str, Any]:
@@ -59,18 +59,14 @@ def evidence_rows(runs: Iterable[PublishedRun]) -> list[dict[str, Any]]:
 
 
 def tuning_document(tuning: Tuning) -> dict[str, Any]:
-    """Return format "pipesched.tuning": points best first, rates a GPU, memory in GB of the fullest device.
-
-    Nothing in it differs from run to run.
-    """
+    """Return format "pipesched.tuning": points best first, rates a GPU, memory in GB of the fullest device."""
     gpus, measure = None if tuning.estimate is None else tuning.estimate.setup.parallel.gpus, tuning.measure
 
     def at(one: Any) -> dict[str, Any]:
         return _point(one.layout, one.algorithm, gpus)
 
     return {
-        "format": "pipesched.tuning",
-        "version": 1,
+        **head("tuning"),
         **picked(tuning, "name", "space", "simulated"),
         "pruned": dict(tuning.pruned),
         **picked(tuning, "left", "capacity"),
@@ -134,3 +130,56 @@ def _point(layout: Layout, algorithm: str, gpus: int | None) -> dict[str, Any]:
             ranks = gpus // (layout.tensor * layout.pipeline)
         found |= {"shard": layout.shard, "shard_ranks": ranks}
     return found
+
+
+def estimate_document(estimate: Estimate, against: Iterable[tuple[str, SpeedRatio]] = ()) -> dict[str, Any]:
+    """Return format "pipesched.estimate": milliseconds, GB of a rank, and ratios of its step to those of others."""
+    found, step, times = estimate.parameters, estimate.step._asdict(), estimate.outcome.schedule.step
+    if times is not None and estimate.has_step:  # what the schedule does not hide
+        step["exposed"] = times.document
+    sizes = (*STATES, *sizes_beside(estimate), "logits", "fixed", "total", "budget")
+    return {
+        **head("estimate"),
+        "parameters": found.total,
+        "active_parameters": found.active,
+        "flops_per_iteration": estimate.flops,
+        "problem": problem_document(estimate.problem),
+        "stages": [
+            {
+                "layers": stage.count(LAYER),
+                "parameters": _count(stage.size("parameters")),
+                **{key: estimate.stage_time(number, key) for key in OPERATIONS},
+                "activation": estimate.stage_activation(number),
+            }
+            for number, stage in enumerate(estimate.stages)
+        ],
+        "items": [
+            {
+                "kind": item.kind,
+                **{key: estimate.item_time(number, key) for key in OPERATIONS},
+                "activation": float(estimate.item_activation(number) / GB),
+                "states": float(item.states / GB),
+            }
+            for number, item in enumerate(estimate.items.each)
+        ],
+        "devices": [
+            {
+                "parameters": _count(device.parameters),
+                **{key: float(getattr(device, key) / GB) for key in sizes},
+                "fits": device.fits,
+            }
+            for device in estimate.devices
+        ],
+        "layout": estimate.layout,
+        "proved": estimate.outcome.cut is None or estimate.outcome.cut.is_exact,
+        "fits": estimate.fits,
+        "step": step,
+        **({} if estimate.trust is None else {"trust": trust_document(estimate.trust)}),
+        **({} if estimate.expected is None else {"expected": estimate.expected._asdict()}),
+        **({"against": [{"config": name, **_ratio(one)} for name, one in against]} if against else {}),
+        "notes": list(estimate.notes),
+    }
+
+
+def _count(number: Fraction) -> int | float:
+    return number.numerator if number.denominator == 1 else float(number)

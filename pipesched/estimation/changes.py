@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from operator import attrgetter
@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from pipesched.errors import PipeschedError
 from pipesched.estimation.derived import budget_of
+from pipesched.estimation.hardware import BF16
 from pipesched.estimation.items import GB, Items
 from pipesched.estimation.result import Estimate
-from pipesched.estimation.setup import FULL, NONE, SELECTIVE, Parallel, Setup, TokenBatch, TrainingSetup
+from pipesched.estimation.setup import FULL, NONE, SELECTIVE, Setup
 from pipesched.estimation.trust.evidence import evidence_base
 from pipesched.estimation.trust.inside import memory_margin
 from pipesched.pipeline.step import LEVELS
@@ -72,15 +73,11 @@ def changes_that_fit(setup: Setup, again: Again, beside: Fraction = Fraction(0))
         rounds -= 1
         tried = [_tried(first.setup, again, beside, first.values) for first in others[:MOST_PAIRED]]
         fitting = [change for more, _ in tried for change in more]
-        found += [change for change in fitting if not any(_ends_with(change, one) for one in found)]
+        said = [[*one.values.items()] for one in found]  # what ends with all that another change sets says no more
+        found += [one for one in fitting if not any([*one.values.items()][-len(ends) :] == ends for ends in said)]
         others = sorted((miss for _, more in tried for miss in more), key=attrgetter("held"))
     best = {frozenset(change.written): change for change in sorted(found, key=lambda change: change.rate)}
     return sorted(best.values(), key=lambda change: (not change.sure, -change.rate))[:SUGGESTED]
-
-
-def _ends_with(change: FittingChange, other: FittingChange) -> bool:
-    """Return whether the last keys that a change sets are those of another one, with the same values."""
-    return [*change.values.items()][-len(other.values) :] == [*other.values.items()]
 
 
 def _both(before: Mapping[str, Any], key: str, value: Any) -> Mapping[str, Any]:
@@ -99,12 +96,11 @@ def _tried(
     setup: Setup, again: Again, beside: Fraction, before: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[list[FittingChange], list[MissingChange]]:
     """Return the changes of one key with which a setup fits, and those with which it surely does not, least first."""
-    fitting: list[FittingChange] = []
-    others: list[MissingChange] = []
-    for key, change in CHANGES:
+    fitting, others = list[FittingChange](), list[MissingChange]()
+    for key, sections in _changes(setup):
         try:
-            if (changed := change(setup)) is None:
-                continue
+            parts = {name: replace(getattr(setup, name), **values) for name, values in sections.items()}
+            changed: Setup = replace(setup, **parts)
             items, both = Items(changed), _both(before, key, attrgetter(key)(changed))
             held = items.stage(0, len(items)).states / changed.parallel.pipeline + beside
             found = again(changed) if held <= budget_of(changed) * GB else None  # not cut where even these are too much
@@ -143,78 +139,29 @@ def _fewest_layers(setup: Setup, before: Mapping[str, Any], again: Again) -> Fit
     return best
 
 
-def _parallel(key: str, factor: float) -> Callable[[Setup], Setup | None]:
-    """Return a function that multiplies a way of parallelism; with `gpus` the data-parallel ranks."""
-
-    def change(setup: Setup) -> Setup | None:
-        size = int(getattr(setup.parallel, key) * factor)
-        if size < 1 or (key == "tensor" and size > setup.hardware.gpus_per_node):
-            return None
-        sizes: dict[str, Any] = {key: size}
-        if key == "tensor" and setup.parallel.tensor == 1:
-            sizes["sequence"] = True
-        parallel: Parallel = replace(setup.parallel, **sizes)
-        return replace(setup, parallel=parallel, training=replace(setup.training, layout=None))
-
-    return change
-
-
-def _training(**values: object) -> Callable[[Setup], Setup | None]:
-    def change(setup: Setup) -> Setup | None:
-        if all(getattr(setup.training, key) == value for key, value in values.items()):
-            return None
-        training: TrainingSetup = replace(setup.training, **values)  # type: ignore[arg-type]
-        return replace(setup, training=training)
-
-    return change
-
-
-def _level(level: str) -> Callable[[Setup], Setup | None]:
-    """Return a function that divides more among data-parallel ranks."""
-
-    def change(setup: Setup) -> Setup | None:
-        if setup.training.shard is None or setup.training.divides(level):
-            return None
-        return replace(setup, training=replace(setup.training, shard=level))
-
-    return change
-
-
-def _distributed(setup: Setup) -> Setup | None:
-    return None if setup.training.shard is not None else _training(distributed_optimizer=True)(setup)
-
-
-def _half_micro(setup: Setup) -> Setup | None:
-    if setup.batch.micro % 2:
-        return None
-    batch: TokenBatch = replace(setup.batch, micro=setup.batch.micro // 2)
-    return replace(setup, batch=batch)
-
-
-def _selective(setup: Setup) -> Setup | None:
-    if setup.training.recompute != NONE or setup.training.flash_attention:
-        return None
-    return _training(recompute=SELECTIVE)(setup)
-
-
-def _sequence(setup: Setup) -> Setup | None:
-    if setup.parallel.sequence or setup.parallel.tensor == 1:
-        return None
-    return replace(setup, parallel=replace(setup.parallel, sequence=True))
-
-
-CHANGES: tuple[tuple[str, Callable[[Setup], Setup | None]], ...] = (
-    *(
-        (f"parallel.{key}", _parallel(key, 0.5 if key == "chunks" else 2))
-        for key in ("tensor", "pipeline", "chunks", "context", "expert", "gpus")
-    ),
-    ("parallel.sequence", _sequence),
-    ("batch.micro", _half_micro),
-    ("training.recompute", _training(recompute=FULL, full_layers=None)),
-    ("training.recompute", _selective),
-    ("training.distributed_optimizer", _distributed),
-    *(("training.shard", _level(level)) for level in LEVELS[1:]),
-    ("training.gradients", _training(gradients="bf16")),
-    ("training.fused_loss", _training(fused_loss=True)),
-    ("training.flash_attention", _training(flash_attention=True)),
-)
+def _changes(setup: Setup) -> Iterator[tuple[str, Mapping[str, Mapping[str, Any]]]]:
+    """Yield each key that may be changed, and what that sets in its section and others; more `gpus` are more data."""
+    parallel, training, micro = setup.parallel, setup.training, setup.batch.micro
+    for key in ("tensor", "pipeline", "chunks", "context", "expert", "gpus"):
+        size = int(getattr(parallel, key) * (0.5 if key == "chunks" else 2))
+        more = {"sequence": True} if key == "tensor" and parallel.tensor == 1 else {}
+        if size >= 1 and (key != "tensor" or size <= setup.hardware.gpus_per_node):
+            yield f"parallel.{key}", {"parallel": {key: size, **more}, "training": {"layout": None}}
+    rows: list[tuple[bool, str, dict[str, Any]]] = [
+        (not parallel.sequence and parallel.tensor > 1, "parallel", {"sequence": True}),
+        (micro % 2 == 0, "batch", {"micro": micro // 2}),
+        (
+            (training.recompute, training.full_layers) != (FULL, None),
+            "training",
+            {"recompute": FULL, "full_layers": None},
+        ),
+        (training.recompute == NONE and not training.flash_attention, "training", {"recompute": SELECTIVE}),
+        (training.shard is None and not training.distributed_optimizer, "training", {"distributed_optimizer": True}),
+        *((training.shard is not None and not training.divides(one), "training", {"shard": one}) for one in LEVELS[1:]),
+        (training.gradients != BF16, "training", {"gradients": BF16}),
+        (not training.fused_loss, "training", {"fused_loss": True}),
+        (not training.flash_attention, "training", {"flash_attention": True}),
+    ]
+    for is_open, section, values in rows:
+        if is_open:
+            yield f"{section}.{next(iter(values))}", {section: values}

@@ -56,11 +56,7 @@ def expert_terms(setup: Setup, operation: str = FORWARD) -> Iterable[Term]:
 
 
 def _dispatch(setup: Setup, mixture: Experts, own: float, times: float) -> Term:
-    """Return dispatch and combine: a token goes once to each node, and there once to each rank that runs it.
-
-    Both together send `times` the tokens of a rank in 16 bits. By a plain all-to-all a token goes once for each of its
-    experts, and by a gather to all ranks. They go over both kinds of links at once: the longer one's time counts.
-    """
+    """Return dispatch and combine of `times` the tokens of a rank: once to a node, and there to each rank."""
     hardware, e = setup.hardware, setup.parallel.expert
     inside = min(e, max(1, setup.neighbours // setup.parallel.expert_tensor))
     nodes, ways = -(-e // inside), times * own
@@ -68,13 +64,13 @@ def _dispatch(setup: Setup, mixture: Experts, own: float, times: float) -> Term:
         return across_ranks(setup, DISPATCH_AND_COMBINE, ways * (e - 1), e, apart=setup.parallel.expert_tensor)
     if setup.training.dispatcher == ALLTOALL:
         copies = ways * mixture.active / e
-        links = _sent(setup, DISPATCH_AND_COMBINE, copies * (inside - 1), "link in the node", hardware.inside)
-        network = _sent(setup, DISPATCH_AND_COMBINE, copies * (e - inside), "network", hardware.outside)
-        return max(links, network, key=lambda term: term.value)
-    over_links = ways * _others(e, mixture.active) * (inside - 1) / inside * (e / (e - 1))
+        over_links, across = copies * (inside - 1), copies * (e - inside)
+    else:
+        over_links = ways * _others(e, mixture.active) * (inside - 1) / inside * (e / (e - 1))
+        across = ways * _others(nodes, mixture.active)
     links = _sent(setup, DISPATCH_AND_COMBINE, over_links, "link in the node", hardware.inside)
-    network = _sent(setup, DISPATCH_AND_COMBINE, ways * _others(nodes, mixture.active), "network", hardware.outside)
-    return max(links, network, key=lambda term: term.value)
+    network = _sent(setup, DISPATCH_AND_COMBINE, across, "network", hardware.outside)
+    return max(links, network, key=lambda term: term.value)  # both at once
 
 
 def _others(groups: int, active: int) -> float:
@@ -107,11 +103,7 @@ def boundary_times(setup: Setup, placement: Placement, copies: Iterable[int] = r
 
 
 def hop_times(setup: Setup, hops: Iterable[tuple[int, int]], copies: Iterable[int] = repeat(1)) -> list[Fraction]:
-    """Return the milliseconds of messages from devices to others, whole microseconds.
-
-    The ranks of a device of the pipeline follow each other, and those of the next device follow them (Megatron-LM's
-    default order: tensor, context, data, pipeline).
-    """
+    """Return the milliseconds of messages from devices to others, whose ranks lie in Megatron-LM's default order."""
     kinds = [(is_across(setup, *hop), count) for hop, count in zip(hops, copies, strict=False)]
     times = {kind: boundary_time(setup, across=kind[0], copies=kind[1]).value for kind in {*kinds}}
     return [Fraction(round(float(times[kind]) * PER_MS), PER_MS) for kind in kinds]
@@ -186,11 +178,7 @@ def _as_gather(setup: Setup, term: Term, gpus: int) -> Term:
 
 
 def across_ranks(setup: Setup, name: str, sent: float, ranks: int, *, apart: int = 1, exposed: float = 1.0) -> Term:
-    """Return the time of bytes that a rank sends in a collective of `ranks`, `apart` GPUs from each other.
-
-    It runs in many channels: between nodes what all its ranks in a node have of the network carries it side by side.
-    `exposed` is the part that nothing hides.
-    """
+    """Return the time of bytes in a collective, which all network cards of its ranks carry; `exposed` is not hidden."""
     hardware = setup.hardware
     link, rate = "link in the node", hardware.inside
     if ranks * apart > setup.neighbours:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from pipesched.estimation.derived import budget_of
 from pipesched.estimation.result import Estimate
@@ -32,14 +31,18 @@ def config_text(estimate: Estimate) -> ConfigText:
     config = ConfigWriter(WIDTH)
     _write_heading(config, estimate)
     _write_pipeline(config, estimate)
-    entries = _Entries(config, estimate.cutter.replaced)
+
+    def put(key: str, values: Sequence[Entry], remark: str = GIVEN) -> None:  # what is `replaced` is not derived
+        config.remark(GIVEN if key in estimate.cutter.replaced else remark)
+        config.numbers(key, values)
+
     config.gap()
     with config.section("costs"):
-        _write_costs(entries, estimate)
+        _write_costs(put, estimate)
     config.gap()
     with config.section("memory"):
         config.put("unit", "GB")
-        _write_memory(entries, estimate)
+        _write_memory(put, estimate)
     _write_rest(config, estimate.problem)
     return config.text
 
@@ -81,50 +84,50 @@ def _write_pipeline(config: ConfigWriter, estimate: Estimate) -> None:
         config.put("links", in_list(rows))
 
 
-def _write_costs(entries: _Entries, estimate: Estimate) -> None:
+def _write_costs(put: Callable[..., None], estimate: Estimate) -> None:
     costs = estimate.problem.costs
-    entries.put("forward", costs.forward, "products, attention, elementwise work, exposed communication, kernels")
+    put("forward", costs.forward, "products, attention, elementwise work, exposed communication, kernels")
     is_trained = estimate.problem.mode != FORWARD_ONLY
     has_wholes = is_trained and estimate.problem.slices.count == 1  # slices have no recompute, pairs and transfers
     if is_trained and costs.split:
-        entries.put("backward_input", costs.backward_input, "the same of the input gradient")
-        entries.put("backward_weight", costs.backward_weight, "products of the weight gradient")
+        put("backward_input", costs.backward_input, "the same of the input gradient")
+        put("backward_weight", costs.backward_weight, "products of the weight gradient")
     elif is_trained:
         halves = zip(costs.backward_input, costs.backward_weight, strict=True)
-        entries.put("backward", [to_fraction(one) + to_fraction(other) for one, other in halves])
+        put("backward", [to_fraction(one) + to_fraction(other) for one, other in halves])
     if has_wholes:
-        entries.put("recompute", costs.recompute, "a forward again")
+        put("recompute", costs.recompute, "a forward again")
         if costs.overlap is not None:
-            entries.put("overlap", costs.overlap, "a pair F&B, network of experts beside compute")
-    entries.put("p2p", costs.p2p or (0,), "a microbatch's activations on their way to the next stage")
+            put("overlap", costs.overlap, "a pair F&B, network of experts beside compute")
+    put("p2p", costs.p2p or (0,), "a microbatch's activations on their way to the next stage")
     if has_wholes and costs.offload is not None:
-        entries.put("offload", costs.offload, f"an activation over PCIe at {estimate.setup.hardware.pcie:g} GB/s")
+        put("offload", costs.offload, f"an activation over PCIe at {estimate.setup.hardware.pcie:g} GB/s")
     if has_wholes and costs.reload is not None and costs.reload != costs.offload:
-        entries.put("reload", costs.reload)
+        put("reload", costs.reload)
     for key, remark in ONCE.items():
         if getattr(costs, key) is not None:
-            entries.put(key, getattr(costs, key), remark)
+            put(key, getattr(costs, key), remark)
     if costs.tied is not None:
-        entries.put("tied", (costs.tied,), "the gradients of a vocabulary at both ends, as a message")
+        put("tied", (costs.tied,), "the gradients of a vocabulary at both ends, as a message")
 
 
-def _write_memory(entries: _Entries, estimate: Estimate) -> None:
+def _write_memory(put: Callable[..., None], estimate: Estimate) -> None:
     setup, memory = estimate.setup, estimate.problem.memory
-    entries.put("activation", memory.activation, "what a microbatch leaves from forward to backward")
+    put("activation", memory.activation, "what a microbatch leaves from forward to backward")
     if any(share != 1 for share in memory.retain):
-        entries.put("retain", memory.retain)
-    entries.put("checkpoint", memory.checkpoint, "the inputs of layers, as a part of that")
+        put("retain", memory.retain)
+    put("checkpoint", memory.checkpoint, "the inputs of layers, as a part of that")
     has_parts = any(any(getattr(memory, key)) for key in KEPT)
     what = "weights, gradients, optimizer, and logits at the last stage"
-    entries.put("static", memory.static, what if not has_parts else "logits at the last stage")
+    put("static", memory.static, what if not has_parts else "logits at the last stage")
     for key in KEPT if has_parts else ():
-        entries.put(key, getattr(memory, key), "of a stage, whole")
+        put(key, getattr(memory, key), "of a stage, whole")
     if memory.kv:
-        entries.put("kv", (memory.kv,))
+        put("kv", (memory.kv,))
     if memory.budget is not None:
         is_own = {*memory.budget} == {budget_of(setup)}
         text = f"of {setup.hardware.memory:g} GB, less the GPU's context and 4 % that fragments"
-        entries.put("budget", memory.budget, text if is_own else GIVEN)
+        put("budget", memory.budget, text if is_own else GIVEN)
 
 
 def _write_rest(config: ConfigWriter, problem: Problem) -> None:
@@ -141,16 +144,3 @@ def _write_rest(config: ConfigWriter, problem: Problem) -> None:
         config.gap()
     for key, value in values.items():
         config.put(key, flow(value))
-
-
-@dataclass(frozen=True)
-class _Entries:
-    """Writes entries of costs and memory, of which the `replaced` ones are not derived."""
-
-    config: ConfigWriter
-    replaced: Mapping[str, object]
-
-    def put(self, key: str, values: Sequence[Entry], remark: str = GIVEN) -> None:
-        """Write a key with its numbers, one for all where they are equal, and a comment above it."""
-        self.config.remark(GIVEN if key in self.replaced else remark)
-        self.config.numbers(key, values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -10,12 +10,11 @@ from itertools import accumulate, chain, product
 from math import inf, nextafter
 from typing import Any
 
-from pipesched.errors import ConfigError, NotApplicable
+from pipesched.errors import ConfigError, NotApplicable, blame
 from pipesched.estimation.communication import boundary_times, hop_times
 from pipesched.estimation.items import GB, LAYER, Items, Stage, copies_sent, hides_experts, pair_times
-from pipesched.estimation.layout import ends_of_layout
 from pipesched.estimation.memory import CONTEXT, FRAGMENTATION
-from pipesched.estimation.model import items_of
+from pipesched.estimation.model import ModelShape, items_of
 from pipesched.estimation.setup import ADAM, DEEPEP, GATHER, NONE, Setup
 from pipesched.estimation.step import step_values, with_keys
 from pipesched.estimation.terms import ATTENTION as ATTENDING, PER_MS, total
@@ -23,7 +22,7 @@ from pipesched.estimation.times import OPERATIONS
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.cutting import CutItems, balanced_layout
 from pipesched.pipeline.layers import BALANCED, EQUAL, LayerCosts, Layers, equal_layout, least_counts
-from pipesched.pipeline.layout_text import stages_of
+from pipesched.pipeline.layout_text import StageItems, layout_text, read_megatron_text, stages_of, stages_of_counts
 from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import (
@@ -41,6 +40,70 @@ from pipesched.pipeline.readers import read_placement
 from pipesched.pipeline.recut import recut, speeds_of
 from pipesched.pipeline.step import ALL
 from pipesched.pipeline.units import FORWARD_ONLY, SHARED, WHOLE_ONLY, Slices, read_slices, with_attentions
+from pipesched.results.handover.subject import torchtitan_modules
+
+
+def layout_lines(model: ModelShape, stages: Sequence[StageItems], devices: int) -> Iterator[str]:
+    """Yield what to give to Megatron-LM and to torchtitan for stages of a model on so many devices."""
+    yield "# Megatron-LM"
+    flag = "--hybrid-layer-pattern" if model.letters else "--pipeline-model-parallel-layout"
+    yield f"--pipeline-model-parallel-size {devices} {flag} '{layout_text(model.letters, stages)}'"
+    yield ""
+    yield "# torchtitan: module_fqns_per_model_part"
+    try:
+        modules = torchtitan_modules(stages)
+    except NotApplicable as error:
+        yield f"# {error.message}"
+        return
+    yield from ("[", *(f"    {names},".replace("'", '"') for names in modules), "]")
+
+
+def layout_document(model: ModelShape, stages: Sequence[StageItems]) -> dict[str, Any]:
+    """Return format "pipesched.layout" (version 1): the texts, null where a framework cannot have these stages."""
+    content = {"format": "pipesched.layout", "version": 1, "megatron": layout_text(model.letters, stages)}
+    try:
+        return {**content, "torchtitan": torchtitan_modules(stages)}
+    except NotApplicable:
+        return {**content, "torchtitan": None}
+
+
+def ends_of_layout(setup: Setup, layout: tuple[int, ...] | str, stages: int) -> tuple[int, ...]:
+    """Return the item behind the last of each stage of a given layout. Raises ConfigError, NotApplicable."""
+    found = read_layout(setup, layout)
+    if len(found) != setup.parallel.stages:
+        due = f"pipeline x chunks = {setup.parallel.pipeline} x {setup.parallel.chunks} are {setup.parallel.stages}"
+        raise ConfigError(f"is for {len(found)} stages; {due}", "training.layout")
+    if stages != len(found):
+        what = f"`training.layout` is for {len(found)} stages, not {stages}"
+        raise NotApplicable(f"{what}; with `layout` balanced layers are cut anew", "stages")
+    return tuple(accumulate(one.items for one in found))
+
+
+def read_layout(setup: Setup, layout: tuple[int, ...] | str) -> tuple[StageItems, ...]:
+    """Return the stages of a given layout. Raises ConfigError where they do not hold the model once, in order."""
+    model = setup.model
+    if isinstance(layout, str) and model.letters and not {*layout} & {*"tL"}:
+        parts = "".join(layout.split()).split("|")
+        if "".join(parts) != model.letters:
+            said = f"must be the pattern of the model with | between stages: {model.letters}"
+            raise ConfigError(said, "training.layout")
+        layout = (*map(len, parts),)
+    if isinstance(layout, str):
+        with blame("training.layout"):
+            found = read_megatron_text(layout)
+    else:
+        found = stages_of_counts(layout, model.mtp)
+    for what, count, there in (
+        ("layers", sum(one.layers for one in found), model.layers),
+        ("MTP layers", sum(one.mtp for one in found), model.mtp),
+    ):
+        if count != there:
+            raise ConfigError(f"has {count} {what}; the model has {there}", "training.layout")
+    if (losses := sum(one.head for one in found)) > 1:
+        what = "those of MTP layers are estimated with these, and `mtp` of measured layers tells them apart"
+        raise ConfigError(f"has {losses} losses (L); the model has 1: {what}", "training.layout")
+    return found
+
 
 HALVES = ("backward_input", "backward_weight")
 BY_STAGE = (  # parameters of make_problem that, given, say what stages take and hold, whatever their items
@@ -56,13 +119,7 @@ SIZES = ("devices", "stages", "chunks", "layers", "layer", "first", "last", "mtp
 
 
 def sliced(given: Any, stages: Sequence[Stage], microbatches: Sequence[Items]) -> Slices:
-    """Return the slices that the parameter `slices` of make_problem means, by the attention of each stage and kind.
-
-    Where it gives attention or parts of the work itself, these count.
-
-    `microbatches` are the items of each, of which the mean counts. Raises ConfigError for microbatches of several
-    documents: a slice of them may hold any part of any.
-    """
+    """Return the slices that `slices` of make_problem means, by attention in the mean. Raises ConfigError."""
     if any(len(documents) > 1 for items in microbatches for documents in items.setup.batch.lengths or ()):
         raise ConfigError("cut microbatches of one document each; `batch.lengths` has several in one", "slices")
     mapping = {**given} if isinstance(given, Mapping) else {"count": given}
@@ -92,10 +149,7 @@ def _attention(stages: Sequence[Stage], kinds: Sequence[str]) -> Fraction:
 
 @dataclass(frozen=True)
 class SetupCutter:
-    """Cuts the model of a setup into stages. `replaced` are parameters of make_problem that count instead of its own.
-
-    `ends` are the items where each stage ends, once they are cut.
-    """
+    """Cuts the model of a setup at `ends` into stages; `replaced` parameters count instead of what is derived."""
 
     setup: Setup
     replaced: Mapping[str, Any]
@@ -128,10 +182,7 @@ class SetupCutter:
 
     @property
     def is_open(self) -> bool:
-        """Whether a solve may choose where stages end: no layout is given, nor a parameter that says what stages take.
-
-        Nor do microbatches differ.
-        """
+        """Whether a solve may choose where stages end: nothing says it, or what they take; all are alike."""
         is_alike = self.setup.batch.lengths is None and self.setup.training.layout in (None, BALANCED)
         return is_alike and {*UNLIKE, *BY_STAGE}.isdisjoint(self.replaced)
 
@@ -152,15 +203,12 @@ class SetupCutter:
 
     def at_spans(self, problem: Problem, spans: Sequence[tuple[int, int]]) -> Problem:
         """Return `problem`, on its placement, with stages of these items, which need not stand side by side."""
-        other = replace(self)
-        vars(other).update(spans=spans, items=self.items, items_of_microbatches=self.items_of_microbatches)
+        other = self._ending(self.ends)
+        vars(other).update(spans=spans)
         return other.problem(problem, problem.settled_placement)
 
     def cut_items(self, problem: Problem) -> CutItems:
-        """Return what each item of the model takes and holds at least.
-
-        What layers recompute of themselves is left out: that depends on their stage.
-        """
+        """Return what each item of the model takes and holds at least, without what layers recompute by stage."""
         each = self.items.each
         times = {key: [Fraction(item.time(key), PER_MS) for item in each] for key in ("forward", *HALVES)}
         gradient, weight = (times[key] for key in HALVES)
@@ -272,10 +320,7 @@ class SetupCutter:
         )
 
     def problem(self, given: Problem, placement: Placement) -> Problem:
-        """Return the problem of these stages; of `given` its budget, its microbatches, its name and its lanes count.
-
-        Raises NotApplicable where numbers that replace ours are for another number of stages.
-        """
+        """Return the problem of these stages, with the budget of `given`. Raises NotApplicable for other counts."""
         latency = {} if given.links is None else {"p2p": 0}  # the links are instead of the network that is derived
         derived = self._costs(placement)
         values = {**derived, **latency, **self.replaced}
@@ -298,10 +343,7 @@ class SetupCutter:
         return replace(made, costs=costs, cutter=self)
 
     def _finest(self, speed: Sequence[Exact]) -> int:
-        """Return the ticks in a ms that make times on devices of these speeds whole, whatever the cut.
-
-        They have MOST_DIGITS digits, and none is shorter than that of an item on the fastest device.
-        """
+        """Return the ticks in a ms that make times on devices of these speeds whole, whatever the cut."""
         times = (item.time(key) for item in self.items.each for key in OPERATIONS)
         least = Fraction(min(time for time in times if time)) / PER_MS / max(map(to_fraction, speed))
         resolution = PER_MS
@@ -356,11 +398,7 @@ def _table(columns: Sequence[Sequence[Fraction]]) -> list[Any]:
 
 
 def derive(setup: Setup, given: Mapping[str, Any]) -> Problem:
-    """Return the problem of a setup. `given` are parameters of make_problem that count instead of what is derived.
-
-    Its placement is open, so that each algorithm cuts the stages that it runs, unless one is given. Raises ConfigError,
-    NotApplicable.
-    """
+    """Return the problem of a setup, where `given` is not derived; its placement is open unless given. May refuse."""
     problem = outline(setup, given)
     if problem.placement is not None:
         return problem
@@ -368,10 +406,7 @@ def derive(setup: Setup, given: Mapping[str, Any]) -> Problem:
 
 
 def outline(setup: Setup, given: Mapping[str, Any]) -> Problem:
-    """Return the problem of a setup, without its costs where no placement is given: an algorithm cuts the stages then.
-
-    `given` are parameters of make_problem that count instead of what is derived. Raises as `derive` does.
-    """
+    """Return the problem of a setup, without costs where an algorithm will cut the stages. Raises as `derive` does."""
     own = {key: value for key, value in given.items() if value is not None and key not in SIZES}
     values: dict[str, Any] = {"microbatches": setup.microbatches, "budget": budget_of(setup), "name": setup.name}
     values |= {key: own.pop(key) for key in BESIDE if key in own}

@@ -19,11 +19,7 @@ Counts = tuple[int, ...]  # microbatches of each stage of a device, in the order
 
 
 def most_in_flight(placement: Placement, microbatches: int, algorithm: str | None) -> tuple[tuple[Counts, ...], ...]:
-    """Return for each device the largest counts that it holds at once: none of them is below another.
-
-    Operations all take the same time. Without an algorithm, or for one that makes no such plan, one microbatch of each
-    stage counts.
-    """
+    """Return the largest counts that each device holds at once; without a plan of the algorithm one of each stage."""
     devices = placement.last + 1
     most = ENOUGH * devices
     enough = microbatches if microbatches <= most else most + microbatches % devices
@@ -65,10 +61,7 @@ def _orders(placement: Placement, microbatches: int, algorithm: str) -> list[lis
 
 
 def held_counts(plan: Plan, device: int) -> Iterator[dict[int, int]]:
-    """Yield how many microbatches of each stage a device holds after each forward. In a pair the forward comes first.
-
-    A forward takes an activation; what frees all of it, or the last of it, gives it back.
-    """
+    """Yield how many microbatches of each stage a device holds after each forward, which in a pair comes first."""
     index, counts = plan.index, dict[int, int]()
     kinds = [KINDS[letter] for letter in index.letters for _ in range(index.stages)]
     changes = [1 if one.takes == "activation" else -int(one.gives in ("activation", "retained")) for one in kinds]

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import NamedTuple
 
+from pipesched.estimation.hardware import BF16, FP16, FP32, FULL_BYTES, RECIPES
 from pipesched.estimation.parameters import (
     LayerParameters,
     embedding_parameters,
@@ -18,7 +19,6 @@ from pipesched.estimation.parameters import (
     joining_parameters,
     layer_parameters,
 )
-from pipesched.estimation.precision import BF16, FP16, FP32, FULL_BYTES, RECIPES
 from pipesched.estimation.setup import ADAM, ADAM_BF16, FULL, MUON, SELECTIVE, SGD, Setup, TrainingSetup
 from pipesched.estimation.terms import Term, Terms
 from pipesched.pipeline.quantities import to_fraction
@@ -31,10 +31,7 @@ LOW = "split over tensor ranks, in low precision"  # that of others whose weight
 
 
 def logits(setup: Setup) -> Terms:
-    """Return what the output head needs once, at its peak: logits in 16 bits and, unless fused, softmax in 32.
-
-    And its input, which ranks gather whole where each keeps a part of the sequence.
-    """
+    """Return what the head needs at its peak: logits, unless fused softmax in 32 bits, and its gathered input."""
     each, rows, h = 2 if setup.training.fused_loss else 6, setup.padded_vocabulary, setup.model.hidden
     logits = _kept(setup, "logits", each * rows, f"{each} x vocabulary {rows}", setup.parallel.tensor)
     gathered = _kept(setup, "gathered input of the head", 2 * h, f"2 x hidden {h}", 1)
@@ -116,10 +113,7 @@ def _scores(setup: Setup) -> Iterable[Term]:
 
 
 class StateBytes(NamedTuple):
-    """Bytes of a parameter: weights and gradients, and the optimizer's, which ranks may share.
-
-    In low precision the weight of a linear layer has others: `Recipe.weight_bytes`.
-    """
+    """Bytes of a parameter in 16 bits or more: weights and gradients, and the optimizer's, which ranks may share."""
 
     weight: int
     gradient: int
@@ -222,10 +216,7 @@ def adam_bytes(training: TrainingSetup) -> StateBytes:
 def _item_memory(
     setup: Setup, held: LayerParameters, activation: Terms, checkpoint: Terms, *, wide: int | None = None
 ) -> ItemMemory:
-    """Return what a rank holds of an item, its parameters part by part: split, whole and of experts.
-
-    Of a layer `wide` parameters that tensor ranks split have weights in 16 bits whatever the precision.
-    """
+    """Return what a rank holds of an item, its parameters part by part: split, whole and of experts."""
     recipe = None if wide is None else setup.recipe
     low = 0 if recipe is None else held.split - (wide or 0)
     each, parallel, groups = state_bytes(setup.training), setup.parallel, []

@@ -63,10 +63,7 @@ class Experts:
 
 
 class Seen(NamedTuple):
-    """Keys that a token attends to: of each `stride` tokens one, of the last `limit` tokens, or of all (0).
-
-    `chunked`: of its own chunk of so many tokens instead.
-    """
+    """Keys that a token attends to: one in `stride` of the last `limit` tokens (0: all), or of its own chunk."""
 
     limit: int = 0
     stride: int = 1

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import joined, require_name, shown
 from pipesched.errors import ConfigError
-from pipesched.estimation.huggingface import MOST_SAID, decoder, model_notes, read_model
+from pipesched.estimation.huggingface import MOST_SAID, decoder, known_keys, model_notes, read_model, table
 from pipesched.estimation.model import ModelShape
-from pipesched.estimation.model_types import known_keys, table
 from pipesched.estimation.parameters import parameters
 from pipesched.text.sections import Section
 from pipesched.text.yaml_reader import Value, parse_yaml, read_text
@@ -167,10 +166,7 @@ def _parsed(file: Path) -> Mapping[str, Any]:
 
 
 def _is_known(key: str) -> bool:
-    """Return whether a key that is written by hand is one of Hugging Face's, or ours, with effect or without.
-
-    Raises ConfigError for one that is nearly a known one, and for a part of another modality than text.
-    """
+    """Return whether a key that is written by hand is one of Hugging Face's, or ours, with effect or without."""
     if key in OTHER_PARTS:
         way_out = (
             "`model` is a language model alone: write its keys here, and give what comes before its first layer (a"

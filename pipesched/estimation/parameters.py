@@ -14,10 +14,7 @@ from pipesched.estimation.model import Latent, ModelShape, attended
 
 
 class LayerParameters(NamedTuple):
-    """The parameters of a layer: what each tensor rank has a share of, what all of them hold, and what experts hold.
-
-    `active` counts those that a token uses: of the experts the active part.
-    """
+    """The parameters of a layer: shared by tensor ranks, whole on each, of experts, and those that a token uses."""
 
     split: int
     whole: int
@@ -183,10 +180,7 @@ def _latent_flops(model: ModelShape, latent: Latent) -> int:
 
 
 def training_flops(model: ModelShape, sequence: int, tokens: int, tensor: int = 1, *, whole: bool = False) -> int:
-    """Return the operations of a step over so many tokens: a forward and a backward, without recompute.
-
-    MTP layers are included: each joins two inputs, and has a head of its own.
-    """
+    """Return the operations of a step over so many tokens, MTP layers included: forwards and backwards once."""
     each = [(model.of(layer), model.has_experts(min(layer, model.layers))) for layer in range(model.layers + model.mtp)]
     known = {pair: layer_flops(pair[0], sequence, experts=pair[1], whole=whole).forward for pair in {*each}}
     joining, head = 2 * 2 * model.hidden**2, 2 * model.hidden * model.padded(tensor)

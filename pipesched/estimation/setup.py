@@ -6,11 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipesched.checks import require_flag, require_name, require_number, require_sequence, require_whole, shown
 from pipesched.errors import ConfigError
-from pipesched.estimation.hardware import EFFICIENCY, GpuModel
+from pipesched.estimation.hardware import (
+    BF16,
+    EFFICIENCY,
+    FP32,
+    PRECISIONS,
+    RECIPES,
+    GpuModel,
+    Recipe,
+    require_precision,
+)
 from pipesched.estimation.model import (
     ModelShape,
     Seen,
@@ -21,7 +30,6 @@ from pipesched.estimation.model import (
     require_stages,
     require_tensor,
 )
-from pipesched.estimation.precision import BF16, FP32, PRECISIONS, RECIPES, Recipe, require_precision
 from pipesched.pipeline.quantities import Exact
 from pipesched.pipeline.shapes import (
     ByKey,
@@ -49,6 +57,17 @@ SHARD_RANKS = "parallel.shard_ranks"
 SIZES = ("tensor", "pipeline", "chunks", "context", "expert", "expert_tensor")
 
 
+def _ranks(way: str, searched: str = "auto", **more: Any) -> Any:
+    """Return the key of a way of parallelism: over how many ranks, 1 where it is not given."""
+    return declare(Searched(Count()), f"{way}; default 1", 1, searched=searched, **more)
+
+
+def _switch(text: str, default: bool) -> Any:
+    """Return the key of something that is done or not, and that has no option."""
+    said = str(default).lower()
+    return declare(Flag(), f"{text}; default {said}", default, flag=None, example=said)
+
+
 @dataclass(frozen=True)
 class Parallel:
     """How a model is laid out: over how many ranks each way of parallelism spreads it.
@@ -58,47 +77,12 @@ class Parallel:
     """
 
     gpus: int = declare(Count(), "on how many GPUs to train", live="8")
-    tensor: int = declare(
-        Searched(Count()),
-        "tensor parallelism; default 1",
-        1,
-        searched="auto",
-        live="1",
-        remark="splits each layer; within a node",
-    )
-    pipeline: int = declare(
-        Searched(Count()),
-        "pipeline parallelism; default 1",
-        1,
-        searched="auto",
-        live="8",
-        remark="devices of the pipeline",
-    )
-    chunks: int = declare(Searched(Count()), "stages of a device; default 1", 1, searched="auto", live="1")
-    context: int = declare(
-        Searched(Count()),
-        "context parallelism; default 1",
-        1,
-        searched="auto",
-        example="1",
-        remark="splits the sequence",
-    )
-    expert: int = declare(
-        Searched(Count()),
-        "expert parallelism; default 1",
-        1,
-        searched="auto",
-        live="1",
-        remark="spreads experts; divides tensor x context x data",
-    )
-    expert_tensor: int = declare(
-        Searched(Count()),
-        "tensor parallelism of experts; default 1",
-        1,
-        searched="1",
-        example="1",
-        remark="splits each expert",
-    )
+    tensor: int = _ranks("tensor parallelism", live="1", remark="splits each layer; within a node")
+    pipeline: int = _ranks("pipeline parallelism", live="8", remark="devices of the pipeline")
+    chunks: int = _ranks("stages of a device", live="1")
+    context: int = _ranks("context parallelism", example="1", remark="splits the sequence")
+    expert: int = _ranks("expert parallelism", live="1", remark="spreads experts; divides tensor x context x data")
+    expert_tensor: int = _ranks("tensor parallelism of experts", "1", example="1", remark="splits each expert")
     sequence: bool = declare(
         Searched(Flag()), "sequence parallelism; default: with tensor parallelism", False, flag=None, example="true"
     )
@@ -187,10 +171,7 @@ class TokenBatch:
 
     @property
     def attended(self) -> int | Fraction:
-        """The tokens whose scores a token needs, in the mean of the longest microbatch; causal ones half of them.
-
-        That is the sequence, or of packed documents (sum of l^2) / (sum of l).
-        """
+        """The tokens whose scores a token needs in the longest microbatch: of documents (sum of l^2) / (sum of l)."""
         return attended([Seen()], self.documents)
 
     @property
@@ -200,10 +181,7 @@ class TokenBatch:
 
 
 def packed(lengths: Sequence[Sequence[int]], data: int) -> TokenBatch:
-    """Return the batch of the documents of each microbatch of one of `data` ranks, all of which have as many tokens.
-
-    Single documents of one length are plain sequences. Raises ConfigError about `batch.lengths`.
-    """
+    """Return the batch of documents, which is plain sequences where all have one length. Raises ConfigError."""
     if not isinstance(lengths, (list, tuple)) or not lengths:
         raise ConfigError(f"must list the documents of each microbatch, not {shown(lengths)}", "batch.lengths")
     for entry, documents in enumerate(lengths):
@@ -275,26 +253,10 @@ class TrainingSetup:
         searched="none, selective, full, or full of N layers of each stage; default none",
         live="none",
     )
-    distributed_optimizer: bool = declare(
-        Flag(),
-        "the optimizer's numbers are spread over data-parallel ranks (ZeRO-1); default true",
-        True,
-        flag=None,
-        example="true",
-    )
-    flash_attention: bool = declare(
-        Flag(), "attention between tokens is fused; default true", True, flag=None, example="true"
-    )
-    tensor_overlap: bool = declare(
-        Flag(),
-        "tensor-parallel communication runs beside its products; default false",
-        False,
-        flag=None,
-        example="false",
-    )
-    fused_loss: bool = declare(
-        Flag(), "the loss never forms 32-bit logits; default false", False, flag=None, example="false"
-    )
+    distributed_optimizer: bool = _switch("the optimizer's numbers are spread over data-parallel ranks (ZeRO-1)", True)
+    flash_attention: bool = _switch("attention between tokens is fused", True)
+    tensor_overlap: bool = _switch("tensor-parallel communication runs beside its products", False)
+    fused_loss: bool = _switch("the loss never forms 32-bit logits", False)
     optimizer: str | Exact = declare(
         Either(OneOf(*OPTIMIZERS), Number(), metavar="NAME|X"),
         "adam (default), adam-bf16, muon, sgd, or the bytes of its states of a parameter",
@@ -395,10 +357,7 @@ class Setup:
             raise ConfigError(f"has no effect: {self.model.name} has no experts", "training.dispatcher")
 
     def shard_group(self, *, experts: bool = False) -> ShardGroup:
-        """Return the ranks that divide the parameters of a rank, or those of its `experts`.
-
-        Ranks of a node come first. Where nothing is divided all that hold the same are one group.
-        """
+        """Return the ranks that divide the parameters of a rank, or its `experts`; else all that hold the same."""
         parallel, training = self.parallel, self.training
         own = parallel.data * parallel.context
         all_ranks, apart = own, parallel.tensor
@@ -463,7 +422,7 @@ class Setup:
         """The setup with each microbatch alone, where documents are packed; alike ones are the same object."""
         lengths = self.batch.lengths or ()
         each = [replace(self.batch, sequence=sum(documents), lengths=(documents,)) for documents in lengths]
-        known = {batch: replace(self, batch=batch) for batch in dict.fromkeys(each)}
+        known = {batch: replace(self, batch=batch) for batch in each}
         return [known[batch] for batch in each]
 
     @property

@@ -7,12 +7,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_whole, shown
-from pipesched.errors import ConfigError
-from pipesched.estimation.hardware import GpuModel
+from pipesched.errors import ConfigError, blame
+from pipesched.estimation.hardware import FP32, PRECISIONS, GpuModel
 from pipesched.estimation.hardware_reader import TYPICAL, read_efficiency, read_hardware
 from pipesched.estimation.model import ModelShape, require_experts, require_stages, require_tensor
 from pipesched.estimation.model_reader import read_model_section
-from pipesched.estimation.precision import FP32, PRECISIONS
 from pipesched.estimation.setup import (
     BATCH,
     FULL,
@@ -201,8 +200,6 @@ def _measured(hardware: GpuModel, training: Section) -> GpuModel:
 def profile_of(training: Section, value: Value) -> Section:
     """Return the YAML file of shares that `training.efficiency` names. Raises ConfigError."""
     path = training.folder(value) / value.data
-    try:
+    with blame("training.efficiency"):
         text = read_text(path)
-    except ConfigError as error:
-        raise ConfigError(error.message, "training.efficiency") from None
     return Section(parse_yaml(text, str(path)), str(path))

@@ -25,10 +25,7 @@ SIZES = ("weights", "gradients", "states")  # of a stage, which ranks may divide
 
 
 def gather_terms(setup: Setup, dense: Fraction, experts: Fraction, low: Fraction = Fraction(0)) -> Terms:
-    """Return the gather of the weights of so many parameters of a rank; none where nothing is divided.
-
-    Of dense ones those of `low` are in low precision, as those of experts are.
-    """
+    """Return the gather of the weights of a rank, those of `low` and of experts in low precision; none undivided."""
     if setup.training.level == NOTHING:
         return ()
     each, terms = state_bytes(setup.training).weight, []
@@ -41,11 +38,7 @@ def gather_terms(setup: Setup, dense: Fraction, experts: Fraction, low: Fraction
 
 
 def reduce_terms(setup: Setup, dense: Fraction, experts: Fraction) -> Terms:
-    """Return the reduction of the gradients of so many parameters of a rank.
-
-    Each group reduces and scatters them, and its part goes around the replicas of the group. Where nothing is divided
-    they are gathered again.
-    """
+    """Return the reduction of the gradients of a rank: in groups, around their replicas, and gathered if undivided."""
     each, terms, is_whole = state_bytes(setup.training).gradient, list[Term](), setup.training.level == NOTHING
     for name, count, group in setup.shard_parts(dense, experts):
         replicas, own = ShardGroup(group.replicas, 1, group.apart * group.ranks), each * float(count)
@@ -86,10 +79,7 @@ def milliseconds(terms: Terms) -> Fraction:
 
 
 def step_values(setup: Setup, stages: Sequence[Stage], placement: Placement, *, trains: bool = True) -> dict[str, Any]:
-    """Return costs and memory of stages beside those of passes, by parameters of make_problem; none without `shard`.
-
-    Forward passes alone (not `trains`) have neither gradients nor optimizers.
-    """
+    """Return costs and memory of stages beside those of passes, by parameters of make_problem; none without `shard`."""
     training = setup.training
     if training.shard is None:
         return {}
@@ -106,10 +96,7 @@ def step_values(setup: Setup, stages: Sequence[Stage], placement: Placement, *, 
 
 
 def with_keys(derived: Mapping[str, Any] | None, given: Any) -> Any:
-    """Return `shard` with the keys that were given, a word being the level, on top of those that are derived.
-
-    Raises NotApplicable for level none, whose reductions are others than those that are derived.
-    """
+    """Return `shard` with given keys, or a level, on top of what is derived. Raises NotApplicable for level none."""
     above = {"level": given} if isinstance(given, str) else given
     if not derived or not isinstance(above, Mapping):
         return derived if given is None else given

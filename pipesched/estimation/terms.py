@@ -14,10 +14,7 @@ AGAIN = "again: "  # before the name of what is computed again
 
 
 class Term(NamedTuple):
-    """A part of a sum: what it is, its value, and the formula with its values that gave it.
-
-    `kind` is what it counts as, `count` of how many alike things it is the sum.
-    """
+    """A part of a sum: what it is, value, formula with values, what it counts as, and of how many things."""
 
     name: str
     value: float | Fraction

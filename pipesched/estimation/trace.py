@@ -15,6 +15,7 @@ from pipesched.estimation.items import (
     GB,
     KINDS,
     LAYER,
+    MACHINES,
     MTP,
     STATES,
     Item,
@@ -26,7 +27,6 @@ from pipesched.estimation.items import (
     partner,
 )
 from pipesched.estimation.memory import fixed, logits
-from pipesched.estimation.pieces import MACHINES
 from pipesched.estimation.result import Estimate, sizes_beside
 from pipesched.estimation.step import GATHER, REDUCE, stage_terms
 from pipesched.estimation.terms import PER_MS, Term, Terms, total
@@ -61,10 +61,7 @@ class Trace(NamedTuple):
 
 
 def trace(estimate: Estimate, address: str) -> Trace:
-    """Return where a number of an estimate comes from, by its address: `stage.3.forward`, `device.0.fixed`.
-
-    Raises ConfigError, about `trace`, for an address that is none.
-    """
+    """Return where a number comes from, by its address: `stage.3.forward`. Raises ConfigError for none."""
     kind, *rest = address.split(".")
     readers: Mapping[str, Callable[[Estimate, Sequence[str]], Any]] = {
         "stage": _of_stage,

@@ -12,7 +12,7 @@ from pipesched.core.cpsat import Limits
 from pipesched.core.listsched import PRIORITIES, TIES
 from pipesched.core.reasons import NOTHING, Gap, TimedTasks, candidate_moves, idle_gaps, moved, users_of
 from pipesched.core.timing import earliest_times
-from pipesched.documents.hardware import hardware_document
+from pipesched.documents.explanation import hardware_document
 from pipesched.documents.json_text import dump
 from pipesched.errors import ConfigError
 from pipesched.explore.board import SECONDS, Amounts, Board, Choice, FormField, Move, Planned, Tell

@@ -90,10 +90,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
 
 
 def _threads(schedule: Schedule) -> Iterator[Thread]:
-    """Yield the devices, each followed by its network lane and the transfer lanes of which it is the last user.
-
-    Lanes that move nothing are left out.
-    """
+    """Yield the devices, each followed by its network lane and the transfer lanes of which it is the last user."""
     problem, plan = schedule.problem, schedule.plan
     for device, order in enumerate(plan.orders):
         yield problem.device_name(device), order
@@ -156,11 +153,7 @@ def _flows(slices: list[Slice], clock: TimeUnit, side: Sequence[SideItem]) -> It
 
 
 def _receivers(op: Op) -> Iterator[tuple[str, Op]]:
-    """Yield what may wait for an operation, and what travels to it.
-
-    An activation goes to the next stage, a gradient to the one before, and an activation over host memory to its
-    backward.
-    """
+    """Yield what may wait for an operation, and what travels to it."""
     for letter, kind in KINDS.items():
         for need in kind.needs:
             if need.letter == op.kind and op.stage >= need.stage and not need.slice and need.join is None:

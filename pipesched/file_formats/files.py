@@ -1,8 +1,10 @@
-"""Writing results to files, and reading them back; the content of a file tells which result it holds."""
+"""Writing results to files and reading them back: the content tells which result it is; and lengths of documents."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterable
 from errno import EISDIR, ENOENT
@@ -12,37 +14,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 from pipesched.checks import require_flag, require_label, require_name, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
-from pipesched.file_formats.registry import (
-    COMPARISON,
-    FIGURES,
-    FORMATS,
-    FRONTIER,
-    READERS,
-    SCHEDULE,
-    SWEEP,
-    Content,
-    Format,
-    format_for,
-    formats_that_hold,
-    load_formats,
-    own_format,
-)
+from pipesched.file_formats import registry
 from pipesched.pipeline.door import blamed, place_of
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import Plan, with_parts
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.capabilities import kind_of_capability, load_place
-from pipesched.results.comparison import Comparison
+from pipesched.results.comparison import Comparison, Frontier, Sweep
 from pipesched.results.outcome import Outcome, run
 from pipesched.schedulers.registry import is_known
+from pipesched.text.yaml_reader import decode, read_text
 
 if TYPE_CHECKING:
     from pipesched.config.load import ImportedProblem
     from pipesched.render.view import View
-    from pipesched.results.comparison import Sweep
-    from pipesched.results.frontier import Frontier
-
 MOST_BYTES = 200_000_000
 Timing = Callable[[Plan, Placement, str], "ImportedProblem"]  # the problem that gives a foreign plan its costs
 
@@ -55,10 +41,7 @@ class Text(NamedTuple):
 
 
 class ReadSchedule(NamedTuple):
-    """A schedule of a file, not checked yet.
-
-    `text` is that of a document, and `given`, of a CSV, the problem before it was fused.
-    """
+    """A schedule of a file, not checked yet; the text of a document, or of a CSV the problem before it was fused."""
 
     outcome: Outcome
     text: str | None = None
@@ -87,10 +70,7 @@ def read(
 
 
 def read_given(value: Any, problem: Problem | None = None, key: str = "schedule", entry: int | None = None) -> Any:
-    """Return the result in a file, where `value` is its name; else `value` (pipesched.display.from_file).
-
-    A family, by its name or its function, stands for its schedule of the problem.
-    """
+    """Return the result in a file, the schedule of an algorithm, or `value` (pipesched.display.from_file)."""
     if callable(value) or (problem is not None and is_known(value, loads=True)):
         if problem is None:
             raise ConfigError(f"is missing: what {shown(value)} schedules", "problem")
@@ -113,10 +93,7 @@ def _result_of(text: Text, problem: Problem | None) -> Outcome | Comparison | Sw
 
 
 def parse(text: Text, timing: Timing) -> ReadSchedule | Comparison | Sweep | Frontier | Displayable:
-    """Return the result in a text, whatever its format; `timing` gives costs to a schedule that lacks them.
-
-    Raises ConfigError, and InvalidSchedule for a CSV that cannot run.
-    """
+    """Return the result in a text; `timing` gives a CSV its costs. Raises ConfigError, InvalidSchedule."""
     if is_csv(text):
         return read_csv(text, timing)
     result = read_document(text)
@@ -130,7 +107,7 @@ def read_document(text: Text) -> Outcome | Comparison | Sweep | Frontier | Displ
 
     content = parse_document(*text)
     form = str(content.get("format"))
-    place = READERS.get(form.removeprefix("pipesched.")) if form.startswith("pipesched.") else None
+    place = registry.READERS.get(form.removeprefix("pipesched.")) if form.startswith("pipesched.") else None
     if place is None:
         return outcome_of(content, text.name)
     try:
@@ -152,7 +129,7 @@ def timing_by(problem: Problem | None) -> Timing:
 
 def read_csv(text: Text, timing: Timing) -> ReadSchedule:
     """Return the schedule in a CSV of PyTorch. Raises ConfigError, and InvalidSchedule for one that cannot run."""
-    from pipesched.file_formats.pytorch_rules import planned
+    from pipesched.file_formats.pytorch_csv import planned
 
     plan, placement = order_of(text)
     fitted, given = timing(plan, placement, text.name)
@@ -165,7 +142,7 @@ def order_of(text: Text) -> tuple[Plan, Placement]:
     """Return the plan in a text without costs, and its placement. Raises as `read_csv` does."""
     from pipesched.file_formats.pytorch_csv import csv_text, parse
 
-    form = own_format(text.name)
+    form = registry.own_format(text.name)
     if form is None or form.reader is None:
         return parse(*text, may_wait=True)
     with blamed(f"{form.name} of {text.name}", *place_of(form.reader)):
@@ -174,28 +151,20 @@ def order_of(text: Text) -> tuple[Plan, Placement]:
 
 
 def is_csv(text: Text) -> bool:
-    """Return whether a text is meant as a CSV, a format without costs, so that a problem must come from elsewhere.
-
-    Behind empty cells, such a text begins like an operation (0F0); or its file ends in .csv, and it does not begin like
-    JSON; or it has the suffix of a format of a user, which holds orders alone too.
-    """
+    """Return whether a text holds an order without costs: by its first letters, or a suffix .csv or of a user."""
     first = text.content.lstrip(' \t\r\n,"')[:1]
     if (first.isdigit() or first == "(") or (first != "{" and text.name.lower().endswith(".csv")):
         return True
-    form = own_format(text.name)
+    form = registry.own_format(text.name)
     return form is not None and form.reads
 
 
 def read_file(path: str | Path) -> Text:
     """Return the text of a file. Raises ConfigError for one that cannot be read, is no text, or is too large."""
-    from pipesched.text.yaml_reader import read_text
-
     return Text(read_text(Path(path), MOST_BYTES), str(path))
 
 
 def _text_of(file: object, key: str) -> Text:
-    from pipesched.text.yaml_reader import decode
-
     if isinstance(file, (str, Path)):
         try:
             return read_file(file)
@@ -236,7 +205,7 @@ def write(
     kind, content = kind_of(read_given(result, problem, "result"))
     if not isinstance(path, (str, Path)):
         raise ConfigError(f"must be the name of a file, not {shown(path)}", "path")
-    form = named_format(format, kind) if format is not None else format_for(str(path), kind)
+    form = named_format(format, kind) if format is not None else registry.format_for(str(path), kind)
     refuse_existing(Path(path), require_flag(force, "force"))
     write_file(Path(path), [content_of(content, form, kind)], force)
     return Path(path)
@@ -244,38 +213,34 @@ def write(
 
 def kind_of(result: object) -> tuple[str, Any]:
     """Return the kind of a result, and the result itself (a Schedule as an Outcome). Raises ConfigError."""
-    from pipesched.results.comparison import Sweep
-    from pipesched.results.frontier import Frontier
-
     if isinstance(result, Schedule):
-        return SCHEDULE, Outcome(result.name, result)
-    for kind, known in ((SCHEDULE, Outcome), (COMPARISON, Comparison), (SWEEP, Sweep), (FRONTIER, Frontier)):
-        if isinstance(result, known):
-            return kind, result
-    capability = kind_of_capability(result)
-    if capability is not None:
-        return capability, result
+        return registry.SCHEDULE, Outcome(result.name, result)
+    kinds = {Outcome: registry.SCHEDULE, Comparison: registry.COMPARISON, Sweep: registry.SWEEP}
+    of_main = (kind for known, kind in {**kinds, Frontier: registry.FRONTIER}.items() if isinstance(result, known))
+    kind = next(of_main, None) or kind_of_capability(result)
+    if kind is not None:
+        return kind, result
     raise ConfigError(f"must be an Outcome, a Comparison, a Sweep or a Frontier, not {shown(result)}", "result")
 
 
-def named_format(name: str, kind: str) -> Format:
+def named_format(name: str, kind: str) -> registry.Format:
     """Return the format of that name (or suffix), if it can hold a `kind`. Raises ConfigError."""
     spelled = require_label(name, "format").lower().removeprefix(".")
-    if spelled not in {*FORMATS, *(form.suffix[1:] for form in FORMATS.values())}:
-        load_formats()
-    by_suffix = {form.suffix[1:]: form.name for form in reversed(FORMATS.values())}  # of one suffix the first
+    if spelled not in {*registry.FORMATS, *(form.suffix[1:] for form in registry.FORMATS.values())}:
+        registry.load_formats()
+    by_suffix = {form.suffix[1:]: form.name for form in reversed(registry.FORMATS.values())}  # of one suffix the first
     known = by_suffix.get(spelled, spelled)
-    require_name(FORMATS, known, "format", "format")
-    if kind not in FORMATS[known].holds:
-        raise ConfigError(f"{known} cannot hold a {kind}; {', '.join(formats_that_hold(kind))} can", "format")
-    return FORMATS[known]
+    require_name(registry.FORMATS, known, "format", "format")
+    if kind not in registry.FORMATS[known].holds:
+        raise ConfigError(f"{known} cannot hold a {kind}; {', '.join(registry.formats_that_hold(kind))} can", "format")
+    return registry.FORMATS[known]
 
 
-def content_of(result: Any, form: Format, kind: str, view: View | None = None) -> Content:
+def content_of(result: Any, form: registry.Format, kind: str, view: View | None = None) -> registry.Content:
     """Return the content of a file that holds a result of that kind; `view` is for figures."""
     from pipesched.render.view import View
 
-    if form.name in FIGURES:
+    if form.name in registry.FIGURES:
         from pipesched.render.figure.draw import require_matplotlib
 
         require_matplotlib()
@@ -291,7 +256,7 @@ def refuse_existing(path: Path, force: bool) -> None:
             raise ConfigError(f"cannot write {str(path)!r}: {os.strerror(number)}", "path")
 
 
-def write_file(path: Path, parts: Iterable[Content], force: bool) -> None:
+def write_file(path: Path, parts: Iterable[registry.Content], force: bool) -> None:
     """Write a file whole or not at all; replace an existing one only by `force`. Raises ConfigError."""
     temporary: str | None = None
     try:
@@ -310,3 +275,51 @@ def write_file(path: Path, parts: Iterable[Content], force: bool) -> None:
     finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
+
+
+NPY = b"\x93NUMPY"  # what a file of one array begins with
+WORD = re.compile(r"[^\s,]+")  # between blanks, commas and ends of lines
+MOST_DIGITS = 18  # of a number that may be a length at all
+
+
+def lengths_in(data: bytes, name: str) -> list[int]:
+    """Return the lengths in a text, a JSON list or an array. Raises ConfigError for no whole numbers."""
+    if data.startswith(NPY):
+        lengths = _of_array(data, name)
+    elif (text := decode(data, name, MOST_BYTES)).lstrip().startswith("["):
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(f"{name} is no JSON list: {error}") from None
+        lengths = [_length(value, f"{name}: entry {entry}") for entry, value in enumerate(values)]
+    else:
+        lengths = []
+        for number, line in enumerate(text.splitlines(), 1):
+            for word in WORD.findall(line):
+                is_whole = word.isascii() and word.isdecimal() and len(word) <= MOST_DIGITS
+                lengths.append(_length(int(word) if is_whole else word, f"{name}:{number}"))
+    if not lengths:
+        raise ConfigError(f"{name} holds no lengths of documents")
+    return lengths
+
+
+def _of_array(data: bytes, name: str) -> list[int]:
+    """Return the numbers of an array; one of Python objects, which would be unpickled, is refused."""
+    from io import BytesIO
+
+    import numpy as np
+
+    try:
+        array: Any = np.load(BytesIO(data), allow_pickle=False)
+    except (ValueError, EOFError, SyntaxError) as error:
+        raise ConfigError(f"{name} is no array of whole numbers: {error}") from None
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        found = f"an array of {array.dtype} in {array.ndim}"
+        raise ConfigError(f"{name} must hold whole numbers in one dimension, not {found}")
+    return [_length(value, f"{name}: entry {entry}") for entry, value in enumerate(array.tolist())]
+
+
+def _length(value: object, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ConfigError(f"{where}: must be a whole number of at least 1, not {shown(value)}")
+    return value

@@ -1,26 +1,556 @@
-"""PyTorch's schedule CSV, written for `_PipelineScheduleRuntime._load_csv`, and read back.
+"""PyTorch's schedule CSV, written for `_PipelineScheduleRuntime._load_csv`, and read back by its rules.
 
 The file is an order without times: row r lists what rank r runs. PyTorch adds the communication while it loads.
+torch.distributed.pipelining calls the contents of cells actions (its private `_Action`).
+
+    cell   := "" | action | "(" action (";" action)* ")OVERLAP_F_B"
+    action := STAGE (F | I | W | B) MICROBATCH                              computation
+            | STAGE (SEND_F | RECV_F | SEND_B | RECV_B) MICROBATCH          communication
+            | STAGE (WAIT_SEND_F | WAIT_SEND_B) MICROBATCH                  until it is sent; since PyTorch 2.15
+            | STAGE (UNSHARD | RESHARD | REDUCE_GRAD)                       sharded data parallelism
+            | STAGE WAIT_REDUCE_GRAD                                        until it is reduced; since PyTorch 2.15
+
+A file with communication is what PyTorch calls compute_comms, one without is compute_only. PyTorch reads `0F0xyz` as
+`0F0`; here a cell is read whole or refused. A schedule that breaks the rules stops, hangs, or has wrong gradients
+without a message. Each mistake is one sentence that begins with the row and, where there is one, the column, from 1.
 """
 
 from __future__ import annotations
 
+import csv
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from io import StringIO
+from itertools import product
 from typing import NamedTuple
 
 from pipesched.checks import joined, shown
-from pipesched.errors import Inexpressible, InvalidSchedule, NotApplicable
-from pipesched.file_formats.pytorch_cells import COMPUTATIONS, Action, Cell, Sheet, read_cells
-from pipesched.file_formats.pytorch_rules import deadlock, mistakes, unscaled, with_programs
-from pipesched.pipeline.message_programs import pytorch_programs
-from pipesched.pipeline.ops import Op, Pair, Slot
+from pipesched.core.tasks import NOWHERE, TaskGraph, arrow
+from pipesched.core.timing import earliest_times
+from pipesched.errors import ConfigError, Deadlock, Inexpressible, InvalidSchedule, NotApplicable
+from pipesched.pipeline.costs import fields_of
+from pipesched.pipeline.message_programs import given_programs, pytorch_programs, without_messages
+from pipesched.pipeline.ops import Op, Pair, Slot, message_op
 from pipesched.pipeline.placement import Placement
 from pipesched.pipeline.plan import NOTHING_BEFORE, Plan, ends_of_stages, plan_from_slots
-from pipesched.pipeline.problem import differs
+from pipesched.pipeline.problem import Problem, differs
 from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.step import OF_FILE, WEIGHTS
+from pipesched.pipeline.step_plan import Issued, with_step
 from pipesched.results.handover.subject import no_whole_step
 from pipesched.results.trainers import refused_by_pytorch, unlike_for_pytorch
+
+COMPUTATIONS = ("F", "B", "I", "W")
+TRANSFERS = ("SEND_F", "RECV_F", "SEND_B", "RECV_B")
+SEND_WAITS = ("WAIT_SEND_F", "WAIT_SEND_B")
+WAITS = (*SEND_WAITS, "WAIT_REDUCE_GRAD")
+_ONES = "|".join(COMPUTATIONS + TRANSFERS + SEND_WAITS)
+_NUMBER = "(?:0|[1-9][0-9]{0,8})"
+_ACTION = re.compile(rf"({_NUMBER})(?:({_ONES})({_NUMBER})|(UNSHARD|RESHARD|REDUCE_GRAD|WAIT_REDUCE_GRAD))", re.ASCII)
+_OVERLAP = re.compile(r"\(([^()]*)\)OVERLAP_F_B", re.ASCII)
+
+
+class Action(NamedTuple):
+    """An action. Those of sharding are of a whole stage: their `microbatch` is None."""
+
+    stage: int
+    kind: str
+    microbatch: int | None
+
+    def __str__(self) -> str:
+        return f"{self.stage}{self.kind}{'' if self.microbatch is None else self.microbatch}"
+
+
+class Cell(NamedTuple):
+    """A cell: its rank and its column, both from 0, and its actions, several if they overlap, none if it is empty."""
+
+    rank: int
+    column: int
+    actions: tuple[Action, ...]
+    overlap: bool
+
+    @property
+    def where(self) -> str:
+        """Row and column for messages, counted from 1."""
+        return f"row {self.rank + 1}, column {self.column + 1}"
+
+    def __str__(self) -> str:
+        text = ";".join(map(str, self.actions))
+        return f"({text})OVERLAP_F_B" if self.overlap else text
+
+
+class Sheet:
+    """The cells by row. A file does not say how many stages and microbatches it has: they follow from the cells."""
+
+    def __init__(self, rows: Sequence[Sequence[Cell]]) -> None:
+        self.rows = rows
+
+    def cells(self) -> Iterator[Cell]:
+        """Yield every cell, row by row."""
+        for row in self.rows:
+            yield from row
+
+    @cached_property
+    def cells_of(self) -> dict[Action, list[Cell]]:
+        """The cells of each action."""
+        cells: dict[Action, list[Cell]] = defaultdict(list)
+        for cell in self.cells():
+            for action in cell.actions:
+                cells[action].append(cell)
+        return dict(cells)
+
+    @cached_property
+    def has_transfers(self) -> bool:
+        """Whether the file is a compute_comms one."""
+        return any(action.kind in TRANSFERS for action in self.cells_of)
+
+    @cached_property
+    def rank_of(self) -> dict[int, int]:
+        """The rank of each stage that computes: the one that runs most of it, of several the first in the file."""
+        votes: dict[int, Counter[int]] = defaultdict(Counter)
+        for action, cells in self.cells_of.items():
+            if action.kind in COMPUTATIONS:
+                votes[action.stage].update(cell.rank for cell in cells)
+        return {stage: max(sorted(ranks), key=ranks.__getitem__) for stage, ranks in sorted(votes.items())}
+
+    @cached_property
+    def stages(self) -> int:
+        """The number of stages that compute. The highest number of a stage may be a slip, so it does not count."""
+        return len(self.rank_of)
+
+    @cached_property
+    def microbatches(self) -> int:
+        """The number of forwards that most stages have, the larger one if two are as frequent."""
+        forwards = Counter(action.stage for action in self.cells_of if action.kind == "F")
+        votes = Counter(forwards.values())
+        return max(votes, key=lambda count: (votes[count], count), default=0)
+
+    def partner(self, transfer: Action) -> Action | None:
+        """Return the other end of a SEND or RECV, None where there is no other rank to exchange with."""
+        direction, _, what = transfer.kind.partition("_")
+        stage = transfer.stage + (1 if (direction == "SEND") == (what == "F") else -1)
+        if self.rank_of.get(stage) in (None, self.rank_of.get(transfer.stage)):
+            return None
+        return Action(stage, f"{'RECV' if direction == 'SEND' else 'SEND'}_{what}", transfer.microbatch)
+
+    def first(self, action: Action) -> Cell:
+        """Return the first cell of `action`."""
+        return self.cells_of[action][0]
+
+    def said(self, action: Action) -> str:
+        """Return an action with its row and column, for a message."""
+        return f"{action} ({self.first(action).where})"
+
+
+def read_cells(text: str, source: str) -> list[list[Cell]]:
+    """Return every cell, row by row. Raises ConfigError with `source`, row and column for a text that is no cell."""
+    rows = csv.reader(StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
+    try:
+        table = [[_cell(content, rank, column) for column, content in enumerate(row)] for rank, row in enumerate(rows)]
+    except csv.Error as error:
+        raise ConfigError(f"{source}: line {rows.line_num} is no CSV: {error}") from None
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error.message}") from None
+    if not table:
+        raise ConfigError(f"{source} is empty; a schedule has a row for each rank, such as 0F0,0F1,0B0,0B1")
+    return table
+
+
+def _cell(text: str, rank: int, column: int) -> Cell:
+    text = text.strip()
+    cell = Cell(rank, column, (), overlap=False)
+    if not text:
+        return cell
+    overlap = _OVERLAP.fullmatch(text)
+    parts = [part.strip() for part in overlap[1].split(";")] if overlap else [text]
+    found = [match.groups() for part in parts if (match := _ACTION.fullmatch(part))]
+    if len(found) < len(parts):
+        first = f"2F0 (stage, one of {' '.join(COMPUTATIONS)}, microbatch)"
+        examples = f"{first}, 0SEND_F0, 0WAIT_SEND_F0, 0UNSHARD or (0F3;3B1)OVERLAP_F_B"
+        raise ConfigError(f"{cell.where}: {shown(text)} is no operation; one looks like {examples}")
+    actions = (Action(int(stage), kind or whole, None if whole else int(m)) for stage, kind, m, whole in found)
+    return cell._replace(actions=tuple(actions), overlap=overlap is not None)
+
+
+def deadlock(sheet: Sheet) -> Iterator[str]:
+    """Yield a sentence with the cycle, if there is one. What is missing altogether is not waited for."""
+    tasks = _Tasks(sheet)
+    try:
+        earliest_times(tasks.graph(), list(tasks.queues.values()))
+    except Deadlock as error:
+        yield _chain(error, tasks.cells)
+
+
+class _Tasks:
+    """The cells as tasks: one for a computation or wait, two for a transfer, when it is posted and when it is done."""
+
+    def __init__(self, sheet: Sheet) -> None:
+        self._sheet = sheet
+        self.cells: list[Cell] = []  # of each task
+        # by rank, and the rank that it exchanges with; None: its computations and waits
+        self.queues: dict[tuple[int, int | None], list[int]] = defaultdict(list)
+        self._waits: list[tuple[int, int]] = []
+        self._posted: dict[Action, int] = {}
+        self._done: dict[Action, int] = {}
+        for cell in sheet.cells():
+            if cell.actions and all(action.kind in COMPUTATIONS + SEND_WAITS for action in cell.actions):
+                task = self._add(cell, self.queues[cell.rank, None])
+                for action in cell.actions:
+                    self._done.setdefault(action, task)
+            elif len(cell.actions) == 1 and cell.actions[0].kind in TRANSFERS:
+                self._add_transfer(cell, cell.actions[0])
+
+    def _add(self, cell: Cell, queue: list[int]) -> int:
+        self.cells.append(cell)
+        queue.append(len(self.cells) - 1)
+        return queue[-1]
+
+    def _add_transfer(self, cell: Cell, action: Action) -> None:
+        """Queue a transfer behind those between the same ranks; leave out one whose other end is missing."""
+        partner = self._sheet.partner(action)
+        if partner is None or partner not in self._sheet.cells_of:
+            return
+        transfers, work = self.queues[cell.rank, self._sheet.rank_of[partner.stage]], self.queues[cell.rank, None]
+        posted, done = self._add(cell, transfers), self._add(cell, transfers)
+        self._waits += [(task, posted) for task in work[-1:]]
+        self._posted.setdefault(action, posted)
+        self._done.setdefault(action, done)
+
+    def graph(self) -> TaskGraph:
+        """Return which task waits for which, besides those before it in its queue."""
+        waits = [*self._waits]
+        for task, cell in enumerate(self.cells):
+            inputs = (needed for action in cell.actions for needed in _inputs(self._sheet, action))
+            waits += [(self._done[needed], task) for needed in inputs if needed in self._done]
+        for action, task in self._posted.items():
+            partner = self._sheet.partner(action)
+            if partner in self._done:
+                waits.append((task, self._done[partner]))
+        size = len(self.cells)
+        return TaskGraph([0] * size, [NOWHERE] * size, (), [arrow(*wait) for wait in waits])
+
+
+def _inputs(sheet: Sheet, action: Action) -> Iterator[Action]:
+    """Yield what must be done before a computation or a wait; without RECV, that is the other rank's work itself."""
+    stage, kind, _ = action
+    if kind in SEND_WAITS:
+        yield action._replace(kind=kind.removeprefix("WAIT_"))
+    if kind not in COMPUTATIONS:
+        return
+    if kind == "W":
+        yield action._replace(kind="I")
+        return
+    if kind in "BI":
+        yield action._replace(kind="F")
+    source = stage - 1 if kind == "F" else stage + 1
+    if source not in sheet.rank_of:
+        return
+    if sheet.has_transfers and sheet.rank_of[source] != sheet.rank_of[stage]:
+        yield action._replace(kind="RECV_F" if kind == "F" else "RECV_B")
+    else:
+        for made_by in "F" if kind == "F" else "BI":
+            yield Action(source, made_by, action.microbatch)
+
+
+def _chain(error: Deadlock, cells: list[Cell]) -> str:
+    """Return the cycle as a sentence: A waits for B, which comes after C, which waits for A."""
+    stuck = [cells[task] for task, _ in error.cycle]
+    links: list[tuple[str, Cell]] = []
+    for waiting, task, following in zip(stuck, error.awaited, [*stuck[1:], stuck[0]], strict=True):
+        awaited = cells[task]
+        is_order = waiting.actions[0].kind in TRANSFERS and awaited.rank == waiting.rank
+        links.append(("comes after" if is_order else "waits for", awaited))
+        if awaited != following:
+            links.append(("comes after", following))
+    *others, (last, _) = links
+    said = [*(f"{how} {_described(cell)}" for how, cell in others), f"{last} {stuck[0]}"]
+    return f"deadlock: {_described(stuck[0])} {', which '.join(said)}"
+
+
+def _described(cell: Cell) -> str:
+    return f"{cell} on rank {cell.rank} ({cell.where})"
+
+
+def mistakes(sheet: Sheet) -> Iterator[str]:
+    """Yield a sentence for everything that is wrong with the schedule, but for a circle of waits (`deadlock`)."""
+    rules = (_idle_ranks, _out_of_range, _twice, _astray, _missing, _wrong_overlaps, _last_stage_order, _reductions)
+    transfer_rules = (_empty_cells, _needless_transfers, _missing_transfers, _misplaced_transfers)
+    for rule in rules + transfer_rules * sheet.has_transfers:
+        yield from rule(sheet)
+    yield from _waits(sheet)
+
+
+def _idle_ranks(sheet: Sheet) -> Iterator[str]:
+    """Yield the ranks that hold no stage. PyTorch counts blank lines as ranks."""
+    for rank, row in enumerate(sheet.rows):
+        if not any(cell.actions for cell in row):
+            yield f"row {rank + 1} is empty: each row is a rank, and each rank runs at least one stage"
+
+
+def _out_of_range(sheet: Sheet) -> Iterator[str]:
+    """Yield stages and microbatches whose numbers leave a gap; both count from 0."""
+    told: set[int] = set()
+    for action in sheet.cells_of:
+        if action.stage in sheet.rank_of and action.stage >= sheet.stages and action.stage not in told:
+            told.add(action.stage)
+            yield f"{_at(sheet, action)} is out of range: the stages that compute should be 0 to {sheet.stages - 1}"
+        if action.microbatch is not None and action.microbatch >= sheet.microbatches:
+            yield f"{_at(sheet, action)} is out of range: most stages run microbatches 0 to {sheet.microbatches - 1}"
+
+
+def _twice(sheet: Sheet) -> Iterator[str]:
+    """Yield what stands there more than once, sharding apart."""
+    for action, cells in sheet.cells_of.items():
+        if action.kind not in ("UNSHARD", "RESHARD"):
+            for again in cells[1:]:
+                yield f"{again.where}: {action} stands twice, first in {cells[0].where}"
+
+
+def _astray(sheet: Sheet) -> Iterator[str]:
+    """Yield actions on another rank than their stage's."""
+    for action, cells in sheet.cells_of.items():
+        rank = sheet.rank_of.get(action.stage)
+        for cell in cells:
+            if rank is None:
+                yield f"{cell.where}: {action}, but stage {action.stage} computes nowhere"
+            elif cell.rank != rank:
+                yield f"{cell.where}: {action} on rank {cell.rank}, but stage {action.stage} lives on rank {rank}"
+
+
+def _missing(sheet: Sheet) -> Iterator[str]:
+    """Yield what a stage lacks: of each microbatch a forward, and a backward as B, or as I and W."""
+    for stage in range(sheet.stages):
+        if stage not in sheet.rank_of:
+            yield f"stage {stage} is missing"
+    for stage, microbatch in product(sheet.rank_of, range(sheet.microbatches)):
+        f, b, i, w = (Action(stage, kind, microbatch) for kind in COMPUTATIONS)
+        has_f, has_b, has_i, has_w = (action in sheet.cells_of for action in (f, b, i, w))
+        row = f"row {sheet.rank_of[stage] + 1}"
+        if not has_f:
+            yield f"{row}: {f} is missing"
+        if has_b and (has_i or has_w):
+            half = sheet.said(i if has_i else w)
+            yield f"{_at(sheet, b)} and {half} are both there; a backward is either B, or I and W"
+        elif not has_b and not (has_i and has_w):
+            yield f"{row}: {w if has_i else i if has_w else b} is missing"
+
+
+def _wrong_overlaps(sheet: Sheet) -> Iterator[str]:
+    """Yield overlapped pairs of anything else than a forward and then a full backward."""
+    for cell in sheet.cells():
+        if cell.overlap and [action.kind for action in cell.actions] != ["F", "B"]:
+            yield f"{cell.where}: {cell}: an overlapped pair is a forward F, then a full backward B"
+
+
+def _last_stage_order(sheet: Sheet) -> Iterator[str]:
+    """Yield the first forward of the last stage out of order: PyTorch takes entry m of its list of losses for m."""
+    last, due = max(sheet.rank_of, default=0), 0
+    for action in sheet.cells_of:
+        if action.stage == last and action.kind == "F":
+            if action.microbatch != due:
+                yield (
+                    f"{_at(sheet, action)}, but forward {due} of the last stage must be {last}F{due}: PyTorch takes"
+                    " its losses for those of microbatches 0, 1, 2, ...; number the microbatches in this order"
+                )
+                return
+            due += 1
+
+
+def _reductions(sheet: Sheet) -> Iterator[str]:
+    """Yield reductions before the gradients of their stage are complete."""
+    last = {action.stage: cells[-1] for action, cells in sheet.cells_of.items() if action.kind in "BW"}
+    for action, (first, *_) in sheet.cells_of.items():
+        if action.kind == "REDUCE_GRAD":
+            work = last.get(action.stage)
+            if work is not None and _is_behind(work, first):
+                yield f"{first.where}: {action} stands before {work} ({work.where}), which adds to those gradients"
+
+
+def unscaled(sheet: Sheet) -> list[int]:
+    """Return the stages of a file with communication without REDUCE_GRAD, whose gradients PyTorch does not scale."""
+    stages = list(sheet.rank_of) if sheet.has_transfers else []
+    return [stage for stage in stages if Action(stage, "REDUCE_GRAD", None) not in sheet.cells_of]
+
+
+def _empty_cells(sheet: Sheet) -> Iterator[str]:
+    """Yield empty cells, which PyTorch reads as idle, except in a file with communication."""
+    for cell in sheet.cells():
+        if not cell.actions:
+            yield f"{cell.where} is empty, which a file with SEND and RECV may not have"
+
+
+def _needless_transfers(sheet: Sheet) -> Iterator[str]:
+    """Yield transfers without a neighbouring stage on another rank: within a rank PyTorch hands tensors over itself."""
+    for action in sheet.cells_of:
+        if action.kind in TRANSFERS and sheet.partner(action) is None:
+            neighbour = action.stage + (1 if action.kind in ("SEND_F", "RECV_B") else -1)
+            known = neighbour in sheet.rank_of
+            reason = f"stage {neighbour} lives on the same rank" if known else f"there is no stage {neighbour}"
+            yield f"{_at(sheet, action)}, but {reason}"
+
+
+def _missing_transfers(sheet: Sheet) -> Iterator[str]:
+    """Yield SENDs and RECVs that are missing, though a computation needs a result from another rank."""
+    for action in sheet.cells_of:
+        send = action._replace(kind="SEND_F" if action.kind == "F" else "SEND_B")
+        receive = sheet.partner(send) if action.kind in "FBI" else None
+        if receive is None:
+            continue
+        sent, received = send in sheet.cells_of, receive in sheet.cells_of
+        if not sent and not received:
+            yield f"{_row(sheet, send)}: {send} is missing, and {receive} in {_row(sheet, receive)}"
+        elif not sent:
+            yield f"{_row(sheet, send)}: {send} is missing, for which {sheet.said(receive)} waits forever"
+        elif not received:
+            yield f"{_row(sheet, receive)}: {receive} is missing, which should receive {sheet.said(send)}"
+
+
+def _misplaced_transfers(sheet: Sheet) -> Iterator[str]:
+    """Yield SENDs before the computation of their tensor, and RECVs behind the computation that needs it."""
+    for transfer in (action for action in sheet.cells_of if action.kind in TRANSFERS):
+        computations = [transfer._replace(kind=kind) for kind in ("F" if transfer.kind.endswith("F") else "BI")]
+        moved, is_sent = sheet.first(transfer), transfer.kind.startswith("SEND")
+        for computation in (one for one in computations if one in sheet.cells_of):
+            computed = sheet.first(computation)
+            if is_sent and _is_behind(computed, moved):
+                yield f"{moved.where}: {transfer} stands before {sheet.said(computation)}, whose result it sends"
+            if not is_sent and _is_behind(moved, computed):
+                yield f"{moved.where}: {transfer} stands behind {sheet.said(computation)}, which needs it"
+
+
+def _waits(sheet: Sheet) -> Iterator[str]:
+    """Yield what PyTorch 2.15 refuses: waits for nothing, what is not waited for, a reduction beside one that runs."""
+    for row in sheet.rows if any(action.kind in WAITS for action in sheet.cells_of) else ():  # older files have none
+        running: dict[Action, Action] = {}  # by the wait for it
+        for action in (action for cell in row for action in cell.actions if cell == sheet.first(action)):
+            wait = action._replace(kind=f"WAIT_{action.kind}")
+            if wait.kind in WAITS:
+                for other in running.values():
+                    if other.kind == action.kind == "REDUCE_GRAD":
+                        yield f"{_at(sheet, action)} stands before the wait for {sheet.said(other)}"
+                running[wait] = action
+            elif action.kind in WAITS and running.pop(action, None) is None:
+                yield f"{_at(sheet, action)}, but there is nothing before it to wait for"
+        for wait, action in running.items():
+            yield f"{_at(sheet, action)}, but no {wait} stands behind it, as in a file with waits it should"
+
+
+def _is_behind(cell: Cell, other: Cell) -> bool:
+    return cell.rank == other.rank and cell.column > other.column
+
+
+def _at(sheet: Sheet, action: Action) -> str:
+    return f"{sheet.first(action).where}: {action}"
+
+
+def _row(sheet: Sheet, action: Action) -> str:
+    return f"row {sheet.rank_of[action.stage] + 1}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FilePlan(Plan):
+    """A plan of a file that has UNSHARD, or SEND and RECV, with the program of each device.
+
+    Turns of a stage are counted from 0. `mistakes` says what computes on sharded weights, and what else of the programs
+    PyTorch would refuse. `issued` are SEND and RECV, each with the slot and how many other actions it stands behind.
+    `stuck` says, as a whole and apart, where cells wait in a circle, as they are issued one by one.
+    """
+
+    programs: Sequence[Sequence[Issued]] = ()
+    mistakes: Sequence[str] = ()
+    issued: Sequence[Sequence[tuple[Op, Op | None, int]]] = ()
+    stuck: Sequence[str] = ()
+
+
+def with_programs(sheet: Sheet, plan: Plan, stuck: Sequence[str] = ()) -> Plan:
+    """Return the plan of a sheet with its programs, where it has any UNSHARD, or any SEND."""
+    is_sharded = any(action.kind == "UNSHARD" for action in sheet.cells_of)
+    if not (is_sharded or sheet.has_transfers):
+        return plan
+    programs = [[*_program(row, plan)] for row in sheet.rows] if is_sharded else ()
+    mistakes = [mistake for row in sheet.rows for mistake in _mistakes(row)] if is_sharded else ()
+    issued = [[*_transfers(row)] for row in sheet.rows] if sheet.has_transfers else ()
+    return FilePlan(**fields_of(plan), programs=programs, mistakes=mistakes, issued=issued, stuck=stuck)
+
+
+def planned(problem: Problem, plan: Plan) -> Plan:
+    """Return a plan of a file for a problem: with the programs of the file where the problem shards weights.
+
+    Where messages queue and no other order is asked for, it has the SEND and RECV of the file. Reductions of each
+    microbatch, which no file has, are by the rule, and so is that of a stage without one. Raises InvalidSchedule,
+    naming operations and devices, for programs that leave a stage sharded where it computes, and without queues for
+    cells that wait in a circle.
+    """
+    order = None if problem.messages is None else problem.messages.order
+    if order not in (None, OF_FILE):
+        plan = without_messages(plan)
+    if not isinstance(plan, FilePlan):
+        return plan
+    if plan.stuck and problem.messages is None:
+        raise InvalidSchedule(plan.stuck[0], plan.stuck[1:])
+    file = plan
+    if problem.sharding.divides(WEIGHTS) and file.programs:
+        if plan.mistakes:
+            raise InvalidSchedule("; ".join(plan.mistakes[:3]), plan.mistakes)
+        each = problem.sharding.reduces_each
+        given = [[(op, after) for op, after in row if not each or op.kind != "REDUCE_GRAD"] for row in plan.programs]
+        plan = with_step(problem, plan, given)
+    if problem.messages is None or order not in (None, OF_FILE) or not file.issued:
+        return plan
+    return given_programs(problem, plan, file.issued)
+
+
+def _transfers(row: Sequence[Cell]) -> Iterator[tuple[Op, Op | None, int]]:
+    """Yield SEND and RECV of a row, each with the slot and how many actions of whole stages it stands behind."""
+    after, behind = None, 0
+    for cell in row:
+        for stage, kind, microbatch in cell.actions[:1]:  # of a pair its forward
+            if kind in TRANSFERS and microbatch is not None:
+                yield message_op(stage, kind, microbatch, 1), after, behind
+            elif kind in COMPUTATIONS and microbatch is not None:
+                after, behind = Op(stage, kind, microbatch), 0
+            elif kind in ("UNSHARD", "RESHARD", "REDUCE_GRAD"):
+                behind += 1
+
+
+def _program(row: Sequence[Cell], plan: Plan) -> Iterator[Issued]:
+    """Yield the operations of a row that are of whole stages, each with the slot behind which it stands."""
+    after, turns = NOTHING_BEFORE, Counter[int]()
+    for cell in row:
+        for stage, kind, microbatch in cell.actions[:1]:  # of a pair its forward
+            if kind in COMPUTATIONS:
+                after = plan.index.number(Op(stage, kind, microbatch))
+            elif kind == "UNSHARD":
+                yield Op(stage, kind, turns[stage]), after
+                turns[stage] += 1
+            elif kind == "RESHARD":
+                yield Op(stage, kind, max(turns[stage] - 1, 0)), after
+            elif kind == "REDUCE_GRAD":
+                yield Op(stage, kind, None), after
+
+
+def _mistakes(row: Sequence[Cell]) -> Iterator[str]:
+    """Yield what of a row PyTorch refuses where stages are sharded."""
+    whole: set[int] = set()
+    for cell in row:
+        for action in cell.actions:
+            stage, said = action.stage, f"{cell.where}: {action} on device {cell.rank}"
+            if action.kind in COMPUTATIONS and stage not in whole:
+                yield f"{said}, but stage {stage} is sharded there: {stage}UNSHARD is missing before it"
+            elif action.kind == "UNSHARD":
+                if stage in whole:
+                    yield f"{said}, but stage {stage} is unsharded there already"
+                whole.add(stage)
+            elif action.kind == "RESHARD":
+                if stage not in whole:
+                    yield f"{said}, but stage {stage} is sharded there already"
+                whole.discard(stage)
+    for stage in sorted(whole):
+        yield f"row {row[0].rank + 1}: {stage}RESHARD is missing on device {row[0].rank} at the end of the step"
+
 
 LEFT_OUT = ("OPTIMIZER", "REDUCE_TIED")  # which PyTorch's schedules lack
 Row = Sequence[Slot | Action]

@@ -178,11 +178,7 @@ def format_for(path: str, result: str) -> Format:
 
 
 def format_of(path: str, names: Collection[str]) -> Format:
-    """Return the format, out of `names`, whose suffix ends `path`; of several the one with the longest suffix.
-
-    Of formats with one suffix it is the first; only its name chooses another. Raises ConfigError with the suffixes of
-    `names` where none does.
-    """
+    """Return the format, out of `names`, with the longest suffix of `path`, of equals the first. Raises ConfigError."""
     known = [FORMATS[name] for name in names]
     fitting = [form for form in known if path.lower().endswith(form.suffix)]
     if not fitting:

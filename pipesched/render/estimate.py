@@ -13,7 +13,7 @@ from rich.text import Text
 
 from pipesched.checks import joined
 from pipesched.config.estimate import changes
-from pipesched.config.trust_section import FITS
+from pipesched.config.load import FITS
 from pipesched.estimation.hardware import NUMBERS
 from pipesched.estimation.hardware_reader import preset_hardware
 from pipesched.estimation.items import GB, STATES

@@ -42,8 +42,7 @@ from pipesched.render.scene import number
 from pipesched.render.summary import heading, summary
 from pipesched.render.view import View
 from pipesched.results.capabilities import capability_of
-from pipesched.results.comparison import Comparison, Sweep
-from pipesched.results.frontier import Frontier
+from pipesched.results.comparison import Comparison, Frontier, Sweep
 from pipesched.results.outcome import Outcome, SolveReport
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.registry import Catalogue

@@ -83,10 +83,7 @@ class _Cuts:
         return comb(self.items - 1, self.stages - 1)
 
     def time(self, cuts: Ints, below: int | None = None) -> tuple[Ints, Ints]:
-        """Return by how much each cut exceeds the budget, 0 without one, and its makespan.
-
-        It is -1, not known, where the makespan is not `below` that.
-        """
+        """Return by how much each cut exceeds the budget (-1 unknown: not `below` that makespan), and its makespan."""
         makespans = self.times.makespans(cuts)
         over = makespans * 0
         if self.is_limited:
@@ -128,10 +125,7 @@ class _Cuts:
         return ends
 
     def ranked(self, cuts: Ints, over: Ints, makespans: Ints) -> list[Ends]:
-        """Return the best cut, and then those that take the least time, up to as many as are planned.
-
-        Those within the budget come first; where there are none it does not count.
-        """
+        """Return the best cut, then the quickest ones, as many as are planned; those within the budget come first."""
         fits = over == 0 if (over == 0).any() else over >= 0
         best = self.best(cuts[fits & (makespans == makespans[fits].min())])
         order = np.lexsort((makespans, ~fits))[:PLANNED]
@@ -172,10 +166,8 @@ class _Search:
         return (abs(over), makespan) if limited else (0, makespan)
 
     def _better(self, here: Ends, limited: bool) -> Ends | None:
-        """Return a better cut a move away, or two of them; None where none was found.
-
-        The longest path of a cut says what others take at least: only those are timed that this lets be shorter.
-        """
+        """Return a better cut a move away, or two of them; None where none was found."""
+        # the longest path of a cut says what others take at least: only those are timed that this lets be shorter
         counts, path = np.diff(here, prepend=0), self.times.path(np.array([here]))
         each = path.counts.reshape(-1, self.times.columns).sum(axis=1)
         stages = np.arange(len(each)) % self.cuts.stages
@@ -214,10 +206,7 @@ MOST_STAGES = 64  # from which, and to which, single layers move
 
 
 def _moves(counts: Ints, on_path: Ints) -> Ints:
-    """Return the changes of counts by moves of one item from a stage to another.
-
-    Of very many stages they go from those that a longest path takes most often to those that it takes least.
-    """
+    """Return the changes of counts by moves of one item from a stage to another."""
     order = np.argsort(-on_path, kind="stable")
     sources = order[counts[order] > 1][:MOST_STAGES].tolist()
     pairs = [(source, target) for source in sources for target in order[-MOST_STAGES:].tolist() if source != target]
@@ -274,10 +263,7 @@ def _least_stage(problem: Problem) -> Ends | None:
 
 
 class CutMaker(NamedTuple):
-    """How an algorithm runs on a cut: its plan of passes alone, and its schedule.
-
-    `is_settled`: its order is the same on all cuts, so that what a cut takes follows from the plan of another one.
-    """
+    """How an algorithm runs on a cut: its plan of passes, its schedule, and whether all cuts have one order."""
 
     plan: Callable[[Problem], Plan]
     schedule: Callable[[Problem], Schedule]
@@ -285,10 +271,7 @@ class CutMaker(NamedTuple):
 
 
 def best_cut(problem: Problem, make: CutMaker) -> tuple[Problem, CutChoice]:
-    """Return `problem`, whose cut is open, on its placement with the best cut, and what is known of that.
-
-    Raises what `make` does where no cut has a schedule.
-    """
+    """Return `problem` on its placement with the best cut, and what is known of that. Raises what `make` does."""
     if not make.is_settled:
         return _Planning(problem, make).best()
     cuts = _Cuts(CutTimes(problem, make.plan(problem)))
@@ -304,10 +287,7 @@ def work_of(problem: Problem) -> int:
 
 
 def best_cut_of(problem: Problem, plan: Plan) -> Problem:
-    """Return `problem`, whose cut is open, on its placement with the best cut under the order of a given plan.
-
-    A plan that cannot run leaves it as it is.
-    """
+    """Return `problem` with the best cut under the order of a plan; as it is where that cannot run."""
     if mismatch(problem, plan):
         return problem
     try:

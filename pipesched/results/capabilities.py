@@ -51,12 +51,12 @@ CAPABILITIES = {
     ),
     "hls-explanation": Capability(
         result="hls.explanation:HardwareExplanation",
-        document="documents.hardware:hardware_explanation_document",
+        document="documents.explanation:hardware_explanation_document",
         view="render.hardware:hardware_view",
     ),
     "estimate": Capability(
         result="estimation.result:Estimate",
-        document="documents.estimate:estimate_document",
+        document="documents.tuning:estimate_document",
         view="render.estimate:estimate_view",
         config="estimation.config_text:config_text",
     ),
@@ -77,14 +77,14 @@ CAPABILITIES = {
     ),
     "packing": Capability(
         result="results.packing:Packing",
-        document="documents.packing:packing_document",
+        document="documents.comparison:packing_document",
         view="render.comparison:packing_view",
-        config="documents.packing:rank_config",
+        config="documents.comparison:rank_config",
     ),
     "robustness": Capability(
         result="analysis.robustness:Robustness",
-        document="documents.robustness:robustness_document",
-        reader="documents.robustness:robustness_of",
+        document="documents.comparison:robustness_document",
+        reader="documents.comparison:robustness_of",
         table="render.scatter:RobustnessTable",
         view="render.scatter:robustness_view",
         figure="render.figure.plots:robustness_figure",

@@ -1,8 +1,8 @@
-"""Several schedules of one problem side by side, and comparisons at several values of one number or word."""
+"""Schedules of a problem side by side, also at several values of a number or word, and the best by rising budget."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain
@@ -12,6 +12,7 @@ from pipesched.checks import (
     cut,
     joined,
     require_callable,
+    require_fields,
     require_flag,
     require_label,
     require_mapping,
@@ -23,14 +24,17 @@ from pipesched.checks import (
     require_whole,
     shown,
 )
-from pipesched.display import Displayable, HasPage
+from pipesched.display import DisplayableRows, HasPage
 from pipesched.errors import ConfigError
 from pipesched.pipeline.costs import BRIEF
+from pipesched.pipeline.recut import is_cut_open
 from pipesched.pipeline.step import AUTO, FULL, GATHERS, LEVELS, QUEUES, REDUCES
 from pipesched.results.best_cut import CutChoice
+from pipesched.results.covered import CHOSEN
 from pipesched.results.outcome import Outcome
+from pipesched.results.status import Status
 from pipesched.results.trainers import PYTORCH, TRAINERS, runs_in, takes, weight_copies
-from pipesched.schedulers.options import OPTIONS, VARIED, labelled
+from pipesched.schedulers.options import OBJECTIVES, OPTIONS, VARIED, labelled
 from pipesched.schedulers.ordering import Ordering
 from pipesched.schedulers.registry import called, own_name
 
@@ -75,20 +79,17 @@ class Entry:
     failed: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
-        require_text(self.algorithm, "algorithm")
-        require_flag(self.frozen, "frozen")
-        require_flag(self.failed, "failed")
-        require_type(self.outcome, (Outcome, type(None)), "an Outcome or None", "outcome")
-        require_type(self.cut, (CutChoice, type(None)), "a CutChoice or None", "cut")
-        require_text(self.reason, "reason")
+        for key in ("algorithm", "reason", "file"):
+            require_text(getattr(self, key), key)
+        for key in ("frozen", "failed"):
+            require_flag(getattr(self, key), key)
+        require_fields(self, outcome=Outcome, cut=CutChoice, ordering=Ordering)
         require_mapping(self.options, "options by their names", "options")
         if self.document is not None:
             require_mapping(self.document, "metrics by their names, or None", "document")
         for trainer in require_sequence(self.trainers, "trainers"):
             require_text(trainer, "trainers")
         require_whole(self.copies, "copies", least=1)
-        require_text(self.file, "file")
-        require_type(self.ordering, (Ordering, type(None)), "an Ordering or None", "ordering")
         require_type(self.dominated, (bool, type(None)), "True, False or None", "dominated")
         if self.standing is not None:
             require_callable(getattr(self.standing, "against", self.standing), "standing")
@@ -170,12 +171,14 @@ def memory_of(metrics: Mapping[str, Any]) -> Sequence[int | float]:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(HasPage, Sequence[Entry]):
+class Comparison(HasPage, DisplayableRows[Entry]):
     """Entries in the order asked for.
 
     `comparison["1f1b"]` is the entry of an algorithm, by its name or an alias; `comparison.best` is the best entry.
     `time_unit` and `memory_unit` are the labels of times and of memory, empty where a config names none.
     """
+
+    _rows = "entries"
 
     entries: tuple[Entry, ...]
     time_unit: str = ""
@@ -193,12 +196,6 @@ class Comparison(HasPage, Sequence[Entry]):
         values = [entry.metrics["makespan"] if entry.metrics else "n/a" for entry in self.entries]
         texts = [f"{entry.algorithm} {value}" for entry, value in zip(self.entries, values, strict=True)]
         return f"Comparison({joined(texts)})"
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
-    def __iter__(self) -> Iterator[Entry]:
-        return iter(self.entries)
 
     @overload
     def __getitem__(self, key: int | str) -> Entry: ...
@@ -273,10 +270,7 @@ class ParetoPoint(NamedTuple):
         return self.outcome.schedule.fits
 
     def dominates(self, other: ParetoPoint) -> bool:
-        """Return whether this schedule is no worse than `other` in makespan and memory, and better in one of them.
-
-        Equals do not dominate each other, and what is over its budget dominates nothing that fits.
-        """
+        """Return whether this is no worse than `other` in makespan and memory, better in one, and fits as that does."""
         mine, theirs = (self.makespan, self.memory), (other.makespan, other.memory)
         no_worse = self.makespan <= other.makespan and self.memory <= other.memory
         return no_worse and mine != theirs and (self.fits or not other.fits)
@@ -320,11 +314,13 @@ class SweepPoint:
 
 
 @dataclass(frozen=True, repr=False)
-class Sweep(Displayable):
+class Sweep(DisplayableRows[SweepPoint]):
     """Comparisons by the value of one field, whose dotted key in a config is `field`.
 
     `known_unit` is the unit of memory of a sweep without schedules, as a document holds it.
     """
+
+    _rows = "points"
 
     field: str
     points: tuple[SweepPoint, ...]
@@ -339,12 +335,6 @@ class Sweep(Displayable):
 
     def __repr__(self) -> str:
         return f"Sweep({cut(self.field, BRIEF)}={shown([point.value for point in self.points])})"
-
-    def __len__(self) -> int:
-        return len(self.points)
-
-    def __iter__(self) -> Iterator[SweepPoint]:
-        return iter(self.points)
 
     @property
     def of_words(self) -> bool:
@@ -374,3 +364,58 @@ class Sweep(Displayable):
             entries = tuple(entry.suited(trainer) for entry in point.comparison if entry.algorithm in names)
             points.append(replace(point, comparison=replace(point.comparison, entries=entries)))
         return replace(self, points=tuple(points))
+
+
+@dataclass(frozen=True)
+class FrontierPoint:
+    """The best schedule at a budget (the same for every device, static memory included), up to the next point's.
+
+    `value` and `bound` are of the objective; numbers are in the user's units. A point that was read from a document has
+    its `row` and no outcome.
+    """
+
+    budget: int | float
+    value: int | float
+    bound: int | float
+    gap: float
+    status: Status
+    placement: str
+    source: str
+    outcome: Outcome | None = field(default=None, repr=False)
+    row: Mapping[str, Any] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, repr=False)
+class Frontier(DisplayableRows[FrontierPoint]):
+    """Points by rising budget, each better than all before it; `objective` is "makespan" or "span".
+
+    `covers` says in words which schedules the bounds are about; each is of schedules within the budget of its point.
+    """
+
+    _rows = "points"
+
+    points: tuple[FrontierPoint, ...]
+    objective: str = "makespan"
+    time_unit: str = ""
+    memory_unit: str = ""
+    covers: str = CHOSEN
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "points", tuple(require_sequence(self.points, "points")))
+        for point in self.points:
+            require_type(point, FrontierPoint, "a FrontierPoint", "points")
+        require_name(sorted(OBJECTIVES), self.objective, "objective", "objective")
+        require_label(self.time_unit, "time_unit")
+        require_label(self.memory_unit, "memory_unit")
+        require_label(self.covers, "covers")
+
+    @property
+    def proved(self) -> str:
+        """What a point is that nothing better can beat, in words: where the cut is open, that holds for its cuts."""
+        outcomes = (point.outcome for point in self.points)
+        is_open = any(outcome is not None and is_cut_open(outcome.problem) for outcome in outcomes)
+        return f"{Status.OPTIMAL} for these cuts" if is_open else str(Status.OPTIMAL)
+
+    def __repr__(self) -> str:
+        steps = ", ".join(f"{point.budget}: {point.value}" for point in self.points)
+        return f"Frontier({self.objective} by budget {steps})"

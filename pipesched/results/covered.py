@@ -51,11 +51,7 @@ def of_schedule(schedule: Schedule) -> str:
 def of_search(
     problem: Problem, allowed: Allowed, placements: Collection[str], chunks: Sequence[int] | None = None
 ) -> str:
-    """Return what the bound of a solve is about: all that it may choose from, with the backwards of `problem`.
-
-    `placements` are the names of those that it tries. `chunks` are the numbers of stages a device whose cuts all count;
-    None where there is one cut, or one a placement.
-    """
+    """Return what the bound of a solve over placements is about; `chunks` are those whose cuts all count, if any do."""
     limited = "" if problem.memory.budget is None else " for the budget"
     balanced = f"cuts into {problem.stages} stages balanced{limited}" if is_cut_open(problem) else ""
     cut = balanced or ("this cut" if problem.layers is not None else "")

@@ -95,10 +95,7 @@ class FactorCosts:
 
 @dataclass(frozen=True)
 class ModelCosts:
-    """Costs of a model's stages for one document of `reference` tokens: `linear` in its tokens, `core` in their square.
-
-    Both are in the time unit, one a stage by the key of their cost.
-    """
+    """Costs of stages for a document of `reference` tokens, by keys: `linear` in them, `core` in their square."""
 
     reference: int
     linear: Mapping[str, Sequence[Fraction]]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cache, cached_property, partial
 from typing import Any, NamedTuple
 
 from pipesched.checks import (
+    require_fields,
     require_flag,
     require_label,
     require_name,
@@ -18,8 +20,9 @@ from pipesched.checks import (
     require_whole,
     shown,
 )
+from pipesched.core.clock import look
 from pipesched.display import Displayable, HasPage
-from pipesched.errors import ConfigError, Deadlock, NoSchedule, NotApplicable
+from pipesched.errors import ConfigError, Deadlock, NoSchedule, NotApplicable, PipeschedError
 from pipesched.pipeline.bounds import Bound, lower_bound
 from pipesched.pipeline.capacity import require_least_capacity
 from pipesched.pipeline.check import checked, over_budget
@@ -27,14 +30,13 @@ from pipesched.pipeline.costs import fields_of
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.message_programs import with_queues
 from pipesched.pipeline.plan import Plan, with_parts
-from pipesched.pipeline.problem import Problem, differs, require_problem
-from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.problem import Problem, differs, require_problem, require_size
+from pipesched.pipeline.quantities import canonical, in_units, plain
 from pipesched.pipeline.recut import is_cut_open, seeks_best
 from pipesched.pipeline.residences import require_kept
 from pipesched.pipeline.schedule import Schedule, queued, schedule_plan
 from pipesched.results import covered
 from pipesched.results.best_cut import CutChoice, CutMaker, best_cut
-from pipesched.results.cuts import CutReport, with_best_slices
 from pipesched.results.status import Status, StoppedBy
 from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.options import COMMON, OBJECTIVES, OFFLOAD, ORDER, RECOMPUTE, SIDE_RULE, checked_options
@@ -43,11 +45,61 @@ from pipesched.schedulers.plan_of import Timing, joined, plan_of
 from pipesched.schedulers.registry import called, family
 
 
-def require_kept_budget(family: Family, schedule: Schedule, allowed: Allowed) -> None:
-    """Raise NoSchedule where a family that obeys the budget has a schedule over it: the floor of a device, or how far.
+class TriedCut(NamedTuple):
+    """A cut that was tried: the layers of each stage, and the largest work of a device for one microbatch.
 
-    `allowed` says what its options did with activations.
+    `makespan` is that of the best schedule found on it, None where it was not scheduled. Times are in the user's unit.
     """
+
+    chunks: int
+    placement: str
+    layout: tuple[int, ...]
+    work: int | float
+    makespan: int | float | None
+
+
+class CutReport(NamedTuple):
+    """The cut of a solve's answer, the bound and the status of schedules on it and its placement alone; all `tried`."""
+
+    layout: tuple[int, ...]
+    chunks: int
+    bound: Bound
+    status: Status
+    tried: tuple[TriedCut, ...]
+
+    @property
+    def chunks_tried(self) -> tuple[int, ...]:
+        """The numbers of stages a device that were tried."""
+        return tuple(sorted({cut.chunks for cut in self.tried}))
+
+
+def with_best_slices(
+    problem: Problem, plan: Callable[[Problem], Plan], timed: Callable[[Problem, Plan], Schedule]
+) -> Problem:
+    """Return `problem` with the number of slices whose plan is shortest, of all of its rule. May raise."""
+    rule = problem.slices.rule
+    if rule is None:
+        return problem
+    require_size(problem.letters, problem.stages, problem.microbatches, rule.most)
+    tried, refusals = dict[int, Fraction](), list[PipeschedError]()
+    for count in range(1, rule.most + 1):
+        look()
+        sliced = replace(problem, slices=rule.slices(count))
+        try:
+            schedule = timed(sliced, plan(sliced))
+        except (NotApplicable, NoSchedule, Deadlock) as error:
+            refusals.append(error)
+        else:
+            tried[count] = Fraction(schedule.makespan_ticks, sliced.ticks.per_unit)
+    if not tried:
+        raise refusals[0]
+    best = rule.slices(min(tried, key=lambda count: tried[count]))
+    makespans = tuple((count, plain(canonical(makespan))) for count, makespan in tried.items())
+    return replace(problem, slices=replace(best, tried=makespans))
+
+
+def require_kept_budget(family: Family, schedule: Schedule, allowed: Allowed) -> None:
+    """Raise NoSchedule where a family that obeys the budget exceeds it; its options did what is `allowed`."""
     if not family.obeys_budget or schedule.fits:
         return
     problem = schedule.problem
@@ -155,10 +207,8 @@ class SolveReport(Displayable):
         require_type(self.bound, Bound, "a Bound", "bound")
         require_type(self.makespan_bound, Bound, "a Bound", "makespan_bound")
         require_type(self.stopped_by, StoppedBy, "a StoppedBy", "stopped_by")
-        require_type(self.heuristic, (BestHeuristic, type(None)), "a BestHeuristic or None", "heuristic")
         require_type(self.equal, Mapping, "a mapping of memory by names", "equal")
-        require_type(self.repetition, (Repetition, type(None)), "a Repetition or None", "repetition")
-        require_type(self.cuts, (CutReport, type(None)), "a CutReport or None", "cuts")
+        require_fields(self, heuristic=BestHeuristic, repetition=Repetition, cuts=CutReport)
         if self.advice is not None:
             object.__setattr__(self, "advice", tuple(require_sequence(self.advice, "advice")))
             for advice in self.advice:
@@ -214,10 +264,8 @@ class Outcome(HasPage):
     def __post_init__(self) -> None:
         require_label(self.algorithm, "algorithm")
         require_type(self.schedule, Schedule, "a Schedule", "schedule")
-        require_type(self.report, (SolveReport, type(None)), "a SolveReport or None", "report")
-        require_type(self.ordering, (Ordering, type(None)), "an Ordering or None", "ordering")
+        require_fields(self, report=SolveReport, ordering=Ordering, cut=CutChoice)
         require_flag(self.is_grouped, "is_grouped")
-        require_type(self.cut, (CutChoice, type(None)), "a CutChoice or None", "cut")
 
     def __repr__(self) -> str:
         return f"Outcome({shown(self.algorithm)}, makespan {self.schedule.makespan}, {self.standing})"
@@ -380,10 +428,7 @@ def _with_fewer_layers(problem: Problem, chosen: Family, options: Mapping[str, A
 def _scheduled(
     chosen: Family, options: Mapping[str, Any], plan: Callable[[Problem], Plan], timed: Timing, problem: Problem
 ) -> Schedule:
-    """Return the schedule of a family on a cut, with its options as given, and an order that is open as given.
-
-    Raises NoSchedule where it is over a budget that the family obeys.
-    """
+    """Return the schedule of a family on a cut, with its options as given, and an order that is open as given."""
     fed, wanted = FedFamily(_with_fewer_layers(problem, chosen, options), chosen, plan, timed), options.get(ORDER)
     ordering = None if wanted in (None, BEST) else ordering_of(fed, wanted)
     schedule = fed.schedule(None if ordering is None else ordering.order)

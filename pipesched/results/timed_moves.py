@@ -128,11 +128,7 @@ def _inputs(schedule: Schedule, task: dict[int, int]) -> list[list[Arc]]:
 
 
 def moved_plan(schedule: Schedule, device: int, order: Sequence[int]) -> Plan:
-    """Return the plan of a schedule with another order of a device, and the program that this makes of its lane.
-
-    What the lane moves keeps its order; each stands behind the slot that the rule names in the new order. Raises
-    InvalidSchedule where that is no legal program.
-    """
+    """Return the plan with another order of a device, and the program of its lane. Raises InvalidSchedule."""
     orders = [*schedule.plan.orders]
     orders[device] = order
     plan = with_parts(schedule.plan, orders=orders)
@@ -170,11 +166,7 @@ class _Found(NamedTuple):
 
 
 def best_moves(schedule: Schedule, tasks: TimedTasks) -> tuple[list[OrderMove], bool]:
-    """Return the ten moves with the least makespan that shorten a schedule, and whether all were timed.
-
-    `tasks` are those of the schedule, which is at its earliest times. A move leaves the order of all others; the budget
-    is not looked at. Those of one slot to positions side by side that take as long are one move, to the nearest.
-    """
+    """Return the ten best moves of one slot in a schedule at its earliest times, and whether all moves were timed."""
     found, is_complete = list[_Found](), True
     for number, (move, after) in enumerate(_timed_moves(schedule, tasks)):
         is_complete &= move is not None
@@ -189,10 +181,7 @@ def best_moves(schedule: Schedule, tasks: TimedTasks) -> tuple[list[OrderMove], 
 
 
 def shortened(schedule: Schedule) -> Iterator[Schedule]:
-    """Yield ever shorter schedules, each a single move from the one before, within the budget, until none is left.
-
-    The schedule is at its earliest times, as those are.
-    """
+    """Yield ever shorter schedules within the budget, each a single move from the one before, at earliest times."""
     better: Schedule | None = schedule
     while better is not None:
         tasks, before = timed_tasks(better), better
@@ -205,10 +194,7 @@ def shortened(schedule: Schedule) -> Iterator[Schedule]:
 def _timed_moves(
     schedule: Schedule, tasks: TimedTasks
 ) -> Iterator[tuple[tuple[int, int, int] | None, Schedule | None]]:
-    """Yield each move that may shorten a schedule, with what it makes; None and None where not all are timed.
-
-    A move is a task, its position and the new one. What it makes is None where it cannot run.
-    """
+    """Yield each move that may shorten a schedule, with what it makes; None and None where not all are timed."""
     has_programs = bool(schedule.plan.network)
     size = len(tasks.topological) * (LOWERED if has_programs else 1)
     most = max(MOST_RETIMED // max(size, 1), 1)
@@ -225,10 +211,7 @@ def _timed_moves(
 
 
 def moved_before(schedule: Schedule, pairs: Iterable[tuple[int, int]]) -> Iterator[int | float | None]:
-    """Yield, for each pair of a device's operations, the makespan once the first stands directly before the second.
-
-    They are numbers of the plan; times are the earliest. None where that order cannot run.
-    """
+    """Yield the makespan once the first of a pair of operations stands before the second; None if that cannot run."""
     tasks = timed_tasks(schedule)
     for task, other in pairs:
         order = tasks.orders[tasks.machine[task]]

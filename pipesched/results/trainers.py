@@ -30,11 +30,7 @@ class Verdict(NamedTuple):
 
 
 def verdicts(outcome: Outcome, made_by: str = "", trainers: Iterable[str] = TRAINERS) -> tuple[Verdict, ...]:
-    """Return what each trainer says of a schedule: frameworks as `hand_over` does, PyTorch's runtime as its CSV does.
-
-    `made_by` is the algorithm that made it with its default options; "" where that is not known, so that the order is
-    compared with those of all families that a framework has.
-    """
+    """Return what each trainer says of a schedule; `made_by` spares comparing its order with those of all families."""
     from pipesched.results.handover.hand_over import FRAMEWORKS
     from pipesched.results.handover.subject import Refusal, subject_of
 

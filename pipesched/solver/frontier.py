@@ -23,8 +23,8 @@ from pipesched.pipeline.message_programs import require_free
 from pipesched.pipeline.placement import placement_name
 from pipesched.pipeline.problem import Problem, require_problem
 from pipesched.pipeline.quantities import in_units
+from pipesched.results.comparison import Frontier, FrontierPoint
 from pipesched.results.covered import of_search
-from pipesched.results.frontier import Frontier, FrontierPoint
 from pipesched.results.outcome import Outcome
 from pipesched.results.status import Status, StoppedBy
 from pipesched.solver.ahead import WorkAhead

@@ -30,8 +30,7 @@ from pipesched.pipeline.schedule import Schedule, queued
 from pipesched.pipeline.step import BEST as BEST_ORDER, Messages
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.covered import of_search
-from pipesched.results.cuts import CutReport, TriedCut
-from pipesched.results.outcome import Outcome, SolveReport
+from pipesched.results.outcome import CutReport, Outcome, SolveReport, TriedCut
 from pipesched.results.status import Status, StoppedBy
 from pipesched.results.timed_moves import shortened
 from pipesched.solver.advice import advised, kept_seconds

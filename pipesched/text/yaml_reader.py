@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from os.path import isdir
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -151,14 +152,22 @@ LONGEST = 300  # letters of a name in a message
 
 def read_text(path: Path, most: int = MOST_BYTES) -> str:
     """Return the text of a file. Raises ConfigError for one that cannot be read, is no text, or is too large."""
+    if isdir(path):  # noqa: PTH112  Path.is_dir raises for a name that is too long
+        raise ConfigError(f"{path} is a directory, not a file")
+    return decode(read_bytes(path, most), str(path), most)
+
+
+def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
+    """Return the content of a file. Raises ConfigError for one that cannot be read, or is larger than `most` bytes."""
     try:
-        if path.is_dir():
-            raise ConfigError(f"{path} is a directory, not a file")
         with path.open("rb") as file:
-            return decode(file.read(most + 1), str(path), most)
+            data = file.read(most + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ConfigError(f"cannot read {shown(str(path), LONGEST)}: {reason}") from None
+    if len(data) > most:
+        raise ConfigError(f"{path} is larger than {most:,} bytes")
+    return data
 
 
 def decode(data: bytes, name: str, most: int = MOST_BYTES) -> str:

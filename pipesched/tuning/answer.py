@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, takewhile
 from math import inf
-from time import time
 from typing import Any, NamedTuple
 
 from pipesched.config.estimate import DEFAULTS, changes
@@ -21,12 +20,11 @@ from pipesched.estimation.trust.inside import Judge
 from pipesched.pipeline.declared import BY_NAME
 from pipesched.pipeline.quantities import to_fraction
 from pipesched.text.writer import ConfigText, dump
-from pipesched.tuning.finalists import FACTORS, SHARES, SOLVE, Finished, gpu_time
-from pipesched.tuning.judged import in_order, measured_first, tied, unmeasured, with_behind
+from pipesched.tuning import judged
 from pipesched.tuning.result import Doubt, NearMiss, OverMemory, Tuning
 from pipesched.tuning.search import SpaceSearch
-from pipesched.tuning.space import Layout, Space, SpacePoint, given_on
-from pipesched.tuning.trial import Trial, TrialTask, estimate_of_point, trial_of
+from pipesched.tuning.space import Layout, Space, SpacePoint, first_of_each, given_on
+from pipesched.tuning.trial import Trial, TrialTask, before, estimate_of_point, trial_of
 
 MOST_RUNS = 8
 MOST_WISHES = 3
@@ -56,10 +54,7 @@ class WishTask(NamedTuple):
 
 
 def wish_tasks(search: SpaceSearch, until: float) -> list[WishTask]:
-    """Return what may miss its memory by little and be faster than the best: what misses least by bounds comes first.
-
-    Of the algorithms of a layout that were not simulated that of the best point counts, else a usual one.
-    """
+    """Return what may miss its memory by little and be faster than the best: by bounds, the nearest first."""
     best, space = search.best, search.space
     if best is None:
         return []
@@ -67,24 +62,19 @@ def wish_tasks(search: SpaceSearch, until: float) -> list[WishTask]:
     faster = [one for one in search.forbidden if one.most > best.rate]
     bounded = [OverMemory(one.layout, name, one.over, one.most) for one in faster for name in one.algorithms]
     names = (best.point.algorithm, *DEFAULTS)
-    first: dict[Layout, OverMemory] = {}
-    for one in sorted(bounded, key=lambda one: (*names, one.algorithm).index(one.algorithm)):
-        first.setdefault(one.layout.in_one_chunk, one)
+    usual = sorted(bounded, key=lambda one: (*names, one.algorithm).index(one.algorithm))
     known = [OverMemory(*trial.point, -trial.spare, inf) for trial in search.trials if not trial.fits]
-    near = [one for one in (*known, *first.values()) if one.over <= most_over]
+    near = [one for one in (*known, *first_of_each(usual, lambda one: one.layout)) if one.over <= most_over]
     chosen = sorted(near, key=lambda one: (one.over, -one.most, SpacePoint(*one[:2]).key))[:MOST_TRIED]
     tasks = [TrialTask(SpacePoint(*one[:2]), space.setup(one.layout), space.given, until) for one in chosen]
     return [WishTask(task, most_over, space.only) for task in tasks]
 
 
 def wish(task: WishTask) -> OverMemory | None:
-    """Return by how much a point misses its memory, and what it reaches without that limit.
-
-    None where it misses more than is asked for, cannot be estimated, or once time is up.
-    """
+    """Return by how much a point misses its memory, and its rate without that; None if too much, or too late."""
     own = task.trial
     try:
-        with under(Clock(max(own.until - time(), 0.0))):
+        with before(own.until):
             trial = trial_of(own.point, estimate_of_point(own))
             if trial.fits or -trial.spare > task.most_over or not trial.suits(task.only):
                 return None
@@ -98,11 +88,9 @@ def wish(task: WishTask) -> OverMemory | None:
 
 def nearest_wishes(wishes: Iterable[OverMemory], best: Trial) -> tuple[OverMemory, ...]:
     """Return those that may be faster than the best, what misses least first, one a layout."""
-    first: dict[Layout, OverMemory] = {}
-    for one in sorted(wishes, key=lambda one: (one.over, -one.most)):
-        if one.most > best.rate:
-            first.setdefault(one.layout.in_one_chunk, one)
-    return tuple([*first.values()][:MOST_WISHES])
+    faster = [one for one in wishes if one.most > best.rate]
+    nearest = sorted(faster, key=lambda one: (one.over, -one.most))
+    return tuple(first_of_each(nearest, lambda one: one.layout)[:MOST_WISHES])
 
 
 @dataclass
@@ -110,16 +98,13 @@ class Findings:
     """What a search found so far, and looked at: finalists, points that miss their memory, rows, points outside."""
 
     search: SpaceSearch
-    finished: list[tuple[Trial, Finished]] = field(default_factory=list)
+    finished: list[tuple[Trial, judged.Finished]] = field(default_factory=list)
     wishes: list[OverMemory] = field(default_factory=list)
     rows: list[Trial] = field(default_factory=list)  # with how sure they are
     outside: list[Trial] = field(default_factory=list)
 
     def ranked(self) -> list[Trial]:
-        """Return all that fits, best first by estimates, what may be the first row before others.
-
-        Points of the search, and what `solve` found.
-        """
+        """Return all that fits, of the search and by `solve`, what may be the first row before others."""
         solved = [done.solved for _, done in self.finished if done.solved is not None]
         suiting = [one for one in solved if one.suits(self.search.space.only)]
         return sorted([*self.search.fitting(), *suiting], key=self.search.order)
@@ -128,7 +113,7 @@ class Findings:
 def answer(space: Space, found: Findings, judge: Judge, top: int, clock: Clock) -> Tuning:
     """Return what a search found, with what the decision rests on."""
     search, ranked = found.search, found.ranked()
-    rows = tuple(with_behind(in_order(search, found.rows or ranked, top)))
+    rows = tuple(judged.with_behind(judged.in_order(search, found.rows or ranked, top)))
     counts: dict[str, Any] = {
         "space": space.points,
         "simulated": len(search.trials),
@@ -144,31 +129,33 @@ def answer(space: Space, found: Findings, judge: Judge, top: int, clock: Clock) 
     best, known = rows[0], {row.point: row for row in rows}
     estimate = _estimate(space, search, best, found.finished)
     solved = {done.solved.point: done.parts for _, done in found.finished if done.solved is not None}
-    outside = with_behind(found.outside, best)
+    outside = judged.with_behind(found.outside, best)
     fastest = sorted(ranked, key=lambda one: one.rank)
     least = accumulate((one.memory for one in fastest), min, initial=inf)  # of all faster ones
     pareto = [one for one, before in zip(fastest, least, strict=False) if one.memory < before]
     return Tuning(
         rows,
         pareto=tuple(known.get(one.point, one) for one in pareto),
-        parts=solved.get(best.point) or gpu_time(estimate),
+        parts=solved.get(best.point) or judged.gpu_time(estimate),
         wishes=nearest_wishes(found.wishes, best),
         doubts=tuple(_doubts(found.finished)),
-        tied=tied([best, *takewhile(search.counts, rows[1:])]),
+        tied=judged.tied([best, *takewhile(search.counts, rows[1:])]),
         fits=space.fits,
-        beyond=tuple(unmeasured(space, trial) for trial in outside),
+        beyond=tuple(judged.unmeasured(space, trial) for trial in outside),
         published=published_runs(space, judge, best),
-        measure=measured_first(rows),
+        measure=judged.measured_first(rows),
         estimate=estimate,
         config=winner_config(space, best, estimate),
         **counts,
     )
 
 
-def _estimate(space: Space, search: SpaceSearch, best: Trial, finished: Sequence[tuple[Trial, Finished]]) -> Estimate:
+def _estimate(
+    space: Space, search: SpaceSearch, best: Trial, finished: Sequence[tuple[Trial, judged.Finished]]
+) -> Estimate:
     """Return the estimate of the best point; of one that `solve` found that of the same layout's best algorithm."""
     same = best.point
-    if same.algorithm == SOLVE:
+    if same.algorithm == judged.SOLVE:
         same = next(trial.point for trial in search.fitting() if trial.point.layout == best.point.layout)
     if search.best is not None and same == search.best.point and search.estimate is not None:
         return search.estimate
@@ -178,9 +165,9 @@ def _estimate(space: Space, search: SpaceSearch, best: Trial, finished: Sequence
     )
 
 
-def _doubts(finished: Sequence[tuple[Trial, Finished]]) -> Iterator[Doubt]:
+def _doubts(finished: Sequence[tuple[Trial, judged.Finished]]) -> Iterator[Doubt]:
     """Yield for each share and factor which of the finalists would be the fastest, and by how much."""
-    names = [(share, factor) for share in SHARES for factor in FACTORS]
+    names = [(share, factor) for share in judged.SHARES for factor in judged.FACTORS]
     for number, (share, factor) in enumerate(names if finished else ()):
         rates = [done.rates[number] for _, done in finished]
         first = max(range(len(rates)), key=rates.__getitem__)
@@ -235,16 +222,12 @@ def winner_config(space: Space, best: Trial, estimate: Estimate) -> ConfigText:
     content["algorithm"] = {algorithm: options} if options else algorithm
     if space.like is not None:
         content["trust"] = {"like": space.like}
-    return dump(content, *_heading(space, best, estimate))
-
-
-def _heading(space: Space, best: Trial, estimate: Estimate) -> list[str]:
-    rate, held = best.rate, f"{best.memory:.1f} of {float(space.capacity):g} GB"
-    lines = [f"The best of a space: {rate:,.1f} tokens/s/GPU, {held}, estimated by pipesched."]
-    if best.point.algorithm != estimate.outcome.algorithm:
-        lines.append(f"That is the schedule that solve found for these stages; {estimate.outcome.algorithm} reaches")
+    held = f"{best.memory:.1f} of {float(space.capacity):g} GB"
+    lines = [f"The best of a space: {best.rate:,.1f} tokens/s/GPU, {held}, estimated by pipesched."]
+    if best.point.algorithm != algorithm:
+        lines.append(f"That is the schedule that solve found for these stages; {algorithm} reaches")
         lines.append(f"{estimate.step.tokens_per_second_per_gpu:,.1f}.")
-    return lines
+    return dump(content, *lines)
 
 
 def _numbers(value: Any) -> Any:

@@ -1,29 +1,34 @@
-"""How sure the rows of a search are, what tells them apart, and what lies outside of measured runs."""
+"""The best rows, looked at once more: how sure they are, what `solve` makes of them, how fast on slightly other GPUs.
+
+And what lies outside of measured runs, and where the GPU time of a step goes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import closing
 from dataclasses import replace
-from itertools import takewhile
+from itertools import chain, takewhile
 from time import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from pipesched.core.clock import Clock, TimeIsUp, under
+from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.errors import PipeschedError
-from pipesched.estimation.layout import read_layout
-from pipesched.estimation.result import Estimate
+from pipesched.estimation.derived import read_layout
+from pipesched.estimation.hardware import GpuModel
+from pipesched.estimation.result import Estimate, retimed
 from pipesched.estimation.setup import Setup
+from pipesched.estimation.terms import COMMUNICATION, MESSAGES, PER_MS, RECOMPUTE
+from pipesched.estimation.times import OPERATIONS
 from pipesched.estimation.trust.evidence import DECIDED, SpeedRatio, Trust, ratios
 from pipesched.estimation.trust.facts import RunFacts
 from pipesched.estimation.trust.inside import Judge, WhatToMeasure, fields_outside, what_to_measure
-from pipesched.executors.batches import map_batches
+from pipesched.results.outcome import Outcome
 from pipesched.tuning.prune import facts_of_point
-from pipesched.tuning.result import Unmeasured
+from pipesched.tuning.result import TimeShare, Unmeasured
 from pipesched.tuning.search import SpaceSearch
-from pipesched.tuning.space import Layout, Space, SpacePoint
-from pipesched.tuning.trial import Trial, TrialTask, estimate_of_point, until_end
+from pipesched.tuning.space import Space, SpacePoint, first_of_each
+from pipesched.tuning.trial import Trial, TrialTask, before, estimate_of_point, results_in_time, trial_of, until_end
 
 MOST_REORDERED = 20  # rows, at least, among which what is expected decides the order
 TOGETHER = 20  # rows that are compared with the first at once
@@ -40,15 +45,10 @@ class JudgeTask(NamedTuple):
 def judged(task: JudgeTask) -> Trust | None:
     """Return how sure a point is; None once time is up."""
     try:
-        with under(Clock(max(task.trial.until - time(), 0.0))):
+        with before(task.trial.until):
             return task.judge.trust(estimate_of_point(task.trial))
     except (PipeschedError, TimeIsUp):
         return None
-
-
-def trust_of_solved(judge: Judge, solved: Estimate, start: Estimate) -> Trust:
-    """Return how sure a schedule is that `solve` found; its evidence is that of the estimate that it started from."""
-    return judge.trust(replace(solved, outcome=replace(solved.outcome, algorithm=start.outcome.algorithm)))
 
 
 def with_trust(
@@ -62,12 +62,8 @@ def with_trust(
         JudgeTask(TrialTask(one.point, as_cut(space, one), space.given, until, only=space.only), judge)
         for one in trials
     ]
-    with closing(map_batches(pool, judged, calls, str, clock)) as results:
-        try:
-            for number, trust in zip(left, results, strict=True):
-                found[number] = replace(found[number], trust=trust)
-        except TimeIsUp:
-            pass
+    for number, trust in zip(left, results_in_time(pool, judged, calls, clock), strict=False):
+        found[number] = replace(found[number], trust=trust)
     return found
 
 
@@ -95,11 +91,7 @@ def to_judge(search: SpaceSearch, ranked: Sequence[Trial], top: int) -> list[Tri
 
 
 def in_order(search: SpaceSearch, trials: Sequence[Trial], top: int) -> list[Trial]:
-    """Return so many rows by what is expected: those that may be the first, then the fastest others.
-
-    Of the others those that are faster than the first row have room, up to MOST_SHOWN. Where none may be the first,
-    the likeliest to fit is that all the same.
-    """
+    """Return rows by what is expected: those that may be the first, faster others up to MOST_SHOWN, then the rest."""
     best = sorted((trial for trial in trials if search.counts(trial)), key=by_expected) or [*trials[:1]]
     others = sorted((trial for trial in trials if trial not in best), key=by_expected)
     faster = sum(by_expected(trial) < by_expected(best[0]) for trial in others[:MOST_SHOWN])
@@ -142,10 +134,7 @@ def measured_first(rows: Sequence[Trial]) -> WhatToMeasure | None:
 
 
 def faster_outside(search: SpaceSearch, rate: float, executor: Executor | None, clock: Clock) -> list[Trial]:
-    """Return the best points outside what was measured with more than a rate, at most three, one a layout.
-
-    What is simulated for them counts nowhere, but a journal knows it.
-    """
+    """Return at most three points outside what was measured, one a layout, with more than a rate."""
     if not search.outside or clock.is_over:
         return []
 
@@ -156,11 +145,8 @@ def faster_outside(search: SpaceSearch, rate: float, executor: Executor | None, 
     points = [(one.layout, one.algorithms) for one in search.outside]
     other = SpaceSearch(search.space, search.known, note, lambda _: search.report("beyond"), points=points, least=rate)
     other.run(executor, clock)
-    best: dict[Layout, Trial] = {}
-    for trial in other.fitting():
-        if trial.rate > rate:
-            best.setdefault(trial.point.layout.in_one_chunk, trial)
-    return [*best.values()][:MOST_SHOWN]
+    faster = (trial for trial in other.fitting() if trial.rate > rate)
+    return first_of_each(faster, lambda trial: trial.point.layout)[:MOST_SHOWN]
 
 
 def unmeasured(space: Space, trial: Trial) -> Unmeasured:
@@ -191,3 +177,134 @@ def _ways(facts: RunFacts) -> Mapping[str, str]:
         "shard": f"with shard {facts.shard}",
         "precision": f"in {facts.precision}",
     }
+
+
+SOLVE = "solve"
+SHARES = {  # what may be off -> the fields of Efficiency that are it
+    "matrix-product": ("gemm_forward", "gemm_input", "gemm_weight"),
+    "attention": ("core", "unfused"),
+    "memory": ("memory",),
+    "network": ("network",),
+}
+FACTORS = (0.9, 1.1)
+PASSES_OF_SIDE = ("forward", "backward")
+GIVEN = {"forward", "backward", "backward_input", "backward_weight", "recompute", "overlap"}  # of make_problem
+
+
+class Finalist(NamedTuple):
+    """One of the best points, how many seconds `solve` may take for it (0: it does not run), and what judges it."""
+
+    task: TrialTask
+    seconds: float
+    judge: Judge | None = None
+
+
+class Finished(NamedTuple):
+    """What became of a finalist: its rate for each share and factor, its schedule by `solve`, GPU time and trust."""
+
+    estimate: Estimate
+    solved: Trial | None
+    rates: tuple[float, ...]
+    parts: tuple[TimeShare, ...] = ()
+    trust: Trust | None = None
+
+
+def finish(finalist: Finalist) -> Finished | None:
+    """Return what becomes of a finalist; None once time is up."""
+    task = finalist.task
+    try:
+        with before(task.until):
+            found = estimate_of_point(task)
+            elsewhere = (retimed(found, other) for other in others(found.setup.hardware))
+            rates = tuple(one.step.tokens_per_second_per_gpu for one in elsewhere)
+            trust = None if finalist.judge is None else finalist.judge.trust(found)
+    except TimeIsUp:
+        return None
+    seconds = min(finalist.seconds, task.until - time())
+    solved = _solved(found, seconds) if seconds > 0 else None
+    if solved is None:
+        return Finished(found, None, rates, trust=trust)
+    trial = trial_of(task.point._replace(algorithm=SOLVE), solved)
+    if finalist.judge is not None:
+        own = replace(solved, outcome=replace(solved.outcome, algorithm=found.outcome.algorithm))
+        trial = replace(trial, trust=finalist.judge.trust(own))  # by the evidence of what it started from
+    return Finished(found, trial, rates, gpu_time(solved), trust)
+
+
+def others(hardware: GpuModel) -> list[GpuModel]:
+    """Return the hardware with each share as much off as each factor says; none is above 1."""
+    known, changes = hardware.efficiency, [(keys, factor) for keys in SHARES.values() for factor in FACTORS]
+    values = ({key: min(getattr(known, key) * factor, 1.0) for key in keys} for keys, factor in changes)
+    return [replace(hardware, efficiency=replace(known, **one)) for one in values]
+
+
+def _solved(found: Estimate, seconds: float) -> Estimate | None:
+    """Return the schedule that `solve` finds for the stages of an estimate, with offload or not, if it is better."""
+    from pipesched.solver.request import SolveRequest
+    from pipesched.solver.solve import solve_request
+
+    best: Outcome = found.outcome
+    problem = best.schedule.problem
+    if len(problem.settled_placement.ways) > 1:
+        return None  # two copies of the weights: `solve` finds such schedules for small problems only
+    offloads = (False, True) if problem.costs.offload is not None else (False,)
+    for offload in offloads:
+        hint, limit = best.schedule if best.schedule.fits else None, seconds / len(offloads)
+        try:
+            how: dict[str, Any] = {"offload": offload, "workers": 1, "polish": False, "advice": False}
+            asked = SolveRequest(problem, time_limit=limit, hint=hint, keeps_cuts=True, **how)
+            outcome = solve_request(asked)
+        except PipeschedError:
+            continue
+        if outcome.schedule.fits and outcome.schedule.makespan_ticks < best.schedule.makespan_ticks:
+            best = outcome
+    return None if best is found.outcome else Estimate(replace(best, algorithm=SOLVE), found.whole)
+
+
+def gpu_time(estimate: Estimate) -> tuple[TimeShare, ...]:
+    """Return the shares of the GPU time of a step, the largest first; they sum up to 1."""
+    step = estimate.step
+    problem = estimate.problem
+    whole, microbatches = step.time * problem.devices, range(problem.microbatches)
+    beside = sum(float(item.time(key, one)) for item in problem.side for key in PASSES_OF_SIDE for one in microbatches)
+    if GIVEN & {*estimate.cutter.replaced}:  # times of the config, in place of those that have terms
+        schedule = estimate.outcome.schedule
+        updates = 0 if schedule.step is None else sum(schedule.step.time("optimizer"))
+        sums = {"forwards and backwards": float(sum(schedule.busy) - updates) - beside}
+    else:
+        sums = _derived(estimate)
+        hidden = _hidden(estimate)
+        for kind in (COMMUNICATION, RECOMPUTE):  # which may dispatch and combine again
+            part = min(hidden, sums.get(kind, 0.0))
+            sums[kind], hidden = sums.get(kind, 0.0) - part, hidden - part
+    sums["side work"] = beside
+    sums["gradients and parameters"] = step.communication * problem.devices
+    sums["optimizer"] = step.optimizer * problem.devices
+    sums["idle"] = max(whole - sum(sums.values()), 0.0)
+    shares = [TimeShare(name, value / whole) for name, value in sums.items() if value > 0]
+    return tuple(sorted(shares, key=lambda one: -one.share))
+
+
+def _hidden(estimate: Estimate) -> float:
+    """Return the milliseconds by which pairs are shorter than their parts."""
+    schedule, ticks = estimate.outcome.schedule, estimate.problem.ticks
+    plan = schedule.plan
+    hidden = 0
+    for forward, backward in plan.pairs.items():
+        stage, other = map(plan.index.stage_of, (forward, backward))
+        parts = ticks.mean["forward"][stage] + ticks.mean["backward"][other]
+        hidden += parts - (ticks.mean["overlap"][stage] if "overlap" in ticks.mean else parts)
+    return hidden / ticks.per_unit
+
+
+def _derived(estimate: Estimate) -> dict[str, float]:
+    """Return the milliseconds of all operations by what they are made of."""
+    microbatches = estimate.setup.microbatches
+    sums: dict[str, float] = {}
+    for item in estimate.items.each:
+        for term in chain.from_iterable(getattr(item.times, operation) for operation in OPERATIONS):
+            kind = COMMUNICATION if term.kind == MESSAGES else term.kind
+            sums[kind] = sums.get(kind, 0.0) + float(term.value) * microbatches
+    again = (estimate.items.each[number] for stage in estimate.stages for number in stage.again)
+    sums[RECOMPUTE] = sums.get(RECOMPUTE, 0.0) + sum(item.time("recompute") for item in again) / PER_MS * microbatches
+    return sums

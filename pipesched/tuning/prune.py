@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 from pipesched.errors import ConfigError
 from pipesched.estimation.model import items_of
-from pipesched.estimation.precision import BF16, LOW
 from pipesched.estimation.setup import NONE, SELECTIVE, Setup
-from pipesched.estimation.trust.facts import RunFacts, schedule_of, shape_of
+from pipesched.estimation.trust.facts import RunFacts, facts_with, schedule_of
 from pipesched.estimation.trust.inside import measured_range
 from pipesched.schedulers.registry import family
 from pipesched.tuning.setup_bounds import FamilyBounds, SetupBounds, misses, most_tokens_a_second, setup_bounds
@@ -54,25 +53,13 @@ class MeasuredPart:
 
 def facts_of_point(space: Space, layout: Layout, algorithm: str) -> RunFacts:
     """Return the facts of a point, also of one whose sizes do not divide."""
-    model, training = space.model, space.training
-    precision = layout.precision or training.precision
-    facts = RunFacts(
-        model=shape_of(model),
-        hidden=model.hidden,
-        experts=model.experts.count if model.experts else 0,
-        latent=model.latent is not None,
-        gpu=space.hardware.name,
-        gpus=space.gpus,
-        **layout.parallel,
-        split=layout.tensor > 1 if space.sequence is None else space.sequence,
-        sequence=space.tokens,
-        micro=layout.micro,
-        recompute="full" if isinstance(layout.recompute, int) else layout.recompute,
-        tensor_overlap=training.tensor_overlap,
-        algorithm="",
-        shard=layout.shard or "",
-        precision=precision if precision in LOW else BF16,
-    )
+    split = layout.tensor > 1 if space.sequence is None else space.sequence
+    recompute = "full" if isinstance(layout.recompute, int) else layout.recompute
+    facts = facts_with(
+        space.model, space.hardware, space.training, gpus=space.gpus, **layout.parallel, split=split,
+        sequence=space.tokens, micro=layout.micro, recompute=recompute, algorithm="", shard=layout.shard or "",
+        precision=layout.precision or space.training.precision,
+    )  # fmt: skip
     return _under(facts, algorithm, layout.chunks)
 
 
@@ -82,10 +69,7 @@ def _under(facts: RunFacts, algorithm: str, chunks: int) -> RunFacts:
 
 
 class PrunedPoints(NamedTuple):
-    """Points of a layout that are not simulated: how many, why, and in a sentence.
-
-    `over` are GB that memory misses at least, `most` tokens/s/GPU that they do not exceed where they would fit.
-    """
+    """Points that are not simulated, and why; GB that memory misses at least, and the rate that they do not exceed."""
 
     layout: Layout
     algorithms: tuple[str, ...]
@@ -96,10 +80,7 @@ class PrunedPoints(NamedTuple):
 
 
 class OpenPoint(NamedTuple):
-    """A point that may be the best: its setup, and a rate that it does not exceed; `close`: by its own bound.
-
-    `surely`: by that where it surely fits.
-    """
+    """A point that may be the best, a bound on its rate, its own one (`close`), or where it `surely` fits."""
 
     point: SpacePoint
     setup: Setup
@@ -109,10 +90,7 @@ class OpenPoint(NamedTuple):
 
 
 def sift(space: Space, points: PointsOfLayouts | None = None) -> Iterator[PrunedPoints | OpenPoint]:
-    """Yield every point of a space, as one that is pruned (with others of its layout) or one that may be the best.
-
-    Where `points` are given, these count as all.
-    """
+    """Yield every point of a space, or of `points`, as one of those that are pruned, or one that may be the best."""
     seen = dict[object, Layout]()
     part = MeasuredPart(space) if points is None and not space.beyond else None
     for layout, names in ((layout, space.algorithms) for layout in space.layouts()) if points is None else points:

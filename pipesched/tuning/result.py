@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
-from pipesched.display import Displayable
+from pipesched.display import DisplayableRows
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.trust.evidence import OutsideField, PublishedRun
 from pipesched.estimation.trust.inside import WhatToMeasure
@@ -24,11 +24,7 @@ class NearMiss(NamedTuple):
 
 
 class Doubt(NamedTuple):
-    """What wins where a share of the hardware is another: `share` x `factor`.
-
-    `winner` is the best of the first rows then, with their stages and orders; `gain` how much faster than the first row
-    (0 where it stays the best).
-    """
+    """Which of the first rows wins where a share of the hardware is `factor` times as much, and its gain."""
 
     share: str
     factor: float
@@ -44,10 +40,7 @@ class TimeShare(NamedTuple):
 
 
 class OverMemory(NamedTuple):
-    """A point that does not fit and may be faster than the best: `over` GB are missing, by its estimate.
-
-    `most` are the tokens/s/GPU that it reaches where memory is no limit, also for the cut into stages.
-    """
+    """A point that misses its memory by `over` GB; without that limit its rate is `most` tokens/s/GPU."""
 
     layout: Layout
     algorithm: str
@@ -64,7 +57,7 @@ class Unmeasured(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Tuning(Displayable, Sequence[Trial]):
+class Tuning(DisplayableRows[Trial]):
     """The best points of a space, best first, by the tokens/s/GPU that are expected; all fit by their estimates.
 
     `fits` says what the first row must do: fit surely, which faster ones at the end may not, or but likely. Where none
@@ -129,18 +122,3 @@ class Tuning(Displayable, Sequence[Trial]):
         gpus = trust.standing.run.facts.gpus
         rates = [run.rate for run in self.published if run.compared.facts.gpus == gpus]
         return bool(rates) and trust.tokens_per_second_per_gpu.low > max(rates)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[Trial]:
-        return iter(self.rows)
-
-    @overload
-    def __getitem__(self, key: int) -> Trial: ...
-
-    @overload
-    def __getitem__(self, key: slice) -> Sequence[Trial]: ...
-
-    def __getitem__(self, key: int | slice) -> Trial | Sequence[Trial]:
-        return self.rows[key]

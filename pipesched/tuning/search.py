@@ -19,19 +19,8 @@ from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.estimation.result import Estimate
 from pipesched.executors.batches import PendingCall
 from pipesched.schedulers.registry import family
-from pipesched.tuning.prune import (
-    BOUND,
-    DIVISIBILITY,
-    EVIDENCE,
-    MEMORY,
-    REASONS,
-    OpenPoint,
-    PointsOfLayouts,
-    PrunedPoints,
-    looked_at,
-    sift,
-)
-from pipesched.tuning.space import LIKELY, Layout, Space
+from pipesched.tuning import prune
+from pipesched.tuning.space import LIKELY, Layout, Space, first_of_each
 from pipesched.tuning.trial import Simulated, Trial, TrialTask, simulate, until_end
 
 AHEAD = 16  # simulations that are under way at once
@@ -49,7 +38,7 @@ class Progress(NamedTuple):
 
 
 Told = Callable[[Progress], None]
-Noted = Callable[[Trial | PrunedPoints], None]
+Noted = Callable[[Trial | prune.PrunedPoints], None]
 
 
 class Runs:
@@ -63,7 +52,7 @@ class Runs:
     def __len__(self) -> int:
         return len(self._begun)
 
-    def begin(self, open_point: OpenPoint, bar: float) -> None:
+    def begin(self, open_point: prune.OpenPoint, bar: float) -> None:
         """Simulate a point, in the executor if there is one; `bar` is the best rate so far."""
         known = self._known.get(open_point.point.key)
         if known is not None:
@@ -89,10 +78,7 @@ class Runs:
 
 
 class SpaceSearch:
-    """The state of a search. `known` are trials of an earlier run, by the keys of their points.
-
-    Where `points` are given, these count as all; `least` is a rate that the best must reach.
-    """
+    """The state of a search of a space, or of `points`, with `known` trials, for rates of `least` or more."""
 
     def __init__(
         self,
@@ -101,24 +87,24 @@ class SpaceSearch:
         note: Noted,
         tell: Told,
         *,
-        points: PointsOfLayouts | None = None,
+        points: prune.PointsOfLayouts | None = None,
         least: float = 0.0,
     ) -> None:
         self.space, self.known, self.note, self.tell = space, known, note, tell
         self._points, self._least = points, least
-        self.pruned = Counter(dict.fromkeys(REASONS, 0))
+        self.pruned = Counter(dict.fromkeys(prune.REASONS, 0))
         self._said: dict[str, str] = {}
         self.trials: list[Trial] = []
         self.best: Trial | None = None
         self.most = 0.0  # the best rate of what fits, surely or not
         self.estimate: Estimate | None = None  # of the best one, where it was simulated now
-        self.forbidden: list[PrunedPoints] = []
-        self.outside: list[PrunedPoints] = []  # what is unlike all that was measured
+        self.forbidden: list[prune.PrunedPoints] = []
+        self.outside: list[prune.PrunedPoints] = []  # what is unlike all that was measured
         self.is_widened = False
         self.legal = 0
         self._surely = space.surely
-        self._quick: list[tuple[float, int, OpenPoint]] = []
-        self._slow: list[tuple[float, int, OpenPoint]] = []
+        self._quick: list[tuple[float, int, prune.OpenPoint]] = []
+        self._slow: list[tuple[float, int, prune.OpenPoint]] = []
 
     @property
     def left(self) -> int:
@@ -161,8 +147,8 @@ class SpaceSearch:
 
     def _sift(self, clock: Clock) -> None:
         """Fill the queues with the points that may be the best."""
-        for number, one in enumerate(sift(self.space, self._points)):
-            if isinstance(one, PrunedPoints):
+        for number, one in enumerate(prune.sift(self.space, self._points)):
+            if isinstance(one, prune.PrunedPoints):
                 self._prune(one)
             else:
                 queue = self._quick if family(one.point.algorithm).settled_order else self._slow
@@ -175,17 +161,17 @@ class SpaceSearch:
         heapify(self._quick)
         heapify(self._slow)
 
-    def _prune(self, points: PrunedPoints) -> None:
-        if points.reason == EVIDENCE:
+    def _prune(self, points: prune.PrunedPoints) -> None:
+        if points.reason == prune.EVIDENCE:
             self.outside.append(points)  # they are left until something inside fits
             return
         self.pruned[points.reason] += len(points.algorithms)
         self.note(points)
-        if points.reason == MEMORY:
+        if points.reason == prune.MEMORY:
             self.forbidden.append(points)
             self.legal += len(points.algorithms)
 
-    def _next(self, clock: Clock) -> OpenPoint | None:
+    def _next(self, clock: Clock) -> prune.OpenPoint | None:
         """Return the next point to simulate; None where none can reach the bar. Raises TimeIsUp."""
         for queue in (self._quick, self._slow):
             while queue:
@@ -196,12 +182,14 @@ class SpaceSearch:
                     heappush(queue, (-open_point.most, number, open_point))
                     break  # they stand in the order of what they may reach
                 if not open_point.close:
-                    closer = looked_at(self.space, open_point)
+                    closer = prune.looked_at(self.space, open_point)
                 elif open_point.most < self.most and not open_point.surely:
-                    closer = looked_at(self._surely, open_point._replace(surely=True))  # only so can it be the first
+                    closer = prune.looked_at(
+                        self._surely, open_point._replace(surely=True)
+                    )  # only so can it be the first
                 else:
                     return open_point
-                if isinstance(closer, PrunedPoints):
+                if isinstance(closer, prune.PrunedPoints):
                     self._prune(closer)
                 else:
                     heappush(queue, (-closer.most, number, closer))
@@ -210,7 +198,7 @@ class SpaceSearch:
     def _take(self, trial: Trial, estimate: Estimate | None) -> None:
         """Count a trial, and keep it where its algorithm applies and the trainer takes its schedule."""
         if trial.step is None or not trial.suits(self.space.only):
-            why, algorithm = MEMORY if trial.is_short else DIVISIBILITY, trial.point.algorithm
+            why, algorithm = prune.MEMORY if trial.is_short else prune.DIVISIBILITY, trial.point.algorithm
             if trial.reason and hasattr(algorithm, "family"):  # of a user: what it said first
                 why = self._said.setdefault(algorithm, trial.reason)
             self.pruned[why] += 1
@@ -220,7 +208,7 @@ class SpaceSearch:
                 self.most = max(self.most, trial.rate)
             if trial.fits and (self.best is None or self.order(trial) < self.order(self.best)):
                 for points in self.outside if self.best is None else ():
-                    self.pruned[EVIDENCE] += len(points.algorithms)
+                    self.pruned[prune.EVIDENCE] += len(points.algorithms)
                     self.note(points)
                 self.best, self.estimate = trial, estimate
         if trial.point.key not in self.known:
@@ -229,14 +217,14 @@ class SpaceSearch:
 
     def _prune_rest(self) -> None:
         """Prune all points that cannot reach the best, one for each layout."""
-        rest: dict[object, list[OpenPoint]] = {}
+        rest: dict[object, list[prune.OpenPoint]] = {}
         for _, _, open_point in sorted((*self._quick, *self._slow), key=lambda entry: entry[1]):
             rest.setdefault(open_point.point.layout, []).append(open_point)
         for here in rest.values():
             most = max(one.most for one in here)
             names = tuple(one.point.algorithm for one in here)
             text = f"at most {most:.1f} tokens/s/GPU"
-            self._prune(PrunedPoints(here[0].point.layout, names, BOUND, text, most=most))
+            self._prune(prune.PrunedPoints(here[0].point.layout, names, prune.BOUND, text, most=most))
         self._quick, self._slow = [], []
         self.report()
 
@@ -260,7 +248,4 @@ class SpaceSearch:
         for one in pruned:
             usual = next((name for name in DEFAULTS if name in one.algorithms), one.algorithms[0])
             known.append((one.layout, usual, one.over))
-        first: dict[Layout, tuple[Layout, str, float]] = {}
-        for miss in known:
-            first.setdefault(miss[0].in_one_chunk, miss)
-        return [*first.values()][:NEAREST]
+        return first_of_each(known, lambda miss: miss[0])[:NEAREST]

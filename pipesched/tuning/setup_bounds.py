@@ -370,12 +370,8 @@ class FamilyBounds:
         return most >= layers
 
     def _waits(self, device: int, each: float) -> float:
-        """Return how long a device waits at least for its first and after its last operation, over the microbatches.
-
-        `each` is the most work of a device in a microbatch. The stages before its first one have layers, and with one
-        stage a device those that the devices behind cannot do.
-        """
-        before = min(self._stages[device])
+        """Return how long a device waits at least for its first and after its last operation, over the microbatches."""
+        before = min(self._stages[device])  # stages, which have layers
         if not before or each == inf:
             return 0.0
         known = self.known

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from time import time
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeVar
 
 from pipesched.checks import shown
 from pipesched.core.clock import Clock, TimeIsUp, under
@@ -20,6 +21,7 @@ from pipesched.estimation.result import Estimate, TrainingStep
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.trust.evidence import SpeedRatio, Trust, evidence_base
 from pipesched.estimation.trust.inside import memory_margin
+from pipesched.executors.batches import map_batches
 from pipesched.results.handover.hand_over import suited
 from pipesched.results.handover.subject import Subject
 from pipesched.results.outcome import run
@@ -28,15 +30,13 @@ from pipesched.tuning.prune import PrunedPoints
 from pipesched.tuning.space import Layout, Space, SpacePoint, given_on
 from pipesched.version import __version__
 
+Result = TypeVar("Result")
 FORMAT, VERSION = "pipesched.journal", 3
 TRIAL_KEYS = ("memory", "spare", "margin", "bubble", "layout", "reason", "is_short")  # and the verdicts of trainers
 
 
 class TrialTask(NamedTuple):
-    """What simulates a point: parameters of make_problem, `until` a time of day, and `bar`, the best rate known.
-
-    A group size that is found is one that the trainer `only` takes, if there is one.
-    """
+    """What simulates a point for a trainer (`only`): parameters, `until` a time of day, the best rate so far."""
 
     point: SpacePoint
     setup: Setup
@@ -110,6 +110,19 @@ def until_end(clock: Clock) -> float:
     return time() + clock.left if clock.limit < inf else inf
 
 
+def before(until: float) -> AbstractContextManager[None]:
+    """Return a context that raises TimeIsUp from a time of day on."""
+    return under(Clock(max(until - time(), 0.0)))
+
+
+def results_in_time(
+    pool: Executor | None, function: Callable[[Any], Result], calls: Sequence[Any], clock: Clock
+) -> Iterator[Result]:
+    """Yield the results of calls in their order, side by side where there is a pool, as far as time allows."""
+    with closing(map_batches(pool, function, calls, str, clock)) as results, suppress(TimeIsUp):
+        yield from results
+
+
 class Simulated(NamedTuple):
     """The trial of a point, and its estimate where it fits and reaches the bar."""
 
@@ -120,7 +133,7 @@ class Simulated(NamedTuple):
 def simulate(task: TrialTask) -> Simulated | None:
     """Return the trial of a point, None once it is `until`. It is what `estimate` says of its setup and algorithm."""
     try:
-        with under(Clock(max(task.until - time(), 0.0))):
+        with before(task.until):
             found = estimate_of_point(task)
             trial = trial_of(task.point, found)
     except TimeIsUp:
@@ -163,7 +176,10 @@ class Journal:
             return
         if isinstance(one, Trial):
             if one.point.key not in self.known:
-                self._write(_trial_entry(one))
+                entry: dict[str, Any] = {"point": one.point.layout.values, "algorithm": one.point.algorithm}
+                entry |= {"step": None if one.step is None else [*one.step]}
+                entry |= {key: getattr(one, key) for key in TRIAL_KEYS}
+                self._write(entry | {"verdicts": [[*verdict] for verdict in one.verdicts]})
             return
         entry = {"point": one.layout.values, "algorithms": [*one.algorithms], "dropped": one.reason, "why": one.text}
         key = _key(entry)
@@ -179,11 +195,7 @@ class Journal:
 
 @contextmanager
 def open_journal(path: str | Path | None, space: Space) -> Iterator[Journal]:
-    """Yield the journal of a file, which goes on if it is there; without a file one that keeps nothing.
-
-    A last line that was cut off is dropped. Raises ConfigError about `resume` for a file that cannot be read or
-    written, is no journal, or is one of another space or version.
-    """
+    """Yield the journal of a file, to go on with; without a file one that keeps nothing. Raises ConfigError."""
     if path is None:
         yield Journal(None, {}, set())
         return
@@ -228,7 +240,10 @@ def _read(path: Path, space: Space) -> tuple[dict[str, Trial], set[str], int]:
             pruned.add(_key(entry))
             continue
         try:
-            trial = _trial(entry)
+            step = None if entry["step"] is None else TrainingStep(*entry["step"])
+            said = tuple(Verdict(*verdict) for verdict in entry["verdicts"])
+            point = SpacePoint(Layout(*entry["point"]), entry["algorithm"])
+            trial = Trial(point, step, **{key: entry[key] for key in TRIAL_KEYS}, verdicts=said)
         except (KeyError, TypeError, ValueError):
             raise ConfigError(f"{path}:{number}: is no trial of a journal", "resume") from None
         known[trial.point.key] = trial
@@ -258,23 +273,6 @@ def _require_head(entry: dict[str, Any], path: Path, space: Space) -> None:
     if entry.get("space") != wanted["space"]:
         theirs = f"of {shown(entry.get('points'))} points with other candidates, model or hardware"
         raise ConfigError(f"{path} is of another space: {theirs}; this one has {space.points}", "resume")
-
-
-def _trial_entry(trial: Trial) -> dict[str, Any]:
-    return {
-        "point": trial.point.layout.values,
-        "algorithm": trial.point.algorithm,
-        "step": None if trial.step is None else [*trial.step],
-        **{key: getattr(trial, key) for key in TRIAL_KEYS},
-        "verdicts": [[*verdict] for verdict in trial.verdicts],
-    }
-
-
-def _trial(entry: dict[str, Any]) -> Trial:
-    point = SpacePoint(Layout(*entry["point"]), entry["algorithm"])
-    step = None if entry["step"] is None else TrainingStep(*entry["step"])
-    said = tuple(Verdict(*verdict) for verdict in entry["verdicts"])
-    return Trial(point, step, **{key: entry[key] for key in TRIAL_KEYS}, verdicts=said)
 
 
 def _key(entry: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -22,23 +22,20 @@ from pipesched.checks import (
     require_type,
     require_whole,
 )
-from pipesched.config.trust_section import FITS
-from pipesched.config.trusted import MIXED, Measured, judge_of
+from pipesched.config.estimate import MIXED, Measured, judge_of
+from pipesched.config.load import FITS
 from pipesched.config.values import Source
-from pipesched.core.clock import Clock, TimeIsUp
+from pipesched.core.clock import Clock
 from pipesched.estimation.trust.inside import Judge
-from pipesched.executors.batches import map_batches
 from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, lent
 from pipesched.results.trainers import TRAINERS, takes_orders
 from pipesched.schedulers.registry import runs_of
 from pipesched.tuning.answer import Findings, answer, wish, wish_tasks
-from pipesched.tuning.finalists import SOLVE, Finalist, Finished, finish
-from pipesched.tuning.judged import as_cut, faster_outside, to_judge, with_trust
+from pipesched.tuning.judged import SOLVE, Finalist, Finished, as_cut, faster_outside, finish, to_judge, with_trust
 from pipesched.tuning.result import OverMemory, Tuning
 from pipesched.tuning.search import SpaceSearch, Told
-from pipesched.tuning.space import Layout
-from pipesched.tuning.space_reader import read_space
-from pipesched.tuning.trial import Trial, TrialTask, open_journal, until_end
+from pipesched.tuning.space import Layout, read_space
+from pipesched.tuning.trial import Trial, TrialTask, open_journal, results_in_time, until_end
 
 MOST_ROWS = 1_000
 FINALISTS = 5  # layouts that are solved, and retimed on other hardware
@@ -117,9 +114,9 @@ def tune(
     require_callable(listener, "listener")
     if resume is not None:
         require_type(resume, (str, Path), "the name of a file", "resume")
-    names = (
-        None if algorithms is None else [name for name in require_sequence(algorithms, "algorithms") if name != SOLVE]
-    )
+    names = None
+    if algorithms is not None:
+        names = [name for name in require_sequence(algorithms, "algorithms") if name != SOLVE]
     clock, runs = Clock(float(seconds), stop), chosen(executor, require_whole(jobs, "jobs", most=MOST_WORKERS))
     space = read_space(path_or_text, overrides, names, only, beyond=require_flag(beyond, "beyond"))
     if fits is not None:
@@ -158,12 +155,10 @@ def _judge(found: Findings, judge: Judge, top: int, pool: Executor | None, clock
 def _wishes(search: SpaceSearch, pool: Executor | None, clock: Clock) -> list[OverMemory]:
     """Return what misses its memory by little, of the points that may be faster than the best."""
     found: list[OverMemory] = []
-    calls = wish_tasks(search, until_end(clock))
-    with closing(map_batches(pool, wish, calls, str, clock)) as results, suppress(TimeIsUp):
-        for one in results:
-            found += [one] if one is not None else []
-            if clock.is_over:
-                break
+    for one in results_in_time(pool, wish, wish_tasks(search, until_end(clock)), clock):
+        found += [one] if one is not None else []
+        if clock.is_over:
+            break
     return found
 
 
@@ -182,12 +177,8 @@ def _finished(
     if clock.is_over:
         return found
     search.report("solve" if seconds else "doubts")
-    with closing(map_batches(pool, finish, calls, str, clock)) as results:
-        try:
-            for trial, finished in zip(best, results, strict=True):
-                if finished is not None:
-                    found.append((trial, finished))
-                    search.report("solve" if seconds else "doubts")
-        except TimeIsUp:
-            pass
+    for trial, finished in zip(best, results_in_time(pool, finish, calls, clock), strict=False):
+        if finished is not None:
+            found.append((trial, finished))
+            search.report("solve" if seconds else "doubts")
     return found

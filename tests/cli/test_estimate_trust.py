@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipesched.config.trusted import MIXED
+from pipesched.config.estimate import MIXED
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 TEXT = """\

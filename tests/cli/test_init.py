@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pipesched.cli.family_starter import family_starter
+from pipesched.cli.init import family_starter
 from pipesched.config.starter import json_schema, starter
 from pipesched.testing import check_family
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pipesched.cli.interrupts import stop_on_interrupt
+from pipesched.cli.exits import stop_on_interrupt
 from pipesched.errors import NoSchedule
 from pipesched.solver import frontier, solve
 

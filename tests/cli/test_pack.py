@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import pipesched
-from pipesched.documents.packing import packing_document
+from pipesched.documents.comparison import packing_document
 from tests.packings import GOLDEN
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]

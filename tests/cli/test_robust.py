@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.documents.robustness import robustness_document
+from pipesched.documents.comparison import robustness_document
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 MODEL = "devices: 2\nmicrobatches: 4\ntime_unit: ms\ncosts: {forward: 1, backward_input: 1, backward_weight: 1}\n"

@@ -8,7 +8,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from pipesched.cli.comparing import read_sweep
+from pipesched.cli.compare import read_sweep
 from pipesched.cli.groups import PROBLEM_FLAGS
 from pipesched.comparing.compare import compare
 from pipesched.config.load import load, load_values

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.cli.comparing import read_sweep
+from pipesched.cli.compare import read_sweep
 from pipesched.config.load import load_values
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pipesched.comparing.sweep import sweep_points, varied_field
-from pipesched.config.algorithm import Algorithm
 from pipesched.config.load import algorithm_of, load, load_config, load_values
+from pipesched.config.values import Algorithm
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.schedulers.options import OPTIONS, options_of
 from pipesched.schedulers.registry import algorithms

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.config.trusted import judge_of, read_own_runs
+from pipesched.config.estimate import judge_of, read_own_runs
 from pipesched.errors import ConfigError
 
 SETUP: dict[str, Any] = {

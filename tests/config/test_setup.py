@@ -12,8 +12,7 @@ from jsonschema import Draft202012Validator
 
 import pipesched
 from pipesched.config.load import load_config
-from pipesched.config.setup_starter import setup_starter
-from pipesched.config.starter import json_schema
+from pipesched.config.starter import json_schema, setup_starter
 from pipesched.errors import ConfigError
 from pipesched.estimation.model_reader import preset_names
 from pipesched.pipeline.problem import Problem

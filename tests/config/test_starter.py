@@ -12,9 +12,9 @@ import yaml
 from jsonschema import Draft202012Validator
 
 import pipesched
-from pipesched.config.algorithm import Algorithm
 from pipesched.config.load import load as load_problem, load_config
 from pipesched.config.starter import json_schema, starter
+from pipesched.config.values import Algorithm
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.declared import FIELDS, SECTIONS, SETUP, keys_of, top_keys

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from pipesched.core.cpsat import Limits
-from pipesched.documents.hardware import hardware_document, rules_document
+from pipesched.documents.explanation import hardware_document, rules_document
 from pipesched.documents.json_text import dump
 from pipesched.hls.graph import parse_program
 from pipesched.hls.modulo import interval_bounds, pipeline

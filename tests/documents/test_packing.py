@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.documents.packing import packing_document, rank_config
+from pipesched.documents.comparison import packing_document, rank_config
 from pipesched.errors import ConfigError
 from tests.packings import GOLDEN
 

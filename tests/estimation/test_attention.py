@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from pipesched.errors import ConfigError
-from pipesched.estimation.attention import CAUSAL, NOT_CAUSAL, context_terms, core_terms, kernel_share
 from pipesched.estimation.communication import boundary_time, data_terms, expert_terms
 from pipesched.estimation.hardware import Efficiency, GpuModel
 from pipesched.estimation.model_reader import preset_model
 from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup
 from pipesched.estimation.terms import Term
+from pipesched.estimation.times import CAUSAL, NOT_CAUSAL, context_terms, core_terms, kernel_share
 from published_context import NEAR, RING, steps
 from published_runs import records_of
 

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from pipesched.errors import ConfigError
-from pipesched.estimation.huggingface import model_notes, read_model
+from pipesched.estimation.huggingface import model_notes, read_model, type_names
 from pipesched.estimation.model import Experts, Latent, ModelShape
 from pipesched.estimation.model_reader import preset_model, preset_names
-from pipesched.estimation.model_types import type_names
 from pipesched.estimation.parameters import parameters
 
 FILES = {path.stem: path for path in sorted((Path(__file__).parents[1] / "data" / "models").glob("*.json"))}

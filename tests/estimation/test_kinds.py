@@ -13,10 +13,9 @@ from hypothesis import given, strategies as st
 
 from pipesched.errors import ConfigError
 from pipesched.estimation.communication import boundary_time
-from pipesched.estimation.derived import derive
+from pipesched.estimation.derived import derive, layout_lines, read_layout
 from pipesched.estimation.huggingface import model_notes, read_model
 from pipesched.estimation.items import Items, copies_sent
-from pipesched.estimation.layout import layout_lines, read_layout
 from pipesched.estimation.model import ModelShape, Seen
 from pipesched.estimation.parameters import layer_flops, parameters
 from pipesched.estimation.setup_reader import setup_of

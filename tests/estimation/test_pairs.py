@@ -10,8 +10,7 @@ import pytest
 import pipesched
 from pipesched.estimation.derived import derive
 from pipesched.estimation.hardware_reader import preset_hardware
-from pipesched.estimation.items import backward_pieces, forward_pieces, partner
-from pipesched.estimation.pieces import NETWORK, OWNERS
+from pipesched.estimation.items import NETWORK, OWNERS, backward_pieces, forward_pieces, partner
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup, TrainingSetup
 from pipesched.estimation.terms import AGAIN

@@ -11,8 +11,8 @@ import pytest
 import pipesched
 from pipesched.errors import ConfigError
 from pipesched.estimation.communication import data_terms, expert_terms, tensor_terms
+from pipesched.estimation.hardware import LOW, precisions_of
 from pipesched.estimation.memory import head_memory, layer_memory, mtp_memory
-from pipesched.estimation.precision import LOW, precisions_of
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.step import gather_terms
 from pipesched.estimation.terms import Term, total

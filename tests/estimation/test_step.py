@@ -12,7 +12,7 @@ from rich.console import Console
 
 import pipesched
 from pipesched.config.estimate import changes
-from pipesched.documents.estimate import estimate_document
+from pipesched.documents.tuning import estimate_document
 from pipesched.errors import ConfigError
 from pipesched.estimation.config_text import config_text
 from pipesched.estimation.derived import derive

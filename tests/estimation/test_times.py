@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from pipesched.estimation.attention import core_flops
 from pipesched.estimation.communication import (
     boundary_time,
     data_terms,
@@ -27,6 +26,7 @@ from pipesched.estimation.terms import Term, total
 from pipesched.estimation.times import (
     OPERATIONS,
     Product,
+    core_flops,
     embedding_times,
     head_times,
     layer_products,

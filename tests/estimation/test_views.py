@@ -11,10 +11,9 @@ import pytest
 from rich.console import Console
 
 import pipesched
-from pipesched.config.estimate import changes
+from pipesched.config.estimate import changes, judge_of
 from pipesched.config.load import load_config
-from pipesched.config.trusted import judge_of
-from pipesched.documents.estimate import estimate_document
+from pipesched.documents.tuning import estimate_document
 from pipesched.errors import ConfigError
 from pipesched.estimation.config_text import config_text
 from pipesched.estimation.derived import derive

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched.errors import ConfigError
-from pipesched.file_formats.lengths import lengths_in, read_bytes
+from pipesched.file_formats.files import lengths_in
+from pipesched.text.yaml_reader import read_bytes
 
 
 def npy(values: Any, *, allow_pickle: bool = False) -> bytes:

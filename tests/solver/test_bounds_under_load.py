@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from pipesched.core import clock
-from pipesched.documents.solver import report_of, solver_document
+from pipesched.documents.schedule import report_of, solver_document
 from pipesched.pipeline.arguments import make_problem
 from pipesched.results.outcome import SolveReport
 from pipesched.schedulers.registry import algorithms

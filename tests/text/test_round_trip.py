@@ -16,7 +16,7 @@ from hypothesis import given, settings, strategies as st
 import pipesched
 from pipesched.analysis.measured.measured_step import MeasuredLatency
 from pipesched.analysis.measured.timeline import Timeline, config_text as timeline_text
-from pipesched.config.setup_starter import setup_starter
+from pipesched.config.starter import setup_starter
 from pipesched.estimation.config_text import config_text as estimate_text
 from pipesched.pipeline.costs import PER_STAGE, in_one
 from pipesched.pipeline.problem import Problem

@@ -17,7 +17,7 @@ import pytest
 import pipesched
 from pipesched.analysis.measured.measured_step import MeasuredLatency
 from pipesched.analysis.measured.timeline import Timeline, config_text as timeline_text
-from pipesched.config.setup_starter import setup_starter
+from pipesched.config.starter import setup_starter
 from pipesched.estimation.config_text import config_text as estimate_text
 from pipesched.pipeline.costs import in_one
 from pipesched.results.outcome import Quartiles

@@ -15,7 +15,7 @@ from pipesched.estimation.trust.inside import fields_outside, what_to_measure
 from pipesched.estimation.trust.residuals import NOISE, START, ResidualModel
 from pipesched.tuning.judged import tied, unmeasured, with_behind
 from pipesched.tuning.prune import MeasuredPart, facts_of_point
-from pipesched.tuning.space_reader import read_space
+from pipesched.tuning.space import read_space
 from tests.tuning.made import MADE, MODEL, ROWS, layout, run_of, trial, trusted
 from tests.tuning.spaces import LLAMA, Config, enumerated, fastest, is_sure
 

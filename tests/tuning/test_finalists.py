@@ -14,7 +14,7 @@ from pipesched.estimation.setup import Setup
 from pipesched.results.outcome import run
 from pipesched.solver.request import SolveRequest
 from pipesched.tuning import tune as tuning_module
-from pipesched.tuning.finalists import FACTORS, SHARES, Finalist, Finished, finish, gpu_time, others
+from pipesched.tuning.judged import FACTORS, SHARES, Finalist, Finished, finish, gpu_time, others
 from pipesched.tuning.space import Layout, SpacePoint
 from pipesched.tuning.trial import TrialTask
 from tests.estimation.setups import setup

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.config.trust_section import FITS
+from pipesched.config.load import FITS
 from pipesched.documents.tuning import tuning_document
 from pipesched.errors import ConfigError
 from pipesched.render.tuning import tuning_view
 from pipesched.tuning.judged import by_expected, in_order
 from pipesched.tuning.search import SpaceSearch
-from pipesched.tuning.space_reader import read_space
+from pipesched.tuning.space import read_space
 from pipesched.tuning.trial import Trial
 from tests.render.test_tuning import text
 from tests.tuning.made import MADE, layout, trial, trusted

@@ -10,7 +10,7 @@ import pytest
 import pipesched
 from pipesched.estimation.terms import ATTENTION, COMMUNICATION, LAUNCHES, MESSAGES, PRODUCTS, RECOMPUTE, TRAFFIC, Term
 from pipesched.estimation.times import OPERATIONS
-from pipesched.tuning.finalists import gpu_time
+from pipesched.tuning.judged import gpu_time
 from tests.tuning.spaces import DENSE_FIRST, GPU, LLAMA, Config
 
 SETUP: Config = {

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.config.trusted import MIXED
+from pipesched.config.estimate import MIXED
 from pipesched.documents.tuning import tuning_document
 from pipesched.errors import ConfigError
-from pipesched.tuning.space_reader import read_space
+from pipesched.tuning.space import read_space
 from tests.tuning.spaces import LLAMA, Config, held
 
 SPACE: Config = {

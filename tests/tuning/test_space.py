@@ -11,8 +11,7 @@ from pipesched.estimation.model import divisors
 from pipesched.pipeline.step import LEVELS
 from pipesched.schedulers.registry import FAMILIES, family
 from pipesched.tuning.prune import REASONS, PrunedPoints, sift
-from pipesched.tuning.space import FIELDS, OF_PRECISION, OF_SHARDS, Layout, Space, SpacePoint
-from pipesched.tuning.space_reader import read_space
+from pipesched.tuning.space import FIELDS, OF_PRECISION, OF_SHARDS, Layout, Space, SpacePoint, read_space
 from tests.tuning.spaces import DENSE_FIRST, EXPERTS, GPU, LLAMA, Config
 
 ALL = {"batch": {"sequence": 8192, "global": 128, "micro": "auto"}, "training": {"recompute": "auto"}}

@@ -52,11 +52,7 @@ class Standing(NamedTuple):
     model: ResidualModel
 
     def against(self, other: Standing) -> SpeedRatio:
-        """Return the time of this step over that of another of the same source, whose effect cancels.
-
-        Of steps in 16 and in few bits by what is known of both; alone, that in 16 bits may be expected otherwise.
-        Raises ConfigError where they are no steps of one model on as many GPUs.
-        """
+        """Return the time of this step over that of another of the same source. Raises ConfigError for other models."""
         mine, theirs = self.run.facts, other.run.facts
         if (mine.model, mine.gpus) != (theirs.model, theirs.gpus):
             raise ConfigError("ratios are of one model on as many GPUs", "against")
@@ -85,10 +81,7 @@ def ratios(model: ResidualModel, runs: Sequence[ComparedRun], times: Sequence[fl
 
 
 class PublishedRun(NamedTuple):
-    """A published run: the milliseconds of its step, and our estimate of them; `size` sequences are a step.
-
-    `run` is the id of its record, `url` where it was published, `title` the name of its model.
-    """
+    """A published run (its record, place, model and facts): milliseconds of its step, ours, and sequences of a step."""
 
     run: str
     url: str
@@ -148,19 +141,18 @@ def known_sources() -> tuple[str, ...]:
 
 def base_of(content: Mapping[str, Any]) -> EvidenceBase:
     """Return the base of a document that `scripts/fit_trust.py` wrote."""
-    runs = tuple(map(_run, content["runs"]))
+    found = []
+    for entry in content["runs"]:
+        weights = tuple(entry["weights"].get(share, 0.0) for share in SHARES)
+        run = ComparedRun(entry["source"], entry["version"], RunFacts(**entry["facts"]), weights)
+        said = (entry[key] for key in ("published", "estimated", "global"))
+        found.append(PublishedRun(entry["run"], entry["url"], entry["title"], run, *said))
+    runs = tuple(found)
     half = content["inverse"]
     inverse = [[*row, *(half[j][i] for j in range(i + 1, len(half)))] for i, row in enumerate(half)]
     compared, residuals = tuple(run.compared for run in runs), tuple(run.residual for run in runs)
     model = ResidualModel(content["spreads"], content["factors"], compared, residuals, inverse)
     return EvidenceBase(runs, model, Interval(**content["memory"]))
-
-
-def _run(entry: Mapping[str, Any]) -> PublishedRun:
-    weights = tuple(entry["weights"].get(share, 0.0) for share in SHARES)
-    compared = ComparedRun(entry["source"], entry["version"], RunFacts(**entry["facts"]), weights)
-    times = entry["published"], entry["estimated"]
-    return PublishedRun(entry["run"], entry["url"], entry["title"], compared, *times, entry["global"])
 
 
 class OutsideField(NamedTuple):

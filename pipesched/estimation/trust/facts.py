@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import log2
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from pipesched.estimation.hardware import BF16, LOW, GpuModel
 from pipesched.estimation.model import ModelShape
-from pipesched.estimation.precision import BF16, LOW
-from pipesched.estimation.setup import SIZES, Setup
+from pipesched.estimation.setup import SIZES, Setup, TrainingSetup
 from pipesched.schedulers.registry import FAMILIES, family, own_name
 
 A100, DENSE, EXPERTS = KINDS = ("a100", "dense", "experts")
@@ -81,24 +81,22 @@ class RunFacts(NamedTuple):
 
 def facts_of(setup: Setup, algorithm: str) -> RunFacts:
     """Return the facts of a setup under an algorithm."""
-    model, parallel, batch, training = setup.model, setup.parallel, setup.batch, setup.training
+    parallel, batch, training = setup.parallel, setup.batch, setup.training
     sizes = {key: getattr(parallel, key) for key in ("gpus", *SIZES)}
+    return facts_with(
+        setup.model, setup.hardware, training, split=parallel.spread > 1, **sizes, sequence=batch.sequence,
+        micro=batch.micro, recompute=training.recompute, algorithm=schedule_of(algorithm), shard=training.shard or "",
+    )  # fmt: skip
+
+
+def facts_with(model: ModelShape, hardware: GpuModel, training: TrainingSetup, **layout: Any) -> RunFacts:
+    """Return the facts of a model on GPUs, with those of a layout, and of how it trains."""
+    precision = layout.pop("precision", training.precision)
     return RunFacts(
-        model=shape_of(model),
-        hidden=model.hidden,
-        experts=model.experts.count if model.experts else 0,
-        latent=model.latent is not None,
-        gpu=setup.hardware.name,
-        **sizes,
-        split=parallel.spread > 1,
-        sequence=batch.sequence,
-        micro=batch.micro,
-        recompute=training.recompute,
-        tensor_overlap=training.tensor_overlap,
-        algorithm=schedule_of(algorithm),
-        shard=training.shard or "",
-        precision=training.precision if setup.recipe is not None else BF16,
-    )
+        shape_of(model), model.hidden, model.experts.count if model.experts else 0, model.latent is not None,
+        gpu=hardware.name, tensor_overlap=training.tensor_overlap, precision=precision if precision in LOW else BF16,
+        **layout,
+    )  # fmt: skip
 
 
 def shape_of(model: ModelShape) -> str:

@@ -22,7 +22,6 @@ from pipesched.estimation.trust.evidence import (
     Interval,
     NearRun,
     OutsideField,
-    PublishedRun,
     Standing,
     Trust,
     evidence_base,
@@ -120,10 +119,7 @@ def fields_outside(facts: RunFacts) -> tuple[OutsideField, ...]:
 
 
 class Judge(NamedTuple):
-    """What estimates are judged by: published runs, the model of residuals with `own` runs in it, and whose software.
-
-    `like` names the source whose effect counts as the person's own.
-    """
+    """What estimates are judged by: published runs, the model with `own` runs, and whose software is `like` it."""
 
     base: EvidenceBase
     model: ResidualModel
@@ -161,7 +157,8 @@ class Judge(NamedTuple):
             facts = one.compared.facts
             alike = (facts.model, facts.gpu, facts.layout, facts.chunks, facts.algorithm)
             if alike not in found and len(found) < NEAREST:
-                found[alike] = _near(one, apart[one.run])
+                error = one.estimated_rate / one.rate - 1
+                found[alike] = NearRun(one.run, one.compared.source, one.url, apart[one.run], one.rate, error)
         return [*found.values()]
 
     def apart(self, one: ComparedRun, other: ComparedRun) -> float:
@@ -171,15 +168,8 @@ class Judge(NamedTuple):
         return sqrt(max(0.0, each - 2 * covariance(one, other, spreads, own=False)))
 
 
-def _near(one: PublishedRun, apart: float) -> NearRun:
-    return NearRun(one.run, one.compared.source, one.url, apart, one.rate, one.estimated_rate / one.rate - 1)
-
-
 def memory_margin(estimate: Estimate, high: float) -> float:
-    """Return the GB that the tightest GPU has left where all but what is fixed is `high` times as estimated.
-
-    Of its own memory, whatever limit a person sets.
-    """
+    """Return the GB that the tightest GPU has left of its memory where what is not fixed is `high` times."""
     return float(estimate.setup.hardware.memory) - max(_held(device, high) for device in estimate.devices)
 
 
@@ -204,10 +194,7 @@ class WhatToMeasure(NamedTuple):
 
 
 def what_to_measure(model: ResidualModel, runs: Sequence[ComparedRun], times: Sequence[float]) -> WhatToMeasure | None:
-    """Return the pair of runs that is worth most to be measured; None where none is worth 0.01 %.
-
-    What a choice is worth is the expected value of -ln(time) of the best one, by what is known then.
-    """
+    """Return the pair of runs most worth measuring, by the expected -ln(time) of the best; None where none is."""
     runs, times = runs[:MOST], times[:MOST]
     found = model.posterior(runs)
     worth = -(np.log(times) + np.asarray(found.means))

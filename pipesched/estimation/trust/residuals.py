@@ -81,10 +81,7 @@ class Posterior(NamedTuple):
 
 @dataclass(frozen=True)
 class ResidualModel:
-    """Runs with their residuals, the spreads of effects, and the factor by which a kind's intervals are wider.
-
-    `inverse` is that of the runs' covariance, noise included.
-    """
+    """Runs with residuals, the inverse of their covariance, spreads of effects, and factors of intervals by kind."""
 
     spreads: Spreads
     factors: Mapping[str, float]

@@ -15,8 +15,7 @@ from pipesched.pipeline.quantities import Number
 from pipesched.pipeline.schedule import Schedule
 from pipesched.render.view import FONT, PAGE, View
 from pipesched.results.capabilities import capability_of
-from pipesched.results.comparison import Comparison, Sweep
-from pipesched.results.frontier import Frontier
+from pipesched.results.comparison import Comparison, Frontier, Sweep
 from pipesched.results.outcome import Outcome
 
 if TYPE_CHECKING:

@@ -36,8 +36,7 @@ from pipesched.render.figure.chart import (
 from pipesched.render.palette import HUES
 from pipesched.render.scene import with_unit
 from pipesched.render.view import View
-from pipesched.results.comparison import ParetoPoint, Sweep
-from pipesched.results.frontier import Frontier
+from pipesched.results.comparison import Frontier, ParetoPoint, Sweep
 from pipesched.schedulers.registry import called
 
 SHAPE = 0.62  # height over width

@@ -25,7 +25,7 @@ from pipesched.core.arrays import np
 from pipesched.core.reasons import Idle
 from pipesched.core.timing import UNTIMED
 from pipesched.documents.problem import order_document, problem_document
-from pipesched.documents.solver import solver_document
+from pipesched.documents.schedule import solver_document
 from pipesched.errors import Deadlock, NotApplicable
 from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.kinds import ALL_KINDS, KINDS

@@ -16,7 +16,7 @@ from pipesched.pipeline.kinds import KINDS
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule
 from pipesched.pipeline.step import GRADIENTS, LEVELS, NOTHING, OPTIMIZER_STATES, WEIGHTS
-from pipesched.results.handover import bridge, deepspeed, maxtext, megatron, primus, torchtitan, zero_bubble
+from pipesched.results.handover import megatron, torchtitan
 from pipesched.results.handover.subject import (
     GROUPED,
     SLICED,
@@ -82,14 +82,21 @@ FRAMEWORKS = {
     "torchtitan": Framework(
         torchtitan.NAME, torchtitan.answer, torchtitan.CLASSES, torchtitan.SAVING, True, levels=LEVELS, has_groups=True
     ),
-    "deepspeed": Framework(deepspeed.NAME, deepspeed.answer, deepspeed.MODULES, deepspeed.SAVING, takes_shapes=True),
-    "megatron-bridge": Framework(bridge.NAME, bridge.answer, megatron.HAS, megatron.SAVING),
-    "maxtext": Framework(maxtext.NAME, maxtext.answer, maxtext.HAS, maxtext.SAVING, levels=(NOTHING, WEIGHTS)),
-    "primus": Framework(primus.NAME, primus.answer, primus.ALGORITHMS, primus.SAVING),
-    "zero-bubble": Framework(
-        zero_bubble.NAME, zero_bubble.answer, zero_bubble.FLAGS, zero_bubble.SAVING, takes_slices=True
+    "deepspeed": Framework(
+        torchtitan.DEEPSPEED, torchtitan.deepspeed_answer, torchtitan.MODULES, torchtitan.DEEPSPEED_SAVING,
+        takes_shapes=True,
     ),
-}
+    "megatron-bridge": Framework(megatron.BRIDGE, megatron.bridge_answer, megatron.HAS, megatron.SAVING),
+    "maxtext": Framework(
+        torchtitan.MAXTEXT, torchtitan.maxtext_answer, torchtitan.MAXTEXT_HAS, torchtitan.MAXTEXT_SAVING,
+        levels=(NOTHING, WEIGHTS),
+    ),
+    "primus": Framework(megatron.PRIMUS, megatron.primus_answer, megatron.ALGORITHMS, megatron.PRIMUS_SAVING),
+    "zero-bubble": Framework(
+        megatron.ZERO_BUBBLE, megatron.zero_bubble_answer, megatron.ZERO_BUBBLE_FLAGS, megatron.ZERO_BUBBLE_SAVING,
+        takes_slices=True,
+    ),
+}  # fmt: skip
 
 
 def hand_over(
@@ -161,13 +168,13 @@ def suited(outcome: Outcome, trainer: str, made_by: str = "") -> Outcome:
 
 def nearest_family(subject: Subject, has: Collection[str]) -> str:
     """Return the family of a framework with the same stages: of one a device, two copies, a V, or several."""
-    wanted = ["1f1b", *maxtext.HAS]
+    wanted = ["1f1b", *torchtitan.MAXTEXT_HAS]
     if subject.problem.slices.count > 1:
         wanted.insert(0, SLICED)
     if subject.chunks > 1 and subject.placement != "linear" and subject.microbatches >= subject.devices:
         wanted.insert(0, GROUPED)
     if subject.placement == "v":
-        wanted = ["zb-v", *[deepspeed.WHOLE] * (subject.microbatches >= 2 * subject.devices), *wanted]
+        wanted = ["zb-v", *[torchtitan.WHOLE] * (subject.microbatches >= 2 * subject.devices), *wanted]
     if subject.placement == "bidirectional":
-        wanted = ["dualpipe-v", GROUPED, "1f1b", *maxtext.HAS]
+        wanted = ["dualpipe-v", GROUPED, "1f1b", *torchtitan.MAXTEXT_HAS]
     return next(name for name in wanted if name in has)

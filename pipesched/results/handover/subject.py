@@ -29,11 +29,7 @@ from pipesched.schedulers.registry import family, own_name
 
 
 def facts_of_shard(shard: Shard | None, data: int = 0, context: int = 1) -> dict[str, Any]:
-    """Return what `shard` says, by the keys of the tables; `data` x `context` ranks have the same weights, if known.
-
-    `ranks` of them divide these, `replicas` groups do; `shards` is how many these are without ranks that share a
-    sequence.
-    """
+    """Return what `shard` says, by the keys of the tables, of `data` x `context` ranks with the same weights."""
     if shard is None:
         return {"replicated": True}
     total, of_optimizer, is_fsdp = data * context, shard.level == OPTIMIZER_STATES, shard.divides(GRADIENTS)
@@ -46,11 +42,7 @@ def facts_of_shard(shard: Shard | None, data: int = 0, context: int = 1) -> dict
 
 
 def torchtitan_modules(stages: Sequence[StageItems]) -> list[list[str]]:
-    """Return the names of the modules of each stage, as torchtitan 0.3.0 has them in `module_fqns_per_model_part`.
-
-    Raises NotApplicable for what its models do not have: layers of multi-token prediction, several losses, and stages
-    without a module, for which there would be no optimizer.
-    """
+    """Return the modules of each stage as torchtitan 0.3.0 names them. Raises NotApplicable for others."""
     if any(stage.mtp for stage in stages):
         raise NotApplicable("torchtitan has no layers of multi-token prediction (MTP): `num_nextn_predict_layers` 0")
     if (losses := sum(stage.head for stage in stages)) > 1:
@@ -241,11 +233,7 @@ class Subject:
 
 
 def subject_of(schedule: object, layers: object = None, made_by: str = "") -> Subject:
-    """Return what is handed over, after checks: a Schedule or an Outcome, and the layers of each stage.
-
-    Layers that are not given are those of a problem by layers, or derived from a model. Raises ConfigError, about
-    `layers`.
-    """
+    """Return a Schedule or an Outcome with the layers of its stages, given or its own. Raises ConfigError."""
     outcome = Outcome(schedule.name, schedule) if isinstance(schedule, Schedule) else schedule
     given: Outcome = require_type(outcome, Outcome, "a Schedule or an Outcome", "schedule")
     checked, fed = _by_places(given)
@@ -273,10 +261,7 @@ def subject_of(schedule: object, layers: object = None, made_by: str = "") -> Su
 
 
 def _by_places(outcome: Outcome) -> tuple[Outcome, str]:
-    """Return the same schedule of microbatches that are numbered as they are fed, and which ones these are.
-
-    That is their order, and where it is from; "" where they are fed by their numbers.
-    """
+    """Return the same schedule of microbatches that are numbered as they are fed, and which ones these are."""
     schedule, order, ordering = outcome.schedule, outcome.schedule.order, outcome.ordering
     if schedule.problem.rounds > 1 or all(map(eq, order, range(len(order)))):
         return outcome, ""
@@ -298,10 +283,7 @@ UNLIKE = "microbatches of one shape, and here their messages or activations diff
 
 
 def no_whole_step(problem: Problem, trainer: str, *, takes_slices: bool = False) -> str | None:
-    """Return why a trainer of whole microbatches, with their backwards, runs no schedule of a problem; None if it may.
-
-    `trainer` is its name in the text; one that `takes_slices` runs microbatches in parts too.
-    """
+    """Return why a trainer of whole steps runs no schedule of a problem, None if it may; some `takes_slices`."""
     if problem.mode == FORWARD_ONLY:
         return f"{trainer} trains, and this schedule has forward passes alone"
     if problem.slices.count > 1 and not takes_slices:

@@ -1,7 +1,10 @@
-"""torchtitan's command line (its release 0.3.0: config/configs.py, ParallelismConfig and TrainingConfig).
+"""torchtitan's command line, and trainers with code of their own: DeepSpeed's pipeline module, MaxText's config.
 
-Where it has the schedule by name its class makes the order; any other is a CSV beside a class of the same stage map,
-because torchtitan takes that from the class.
+torchtitan is its release 0.3.0: config/configs.py, ParallelismConfig and TrainingConfig. Where it has the schedule by
+name its class makes the order; any other is a CSV beside a class of the same stage map, because torchtitan takes that
+from the class. DeepSpeed is its release 0.19.8: runtime/pipe/module.py. MaxText is its release 0.2.5 (configs/base.yml
+and types.py), a circular pipeline in JAX: forwards of all microbatches run repeat by repeat, and the backwards in the
+reverse order, that of looped-bfs.
 """
 
 from __future__ import annotations
@@ -10,7 +13,17 @@ import json
 
 from pipesched.errors import NotApplicable
 from pipesched.pipeline.step import WEIGHTS
-from pipesched.results.handover.subject import GROUPED, Answer, HandoverText, Refusal, Subject, torchtitan_modules
+from pipesched.results.handover.megatron import DATA
+from pipesched.results.handover.subject import (
+    GROUPED,
+    UNLIKE,
+    Answer,
+    HandoverText,
+    Refusal,
+    Subject,
+    has_unlike_messages,
+    torchtitan_modules,
+)
 
 NAME = "torchtitan"
 CLASSES = {
@@ -112,3 +125,109 @@ def _class_fits(subject: Subject) -> bool:
         fits = microbatches % rounds == 0 and subject.chunks > 1
         return fits and (subject.family != GROUPED or subject.group_size == microbatches // rounds)
     return True
+
+
+DEEPSPEED = "DeepSpeed"
+WHOLE = "dualpipe-v-whole"
+MODULES = {"1f1b": "PipelineModule", WHOLE: "DualPipeVModule"}  # of deepspeed.pipe
+DEEPSPEED_LACKS = {
+    way: f"{way.replace('_', ' ')} parallelism of {{{way}}}" for way in ("context", "expert", "expert_tensor")
+}
+DEEPSPEED_LACKS["low"] = "{precision}"
+DEEPSPEED_ARGUMENTS = {
+    "tensor": "topology=PipeModelDataParallelTopology(num_pp={devices}, num_mp={tensor}, num_dp={data})",
+    "full": "activation_checkpoint_interval=1",
+}
+DEEPSPEED_CONFIG = {  # in JSON
+    "micro": '"train_micro_batch_size_per_gpu": {micro}', "data": '"gradient_accumulation_steps": {microbatches}',
+    "size": '"train_batch_size": {size}', "bf16": '"bf16": {{"enabled": true}}', "fp16": '"fp16": {{"enabled": true}}',
+    "distributed_optimizer": '"zero_optimization": {{"stage": 1}}', "undivided": '"zero_optimization": {{"stage": 0}}',
+}  # fmt: skip
+DEEPSPEED_SHARD = {key: DEEPSPEED_CONFIG[key] for key in ("distributed_optimizer", "undivided")}
+AGAIN = {key: REMARKS[key] for key in ("selective", "full_layers")}
+DEEPSPEED_REMARKS = {**DATA, "is_split": "sequence parallelism: the layers do it themselves", **AGAIN}
+LAYER = "YourDecoderLayer"
+BY_CLASS = f"{LAYER}: the class of your decoder layer; 'uniform' would count the embedding and the head as layers too"
+DEEPSPEED_SAVING = "recompute by layer (activation_checkpoint_interval)"
+
+
+def deepspeed_answer(subject: Subject) -> Answer:
+    """Return the module of 1F1B, or of DualPipeV with whole backwards."""
+    if subject.family not in MODULES:
+        has = f"{DEEPSPEED} trains by 1F1B with a stage a rank, and by DualPipeV with whole backwards"
+        return Refusal(f"{subject.described} takes code", has)
+    if subject.family == WHOLE:
+        count, least = subject.microbatches, 2 * subject.devices
+        if count < least:
+            return Refusal(f"{DEEPSPEED}'s DualPipeV takes at least 2P microbatches, {least}; this has {count}")
+        if has_unlike_messages(subject.problem):
+            return Refusal(f"{DEEPSPEED}'s DualPipeV runs {UNLIKE}")
+    if subject.is_uneven:
+        return Refusal(f"{DEEPSPEED} cuts layers of a class evenly, or by their parameters, not into given numbers")
+    for way in subject.told(DEEPSPEED_LACKS):
+        return Refusal(f"{DEEPSPEED} has no {way} in its pipelines")
+    more = "".join(f", {argument}" for argument in subject.told(DEEPSPEED_ARGUMENTS))
+    if has_unlike_messages(subject.problem):
+        more += ", dynamic_shape=True"
+    lines = [f"{MODULES[subject.family]}(layers, num_stages={subject.devices}, partition_method='type:{LAYER}'{more})"]
+    lines += ["{" + ", ".join(subject.told(DEEPSPEED_CONFIG)) + "}"] * bool(subject.known)
+    count = subject.microbatches
+    usual = f'{count} microbatches a step: "gradient_accumulation_steps": {count}'
+    return HandoverText(
+        lines, [BY_CLASS, *(subject.told(DEEPSPEED_REMARKS) or [usual, *subject.told_of_shard(DEEPSPEED_SHARD)])]
+    )
+
+
+MAXTEXT = "MaxText"
+MAXTEXT_HAS = ("looped-bfs",)
+MAXTEXT_OPTIONS = {  # of a model; 1 is the default of degrees
+    **{way: f"ici_{way}_parallelism={{{way}}}" for way in ("tensor", "context", "expert")},
+    "replicated": "ici_data_parallelism={data} ici_fsdp_parallelism=1",
+    "fsdp": "ici_data_parallelism={replicas} ici_fsdp_parallelism={shards}",
+    "sequence": "max_target_length={sequence}", "full": "remat_policy=full",
+}  # fmt: skip
+MAXTEXT_REMARKS = {
+    "none": "recompute none: base.yml has remat_policy=full; choose one that saves all",
+    "selective": "recompute: base.yml has remat_policy=full; choose one that saves what you keep",
+    "full_layers": "recompute of {full_layers} layers a stage: MaxText has one remat_policy for all",
+    "low": "precision {precision}: base.yml trains in bf16 where `quantization` is not given; choose one",
+    "expert_tensor": "MaxText has no option for expert tensor parallelism of {expert_tensor}",
+}
+MAXTEXT_SAVING = "recompute and offload by its remat_policy"
+MAXTEXT_FROM = "MaxText 0.2.5, behind base.yml; an axis between nodes is dcn_.. in place of ici_.."
+
+
+def maxtext_answer(subject: Subject) -> Answer:
+    """Return the options of its circular pipeline."""
+    if subject.family not in MAXTEXT_HAS:
+        return Refusal(
+            f"{subject.described} takes code", f"{MAXTEXT} runs all forwards, then all backwards (looped-bfs)"
+        )
+    count, devices = subject.microbatches, subject.devices
+    if count % devices:
+        near = f"{max(count // devices, 1) * devices}"
+        return Refusal(
+            f"{MAXTEXT} takes microbatches in multiples of P, {devices}; this has {count}, the nearest is {near}"
+        )
+    if subject.is_uneven:
+        return Refusal(f"{MAXTEXT} gives each stage as many layers, and here stages have different numbers of them")
+    options = [f"ici_pipeline_parallelism={devices}", f"num_pipeline_microbatches={count}"]
+    options.append(f"num_pipeline_repeats={subject.chunks}")
+    remarks = [
+        MAXTEXT_FROM,
+        *(subject.told(DATA) or [f"{count} microbatches a step, of global_batch_size / {count} sequences"]),
+    ]
+    if subject.layers is None:
+        remarks.append("num_layers_per_pipeline_stage is 1 where it is not given: give the layers of a stage")
+    elif any(stage.mtp or stage.head > 1 for stage in subject.layers):
+        return Refusal(f"{MAXTEXT} pipelines decoder layers alone, and here MTP layers or losses stand on stages")
+    else:
+        options.append(f"num_layers_per_pipeline_stage={subject.layers[0].layers}")
+    if subject.known:
+        each = subject.known["size"] / subject.known["gpus"]
+        options.append(f"per_device_batch_size={each:g}")
+    if subject.problem.sharding.divides(WEIGHTS):
+        options.append(f"pipeline_fsdp_ag_once={'false' if subject.problem.sharding.gathers_each else 'true'}")
+    return HandoverText(
+        [" ".join([*options, *subject.told(MAXTEXT_OPTIONS)])], [*remarks, *subject.told(MAXTEXT_REMARKS)]
+    )

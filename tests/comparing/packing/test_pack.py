@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 import pipesched
 from pipesched.comparing.packing import pack as module
-from pipesched.documents.packing import packing_document, rank_config
+from pipesched.documents.comparison import packing_document, rank_config
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.registry import FAMILIES, family
