@@ -118,15 +118,6 @@ def test_sweep_of_costs(cli: Cli) -> None:
     assert found[0]["metrics"]["makespan"] < found[1]["metrics"]["makespan"]
 
 
-def test_two_sweeps(cli: Cli) -> None:
-    """A second --sweep is refused in one message that has both, in any form, and nothing is printed beside it."""
-    for second in ("devices=2,4", "microbatches=16"):
-        result = cli("compare", "1f1b", "--sweep", "microbatches=4,8", f"--sweep={second}", "--json")
-        assert (result.returncode, result.stdout) == (2, "")
-        both = f"not microbatches=4,8 and {second}"
-        assert result.stderr == f"pipesched: --sweep: varies one field at a time, {both}; give one value of the other\n"
-
-
 def test_sweep_where_some_do_not_apply(cli: Cli) -> None:
     """Where an algorithm does not apply, its row of the sweep says why, and the table still stands."""
     arguments = ("1f1b", "list", "--sweep", "stages=4,5")
@@ -297,13 +288,6 @@ def test_pareto_figure_of_nothing_is_refused(cli: Cli) -> None:
     assert "stages" in nothing.stdout
     assert "there is nothing to draw: none of the algorithms applies" in nothing.stderr
     assert not list(Path.cwd().iterdir())
-
-
-def test_pareto_of_a_sweep_is_refused(cli: Cli) -> None:
-    """A plot is of one problem."""
-    result = cli("compare", "--pareto", "--sweep", "microbatches=4,8")
-    assert (result.returncode, result.stdout) == (2, "")
-    assert "--sweep" in result.stderr
 
 
 @pytest.mark.parametrize("width", ["20", "33", "60", "79", "150"])

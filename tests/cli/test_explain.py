@@ -136,26 +136,6 @@ def test_the_place_of_a_transfer(cli: Cli, tmp_path: Path, lanes: str, of: str) 
         assert text.startswith(f"{op} on the lane of {of} {way} host memory runs from ")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["1f1b", "--why", "9B9"], "--why: '9B9' does not run in this schedule"),
-        (["1f1b", "--why", "hello"], "'hello' does not run in this schedule"),
-        (["1f1b", "--why", "0F0", "--rows", "0"], "--rows: has no effect with --why, which draws no chart"),
-        (["missing.json"], "cannot read 'missing.json'"),
-        (["1f2b"], "unknown algorithm '1f2b'"),
-        (["1f1b", "zb-h1"], "one algorithm at a time"),
-        (["mine.json", "1f1b"], "a schedule of a file is explained alone"),
-    ],
-)
-def test_refused(cli: Cli, arguments: list[str], message: str) -> None:
-    """What cannot be explained is one message, exit code 2."""
-    result = cli("explain", *arguments)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert message in result.stderr
-    assert "Traceback" not in result.stderr
-
-
 def test_many_devices(cli: Cli) -> None:
     """Of 64 devices the table has the worst and the sum of the others; the chart draws those."""
     result = cli("explain", "1f1b", "--devices", "64", "--stages", "64", "--microbatches", "80", "--width", "80")

@@ -109,25 +109,6 @@ def test_measured_blocks_with_options(cli: Cli, blocks: str, tmp_path: Path) -> 
     assert "were taken for decoder layers" in cli("export", str(path), "--for", "megatron").stdout
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("backward: [5, 8,", "backward: [5,", "layers.yaml:5: layer.backward: lists 7 layers; `layer.forward` lists 8"),
-        ("backward: [5, 8,", "backward: [5, -8,", "layers.yaml:5: layer.backward[1]: must be at least 0, not -8"),
-        ("last:", "layers: 9\nlast:", "layers.yaml:4: layer.forward: lists 8 layers; `layers` is 9"),
-        ("[0, 1, 0, 0,", "[0, 1, 0,", "layers.yaml:9: costs.p2p: must be one number, or a list of 7 numbers"),
-    ],
-)
-def test_a_bad_list_names_its_line(cli: Cli, by_layer: str, old: str, new: str, message: str) -> None:
-    """Lists that do not fit together are exit code 2, with the line and both keys."""
-    path = Path(by_layer)
-    assert old in BY_LAYER
-    path.write_text(BY_LAYER.replace(old, new))
-    result = cli("run", "-c", by_layer)
-    assert result.returncode == 2
-    assert message in result.stderr
-
-
 def test_a_csv_says_which_cut_it_gets(cli: Cli, by_layer: str, tmp_path: Path) -> None:
     """An order in a CSV has no cut, so what it gets is named, unless one is given."""
     path = str(tmp_path / "order.csv")

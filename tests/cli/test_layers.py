@@ -113,19 +113,6 @@ def test_a_sweep_that_changes_the_model_is_doubted(cli: Cli, model: str) -> None
     assert cli("compare", "interleaved", "--sweep", "chunks=2").stderr == ""
 
 
-def test_a_layout_that_is_no_list(cli: Cli, model: str, tmp_path: Path) -> None:
-    """A number, a truth value or a mapping is refused with what a layout may be."""
-    said = "layout: must be best, balanced, equal, a list of the layers of each stage, or a text such as Et*2|t*2L, not"
-    result = cli("run", "-c", model, "--layout", "3")
-    assert (result.returncode, result.stdout, result.stderr) == (2, "", f"pipesched: --{said} 3\n")
-    file = tmp_path / "d.yaml"
-    for value in ("true", "{a: 1}", "8"):
-        file.write_text(f"devices: 4\nlayers: 8\nlayout: {value}\n")
-        result = cli("run", str(file))
-        assert (result.returncode, result.stdout) == (2, "")
-        assert result.stderr.startswith(f"pipesched: {file}:3: {said}")
-
-
 def test_how_many_layers_are_recomputed_is_said(cli: Cli, tmp_path: Path) -> None:
     """Of layers that run again the summary says how many, and that nothing of them stays by default."""
     file = tmp_path / "e.yaml"

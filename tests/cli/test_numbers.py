@@ -35,28 +35,6 @@ def test_one_note_names_the_first_number_that_is_rounded(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "said"),
-    [
-        ("devices: 4\nmemory: 5\n", (), "c.yaml:2: memory: must hold `key: value` lines, not 5"),
-        ("devices: 4\nstages: 10000000\n", (), "c.yaml: microbatches: 10,000,000 stages x 8 microbatches"),
-        ("devices: 2\nstages: 4\ncosts: {forward: [1, 2, 3, 4]}\n", ("--stages", "2"),
-         "c.yaml:3: costs.forward: a list here needs 2 numbers (one a stage); this one has 4;"
-         " leave --stages out to fuse the stages of the config"),
-        ("devices: 2\nstages: 2\ncosts: {forward: [1, 2, 3, 4]}\n", (),
-         "c.yaml:3: costs.forward: a list here needs 2 numbers (one a stage); this one has 4\n"),
-        ("devices: 2\n", ("--backward-weight", "2"), "--backward-weight: half of the backward; --backward-input is"),
-    ],
-)  # fmt: skip
-def test_blame(cli: Cli, text: str, options: tuple[str, ...], said: str) -> None:
-    """What stands in a file is blamed on its key; an option is named where it was one."""
-    Path("c.yaml").write_text(text)
-    result = cli("run", "-c", "c.yaml", *options)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"pipesched: {said}")
-    assert set(re.findall(r"--[a-z-]+", result.stderr)) <= {*options, "--backward-input"}
-
-
-@pytest.mark.parametrize(
     "command", ["run 1f1b", "compare 1f1b naive", "explain 1f1b", "solve --quiet --time-limit 5", "robust 1f1b"]
 )
 def test_an_answer_is_printed_before_its_file_is_written(command: str, tmp_path: Path) -> None:

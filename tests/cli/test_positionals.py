@@ -35,43 +35,6 @@ def test_words_are_what_flags_are(cli: Cli, words: list[str], flags: list[str]) 
     assert cli(*words).stdout == cli(*flags).stdout != ""
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (["run", "1f1b", "zb-h1"], "1f1b zb-h1: one algorithm at a time; `pipesched compare` takes several"),
-        (
-            ["run", "1f2b"],
-            "unknown algorithm '1f2b'; did you mean '1f1b'? the nearest are 1f1b, 1f1b-v, seq-1f1b; `pipesched list`",
-        ),
-        (["run", "kept.csv"], "kept.csv is no algorithm; `pipesched show` draws the schedule of a file"),
-        (["run", "1f1b", "--algo", "naive"], "1f1b naive: one algorithm at a time; `pipesched compare` takes several"),
-        (["run", "model.yaml", "-c", "other.yaml"], "model.yaml: one config is enough; there is other.yaml already"),
-        (
-            ["compare", "a.yaml", "b.yaml"],
-            "b.yaml: one config is enough; there is a.yaml already; a building block needs a name: mine=b.yaml",
-        ),
-        (["solve", "model.yaml", "-c", "-"], "model.yaml: one config is enough; there is - already"),
-        (["compare", "1f1b", "--only", "torch"], "--only: unknown trainer 'torch'; did you mean 'pytorch'?"),
-        (["compare", "1f1b", "--show", "memory"], "--show: says what --sweep prints; give --sweep too"),
-        (["compare", "--sweep", "p2p=1", "--show", "x"], "--show: unknown measure 'x'; known are makespan, microbatch"),
-        (["compare", "1f1b", "--all-rows"], "--all-rows: has no effect without --all, which alone folds rows"),
-        (
-            ["compare", "--all", "--all-rows", "--pareto"],
-            "--all-rows: has no effect with --pareto, which folds no rows",
-        ),
-        (["compare", "--sweep", "microbatches=8:4"], "--sweep: '8:4' must rise, to at most 1,000 values"),
-        (["compare", "--sweep", "microbatches=1:2:0"], "--sweep: '1:2:0' is no range"),
-        (["compare", "--sweep", "microbatches=a:b"], "--sweep: 'a:b' is no range"),
-    ],
-)
-def test_what_is_refused(cli: Cli, args: list[str], message: str) -> None:
-    """One line, exit code 2."""
-    result = cli(*args)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"pipesched: {message}")
-    assert result.stderr.count("\n") == 1
-
-
 def test_only_what_pytorch_runs(cli: Cli) -> None:
     """--only leaves out what needs two copies of the weights, and says in every row what runs it."""
     listed = json.loads(cli("compare", "--all", "--json", "--only", "pytorch").stdout)["rows"]

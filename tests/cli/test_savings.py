@@ -28,23 +28,13 @@ def test_run_writes_a_schedule_that_passes_the_check(cli: Cli, options: list[str
 
 
 def test_the_options_of_a_config(cli: Cli, tmp_path: Path) -> None:
-    """A config gives them like any option of its algorithm, and a mistake says where it stands."""
+    """A config gives them like any option of its algorithm."""
     file = tmp_path / "c.yaml"
     file.write_text("devices: 4\nalgorithm: {1f1b: {recompute: full, offload: 1}}\ncosts: {offload: 1}\n")
     given = json.loads(cli("run", "-c", str(file), "--json").stdout)
     typed = cli("run", "1f1b", "--devices", "4", "--stages", "4", "--offload-cost", "1", "--forward", "1",
                 "--backward", "2", "--recompute", "full", "--offload", "1", "--json")  # fmt: skip
     assert given["devices"] == json.loads(typed.stdout)["devices"]
-    for value, problem in (
-        ("fu11", "must be full or a whole number"),
-        ("9", "1f1b runs 4 stages here"),
-        ('"2"', "not '2'"),
-    ):
-        file.write_text(f"devices: 4\nalgorithm:\n  1f1b: {{recompute: {value}}}\n")
-        refused = cli("run", "-c", str(file))
-        assert (refused.returncode, refused.stdout) == (2, "")
-        assert refused.stderr.startswith(f"pipesched: {file}:3: algorithm.1f1b.recompute: ")
-        assert problem in refused.stderr
 
 
 def test_a_comparison_says_what_was_recomputed(cli: Cli, tmp_path: Path) -> None:
@@ -70,20 +60,6 @@ def test_some_in_a_comparison(cli: Cli) -> None:
     each = pipesched.compare(problem, ["1f1b", "naive"], each={"1f1b": {"recompute": "full"}})
     assert [entry.label for entry in each] == ["1f1b, recompute full", "naive"]
     assert few.reason in cli("compare", "1f1b", "naive", "--devices", "2", "--recompute", "3", "--width", "200").stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--recompute", "x"], "--recompute: must be full or a whole number of at least 1, not 'x'"),
-        (["--offload", "full"], "--offload: needs --offload-cost, which says what one transfer takes"),
-        (["--recompute", "5"], "1f1b runs 4 stages here, so recompute takes full or at most 4, not 5"),
-    ],
-)
-def test_what_is_refused(cli: Cli, arguments: list[str], message: str) -> None:
-    """Bad values and what the problem lacks are one message with the flags as they are typed."""
-    done = cli("run", "1f1b", *arguments)
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"pipesched: {message}\n")
 
 
 def test_the_summary_says_that_nothing_stays(cli: Cli) -> None:

@@ -175,29 +175,6 @@ def test_several_placements(cli: Callable[..., Completed]) -> None:
     assert json.loads(result.stdout)["solver"]["placements"] == ["linear", "v"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--objective", "time"], "unknown objective 'time'"),
-        (["--time-limit", "0"], "--time-limit: must be a number of more than 0 (at most 1,000,000), not 0\n"),
-        (["--gap", "-1"], "--gap: must be a number of at least 0, not -1\n"),
-        (["--workers", "none"], "--workers: must be a number, not 'none'"),
-        (["--workers", "0"], "--workers: must be a whole number of at least 1 (at most 1,000), not '0'"),
-        (["--method", "magic"], "unknown method 'magic'"),
-        (["--placement", "linear,vv"], "unknown placement 'vv'"),
-        (["--hint", "missing.json"], "cannot read 'missing.json'"),
-        (["--frontier", "--advice"], "--advice: is for a single budget, not for --frontier"),
-        (["--objective", "span", "--advice"], "--advice: compares makespans, and --objective is span"),
-        (["--frontier", "--hint", "x.json"], "--hint: is for a single budget, not for --frontier"),
-    ],
-)
-def test_bad_options(cli: Callable[..., Completed], arguments: list[str], message: str) -> None:
-    """Exit 2 with one message, and nothing on stdout."""
-    result = cli("solve", *arguments)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert message in result.stderr
-
-
 def _interrupted_after(line: str, environment: dict[str, str]) -> tuple[int, str]:
     """Send Ctrl-C once a line of progress says `line`: the exit code and what was printed."""
     command = [sys.executable, "-m", "pipesched", "solve", *HARD, "--method", "cpsat", "--json"]

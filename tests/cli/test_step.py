@@ -70,39 +70,6 @@ def test_all_together(cli: Cli) -> None:
     assert problem["step"] == {"clip": True}
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--shard", "optimizr"], "--shard: unknown level 'optimizr'; did you mean 'optimizer'?"),
-        (["--shard", "none", "--gather-cost", "1"], "--shard: level none gathers nothing: take level optimizer, or"
-         " leave out --gather-cost"),
-        (["--shard", "optimizer", "--shard-ahead", "2"], "--shard-ahead: has no effect below level weights"),
-        (["--shard", "optimizer", "--shard-gather", "each"], "--shard-gather: each needs level weights"),
-        (["--shard-reduce", "each"], "--shard-reduce: each needs level gradients or weights"),
-        (["--shard-ranks", "x"], "--shard-ranks: must be a whole number of at least 1, not 'x'"),
-        (["--tied-cost", "1,2"], "--tied-cost: must be one number"),
-        (["--gather-cost", "1,2"], "--gather-cost: a list here needs 8 numbers (one a stage); this one has 2"),
-        (["--states=-1"], "--states: must be at least 0"),
-        (["--clip"], "--clip: needs --optimizer-cost: it is the optimizer that waits"),
-        (["--mode", "forward", "--reduce-cost", "1"], "--reduce-cost: has no effect with --mode forward"),
-    ],
-)  # fmt: skip
-def test_bad_option(cli: Cli, options: list[str], said: str) -> None:
-    """A wrong option is told by its flag, in one line."""
-    result = cli("run", "1f1b", *options)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"pipesched: {said}")
-    assert result.stderr.count("\n") == 1
-
-
-def test_what_stands_in_the_file_is_called_by_its_key(cli: Cli, tmp_path: Path) -> None:
-    """An option that contradicts a file is told by its flag, what stands in the file by its key."""
-    (tmp_path / "a.yaml").write_text(FILE)
-    result = cli("run", "1f1b", "-c", str(tmp_path / "a.yaml"), "--shard", "none")
-    said = "--shard: level none gathers nothing: take level optimizer, or leave out `costs.gather`"
-    assert (result.returncode, result.stderr) == (2, f"pipesched: {said}\n")
-
-
 def test_bidirectional_does_not_apply(cli: Cli) -> None:
     """A family of two copies of each stage says why it has no step; the others are compared."""
     result = cli("compare", "1f1b", "dualpipe", "--reduce-cost", "2")

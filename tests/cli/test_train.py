@@ -16,36 +16,6 @@ from tests.torch_ranks import needs_torch
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "NAME|FILE: is missing: a schedule's file, an algorithm, or a config; only --self-test does without"),
-        (["-c", "config.yaml"], "NAME|FILE: is missing: a schedule's file, an algorithm, or a config"),
-        (["a.json", "--ranks", "2"], "--ranks: has no effect without --self-test"),
-        (["a.json", "--device", "cpu"], "--device: has no effect without --self-test"),
-        (
-            ["a.json", "--self-test"],
-            "NAME|FILE: has no effect with --self-test, which has a model and plans of its own",
-        ),
-        (["--self-test", "--steps", "6"], "--steps: has no effect with --self-test, which has a model and plans"),
-        (["--self-test", "--rows", "8,8"], "--rows: has no effect with --self-test"),
-        (["--self-test", "--model", "a:b"], "--model: has no effect with --self-test"),
-        (["--self-test", "--data", "a:b"], "--data: has no effect with --self-test"),
-        (["--self-test", "--verify"], "--verify: has no effect with --self-test"),
-        (["a.json", "--verify", "--steps", "2"], "--steps: has no effect with --verify, which compares one step"),
-        (["a.json", "--verify", "--trace", "b"], "--trace: has no effect with --verify"),
-        (["--self-test", "--devices", "2"], "--devices: has no effect with --self-test"),
-        (["--self-test", "--group-size", "2"], "--group-size: has no effect with --self-test"),
-    ],
-)
-def test_options_that_do_not_go_together(cli: Cli, words: list[str], message: str) -> None:
-    """One message and exit code 2, before PyTorch is looked for."""
-    result = cli("train", *words)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"pipesched: {message}")
-    assert result.stderr.count("\n") == 1
-
-
 def test_without_pytorch(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """One message that says what to install, and exit code 2."""
     monkeypatch.setattr("pipesched.runtime.find_spec", lambda _: None)

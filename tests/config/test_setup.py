@@ -83,26 +83,6 @@ def test_costs_and_memory_beside_a_model(load: Load) -> None:
     assert problem.costs.forward == load(FILE).costs.forward
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("devices: 4", "devices: has no place beside `model`: give `parallel.pipeline`"),
-        ("stages: 8", "stages: has no place beside `model`: give `parallel.chunks`, the stages of a device"),
-        ("chunks: 2", "chunks: has no place beside `model`: give `parallel.chunks`"),
-        ("layers: 32", "layers: has no place beside `model`: `model` has them"),
-        ("layer: {forward: 1}", "layer: has no place beside `model`"),
-        ("layout: equal", "layout: has no place beside `model`: give `training.layout`"),
-        ("time_unit: s", "time_unit: has no place beside `model`: derived times are in ms"),
-        ("memory: {unit: MB}", "memory.unit: has no place beside `model`: derived memory is in GB"),
-    ],
-)
-def test_what_has_no_place_beside_a_model(load: Load, line: str, message: str) -> None:
-    """What is derived cannot be given too; the message says what to give instead."""
-    with pytest.raises(ConfigError) as caught:
-        load(f"{FILE}{line}\n")
-    assert str(caught.value).startswith(f"c.yaml:5: {message}")
-
-
 def test_units_that_are_derived_may_be_given(load: Load) -> None:
     """The labels that a derived problem has do no harm."""
     assert load(FILE + "time_unit: ms\nmemory: {unit: GB}\n") == load(FILE)
@@ -130,16 +110,6 @@ def test_bad_overrides(load: Load, overrides: dict[str, Any], message: str) -> N
     with pytest.raises(ConfigError) as caught:
         load(FILE, **overrides)
     assert str(caught.value).startswith(message)
-
-
-def test_a_section_that_is_missing(load: Load) -> None:
-    """The file is named, and what is needed; a config of neither kind says what either needs."""
-    with pytest.raises(ConfigError, match=r"^c\.yaml: batch\.sequence: is missing: how many tokens"):
-        load(FILE.partition("batch")[0])
-    with pytest.raises(ConfigError, match=r"`devices: 4`, or `model`, `hardware`, `parallel` and `batch`"):
-        load("name: mine")
-    with pytest.raises(ConfigError, match=r"^c\.yaml:1: unknown key 'modell'; did you mean 'model'\?$"):
-        load(FILE.replace("model:", "modell:"))
 
 
 SPELLINGS = [
