@@ -207,21 +207,6 @@ def test_any_change_of_a_list_of_rows_is_read_or_refused(kind: str, random: Rand
     assert repr(again)
 
 
-@pytest.mark.parametrize("path", ["missing.json", "", "\0", "."])
-def test_files_that_cannot_be_read(path: str) -> None:
-    """A name of no file is one message that names it; the parameter is the file."""
-    with pytest.raises(ConfigError, match="path_or_file: ") as caught:
-        pipesched.read(path)
-    assert caught.value.key == "path_or_file"
-
-
-@pytest.mark.parametrize("file", [None, 5, OUTCOME, b"x.json"])
-def test_what_is_no_file(file: Any) -> None:
-    """Something else than a name or an open file is refused."""
-    with pytest.raises(ConfigError, match="file: must be the name of a file, or an open file"):
-        pipesched.read(file)
-
-
 def test_a_schedule_is_written_as_an_outcome(tmp_path: Path) -> None:
     """A bare schedule is called as its plan, which is the name of its algorithm."""
     again = pipesched.read(pipesched.write(OUTCOME.schedule, tmp_path / "plan.json"))
@@ -281,32 +266,6 @@ def test_a_format_by_name_or_suffix(tmp_path: Path, name: str) -> None:
     text = pipesched.write(OUTCOME, tmp_path / "x.txt", format=name).read_text()
     assert text.startswith("0F0," if "csv" in name else "{")
     assert ("traceEvents" in text) == ("trace" in name)
-
-
-@pytest.mark.parametrize(
-    ("given", "key", "message"),
-    [
-        ({"result": PROBLEM}, "result", "must be an Outcome, a Comparison, a Sweep or a Frontier"),
-        ({"result": None}, "result", "must be an Outcome"),
-        ({"path": 5}, "path", "must be the name of a file, not 5"),
-        ({"path": "x.txt"}, "path", r"must end in \.json"),
-        ({"path": "x"}, "path", r"must end in \.json"),
-        ({"format": "xml"}, "format", "unknown format 'xml'"),
-        ({"format": 5}, "format", "must be one line of text, not 5"),
-        ({"force": 1}, "force", "must be true or false, not 1"),
-        ({"path": "missing/x.json"}, "path", "cannot write 'missing/x.json': No such file or directory"),
-    ],
-)
-def test_bad_arguments_of_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], key: str, message: str
-) -> None:
-    """Each is a ConfigError about its parameter, and leaves no file behind."""
-    monkeypatch.chdir(tmp_path)
-    arguments = {"result": OUTCOME, "path": "x.json", **given}
-    with pytest.raises(ConfigError, match=message) as caught:
-        pipesched.write(**arguments)
-    assert caught.value.key == key
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_existing_file_is_replaced_by_force_only(tmp_path: Path) -> None:

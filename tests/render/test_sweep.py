@@ -138,15 +138,6 @@ def test_the_figure_marks_what_is_over_budget() -> None:
     assert any(line.get_markerfacecolor() == "white" and np.size(line.get_xdata()) for line in figure.axes[0].lines)
 
 
-@pytest.mark.parametrize("option", [{"zoom": 2}, {"label": "op"}, {"memory": True}, {"charts": 2}])
-def test_options_without_effect(option: dict[str, Any]) -> None:
-    """A sweep has no timeline and no charts: what is about them is refused."""
-    with pytest.raises(ConfigError, match="has no effect on a result that is a Sweep") as caught:
-        pipesched.figure(swept(), **option)
-    assert caught.value.key == next(iter(option))
-    assert re.match(r"\w+: has no effect", str(caught.value))
-
-
 @pytest.mark.slow
 def test_of_many_algorithms_the_best_are_plotted(draw: Renderer) -> None:
     """Eight lines can be told apart; the table, then a row for each algorithm, has all, and plot and figure say so."""
