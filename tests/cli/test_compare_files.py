@@ -170,15 +170,3 @@ def test_whose_costs_count_is_said_of_a_csv(cli: Cli) -> None:
     assert alone.stderr.startswith("pipesched: note: of theirs.csv only the order counts; costs and memory are the")
     assert cli("compare", "theirs.csv", "model.yaml", "--json").stderr == ""
     assert cli("compare", "wave=block.yaml", "--devices", "2", "--json").stderr == ""
-
-
-def test_a_block_of_many_digits_is_rounded_with_a_note(cli: Cli) -> None:
-    """Its first number that is rounded is named with file and line, and how many more are; nothing else is said."""
-    Path("block.yaml").write_text("period: 6.12345678912\nforward: [0, 1.12345678912]\nbackward: [4, 2]\n")
-    sizes = ["--devices", "2", "--stages", "2", "--forward", "1", "--backward", "2"]
-    result = cli("compare", "mine=block.yaml", *sizes)
-    (note,) = [line for line in result.stderr.splitlines() if "digits" in line]
-    assert note.startswith("pipesched: note: block.yaml:1: ")
-    assert "rounded to 6.12345679; 1 more number is rounded" in note
-    Path("block.yaml").write_text("period: 6\nforward: [0, 1]\nbackward: [4, 2]\n")
-    assert "digits" not in cli("compare", "mine=block.yaml", *sizes).stderr

@@ -73,31 +73,6 @@ def test_check_says_that_all_is_well(cli: Cli) -> None:
     assert over.stdout.startswith("device 0 holds ")
 
 
-def test_check_notes_gradients_that_are_not_reduced(cli: Cli) -> None:
-    """A file with communication but without REDUCE_GRAD keeps the rules; what that means is said beside it."""
-    result = cli("check", "-", stdin="0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n")
-    assert result.returncode == 0
-    assert "\nnote: stages [0, 1] have no REDUCE_GRAD" in result.stdout
-
-
-def test_check_lists_what_is_wrong(cli: Cli) -> None:
-    """A file with mistakes: each on a line of its own, exit 1, and the same in JSON; `show` does not draw it."""
-    text = "0F0,0B0,0B0\n1F0,1I0\n"
-    result = cli("check", "-", stdin=text)
-    assert (result.returncode, result.stderr) == (1, "")
-    assert result.stdout.splitlines() == [
-        "row 1, column 3: 0B0 stands twice, first in row 1, column 2",
-        "row 2: 1W0 is missing",
-        "rules broken: 2",
-    ]
-    found = json.loads(cli("check", "-", "--json", stdin=text).stdout)
-    assert (found["valid"], found["algorithm"], found["fits"]) == (False, None, None)
-    assert found["violations"] == result.stdout.splitlines()[:2]
-    shown = cli("show", "-", stdin=text)
-    assert (shown.returncode, shown.stdout) == (1, "")
-    assert "row 1, column 3" in shown.stderr
-
-
 CONFIG = "devices: 4\nstages: 8\nmicrobatches: 8\ncosts: {forward: [1, 2, 3, 4, 5, 6, 7, 8], p2p: 0.5}\n"
 
 

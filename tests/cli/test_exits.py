@@ -23,27 +23,6 @@ def test_name_too_long(cli: Cli, command: list[str], name: str) -> None:
     assert "name too long" in result.stderr
 
 
-def test_infeasible_budget(cli: Cli) -> None:
-    """A budget below the floor is an answer, and it is no: exit 1, with the device, its floor and what would fit."""
-    result = cli("run", "--algo", "list", "--mem-budget", "0.1")
-    assert (result.returncode, result.stdout) == (1, "")
-    for fragment in ("device 0", "at least 1 microbatch", "budget is 0.1", "would fit"):
-        assert fragment in result.stderr
-
-
-def test_infeasible_budget_as_json(cli: Cli) -> None:
-    """With --json the answer no is one document on stdout."""
-    result = cli("run", "--algo", "list", "--mem-budget", "0.1,9,9,9", "--stages", "4", "--json")
-    assert result.returncode == 1
-    document = json.loads(result.stdout)
-    assert list(document) == ["format", "version", "reason", "device", "floor", "budget", "would_fit"]
-    assert (document["format"], document["version"]) == ("pipesched.infeasible", 1)
-    assert (document["device"], document["floor"], document["budget"]) == (0, 1, 0.1)
-    assert document["reason"] in result.stderr
-    assert all(isinstance(entry, str) for entry in document["would_fit"])
-    assert document["would_fit"]
-
-
 def test_infeasible_writes_nothing(cli: Cli, tmp_path: Path) -> None:
     """A run without a schedule writes no file, and leaves one that is there as it was."""
     assert cli("run", "--algo", "list", "--mem-budget", "0.1", "-o", "out.json").returncode == 1
@@ -60,16 +39,6 @@ def test_budget_that_would_fit_fits(cli: Cli) -> None:
     assert floor == 0.6
     assert cli(*arguments, str(floor)).returncode == 0
     assert cli(*arguments, "0.59").returncode == 1
-
-
-def test_over_budget_is_drawn(cli: Cli) -> None:
-    """A family that knows no budget runs over it all the same: exit 0, marked."""
-    arguments = ("run", "--algo", "naive", "--mem-budget", "2")
-    assert json.loads(cli(*arguments, "--json").stdout)["metrics"]["fits"] is False
-    result = cli(*arguments)
-    assert result.returncode == 0
-    assert "over budget" in result.stdout
-    assert json.loads(cli("run", "--algo", "naive", "--mem-budget", "8", "--json").stdout)["metrics"]["fits"] is True
 
 
 @pytest.mark.parametrize("command", ["run", "compare"])

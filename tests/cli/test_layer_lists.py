@@ -84,16 +84,6 @@ def test_explore_plans_layers_of_a_document_anew(cli: Cli, by_layer: str, tmp_pa
     assert outcome.problem.layers is not None
 
 
-def test_fused_stages_that_differ_are_noted(cli: Cli, blocks: str) -> None:
-    """Where stages that differ are fused a note says what cuts them by their work; with that it is not said."""
-    note = "1f1b: 12 stages that differ are fused into 3; --layout balanced cuts them by their work"
-    assert note in cli("run", "1f1b", "-c", blocks).stderr
-    assert note in cli("compare", "1f1b", "interleaved", "-c", blocks).stderr
-    balanced = cli("run", "1f1b", "-c", blocks, "--layout", "balanced")
-    assert (balanced.returncode, balanced.stderr) == (0, "")
-    assert cli("run", "1f1b", "--stages", "8").stderr == ""
-
-
 def test_measured_blocks_with_options(cli: Cli, blocks: str, tmp_path: Path) -> None:
     """`--layout` and `--chunks` cut the stages of a config, in one run and in a sweep."""
     one = json.loads(cli("run", "interleaved", "-c", blocks, "--layout", "balanced", "--chunks", "2", "--json").stdout)

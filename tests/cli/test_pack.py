@@ -18,7 +18,6 @@ from tests.packings import GOLDEN
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 GIVEN = ("--ranks", "2", "--cap", "12", "--microbatches", "2", "-c", "model.yaml")
 MODEL = "devices: 2\nmicrobatches: 4\ncosts: {forward: 1, backward: 2}\n"
-TWO = pipesched.make_problem(devices=2, forward=1, backward=2)
 
 
 @pytest.fixture(autouse=True)
@@ -70,14 +69,6 @@ def test_the_algorithm_of_the_config(cli: Cli) -> None:
     assert document(cli, *given, "own.yaml", "--algo", "naive")["algorithm"] == "naive"
 
 
-def test_tables(cli: Cli) -> None:
-    """Without --json it is the tables that a notebook shows."""
-    lines = cli("pack", "lengths.txt", *GIVEN, "--reference", "1").stdout.splitlines()
-    assert lines[0] == "8 documents of 40 tokens on 2 ranks x 2 microbatches of at most 12, fed to 1f1b"
-    assert lines[3].rstrip() == "   0      20    20        88  31.8%  slowest"
-    assert lines[-2] == "the best of all packings and orders for 1f1b"
-
-
 @pytest.mark.parametrize("rank", [(), ("--rank", "0"), ("--rank", "1")])
 def test_config_of_a_rank(cli: Cli, rank: tuple[str, ...]) -> None:
     """-o rank.yaml is a config of the slowest rank, or the one that is named, which `run` takes as long for."""
@@ -96,34 +87,11 @@ def test_written_document(cli: Cli) -> None:
     assert cli("pack", "lengths.txt", *GIVEN, "-o", "packing.json", "--force").returncode == 0
 
 
-def test_no_packing(cli: Cli) -> None:
-    """Documents that do not fit are no bad input: exit 1, with the number of microbatches that would do."""
-    result = cli("pack", "lengths.txt", *GIVEN, "--microbatches", "1", "--json")
-    said = "40 tokens do not go into 2 ranks x 1 microbatches of 12: needs at least M = 2"
-    assert (result.returncode, result.stderr) == (1, f"pipesched: {said} (would fit: --microbatches 2)\n")
-    content = json.loads(result.stdout)
-    assert content["format"] == "pipesched.infeasible"
-    assert (content["reason"], content["would_fit"]) == (said, ["--microbatches 2"])
-
-
-def test_numbers_of_microbatches_and_long_documents(cli: Cli) -> None:
-    """`best`, a range, multiples, an overhead that the config keeps, and what becomes of documents above the cap."""
+def test_an_overhead_is_kept_by_the_config(cli: Cli) -> None:
+    """The config of a rank has it, and its schedule takes as long."""
     Path("many.txt").write_text("4096 " * 16)
     given = ("many.txt", "--ranks", "2", "--devices", "4", "--stages", "4", "--forward", "20", "--backward", "40")
-    capped = (*given, "--cap", "8192")
-    best = document(cli, *capped, "--microbatches", "best")
-    assert (best["microbatches"], best["makespan"], best["tried"][0]) == (8, 330, [4, 420])
-    assert document(cli, *capped, "--microbatches", "auto")["more"] == [8, 330]
-    assert document(cli, *capped, "--microbatches", "5:7")["microbatches"] == 6
-    assert document(cli, *capped, "--microbatches", "best", "--multiple-of", "5")["microbatches"] == 5
-    said = cli("pack", *capped, "--microbatches", "auto").stdout
-    assert "more microbatches are shorter: 8 take 330, 21.4% less" in said
-    kept = cli("pack", *capped, "--microbatches", "best", "--overhead", "2,20", "-o", "rank.yaml")
-    assert kept.returncode == 0
+    best = ("--cap", "8192", "--microbatches", "best")
+    assert cli("pack", *given, *best, "--overhead", "2,20", "-o", "rank.yaml").returncode == 0
     assert "overhead: [2, 20]" in Path("rank.yaml").read_text()
     assert "554" in cli("run", "rank.yaml").stdout
-    split = cli("pack", *given, "--cap", "3000", "--microbatches", "best", "--too-long", "split")
-    assert split.stdout.startswith("16 documents in 32 pieces of 65,536 tokens")
-    Path("long.txt").write_text("4096 " * 16 + "9000")
-    left = cli("pack", "long.txt", *capped[1:], "--microbatches", "auto", "--too-long", "drop")
-    assert left.stdout.startswith("16 documents of 65,536 tokens, without 1 above the cap, on 2 ranks")

@@ -57,23 +57,6 @@ def test_only_holds_for_sweeps(cli: Cli) -> None:
     assert listed == [row for row in every if row["algorithm"] == "1f1b"]
 
 
-def test_ranges_and_measures(cli: Cli) -> None:
-    """A range has both its ends; the time a microbatch falls, and below the plot a table says where it hardly does."""
-    result = cli("compare", "1f1b", "--sweep", "microbatches=8:32:8", "--show", "microbatch")
-    assert result.stderr == ""
-    plot, _, table = result.stdout.partition("\n\n")
-    assert plot.startswith("time a microbatch\n")
-    assert [line.split() for line in table.splitlines()] == [
-        ["time", "a", "microbatch:", "makespan", "/", "microbatches"],
-        ["microbatches", "1f1b"],
-        ["8", "41.25"],
-        ["16", "35.625"],
-        ["24", "33.75"],
-        ["32", "32.8125"],
-        ["beyond", "16:", "one", "more", "microbatch", "gains", "less", "than", "1%"],
-    ]
-
-
 def test_rows_of_the_same_time_are_folded(cli: Cli) -> None:
     """--all counts what takes the same time and runs in the same trainers; --all-rows lists it."""
     folded = cli("compare", "--all", "--stages", "4", "--charts", "none").stdout
@@ -83,13 +66,3 @@ def test_rows_of_the_same_time_are_folded(cli: Cli) -> None:
     counts = sum(int(number) for number in re.findall(r" and (\d+) more", folded))
     rows = [line for line in folded.splitlines() if "%" in line]
     assert len(rows) + counts == len([line for line in listed.splitlines() if "%" in line])
-
-
-def test_a_latency_above_every_forward_is_doubted(cli: Cli) -> None:
-    """A warning on stderr, about the flag or the key; the answer stands."""
-    result = cli("run", "1f1b", "--p2p", "20")
-    assert result.returncode == 0
-    assert result.stderr == "pipesched: warning: --p2p 20 is longer than a forward (5): is it in the same unit?\n"
-    Path("slow.yaml").write_text(f"{MODEL}costs: {{p2p: 3}}\n")
-    result = cli("run", "slow.yaml")
-    assert result.stderr == "pipesched: warning: `costs.p2p` 3 is longer than a forward (1): is it in the same unit?\n"

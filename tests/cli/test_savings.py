@@ -37,21 +37,7 @@ def test_the_options_of_a_config(cli: Cli, tmp_path: Path) -> None:
     assert given["devices"] == json.loads(typed.stdout)["devices"]
 
 
-def test_a_comparison_says_what_was_recomputed(cli: Cli, tmp_path: Path) -> None:
-    """The table names the savings beside the algorithm, the rows hold them, and a table of the rows says the same."""
-    asked = ["compare", "1f1b", "zb-h1", "--recompute", "full", "--width", "100"]
-    printed = cli(*asked).stdout
-    assert "1f1b, recompute full " in printed
-    assert "zb-h1, recompute full " in printed
-    rows = cli(*asked, "--json").stdout
-    assert [row["recompute"] for row in json.loads(rows)["rows"]] == ["full", "full"]
-    assert "1f1b, recompute full " in cli("show", "-", "--width", "100", stdin=rows).stdout
-    for more in (["--pareto"], ["--sweep", "microbatches=4,8"]):
-        assert "1f1b, recompute full" in cli(*asked, *more).stdout
-        assert {row["recompute"] for row in json.loads(cli(*asked, *more, "--json").stdout)["rows"]} == {"full"}
-
-
-def test_some_in_a_comparison(cli: Cli) -> None:
+def test_some_in_a_comparison() -> None:
     """A number of stages that one family has and another has not is refused for that one alone."""
     problem = pipesched.make_problem(devices=2, stages=4)
     few, many = pipesched.compare(problem, ["1f1b", "interleaved"], recompute=3)
@@ -59,11 +45,3 @@ def test_some_in_a_comparison(cli: Cli) -> None:
     assert few.reason == "1f1b runs 2 stages here, so recompute takes full or at most 2, not 3"
     each = pipesched.compare(problem, ["1f1b", "naive"], each={"1f1b": {"recompute": "full"}})
     assert [entry.label for entry in each] == ["1f1b, recompute full", "naive"]
-    assert few.reason in cli("compare", "1f1b", "naive", "--devices", "2", "--recompute", "3", "--width", "200").stdout
-
-
-def test_the_summary_says_that_nothing_stays(cli: Cli) -> None:
-    """Without a checkpoint the summary says that it is 0, which flatters the memory; with one it does not."""
-    told = "nothing stays meanwhile: --checkpoint is 0, the default"
-    assert told in " ".join(cli("run", "1f1b", "--recompute", "full", "--width", "200").stdout.split())
-    assert told not in cli("run", "1f1b", "--recompute", "full", "--checkpoint", "0.1", "--width", "200").stdout

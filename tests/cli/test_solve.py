@@ -67,16 +67,6 @@ def test_hint_file(cli: Callable[..., Completed]) -> None:
     assert again.stderr == ""
 
 
-def test_below_the_floor(cli: Callable[..., Completed]) -> None:
-    """Exit 1 at once, with the reason as a document on stdout."""
-    result = cli("solve", "--mem-budget", "0.5", "--json")
-    assert result.returncode == 1
-    content = json.loads(result.stdout)
-    assert content["format"] == "pipesched.infeasible"
-    assert (content["device"], content["floor"], content["budget"]) == (0, 1, 0.5)
-    assert content["would_fit"][0].startswith("a budget of 1 microbatch")
-
-
 def test_frontier(cli: Callable[..., Completed]) -> None:
     """Every budget of P4 M8, f=1 B=2, proved; a row a point in JSON, a plot and a table for people."""
     rows = json.loads(cli("solve", *SMALL, "--frontier", "--json").stdout)
@@ -173,6 +163,17 @@ def test_several_placements(cli: Callable[..., Completed]) -> None:
     """--placement linear,v tries these two."""
     result = cli("solve", "--placement", "linear,v", "--method", "portfolio", "--json")
     assert json.loads(result.stdout)["solver"]["placements"] == ["linear", "v"]
+
+
+@pytest.mark.parametrize("frontier", [[], ["--frontier"]])
+def test_halves_that_are_assumed(cli: Callable[..., Completed], frontier: list[str]) -> None:
+    """A solve that splits the backward says it at the end of its progress, on stderr; the document is whole."""
+    Path("whole.yaml").write_text("devices: 2\nmicrobatches: 4\ncosts: {forward: 1, backward: 2}\n")
+    result = cli("solve", "whole.yaml", "--split-backward", "--json", "--time-limit", "10", *frontier)
+    assert "note: solve: each half of the backward counts as half" in result.stderr.splitlines()[-1]
+    assert result.stderr.count("counts as half") == 1
+    assert json.loads(result.stdout)["version"] == 1
+    assert cli("solve", "whole.yaml", "--split-backward", "--quiet", *frontier).stderr == ""
 
 
 def _interrupted_after(line: str, environment: dict[str, str]) -> tuple[int, str]:

@@ -68,10 +68,3 @@ def test_all_together(cli: Cli) -> None:
     assert [problem["memory"][key] for key in ("weights", "gradients", "states")] == [2, 4, 12]
     assert problem["shard"] == {"level": "weights", "ranks": 8, "ahead": "full", "reduce": "each"}
     assert problem["step"] == {"clip": True}
-
-
-def test_bidirectional_does_not_apply(cli: Cli) -> None:
-    """A family of two copies of each stage says why it has no step; the others are compared."""
-    result = cli("compare", "1f1b", "dualpipe", "--reduce-cost", "2")
-    assert result.returncode == 0
-    assert "dualpipe does not apply: two copies of each stage (bidirectional) go without gathers" in result.stdout

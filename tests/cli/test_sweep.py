@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
@@ -57,18 +56,3 @@ def test_every_numeric_flag_can_be_swept(cli: Cli, flag: str) -> None:
     (name,) = [name for name, known in PROBLEM_FLAGS.items() if known == flag]
     assert (result.returncode, result.stderr) == (0, "")
     assert words_of(BY_NAME[name].key) in result.stdout
-
-
-def test_memory_of_a_sweep_has_its_unit(cli: Cli, tmp_path: Path) -> None:
-    """The plot says in which unit memory is, as it does of time."""
-    file = tmp_path / "gb.yaml"
-    file.write_text("devices: 2\nmemory: {unit: GB, activation: 3}\n")
-    shown = cli("compare", "1f1b", str(file), "--sweep", "microbatches=1,2,4", "--show", "memory").stdout
-    assert shown.startswith("memory of the fullest device (GB)\n")
-
-
-def test_what_only_leaves_out_is_said(cli: Cli) -> None:
-    """A named algorithm that the trainer cannot run is not left out in silence."""
-    for more in ([], ["--sweep", "p2p=1,2"], ["--json"]):
-        some = cli("compare", "1f1b", "dualpipe", "--only", "pytorch", *more)
-        assert (some.returncode, some.stderr) == (0, "pipesched: note: --only pytorch leaves out dualpipe\n")
