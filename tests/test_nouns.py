@@ -311,25 +311,6 @@ def test_every_field_of_a_noun_is_refused_something() -> None:
     assert {(noun, field.name) for noun in made for field in fields(NOUNS[noun])} == set(WRONG)
 
 
-def test_the_number_of_devices_is_no_reason_to_count_to_it() -> None:
-    """A device number that leaves out most of the ones before it is refused at once, with the first one left out."""
-    with pytest.raises(ConfigError, match="device 1 is left without a stage"):
-        pipesched.Placement((0, 10**15))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "key"),
-    [((-1, "F", 0), "stage"), ((0, "F", -1), "microbatch"), ((0, "X", 0), "kind"), ((0, "FB", 0), "kind"),
-     ((0.5, "F", 0), "stage"), ((0, "F", True), "microbatch"), ((0, None, 0), "kind"), (("0", "F", 0), "stage"),
-     ((0, [], 0), "kind"), ((0, {}, 0), "kind")],
-)  # fmt: skip
-def test_an_operation_checks_its_arguments(arguments: Any, key: str) -> None:
-    """An Op of a negative or broken number, or of an unknown kind, is refused."""
-    with pytest.raises(ConfigError) as caught:
-        pipesched.Op(*arguments)
-    assert caught.value.key == key
-
-
 def test_numbers_are_kept_as_they_were_given() -> None:
     """Costs and Memory hold ints, floats and Fractions in their plainest form, whatever spelled them."""
     from decimal import Decimal

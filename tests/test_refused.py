@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -46,7 +47,7 @@ def names() -> dict[str, Any]:
     """What calls are made of."""
     problem = pipesched.make_problem(**P2)
     outcome = pipesched.run(problem, "1f1b")
-    others = [math, Decimal, Fraction, count, repeat, replace, packed, tuned]
+    others = [io, math, Decimal, Fraction, count, repeat, replace, packed, tuned]
     return {
         **{name: getattr(pipesched, name) for name in pipesched.__all__},
         **{one.__name__: one for one in others},

@@ -18,33 +18,25 @@ from pipesched.cli.reading import given_config
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.problem import Problem
+from tests.config.test_overrides import OVERRIDES as BY_NAME
 from tests.every_number import FILE, GIVEN
 
 Cli = Callable[..., "CompletedProcess[str]"]
 
-OVERRIDES = [  # an option, its text, the argument of make_problem it stands for
-    ("--devices", "4", {"devices": 4}),
-    ("--stages", "6", {"stages": 6}),
-    ("--microbatches", "5", {"microbatches": 5}),
-    ("--placement", "linear", {"placement": "linear"}),
-    ("--placement", "auto", {"placement": "auto"}),
+
+def spelled(value: object) -> str:
+    """A value as it is typed."""
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+OVERRIDES: list[tuple[str, str, dict[str, Any]]] = [  # an option, its text, the argument of make_problem it stands for
+    *((PROBLEM_FLAGS[name], spelled(value), {name: meant}) for name, value, meant in BY_NAME if name in PROBLEM_FLAGS),
     ("--placement", "1,0,0,1", {"placement": [1, 0, 0, 1]}),
-    ("--forward", "0.5", {"forward": 0.5}),
-    ("--forward", "1,1,2,1", {"forward": [1, 1, 2, 1]}),
     ("--backward", "1,2, 3 ,4", {"backward": [1, 2, 3, 4]}),
     ("--backward-input", "1", {"backward": None, "backward_input": 1, "backward_weight": 2}),
     ("--backward-weight", "2", {"backward": None, "backward_input": 1, "backward_weight": 2}),
-    ("--recompute-cost", "1", {"recompute": 1}),
-    ("--overlap", "0", {"overlap": 0}),
-    ("--p2p", "1,0,1", {"p2p": [1, 0, 1]}),
-    ("--speed", "1,0.8", {"speed": [1, 0.8]}),
     ("--speed", "{1: 0.8}", {"speed": [1, 0.8]}),
     ("--speed", " {0: 2,1 : 0.5}", {"speed": [2, 0.5]}),
-    ("--offload-cost", "5", {"offload": 5}),
-    ("--activation", "1,2,3,1/3", {"activation": [1, 2, 3, "1/3"]}),
-    ("--retain", "0,1,0,1", {"retain": [0, 1, 0, 1]}),
-    ("--checkpoint", "1", {"checkpoint": 1}),
-    ("--mem-budget", "3,4", {"budget": [3, 4]}),
 ]
 HALVES = {"--backward-input": "1", "--backward-weight": "2"}
 

@@ -88,30 +88,6 @@ def test_units_that_are_derived_may_be_given(load: Load) -> None:
     assert load(FILE + "time_unit: ms\nmemory: {unit: GB}\n") == load(FILE)
 
 
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        ({"parallel": {"tensor": 3}}, "parallel.tensor: must divide the 32 attention heads"),
-        ({"parallel": {"tensr": 3}}, "parallel.tensr: unknown key; did you mean 'tensor'?"),
-        ({"parallel": {"tp": 3}}, "parallel.tp: unknown key; did you mean 'tensor'?"),
-        ({"parallel": {"vpp": 3}}, "parallel.vpp: unknown key; did you mean 'chunks'?"),
-        ({"batch": {"gbs": 3}}, "batch.gbs: unknown key; did you mean 'global'?"),
-        ({"parallel": 8}, "parallel: must hold `key: value` lines, not 8"),
-        ({"batch": {"global": 31}}, "batch.global: must be a multiple of"),
-        ({"model": None}, "c.yaml: model: is missing"),
-        ({"model": {1: 2}}, "model: must be a mapping by names"),
-        ({"hardware": "h100"}, "hardware: unknown hardware 'h100'"),
-        ({"devices": 4}, "devices: has no place beside `model`"),
-        ({"forward": "x"}, "forward: must be a number"),
-    ],
-)
-def test_bad_overrides(load: Load, overrides: dict[str, Any], message: str) -> None:
-    """An override at fault is told by its key, without a line."""
-    with pytest.raises(ConfigError) as caught:
-        load(FILE, **overrides)
-    assert str(caught.value).startswith(message)
-
-
 SPELLINGS = [
     "training: {recompute: {full: 2}, layout: [8, 8, 8, 8], efficiency: {gemm: {forward: 0.5}, kernel: 4}}",
     "training: {recompute: [none, full], layout: 'Et*8|t*8|t*8|t*8L', efficiency: profile.yaml}",

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from pipesched.config.load import load as load_problem, load_config
-from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.problem import Problem
 
@@ -57,23 +56,6 @@ def test_meaning(load: Load, text: str, overrides: dict[str, Any], meant: dict[s
 def test_lists_replace_the_microbatches_of_the_built_in_default(overrides: dict[str, Any]) -> None:
     """Without a config there are as many microbatches as the lists have."""
     assert load_problem(None, **overrides).microbatches == 3
-
-
-@pytest.mark.parametrize(
-    ("text", "overrides", "said"),
-    [  # what stands in the file is told by its line, what lies over it by the parameter
-        (SIZES, {"sizes": {"work": [1, -2, 3]}}, "sizes.work[1]: must be at least 0, not -2"),
-        (SIZES, {"sizes": {"work": [1, 2]}}, "sizes.work: lists 2 numbers, one a microbatch; sizes.activation lists 3"),
-        (SIZES, {"microbatches": 4}, "c.yaml:3: sizes.work: lists 3 numbers, one a microbatch; microbatches is 4:"),
-        (SLICES.replace("0.5", "2"), {"slices": 2}, "c.yaml:4: slices.attention: must be between 0 and 1, not 2"),
-        (SLICES, {"slices": 0}, "slices.count: must be a whole number from 1 to 1024, or auto, not 0"),
-    ],
-)  # fmt: skip
-def test_bad_override(load: Load, text: str, overrides: dict[str, Any], said: str) -> None:
-    """An entry of the file that does not go with an override is told with its place in the file."""
-    with pytest.raises(ConfigError) as error:
-        load(text, **overrides)
-    assert str(error.value).startswith(said)
 
 
 def test_digits_that_count(load: Load) -> None:

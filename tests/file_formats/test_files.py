@@ -17,7 +17,7 @@ import pipesched
 from pipesched.documents.comparison import comparison_document, frontier_document, pareto_document, sweep_document
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse
-from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
+from pipesched.errors import ConfigError, NotApplicable
 from pipesched.pipeline.problem import Problem
 from pipesched.results.comparison import pareto_points
 from tests.strategies import SETTLED, problems, random_saving_plan, saving_plan_of
@@ -137,48 +137,6 @@ def test_a_document_holds_its_own_problem(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="holds its own problem") as caught:
         pipesched.read(path, problem=PROBLEM)
     assert caught.value.key == "problem"
-
-
-def test_a_csv_that_cannot_run() -> None:
-    """A CSV whose rows wait for each other is no schedule."""
-    with pytest.raises(InvalidSchedule, match="deadlock"):
-        pipesched.read(io.StringIO("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n"))
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "<file> is no JSON document"),
-        ("[1]", "<file> is no document of pipesched: it holds"),
-        ("{}", 'is no schedule: it lacks "format": "pipesched.schedule"'),
-        ('{"format": "pipesched.schedule", "version": 4}', "has version 4 of pipesched.schedule"),
-        ('{"format": "pipesched.comparison", "version": 2}', "has version 2 of pipesched.comparison"),
-        ('{"format": "pipesched.comparison", "version": 1}', "'rows' is missing"),
-        ('{"format": "pipesched.comparison", "version": 1, "rows": [5]}', r"rows\[0\]: 'algorithm' is missing"),
-        ('{"format": "pipesched.comparison", "version": 1, "rows": [{"algorithm": "x"}]}', "'applicable' is missing"),
-        (
-            '{"format": "pipesched.comparison", "version": 1, "rows": [{"algorithm": "x", "applicable": false}]}',
-            "'reason' is missing",
-        ),
-        (
-            '{"format": "pipesched.comparison", "version": 1,'
-            ' "rows": [{"algorithm": "x", "applicable": true, "metrics": {"makespan": "1"}}]}',
-            r"rows\[0\]: metrics.makespan must be a number, not '1'",
-        ),
-        ('{"format": "pipesched.sweep", "version": 1, "rows": []}', "must name the field that was varied"),
-        ('{"format": "pipesched.sweep", "version": 1, "rows": [{"algorithm": "x"}]}', "must name the field"),
-        ('{"format": "pipesched.frontier", "version": 1, "rows": [{}]}', r"rows\[0\]: 'budget' is missing"),
-        ('{"format": "pipesched.frontier", "version": 1, "objective": "x", "rows": []}', "'objective' must be one of"),
-        ('{"format": "pipesched.frontier", "version": 1, "objective": [], "rows": []}', "'objective' must be one of"),
-        ('{"format": "pipesched.schedule", "format": "x"}', "a key stands twice"),
-        ('{"format": "pipesched.hls", "version": 1}', "is no schedule"),
-    ],
-)
-def test_what_is_no_noun(text: str, message: str) -> None:
-    """Every text that holds none is one ConfigError that names the file."""
-    with pytest.raises(ConfigError, match=message) as caught:
-        pipesched.read(io.StringIO(text))
-    assert "<file>" in str(caught.value)
 
 
 def mangled(noun: Any, random: Random) -> str:

@@ -149,10 +149,7 @@ FORWARDS = "x1 = x@1\nx2 = x1@1\ny = c0*x + c1*x1 + c2*x2\n"
 @pytest.mark.parametrize("text", [FIR, BY_HAND, FORWARDS])
 @pytest.mark.parametrize(("mul", "add", "found"), [(3, 2, (1, 3, 7)), (1, 2, (3, 4, 4)), (1, 1, (3, 4, 4))])
 def test_a_filter_is_the_same_in_every_form(text: str, mul: int, add: int, found: tuple[int, int, int]) -> None:
-    """A delay line written as x@k, as copies below, and as copies above: one interval, latency and registers.
-
-    With 3 multipliers, every cycle: two delays, four results, and one more for the third term, which waits a cycle.
-    """
+    """A delay line written as x@k, as copies below, and as copies above: one interval, latency and registers."""
     graph = parse_program(text, loop=True)
     assert graph.delays == (Delay("x", 1, 1), Delay("x", 3, 2))
     schedule = pipeline(graph, make_units({"mul": mul, "add": add}), Limits(seconds=10)).schedule

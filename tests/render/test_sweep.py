@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import pipesched
-from pipesched.errors import ConfigError
 from pipesched.render.scatter import PlotPoint, Scatter
 from pipesched.render.sweep import (
     MEASURES,
@@ -105,13 +104,6 @@ def test_rows_of_a_document_are_drawn_too(tmp_path: Any, draw: Renderer) -> None
     for name, each in (("one.svg", sweep), ("two.svg", again)):
         pipesched.write(each, tmp_path / name)
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
-
-
-def test_unknown_measure() -> None:
-    """Plot, figure and view refuse a measure that does not exist."""
-    for call in (lambda: sweep_plot(swept(), "time"), lambda: pipesched.figure(swept(), show="time")):
-        with pytest.raises(ConfigError, match="time"):
-            call()
 
 
 def test_nothing_to_plot() -> None:
