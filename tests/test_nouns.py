@@ -513,13 +513,6 @@ def test_decimals_by_hand() -> None:
     assert [(str(slot), start, end) for slot, start, end in schedule.timeline(0)][-1] == ("0B1", 0.8, 1)
 
 
-@pytest.mark.parametrize("device", [-1, 2, "0", None])
-def test_a_timeline_of_no_device(device: Any) -> None:
-    """A device that is not there is refused with those that are."""
-    with pytest.raises(ConfigError, match="device: must be 0 to 1, not"):
-        OUTCOME.schedule.timeline(device)
-
-
 def test_costs_in_ticks_are_the_costs() -> None:
     """Every cost times the ticks of a unit is whole, and what `of` gives by letter."""
     costs, ticks = PROBLEM.costs, PROBLEM.ticks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections.abc import Callable, Iterator
@@ -14,18 +15,20 @@ from tests.cli.conftest import Completed
 
 Cli = Callable[..., Completed]
 FOLDER = Path(__file__).parent.parent / "golden" / "said"
-MARKS = {"#", "==>", "~", ">", "$"}
+MARKS = {"#", "==>", "~", ">", "!", "$"}
 
 
 def again(cli: Cli, transcript: list[str]) -> Iterator[str]:
     r"""Do what a transcript says, and yield its lines, those with what is said as it is said now.
 
     `==> FILE` writes the lines up to `<==` into a file, `~ OLD -> NEW` the same lines with NEW in the place of OLD (a
-    line ends with \n there), and `> COMMAND` must succeed. `$ COMMAND` is bad input: exit code 2, nothing on standard
-    output, no file written, and the lines below it on standard error. Else another exit code stands there, `| ` before
-    what is on standard output, and which files changed. `< FILE` is standard input.
+    line ends with \n there), `! FILE STATEMENT` changes what a JSON file held at first, as `d`, and `> COMMAND` must
+    succeed. `$ COMMAND` is bad input: exit code 2, nothing on standard output, no file written, and the lines below it
+    on standard error. Else another exit code stands there, `| ` before what is on standard output, and which files
+    changed. `< FILE` is standard input.
     """
     lines, name, text = iter(transcript), "", ""
+    originals: dict[str, str] = {}  # of the files that `!` changes
     for line in lines:
         mark, _, rest = line.partition(" ")
         if not line or mark in MARKS:
@@ -39,6 +42,12 @@ def again(cli: Cli, transcript: list[str]) -> Iterator[str]:
             old, _, new = rest.replace("\\n", "\n").partition(" -> ")
             assert old in text
             Path(name).write_text(text.replace(old, new), encoding="utf-8")
+        elif mark == "!":
+            name, _, statement = rest.partition(" ")
+            originals.setdefault(name, Path(name).read_text(encoding="utf-8"))
+            document = json.loads(originals[name])
+            exec(statement, {"d": document})
+            Path(name).write_text(json.dumps(document), encoding="utf-8")
         elif mark == ">":
             assert cli(*shlex.split(rest)).returncode == 0
         elif mark == "$":

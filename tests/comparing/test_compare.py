@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -48,12 +47,6 @@ def test_all_leaves_out_what_needs_options() -> None:
     problem = pipesched.make_problem(devices=1, microbatches=2)
     block = {"block": {"period": 3, "forward": [0], "backward": [1]}}
     assert [entry.algorithm for entry in pipesched.compare(problem, "all", each=block)] == whole
-
-
-@pytest.mark.parametrize("names", ["1f1b", ["1f1b"], ("1f1b",)])
-def test_one_name_or_a_list(names: str | Sequence[str]) -> None:
-    """A single name is a comparison of one."""
-    assert makespans(pipesched.compare(AUTOPIPE, names)) == {"1f1b": 330}
 
 
 def test_aliases_and_capitals() -> None:
@@ -104,12 +97,15 @@ def test_an_algorithm_has_one_entry() -> None:
 
 
 def test_none_is_not_given() -> None:
-    """An option that is None is as good as left out: for all algorithms, for one of them, and in `run`."""
+    """None is an option left out: for all algorithms, for one, and in `run`; a number may be spelled in any way."""
     each = {"interleaved": {"group_size": 8}}
     own = pipesched.compare(AUTOPIPE, ["interleaved", "list"], each=each, group_size=None, tie=None, priority=None)
     assert [dict(entry.options) for entry in own] == [{"group_size": 8}, {}]
     unset = pipesched.compare(AUTOPIPE, "interleaved", each={"interleaved": {"group_size": None}})
     assert dict(unset[0].options) == {}
+    plain = pipesched.run(AUTOPIPE, "interleaved")
+    assert pipesched.run(AUTOPIPE, "interleaved", group_size="4").metrics == plain.metrics
+    assert pipesched.run(AUTOPIPE, "interleaved", group_size=4.0).metrics == plain.metrics
     for name in FAMILIES:
         options: dict[str, Any] = dict.fromkeys(family(name).options)
         if name != "block":
@@ -128,20 +124,6 @@ def test_options_for_all_replace_those_for_each() -> None:
     assert given[0].options == {"group_size": 4}
 
 
-def test_a_problem_is_a_problem() -> None:
-    """Numbers by name are none."""
-    with pytest.raises(ConfigError, match="problem: must be a Problem"):
-        pipesched.run({"devices": 4}, "1f1b")  # type: ignore[arg-type]
-
-
-def test_options_that_are_left_out() -> None:
-    """None is the default of every option, and numbers may be spelled in any way."""
-    plain = pipesched.run(AUTOPIPE, "interleaved")
-    assert pipesched.run(AUTOPIPE, "interleaved", group_size=None).metrics == plain.metrics
-    assert pipesched.run(AUTOPIPE, "interleaved", group_size="4").metrics == plain.metrics
-    assert pipesched.run(AUTOPIPE, "interleaved", group_size=4.0).metrics == plain.metrics
-
-
 def test_a_sweep_by_hand() -> None:
     """1F1B of two devices, fused stages of 4 and 6: (M + 1) times 10, and the bubble falls as 1/(M + 1)."""
     sweep = pipesched.sweep(YAML, "microbatches", [1, "2", 4.0, 9], "1f1b")
@@ -149,25 +131,6 @@ def test_a_sweep_by_hand() -> None:
     rows = [point.comparison["1f1b"].metrics for point in sweep]
     assert [row["makespan"] for row in rows if row] == [20, 30, 50, 100]
     assert [row["bubble"] for row in rows if row] == pytest.approx([1 / 2, 1 / 3, 1 / 5, 1 / 10])
-
-
-@pytest.mark.parametrize(
-    ("field", "key"),
-    [("forward", "costs.forward"), ("costs.forward", "costs.forward"), ("budget", "memory.budget"),
-     ("p2p", "costs.p2p"), ("devices", "devices"), ("stages", "stages")],
-)  # fmt: skip
-def test_a_field_by_its_parameter_or_its_key(field: str, key: str) -> None:
-    """What is varied may be named as `make_problem` has it, or as a config has it; the sweep has the key."""
-    sweep = pipesched.sweep(YAML, field, [2, 4], ["list"])
-    assert sweep.field == key
-    assert len(sweep) == 2
-
-
-def test_overrides_hold_at_every_point() -> None:
-    """They replace values of the config; None is the default, of what is varied too."""
-    sweep = pipesched.sweep(YAML, "microbatches", [2, 4], "1f1b", overrides={"forward": 1, "microbatches": None})
-    problems = [point.comparison[0].outcome.problem for point in sweep if point.comparison[0].outcome]
-    assert [(problem.microbatches, problem.costs.forward) for problem in problems] == [(2, (2, 2)), (4, (2, 2))]
 
 
 def test_one_way_of_giving_the_backward_replaces_the_other() -> None:
