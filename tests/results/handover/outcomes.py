@@ -19,11 +19,19 @@ LOOPED: dict[str, Any] = {"parallel": {"chunks": 2}, "layout": "equal"}
 EXPERTS: dict[str, Any] = {"model": "mixtral-8x7b"}
 OVERLAPPED: dict[str, Any] = {**EXPERTS, "layout": "equal", "flash_attention": True}
 OVER = {"chunks": 2, "expert": 4}
+BESIDE: dict[str, dict[str, Any]] = {
+    "": {},
+    " by alltoall": {"dispatcher": "alltoall"},
+    " by allgather": {"dispatcher": "allgather"},
+    " on one rank": {"parallel": {**OVER, "expert": 1}},
+    " with full recompute": {"recompute": "full"},
+    " in fp32": {"precision": "fp32"},
+}
 
 
 def made(algorithm: str, devices: int = P, chunks: int = 1, microbatches: int = M, **options: Any) -> Outcome:
     """The schedule of a family."""
-    costs = {"forward": 5, "backward_input": 5, "backward_weight": 5, "offload": 1}
+    costs: dict[str, Any] = {"forward": 5, "backward_input": 5, "backward_weight": 5, "offload": 1}
     problem = pipesched.make_problem(devices=devices, chunks=chunks, microbatches=microbatches, **costs)
     return pipesched.run(problem, algorithm, **options)
 
@@ -167,14 +175,7 @@ MODELS: dict[str, Callable[[], Outcome]] = {
         f"interleaved-overlap of experts{name}": partial(
             of_model, "interleaved-overlap", **{"parallel": OVER, **OVERLAPPED, **given}
         )
-        for name, given in {
-            "": {},
-            " by alltoall": {"dispatcher": "alltoall"},
-            " by allgather": {"dispatcher": "allgather"},
-            " on one rank": {"parallel": {**OVER, "expert": 1}},
-            " with full recompute": {"recompute": "full"},
-            " in fp32": {"precision": "fp32"},
-        }.items()
+        for name, given in BESIDE.items()
     },
     "hybrid": partial(of_model, **HYBRID),
     **{
