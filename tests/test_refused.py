@@ -47,7 +47,7 @@ def names() -> dict[str, Any]:
     """What calls are made of."""
     problem = pipesched.make_problem(**P2)
     outcome = pipesched.run(problem, "1f1b")
-    others = [io, math, Decimal, Fraction, count, repeat, replace, packed, tuned]
+    others: list[Any] = [io, math, Decimal, Fraction, count, repeat, replace, packed, tuned]
     return {
         **{name: getattr(pipesched, name) for name in pipesched.__all__},
         **{one.__name__: one for one in others},
