@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,6 +27,7 @@ settings.register_profile("few", deadline=None, derandomize=True, max_examples=1
 settings.register_profile("search", deadline=None, max_examples=200, suppress_health_check=list(HealthCheck))
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
+GOLDEN = Path(__file__).parent / "golden"
 NIGHTLY = ("test_validate_", "test_reproduce_", "test_mutants")  # files of whose subjects .ci/nightly runs all
 
 
@@ -48,3 +50,16 @@ def no_own_families() -> Iterator[None]:
     """Begin without families of users, and leave none behind."""
     yield
     own.forget()
+
+
+@pytest.fixture
+def golden() -> Callable[[str, str], None]:
+    """Compare a text with the golden file of that name. PIPESCHED_WRITE_GOLDEN=1 writes it instead; then look at it."""
+
+    def compare(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if os.environ.get("PIPESCHED_WRITE_GOLDEN"):
+            path.write_text(text, encoding="utf-8", newline="\n")
+        assert text == path.read_text(encoding="utf-8")
+
+    return compare

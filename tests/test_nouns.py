@@ -277,18 +277,15 @@ WRONG: dict[tuple[str, str], list[Any]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("noun", "field", "value"),
-    [(noun, field, value) for (noun, field), values in WRONG.items() for value in values],
-    ids=repr,
-)
-def test_a_wrong_value_is_refused(noun: str, field: str, value: Any) -> None:
+@pytest.mark.parametrize(("noun", "field"), WRONG)
+def test_a_wrong_value_is_refused(noun: str, field: str) -> None:
     """Replacing one field of a noun by what it cannot be is a ConfigError about a parameter, on one line."""
-    with pytest.raises(ConfigError) as caught:
-        replace(NOUNS[noun], **{field: value})
-    assert caught.value.key == blamed(noun, field, value)
-    assert str(caught.value).isprintable()
-    assert len(str(caught.value)) < 300
+    for value in WRONG[noun, field]:
+        with pytest.raises(ConfigError) as caught:
+            replace(NOUNS[noun], **{field: value})
+        assert caught.value.key == blamed(noun, field, value), repr(value)
+        assert str(caught.value).isprintable()
+        assert len(str(caught.value)) < 300
 
 
 def blamed(noun: str, field: str, value: Any) -> str:
@@ -309,25 +306,6 @@ def test_every_field_of_a_noun_is_refused_something() -> None:
     made = ("shard", "side item", "problem", "costs", "memory", "layers", "part", "placement", "plan", "schedule",
             "bound", "outcome", "report", "entry", "comparison", "varied", "sweep", "frontier", "family")  # fmt: skip
     assert {(noun, field.name) for noun in made for field in fields(NOUNS[noun])} == set(WRONG)
-
-
-def test_the_number_of_devices_is_no_reason_to_count_to_it() -> None:
-    """A device number that leaves out most of the ones before it is refused at once, with the first one left out."""
-    with pytest.raises(ConfigError, match="device 1 is left without a stage"):
-        pipesched.Placement((0, 10**15))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "key"),
-    [((-1, "F", 0), "stage"), ((0, "F", -1), "microbatch"), ((0, "X", 0), "kind"), ((0, "FB", 0), "kind"),
-     ((0.5, "F", 0), "stage"), ((0, "F", True), "microbatch"), ((0, None, 0), "kind"), (("0", "F", 0), "stage"),
-     ((0, [], 0), "kind"), ((0, {}, 0), "kind")],
-)  # fmt: skip
-def test_an_operation_checks_its_arguments(arguments: Any, key: str) -> None:
-    """An Op of a negative or broken number, or of an unknown kind, is refused."""
-    with pytest.raises(ConfigError) as caught:
-        pipesched.Op(*arguments)
-    assert caught.value.key == key
 
 
 def test_numbers_are_kept_as_they_were_given() -> None:
@@ -530,13 +508,6 @@ def test_decimals_by_hand() -> None:
     first, *_ = schedule.timeline(1)
     assert (str(first.slot), first.start, first.end) == ("1F0", 0.15, 0.25)
     assert [(str(slot), start, end) for slot, start, end in schedule.timeline(0)][-1] == ("0B1", 0.8, 1)
-
-
-@pytest.mark.parametrize("device", [-1, 2, "0", None])
-def test_a_timeline_of_no_device(device: Any) -> None:
-    """A device that is not there is refused with those that are."""
-    with pytest.raises(ConfigError, match="device: must be 0 to 1, not"):
-        OUTCOME.schedule.timeline(device)
 
 
 def test_costs_in_ticks_are_the_costs() -> None:

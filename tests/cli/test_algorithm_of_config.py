@@ -126,62 +126,10 @@ def test_sweep_with_a_block(cli: Cli) -> None:
     assert bubbles[0]["metrics"]["bubble"] > bubbles[1]["metrics"]["bubble"]
 
 
-MISTAKES = [  # what is wrong in the block, and what is said of it
-    (
-        "forward: [0, 1]",
-        "forward: [2, 1]",
-        "c.yaml:6: algorithm.block.forward[1]: F of stage 1 starts at 1, before F of",
-    ),
-    (
-        "forward: [0, 1]",
-        "forward: [0]",
-        "c.yaml:6: algorithm.block.forward: a block needs one start for each of the 2 ",
-    ),
-    ("forward: [0, 1]", "forward: [0, one]", "c.yaml:6: algorithm.block.forward[1]: must be a number, not 'one'"),
-    ("period: 3", "period: 0", "c.yaml:5: algorithm.block.period: must be more than 0, not 0"),
-    (
-        "period: 3",
-        "period: 3\n    peak: 1",
-        "c.yaml:6: algorithm.block.peak: the block holds 2 chunks a device by resid",
-    ),
-    (
-        "period: 3",
-        "period: 3\n    peek: 1",
-        "c.yaml:6: algorithm.block.peek: block has no option `peek`; did you mean `peak`? it takes `period`",
-    ),
-    ("period: 3", "squeeze: 2", "c.yaml:5: algorithm.block.squeeze: must be true or false, not 2"),
-]
-
-
-@pytest.mark.parametrize(("right", "wrong", "message"), MISTAKES)
-def test_a_mistake_in_the_block(cli: Cli, right: str, wrong: str, message: str) -> None:
-    """One message with file, line and key; nothing on stdout; exit code 2."""
-    config(BLOCK.replace(right, wrong))
-    result = cli("run", "-c", "c.yaml")
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"pipesched: {message}")
-    assert result.stderr.count("\n") == 1
-
-
-def test_bad_values_end_a_comparison(cli: Cli) -> None:
-    """A value that no problem would suit is bad input of `compare` too, and located, also where an option replaces it;
-    an option on top is not located."""
-    config("devices: 4\nalgorithm: {zb-auto: {objective: spam}}\n")
-    for on_top in ([], ["--objective", "span"]):
-        result = cli("compare", "1f1b", "zb-auto", "-c", "c.yaml", *on_top)
-        assert (result.returncode, result.stdout) == (2, "")
-        assert result.stderr.startswith("pipesched: c.yaml:2: algorithm.zb-auto.objective: unknown objective 'spam'")
+def test_an_option_replaces_one_of_the_config(cli: Cli) -> None:
+    """Of a comparison too."""
     config("devices: 4\nalgorithm: {zb-auto: {objective: span}}\n")
     assert cli("compare", "zb-auto", "-c", "c.yaml", "--objective", "makespan").returncode == 0
-    result = cli("compare", "zb-auto", "-c", "c.yaml", "--objective", "spin")
-    assert result.stderr.startswith("pipesched: --objective: unknown objective 'spin'")
-
-
-def test_block_without_a_config(cli: Cli) -> None:
-    """Asked for by name without a block, it shows the keys that it needs."""
-    result = cli("run", "--algo", "block")
-    assert (result.returncode, result.stdout) == (2, "")
-    assert "block: {period: 6, forward: [0, 1], backward: [4, 2]}" in result.stderr
 
 
 def test_the_list_says_where_the_options_stand(cli: Cli) -> None:

@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import pytest
 
@@ -99,13 +98,6 @@ def test_how_many_charts(cli: Cli, charts: str, names: Sequence[str], expected: 
     assert all(re.search(rf"^{name} .*\d%", text, re.MULTILINE) for name in names)
 
 
-@pytest.mark.parametrize("charts", ["some", "", "-1", "2.5", "1,2"])
-def test_bad_number_of_charts(cli: Cli, charts: str) -> None:
-    result = cli("compare", "--charts", charts)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr == f"pipesched: --charts: must be a number, all or none, not {charts!r}\n"
-
-
 def test_a_chart_far_longer_than_the_best_is_cut(cli: Cli) -> None:
     """Charts end at twice the best makespan; who is longer says so, and all have one scale."""
     text = printed(cli, "naive", "sequential")
@@ -172,70 +164,6 @@ def test_rows_of_run(cli: Cli) -> None:
         assert rows(cli(*command, "--rows", "0,23").stdout) == [0, 23]
 
 
-@pytest.mark.parametrize("command", ["run", "compare", "show", "solve"])
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("9", "device 9 is out of range; devices are 0 to 3"),
-        ("0,4", "[1]: device 4 is out of range"),
-        ("first", "must be a number, not 'first'"),
-        ("0,,1", "must be a number, not ''"),
-        ("-1", "at least 0"),
-        ("0.5", "whole number"),
-    ],
-)
-def test_bad_rows(cli: Cli, command: str, text: str, said: str) -> None:
-    """A device that is not there is refused before anything is printed or written."""
-    cli("run", "-o", "schedule.json")
-    extra = {"show": ["schedule.json"], "solve": ["--time-limit", "1", "--quiet"]}.get(command, [])
-    written = [] if command == "show" else ["-o", "out.json"]
-    result = cli(command, *extra, f"--rows={text}", *written)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith("pipesched: --rows")
-    assert said in result.stderr
-    assert not Path("out.json").exists()
-
-
-CHART_OPTIONS = [
-    ["--zoom", "2"],
-    ["--from", "5"],
-    ["--to", "50"],
-    ["--label", "op"],
-    ["--memory"],
-    ["--no-memory"],
-    ["--rows", "all"],
-    ["--fold"],
-    ["--no-fold"],
-]
-
-
-@pytest.mark.parametrize("option", CHART_OPTIONS, ids=" ".join)
-@pytest.mark.parametrize(
-    ("command", "beside"),
-    [
-        (["compare", "--sweep", "microbatches=4,8"], "--sweep"),
-        (["compare", "--pareto"], "--pareto"),
-        (["solve", "--frontier"], "--frontier"),
-    ],
-    ids=["sweep", "pareto", "frontier"],
-)
-def test_chart_options_without_a_chart(cli: Cli, command: list[str], beside: str, option: list[str]) -> None:
-    """An option of a chart is refused beside one that draws none, and the message names both; nothing is written."""
-    result = cli(*command, *option, "-o", "out.json")
-    assert (result.returncode, result.stdout) == (2, "")
-    flag = {"--no-memory": "--memory", "--no-fold": "--fold"}.get(option[0], option[0])
-    assert result.stderr == f"pipesched: {flag}: has no effect with {beside}, which draws no chart\n"
-    assert not Path("out.json").exists()
-
-
-@pytest.mark.parametrize("beside", [["--sweep", "microbatches=4,8"], ["--pareto"]], ids=["sweep", "pareto"])
-def test_charts_without_a_chart(cli: Cli, beside: list[str]) -> None:
-    """So is their number."""
-    result = cli("compare", *beside, "--charts", "2")
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr == f"pipesched: --charts: has no effect with {beside[0]}, which draws no chart\n"
-
-
 @pytest.fixture
 def pools(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The workers of each executor that is opened, where no amount of work is too small for one."""
@@ -269,13 +197,6 @@ def test_jobs_of_a_sweep(cli: Cli, pools: list[int]) -> None:
     alone, together = (cli(*arguments, "--jobs", jobs) for jobs in ("1", "2"))
     assert pools == [2]
     assert together.stdout == alone.stdout != ""
-
-
-@pytest.mark.parametrize("jobs", ["0", "-1", "1.5", "many", "1001"])
-def test_bad_jobs(cli: Cli, jobs: str) -> None:
-    result = cli("compare", f"--jobs={jobs}")
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith("pipesched: --jobs: must be a ")
 
 
 @pytest.mark.parametrize("command", ["compare", "robust", "solve"])
@@ -315,14 +236,6 @@ def test_executors_change_nothing(cli: Cli, pools: list[int]) -> None:
     assert pools == [2, 2, 2]
 
 
-def test_nothing_to_draw_is_said_before_anything_is_written(cli: Cli) -> None:
-    """A window that lies behind the edge of the charts ends the command before its figure is written."""
-    result = cli("compare", "naive", "sequential", "--from", "700", "-o", "out.json")
-    assert (result.returncode, result.stdout) == (2, "")
-    assert "nothing to draw there; the schedule runs from 0 to 660" in result.stderr
-    assert not Path("out.json").exists()
-
-
 @pytest.mark.parametrize("command", [["run", "1f1b"], ["explain", "1f1b"], ["solve", "--time-limit", "5"]], ids=str)
 def test_no_chart(cli: Cli, command: list[str]) -> None:
     """With --charts none a single schedule prints all but its chart, as a comparison does."""
@@ -330,4 +243,3 @@ def test_no_chart(cli: Cli, command: list[str]) -> None:
     assert "device 0 F" in drawn
     assert "device 0 F" not in bare
     assert "330" in bare or "285" in bare or "255" in bare
-    assert cli(*command, "--charts", "non").stderr.endswith("did you mean 'none'? known are all, none\n")

@@ -98,30 +98,6 @@ def test_what_does_not_fit_goes_on(cli: Cli) -> None:
     assert "mine does not apply: the problem has 5 microbatches, but mine.json has 4" in result.stdout
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["missing.json"], "cannot read 'missing.json': No such file or directory"),
-        (["1f1b", "x=missing.yaml"], "cannot read 'missing.yaml': No such file or directory"),
-        (["1f1b=mine.json"], "'1f1b' is the name of an algorithm; choose another"),
-        (["x=mine.json", "x=theirs.csv"], "'x' names two files; choose another"),
-        (["=mine.json"], "=mine.json: write NAME=FILE, for instance wave=block.yaml"),
-        (["x="], "x=: write NAME=FILE, for instance wave=block.yaml"),
-        (["x=model.yaml"], "model.yaml has no algorithm to compare; it needs"),
-        (["x=broken.yaml"], "broken.yaml:2: algorithm.block.forwards: block has no option `forwards`; did you mean"),
-        (["mine.json", "--group-size", "4"], "--group-size: no algorithm that is compared takes the option"),
-        (["mine.json", "1f1c"], "unknown algorithm '1f1c'; did you mean '1f1b'?"),
-    ],
-)
-def test_what_is_refused(cli: Cli, words: list[str], message: str) -> None:
-    """One line on stderr, exit code 2, and nothing on stdout."""
-    Path("broken.yaml").write_text("period: 3\nforwards: [0, 1]\n")
-    result = cli("compare", *words, "-c", "model.yaml")
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"pipesched: {message}")
-    assert result.stderr.count("\n") == 1
-
-
 NOTE = "pipesched: note: the problem is that of {}\n"
 
 
@@ -156,8 +132,6 @@ def test_options_are_laid_over_the_problem_of_a_document(cli: Cli) -> None:
     refused = cli("compare", "mine.json", "--microbatches", "5")
     assert (refused.returncode, refused.stderr) == (1, NOTE.format("mine.json"))
     assert "the problem has 5 microbatches, but mine.json has 4" in refused.stdout
-    wrong = cli("compare", "mine.json", "--forward", "-1")
-    assert (wrong.returncode, "--forward: must be" in wrong.stderr) == (2, True)
 
 
 def test_sweeps_vary_the_problem_of_a_document(cli: Cli) -> None:
@@ -196,15 +170,3 @@ def test_whose_costs_count_is_said_of_a_csv(cli: Cli) -> None:
     assert alone.stderr.startswith("pipesched: note: of theirs.csv only the order counts; costs and memory are the")
     assert cli("compare", "theirs.csv", "model.yaml", "--json").stderr == ""
     assert cli("compare", "wave=block.yaml", "--devices", "2", "--json").stderr == ""
-
-
-def test_a_block_of_many_digits_is_rounded_with_a_note(cli: Cli) -> None:
-    """Its first number that is rounded is named with file and line, and how many more are; nothing else is said."""
-    Path("block.yaml").write_text("period: 6.12345678912\nforward: [0, 1.12345678912]\nbackward: [4, 2]\n")
-    sizes = ["--devices", "2", "--stages", "2", "--forward", "1", "--backward", "2"]
-    result = cli("compare", "mine=block.yaml", *sizes)
-    (note,) = [line for line in result.stderr.splitlines() if "digits" in line]
-    assert note.startswith("pipesched: note: block.yaml:1: ")
-    assert "rounded to 6.12345679; 1 more number is rounded" in note
-    Path("block.yaml").write_text("period: 6\nforward: [0, 1]\nbackward: [4, 2]\n")
-    assert "digits" not in cli("compare", "mine=block.yaml", *sizes).stderr

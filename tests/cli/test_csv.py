@@ -73,31 +73,6 @@ def test_check_says_that_all_is_well(cli: Cli) -> None:
     assert over.stdout.startswith("device 0 holds ")
 
 
-def test_check_notes_gradients_that_are_not_reduced(cli: Cli) -> None:
-    """A file with communication but without REDUCE_GRAD keeps the rules; what that means is said beside it."""
-    result = cli("check", "-", stdin="0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n")
-    assert result.returncode == 0
-    assert "\nnote: stages [0, 1] have no REDUCE_GRAD" in result.stdout
-
-
-def test_check_lists_what_is_wrong(cli: Cli) -> None:
-    """A file with mistakes: each on a line of its own, exit 1, and the same in JSON; `show` does not draw it."""
-    text = "0F0,0B0,0B0\n1F0,1I0\n"
-    result = cli("check", "-", stdin=text)
-    assert (result.returncode, result.stderr) == (1, "")
-    assert result.stdout.splitlines() == [
-        "row 1, column 3: 0B0 stands twice, first in row 1, column 2",
-        "row 2: 1W0 is missing",
-        "rules broken: 2",
-    ]
-    found = json.loads(cli("check", "-", "--json", stdin=text).stdout)
-    assert (found["valid"], found["algorithm"], found["fits"]) == (False, None, None)
-    assert found["violations"] == result.stdout.splitlines()[:2]
-    shown = cli("show", "-", stdin=text)
-    assert (shown.returncode, shown.stdout) == (1, "")
-    assert "row 1, column 3" in shown.stderr
-
-
 CONFIG = "devices: 4\nstages: 8\nmicrobatches: 8\ncosts: {forward: [1, 2, 3, 4, 5, 6, 7, 8], p2p: 0.5}\n"
 
 
@@ -129,49 +104,3 @@ def test_stages_of_the_config_in_groups(cli: Cli) -> None:
     shown = json.loads(cli("show", "kept.csv", "-c", "config.yaml", "--json").stdout)
     assert shown["metrics"] == made["metrics"]
     assert "8 stages fused into 4" in cli("show", "kept.csv", "-c", "config.yaml").stdout
-
-
-DISAGREE = [
-    (["--devices", "3"], "--devices: 3 devices, but kept.csv has 4"),
-    (["--stages", "12"], "--stages: 12 stages, but kept.csv has 8"),
-    (["--stages", "0"], "--stages: 0 stages, but kept.csv has 8"),
-    (["--microbatches", "9"], "--microbatches: 9 microbatches, but kept.csv has 8"),
-    (["--placement", "v"], "--placement: kept.csv has its stages on devices [0, 1, 2, 3, 0, 1, 2, 3]"),
-    (["--stages", "4"], "--stages: 4 stages, but kept.csv has 8"),
-    (["--devices", "many"], "--devices: must be a whole number"),
-    (["--forward", "1,2,3"], "--forward: a list here needs 8 numbers"),
-    (["-c", "config.yaml"], "config.yaml:1: devices: 5 devices, but kept.csv has 4"),
-]
-
-
-@pytest.mark.parametrize("command", ["show", "check"])
-@pytest.mark.parametrize(("options", "message"), DISAGREE, ids=[" ".join(options) for options, _ in DISAGREE])
-def test_a_config_of_another_size(cli: Cli, command: str, options: list[str], message: str) -> None:
-    """What the config or the options say of sizes and placement must agree with the file."""
-    keep(cli, *INTERLEAVED)
-    Path("config.yaml").write_text("devices: 5\n")
-    result = cli(command, "kept.csv", *options)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"pipesched: {message}")
-
-
-@pytest.mark.parametrize("command", ["show", "check"])
-def test_a_document_has_its_own_costs(cli: Cli, command: str) -> None:
-    """Options of the problem are refused for a document, and one input cannot be schedule and config."""
-    printed = cli("run", "--json").stdout
-    result = cli(command, "-", "--forward", "3", stdin=printed)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert "holds its own problem" in result.stderr
-    result = cli(command, "-", "-c", "-", stdin=printed)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert "not both" in result.stderr
-
-
-@pytest.mark.parametrize("command", ["show", "check"])
-@pytest.mark.parametrize("text", ["0F0,0B0\n1F0,1B0,0F0xyz\n", "0F0,(0F1;0B0)\n", ",,8\n", "(\n"])
-def test_no_operation(cli: Cli, command: str, text: str) -> None:
-    """A cell that is no operation is bad input: exit 2, one line with its place."""
-    result = cli(command, "-", stdin=text)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith("pipesched: <stdin>: row ")
-    assert result.stderr.count("\n") == 1

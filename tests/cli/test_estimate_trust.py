@@ -92,24 +92,6 @@ def test_what_lies_outside_is_told(cli: Cli) -> None:
     assert "context 8; measured: " in printed.stdout
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (["--like", "nobody"], "--like: unknown source of published runs 'nobody'"),
-        (["--measured", "none.yaml"], "--measured: cannot read 'none.yaml'"),
-        (["--against", "t4.yaml", "--gpus", "32"], "--against: ratios are of one model on as many GPUs"),
-        (["--no-trust", "--like", "torchtitan"], "--like: has no effect with --no-trust"),
-        (["--no-trust", "--against", "t4.yaml"], "--against: has no effect with --no-trust"),
-    ],
-)
-def test_bad_input_is_one_message(cli: Cli, args: list[str], message: str) -> None:
-    """Exit code 2, nothing on stdout, and one line that names the option."""
-    result = cli("estimate", "t2.yaml", *args)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"pipesched: {message}")
-    assert result.stderr.count("\n") == 1
-
-
 def test_compare_tells_schedules_apart(cli: Cli) -> None:
     """A fill-drain schedule is slower than 1f1b; the same order under another name cannot be told apart."""
     Path("c.yaml").write_text((TEXT % 1).replace("pipeline: 4", "pipeline: 8").replace("global: 32", "global: 16"))
@@ -120,16 +102,10 @@ def test_compare_tells_schedules_apart(cli: Cli) -> None:
     printed = cli("compare", "1f1b", "sequential", "-c", "c.yaml", "--charts", "none").stdout
     assert "a step beside 1f1b's, with 90 %: slower: sequential" in printed
     assert "faster" not in cli("compare", "--json").stdout
-    assert cli("compare", "--measured", "own.yaml").stderr.startswith("pipesched: --measured: has no effect without")
-    result = cli("compare", "-c", "c.yaml", "--sweep", "microbatches=2,4", "--like", "torchtitan")
-    assert (result.returncode, result.stderr) == (
-        2,
-        "pipesched: --like: has no effect with --sweep, which compares no steps\n",
-    )
 
 
 def test_the_evidence_is_listed(cli: Cli) -> None:
-    """All published runs, or those of a model, in a table and as rows; unknown models are refused."""
+    """All published runs, or those of a model, in a table and as rows."""
     every = json.loads(cli("list", "--evidence", "--json").stdout)["rows"]
     some = json.loads(cli("list", "--evidence", "llama-3.1-405b", "--json").stdout)["rows"]
     assert 0 < len(some) < len(every)
@@ -137,5 +113,3 @@ def test_the_evidence_is_listed(cli: Cli) -> None:
     printed = cli("list", "--evidence", "llama-3.1-405b", "--width", "80").stdout
     assert some[0]["run"].split("-")[0] in printed
     assert cli("list", "--evidence", "gpt2-xl").stdout == "no published run of gpt2-xl\n"
-    assert cli("list", "--evidence", "llama-9").returncode == 2
-    assert cli("list", "--evidence", "--models").stderr.startswith("pipesched: --evidence: is a list of its own")

@@ -28,18 +28,3 @@ def test_points(cli: Cli) -> None:
     assert (worse.returncode, worse.stdout) == (1, "4 of 10 points: makespan 12; the goal is 10\nhint: look\n")
     document = json.loads(cli("check", "sequential.json", "--task", "task.yaml", "--json").stdout)
     assert (document["format"], document["points"], document["makespan"]) == ("pipesched.verdict", 4, 12)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["1f1b.json", "sequential.json"], "--task: has the problem and takes one solution"),
-        (["1f1b.json", "--devices", "4"], "--task: has the problem and takes one solution"),
-        (["missing.json"], "cannot read 'missing.json'"),
-    ],
-)
-def test_what_is_refused(cli: Cli, words: list[str], message: str) -> None:
-    """One message and exit code 2."""
-    done = cli("check", *words, "--task", "task.yaml")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr

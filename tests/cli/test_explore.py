@@ -27,15 +27,6 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return found
 
 
-def test_without_a_terminal_it_says_so(cli: Callable[..., Completed]) -> None:
-    for words in (["explore"], ["explore", "--empty"], ["hls", "a*b", "--explore"]):
-        done = cli(*words)
-        assert done.returncode == 2
-        assert done.stderr.count("\n") == 1
-        assert "needs a terminal" in done.stderr
-        assert not done.stdout
-
-
 def test_without_textual_it_says_how_to_get_it(cli: Callable[..., Completed], monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "textual" else find(name))

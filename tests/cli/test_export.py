@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -127,43 +126,6 @@ def test_binary_to_a_pipe(environment: dict[str, str]) -> None:
     assert result.stdout.endswith(b"IEND\xaeB`\x82")
 
 
-@pytest.mark.parametrize("to", ["png", "pdf"])
-def test_binary_needs_a_file(cli: Cli, to: str) -> None:
-    """A picture is not put on a terminal unasked."""
-    refused(cli("export", "-a", "1f1b", "--to", to), f"{to} is no text", f"schedule.{to}")
-
-
-@pytest.mark.parametrize(
-    ("args", "fragments"),
-    [
-        (["-a", "1f1b"], ["--to", "json, pytorch-csv, pytorch-csv-comms, chrome-trace, html, svg, png, pdf"]),
-        (["-a", "1f1b", "-o", "-"], ["--to"]),
-        (["-a", "1f1b", "-o", "a.txt"], ["'a.txt'", ".json, .csv, .trace.json, .html, .svg, .png or .pdf"]),
-        (["-a", "1f1b", "--to", "xml"], ["unknown format 'xml'", "pytorch-csv"]),
-        (["-a", "1f1b", "--to", "jsn"], ["did you mean 'json'?"]),
-        (["--to", "json"], ["NAME|FILE", "is missing", "an algorithm, or a config"]),
-        (["a.json", "-a", "1f1b", "--to", "json"], ["--algo: a.json is a schedule already", "one of them"]),
-        (["a.json", "b.csv", "--to", "json"], ["b.csv: a.json is a schedule already", "one of them"]),
-        (["a.json", "a.json", "--to", "json"], ["a.json: a.json is a schedule already"]),
-        (["missing.txt", "--to", "json"], ["unknown algorithm 'missing.txt'"]),
-        (["missing.json", "--to", "json"], ["cannot read 'missing.json'", "No such file"]),
-        (["a.json", "--lifo", "--to", "json"], ["--lifo: a.json is a schedule already"]),
-        (["-a", "1f1b", "--to", "svg", "--width", "100"], ["--width: counts columns", "--inches is the width"]),
-        (["-a", "1f1b", "--to", "svg", "--inches", "0"], ["--inches", "at least 2 (at most 40), not 0"]),
-        (["-a", "1f1b", "--to", "svg", "--inches", "wide"], ["--inches", "'wide'"]),
-        (["-a", "1f1b", "--to", "svg", "--label", "x"], ["--label", "microbatch"]),
-        (["-a", "dualpipe", "--to", "pytorch-csv"], ["one rank", "dualpipe-v"]),
-        (["-", "-c", "-", "--to", "json"], ["standard input"]),
-        (["-", "--to", "json"], ["<stdin>", "JSON"]),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
-)
-def test_refusals(cli: Cli, args: list[str], fragments: list[str]) -> None:
-    """Each mistake is one line that says what is allowed, and nothing is written."""
-    refused(cli("export", *args), *fragments)
-    assert not list(Path.cwd().iterdir())
-
-
 @pytest.mark.parametrize(
     "command", [["export", "-a", "1f1b"], ["run"], ["compare", "1f1b"]], ids=["export", "run", "compare"]
 )
@@ -174,25 +136,6 @@ def test_existing_file_needs_force(cli: Cli, command: list[str]) -> None:
     assert Path("a.svg").read_text() == "precious"
     assert cli(*command, *TINY, "-o", "a.svg", "--force").returncode == 0
     assert Path("a.svg").read_text().startswith("<?xml")
-
-
-def test_bad_target_is_said_before_the_work(cli: Cli) -> None:
-    """A suffix that nobody knows is refused at once, though the problem would take long."""
-    for command in (["run"], ["compare", "--all"], ["export", "-a", "list"]):
-        refused(cli(*command, "--microbatches", "100000", "-o", "a.txt"), "'a.txt' must end in")
-
-
-@pytest.mark.parametrize(
-    ("version", "fragments"),
-    [
-        ({"version": 9}, ["version 9", "versions 1 to 3"]),
-        ({"format": "other.schedule"}, ['"format": "pipesched.schedule"']),
-    ],
-)
-def test_foreign_document(cli: Cli, version: dict[str, Any], fragments: list[str]) -> None:
-    """A document of another format or version is refused with what is known."""
-    content = {**json.loads(cli("run", "--json").stdout), **version}
-    refused(cli("export", "-", "--to", "svg", stdin=json.dumps(content)), "<stdin>", *fragments)
 
 
 def test_a_schedule_that_breaks_rules_is_not_exported(cli: Cli) -> None:
@@ -213,12 +156,6 @@ def test_compare_writes_figures(cli: Cli, name: str) -> None:
     alone, result = cli(*command), cli(*command, "-o", name)
     assert (result.returncode, result.stderr, result.stdout) == (0, "", alone.stdout)
     assert Path(name).read_bytes().startswith(BEGINS.get(f"out{Path(name).suffix}", b"")[:4])
-
-
-def test_compare_has_no_trace(cli: Cli) -> None:
-    """Neither a comparison nor a sweep is a schedule: what can be written is said."""
-    refused(cli("compare", "-o", "a.csv"), ".json, .html, .svg, .png or .pdf")
-    refused(cli("compare", "--sweep", "microbatches=4,8", "-o", "a.csv"), ".json, .svg, .png or .pdf")
 
 
 def test_window_of_a_figure(cli: Cli) -> None:

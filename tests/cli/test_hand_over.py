@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
-import pytest
-
 Cli = Callable[..., "CompletedProcess[str]"]
 SMALL = ["--devices", "4", "--stages", "4", "--microbatches", "8"]
 
@@ -34,25 +32,6 @@ def test_a_refusal(cli: Cli) -> None:
     result = cli("export", "-a", "zb-h1", *SMALL, "--for", "megatron")
     assert (result.returncode, result.stdout) == (1, "")
     assert "zb-h1 takes code; the nearest that it has is 1f1b" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--for", "megatorn"], "megatron"),
-        (["--for", "megatron", "--to", "json"], "--to"),
-        (["--for", "megatron", "--layers", "1,2"], "--layers"),
-        (["--for", "megatron", "--layers", "1,x,2,3"], "--layers"),
-        (["--layers", "1,2,3,4", "--to", "json"], "--layers"),
-        (["--to", "megatron"], "--to: megatron is a framework, not a format; give --for megatron"),
-        (["--for", "json"], "--for: json is a format, not a framework; give --to json"),
-    ],
-)
-def test_bad_input(cli: Cli, arguments: list[str], message: str) -> None:
-    """Exit code 2, with the flag at fault."""
-    result = cli("export", "-a", "1f1b", *SMALL, *arguments)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert message in result.stderr
 
 
 LAYERED = "devices: 4\nlayers: 10\nmicrobatches: 8\nlayer: {forward: 1, backward: 2}\nlast: {forward: 2}\n"

@@ -40,21 +40,9 @@ def test_the_article_end_to_end(cli: Cli, options: tuple[str, ...], pairing: int
     assert (solved["latency"], solved["lower_bound"], solved["status"]) == (pairing, pairing, "optimal")
 
 
-def test_the_schedule_is_drawn(cli: Cli) -> None:
-    result = cli("hls", ARTICLE, "--width", "80")
-    assert (result.returncode, result.stderr) == (0, "")
-    assert "operations: 5 add, 2 mul; units: 1 mul, 2 add" in result.stdout
-    assert "add 1" in result.stdout
-    assert "regs" in result.stdout
-    assert "optimal  latency = lower bound" in result.stdout
-    assert all(len(line) <= 80 for line in result.stdout.splitlines())
-    assert cli("hls", ARTICLE, "--width", "80", "--ascii").stdout.isascii()
-
-
 def test_a_program_on_standard_input(cli: Cli) -> None:
     content = json.loads(cli("hls", "-", "--json", stdin=CROSSED).stdout)
     assert [one["op"] for one in content["ops"]] == ["p", "q", "r", "s", "*5", "*6", "y"]
-    assert cli("hls", "-", stdin="a +").stderr == "pipesched: <stdin>:1:4: invalid syntax\n  a +\n     ^\n"
 
 
 @pytest.mark.parametrize("width", [20, 40, 72, 80])
@@ -64,18 +52,6 @@ def test_every_rule_is_legible_at_any_width(cli: Cli, width: int) -> None:
     assert output.isascii()
     assert max(map(len, output.splitlines())) <= width
     assert len(re.findall(r"[0-9]/[0-9]", output)) == 48
-
-
-def test_compare_says_what_decides(cli: Cli) -> None:
-    """The table has every rule, and the explanation holds for the expression with its operands permuted as well."""
-    result = cli("hls", ARTICLE, "--compare")
-    assert "Optimum: 4 cycles (3 registers in this schedule). Proved by: energy." in result.stdout
-    assert "Every priority ranks a+b, c+d, e+f, g+h equal" in result.stdout
-    assert "input 4 to 5, pairing 4" in result.stdout
-    Path("crossed.txt").write_text(CROSSED)
-    rows = document(cli, "crossed.txt", "--compare")["rows"]
-    assert {row["latency"] for row in rows if row["tie"] == "pairing"} == {4}
-    assert {row["latency"] for row in rows if row["tie"] in {"input", "lifo", "fifo"}} == {5}
 
 
 def test_a_random_tie_is_repeated_by_its_seed(cli: Cli) -> None:
@@ -115,34 +91,6 @@ def test_the_output_file(cli: Cli) -> None:
     assert json.loads(Path("out.json").read_text())["format"] == "pipesched.hls-comparison"
 
 
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        (("a + b **c",), "expression:1:7: `**` is no arithmetic of the hardware"),
-        (("a +",), "expression:1:4: invalid syntax"),
-        (("eval('1')",), "expression:1:1: a call is no arithmetic"),
-        (("(a+b)*c", "--unit", "add=1"), "expression:1:6: no unit runs 'mul'; give one, for instance --unit mul=1"),
-        (("a+b", "--unit", "ad=1"), "unknown unit class 'ad'; did you mean 'add'?"),
-        (("a+b", "--unit", "add"), "--unit: must be a unit class and a whole number"),
-        (("a+b", "--tie", "pair"), "unknown tie 'pair'; did you mean 'pairing'?"),
-        (("a+b", "--priority", "x"), "unknown priority 'x'"),
-        (("a+b", "--solve", "--compare"), "give one of them"),
-        (("a+b", "--solve", "--tie", "lifo"), "for the list scheduler"),
-        (("a+b", "--time-limit", "0"), "--time-limit: must be more than 0"),
-        (("missing.yaml",), "there is no such file"),
-        (("a+b", "-o", "out.svg"), "--output: 'out.svg' must end in .json"),
-    ],
-)
-def test_bad_input(cli: Cli, args: tuple[str, ...], said: str) -> None:
-    """One message on stderr, nothing on stdout, nothing written, exit code 2."""
-    result = cli("hls", "-o", "out.json", *args)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith("pipesched: ")
-    assert said in result.stderr
-    assert "Traceback" not in result.stderr
-    assert not list(Path.cwd().iterdir())
-
-
 @pytest.mark.parametrize("way", ["--solve", "--compare", "--pipeline"])
 def test_a_file_that_cannot_be_written_ends_it_before_the_search(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, way: str
@@ -150,55 +98,6 @@ def test_a_file_that_cannot_be_written_ends_it_before_the_search(
     """Nothing is read and searched for when the answer has no place to go."""
     monkeypatch.setattr("pipesched.config.hardware.load_hardware", None)
     assert "must end in .json" in cli("hls", ARTICLE, way, "-o", "out.svg").stderr
-
-
-def test_a_caret_marks_the_column(cli: Cli) -> None:
-    assert cli("hls", "a + b **c").stderr.endswith("\n  a + b **c\n        ^\n")
-
-
-@pytest.mark.parametrize("text", ["mul", "mul=", "=2", "mul=two", "mul=-1", "mul=1.5", "mul=1=2", "mul=1234567890", ""])
-@pytest.mark.parametrize("option", ["--unit", "--latency"])
-def test_bad_numbers_of_units(cli: Cli, option: str, text: str) -> None:
-    """What is no class with a whole number is refused, with the option that it was given to."""
-    result = cli("hls", "a*b", f"{option}={text}")
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(
-        f"pipesched: {option}: must be a unit class and a whole number, such as mul=2, not "
-    )
-
-
-def test_several_units_in_one_option(cli: Cli) -> None:
-    """Classes may stand in one option or in several, in any case, and with spaces; the last number of one counts."""
-    apart = document(cli, ARTICLE, "--unit", "mul=2", "--unit", "add=4", "--latency", "mul=3")
-    joined = document(cli, ARTICLE, "--unit", "MUL = 1, add=4,mul=2", "--latency", " Mul=3")
-    assert joined == apart
-    assert joined != document(cli, ARTICLE, "--unit", "mul=1,add=4", "--latency", "mul=3")
-
-
-def test_short_forms_of_units(cli: Cli) -> None:
-    """A number after the name of a class is what --unit says of it; other classes stay with --unit."""
-    long = ("--unit", "mul=2,add=1,sub=1,div=1,cmp=1,neg=1")
-    short = ("--cmp", "1", "--div=1", "--sub", "1", "--add", "1", "--mul", "2", "--unit", "neg=1")
-    source = "y = a*b + c*d - e/f\nz = y < -e\n"
-    assert cli("hls", "-", *short, stdin=source).stdout == cli("hls", "-", *long, stdin=source).stdout
-    assert document(cli, ARTICLE, "--mul", "2", "--add", "4") == document(cli, ARTICLE, "--unit", "mul=2,add=4")
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--mul", "2", "--unit", "mul=3"), "--mul 2 is short for --unit mul=2; give it or --unit mul, not both\n"),
-        (("--unit", "MUL=2,add=1", "--mul=2"), "--mul 2 is short for --unit mul=2; give it or --unit mul, not both\n"),
-        (("--add", "two"), "--add: must be a number, not 'two'\n"),
-        (("--add", "1.5"), "--add: must be a whole number of at least 0 (at most 10,000), not '1.5'\n"),
-        (("--sub", "10001"), "--sub: must be a whole number of at least 0 (at most 10,000), not '10001'\n"),
-        (("--add", "1"), "expression:1:2: no unit runs 'mul'; give one, for instance --unit mul=1\n  a*b + c\n   ^\n"),
-    ],
-)
-def test_bad_short_forms_of_units(cli: Cli, options: tuple[str, ...], said: str) -> None:
-    """A class that is told twice, a number that is none, and a class that is missing, each in one message."""
-    result = cli("hls", "a*b + c", *options)
-    assert (result.returncode, result.stdout, result.stderr) == (2, "", f"pipesched: {said}")
 
 
 def test_a_filter_as_a_loop(cli: Cli) -> None:
@@ -210,151 +109,3 @@ def test_a_filter_as_a_loop(cli: Cli) -> None:
     )
     keys = ("initiation_interval", "latency", "registers", "status")
     assert [short[key] for key in keys] == [by_hand[key] for key in keys] == [1, 3, 7, "optimal"]
-
-
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        (("c*x@1",), "expression:1:3: 'x@1', a value of an earlier iteration, needs a loop (--pipeline)\n"),
-        (
-            ("c*x@0", "--pipeline"),
-            "expression:1:3: 'x@0' must be a value of 1 to 1,000 iterations earlier; the nearest is 'x@1'\n",
-        ),
-    ],
-)
-def test_earlier_iterations_that_are_refused(cli: Cli, args: tuple[str, ...], said: str) -> None:
-    result = cli("hls", *args)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr == f"pipesched: {said}  c*{args[0][2:]}\n    ^\n"
-
-
-@pytest.mark.parametrize("options", [(), ("--ascii",), ("--no-color",), ("--compare",)])
-def test_labels_that_are_numbers_are_explained(cli: Cli, options: tuple[str, ...]) -> None:
-    output = cli("hls", ARTICLE, "--width", "80", *options).stdout
-    assert "\n+7 = (a+b)*(c+d)+(e+f)*(g+h)\n" in output
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--latency", "ad=2"), "--latency: unknown unit class 'ad'; did you mean 'add'?"),
-        (("--pipelined", "div"), "--pipelined: unknown unit class 'div'"),
-        (("--unit", "ad=1"), "--unit: unknown unit class 'ad'; did you mean 'add'?"),
-    ],
-)
-def test_unknown_classes(cli: Cli, options: tuple[str, ...], said: str) -> None:
-    """A class that is not there is told with the option that names it."""
-    result = cli("hls", "a+b", *options)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"pipesched: {said}")
-
-
-def test_a_loop_that_is_none_names_the_option(cli: Cli) -> None:
-    """What reads its own previous value is refused with the option that makes a loop of it."""
-    result = cli("hls", "-", stdin="y = x + 1\nx = y * 2\n")
-    assert (result.returncode, result.stdout) == (2, "")
-    assert "in a loop body, --pipeline, that is its value of the previous iteration" in result.stderr
-
-
-@pytest.mark.parametrize("options", [(), ("--solve",), ("--ascii",), ("--latency", "mul=3", "--pipelined", "mul")])
-def test_an_explanation_is_printed(cli: Cli, options: tuple[str, ...]) -> None:
-    """The chart with the critical path, idle time by class and unit, gaps, and what each class would change."""
-    result = cli("hls", ARTICLE, "--explain", *options, "--mul", "1", "--add", "2", "--width", "80")
-    assert (result.returncode, result.stderr) == (0, "")
-    assert all(len(line) <= 80 for line in result.stdout.splitlines())
-    assert result.stdout.isascii() or "--ascii" not in options
-    for part in ("* critical path", "which is optimal", "idle time  warm-up", "largest gaps", "critical path: a+b"):
-        assert part in result.stdout
-    marks = [line for line in result.stdout.splitlines() if set(line) == {" ", "*"}]
-    assert len(marks) >= 2
-
-
-def test_an_explanation_in_words(cli: Cli) -> None:
-    """The idle cycles of the article's schedule: who waits for whom, and what a slower class would cost."""
-    output = cli("hls", ARTICLE, "--explain", "--width", "100").stdout
-    assert "4 cycles, which is optimal; units idle 5 cycles: 5 unavoidable on these units, 0 avoidable." in output
-    assert re.search(r"^all +1 +1 +3 +5 +42%$", output, re.M)
-    assert re.search(r"^mul 0 +0-1 +warm-up +\(a\+b\)\*\(c\+d\) waits for a\+b, on add 0 *$", output, re.M)
-    assert re.search(r"^add 0 +2-3 +wait +\+7 waits for \(e\+f\)\*\(g\+h\), on mul 0 *$", output, re.M)
-    assert "mul  it takes one cycle, the least; one cycle slower: 6 instead of 4" in output
-    slow = cli("hls", ARTICLE, "--explain", "--latency", "mul=2", "--width", "100").stdout
-    assert "mul  one cycle faster: 4 instead of 6; one cycle slower: 8 instead of 6" in slow
-
-
-def test_units_that_run_nothing_are_counted(cli: Cli) -> None:
-    """Of a large class they have no rows, as in the chart, and their idle time is in the sum and in the document."""
-    output = cli("hls", ARTICLE, "--explain", "--add", "20", "--mul", "1", "--width", "80").stdout
-    assert "16 units of add run nothing" in output
-    assert "\nadd 3 " in output
-    assert "add 4" not in output
-    content = document(cli, ARTICLE, "--explain", "--add", "20", "--mul", "1")
-    assert len(content["devices"]) == 21
-    assert content["idle"]["total"] == 21 * content["makespan"] - 7
-
-
-def test_one_operation_is_explained(cli: Cli) -> None:
-    """By name or expression: its inputs and when they came, what it waited for, its slack and the chain to cycle 0."""
-    output = cli("hls", ARTICLE, "--explain", "--why", "+7", "--latency", "mul=2").stdout
-    assert output.splitlines()[1:] == [
-        "+7  on add 0, starts at 5, result at 6",
-        "inputs: (a+b)*(c+d) at 3, (e+f)*(g+h) at 5",
-        "it waits for the result of (e+f)*(g+h), there at 5",
-        "slack: 0 cycles; each cycle later is a cycle more of latency",
-        "chain from cycle 0: a+b → (a+b)*(c+d) → (e+f)*(g+h) → +7",
-        f"+7 = {ARTICLE}",
-    ]
-    by_text = cli("hls", ARTICLE, "--explain", "--why", "e+f", "--latency", "mul=2").stdout
-    assert by_text == cli("hls", ARTICLE, "--explain", "--why", "+4", "--latency", "mul=2").stdout
-    assert "it waits for add 0, which runs a+b until 1\nslack: 1 cycle later costs nothing\n" in by_text
-    assert (
-        "inputs: none but those of the program\nit waits for nothing"
-        in cli("hls", ARTICLE, "--explain", "--why", "a+b").stdout
-    )
-
-
-def test_the_document_of_an_explanation(cli: Cli) -> None:
-    """Operations and units have their names in the document of the schedule; -o writes the same."""
-    content = document(cli, ARTICLE, "--explain", "-o", "out.json")
-    assert json.loads(Path("out.json").read_text()) == content
-    assert [*content] == [
-        "format", "version", "makespan", "bound", "idle", "devices", "gaps", "critical_path", "slack", "sensitivity",
-    ]  # fmt: skip
-    assert (content["format"], content["version"]) == ("pipesched.explanation", 1)
-    schedule = document(cli, ARTICLE)
-    names = {one["op"] for one in schedule["ops"]}
-    assert set(content["slack"]) == names
-    assert set(content["critical_path"]) <= names
-    assert content["makespan"] == schedule["latency"]
-    assert content["gaps"][0] == {
-        "unit": ["mul", 0], "start": 0, "end": 1, "class": "warm_up", "culprit": "+1", "waiting": "*3",
-    }  # fmt: skip
-    assert content["devices"][0] == {
-        "unit": ["mul", 0], "warm_up": 1, "wait": 0, "transfer": 0, "order": 0, "memory": 0, "drain": 1, "late": 0,
-        "idle": 2,
-    }  # fmt: skip
-    assert content["sensitivity"][0] == {
-        "class": "mul", "count": 1, "faster": 1, "slower": 2, "latency_faster": None, "latency_slower": 6,
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (
-            ("--explain", "--pipeline"),
-            "--explain: explains a schedule that runs once, and iterations of --pipeline over",
-        ),
-        (("--explain", "--compare"), "--explain: explains one schedule; give either it or --compare"),
-        (("--why", "+1"), "--why: says why one operation waits; give --explain too"),
-        (("--explain", "--why", "+1", "--json"), "--why: has no effect with --json"),
-        (("--explain", "--why", "+9"), "--why: unknown operation '+9'; "),
-        (("--explain", "-o", "out.svg"), "--output: 'out.svg' must end in .json"),
-    ],
-)
-def test_explanations_that_are_refused(cli: Cli, options: tuple[str, ...], said: str) -> None:
-    """One message on stderr, nothing on stdout, nothing written, exit code 2."""
-    result = cli("hls", ARTICLE, "-o", "out.json", *options)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"pipesched: {said}")
-    assert len(result.stderr.splitlines()) == 1
-    assert not list(Path.cwd().iterdir())

@@ -76,18 +76,6 @@ def test_a_family_to_begin_from(cli: Cli, tmp_path: Path) -> None:
     assert "my_plan.py exists" in cli("init", "--family", "my-plan").stderr
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [(["gpipe"], "--family: 'gpipe' is taken"), (["My Plan"], "--family: must be a name of small letters"),
-     (["my-plan", "--schema"], "--family: is a file of Python")],
-)  # fmt: skip
-def test_a_family_that_cannot_be(cli: Cli, words: list[str], said: str) -> None:
-    """A name that is taken or is none, and other starters beside it, are refused, and nothing is written."""
-    done = cli("init", "--family", *words)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
-
-
 @pytest.mark.parametrize("name", ["class", "4-steps", "a-b_c"])
 def test_any_name_makes_a_function(name: str) -> None:
     """Names that are no names of functions have one all the same, and the file is Python."""

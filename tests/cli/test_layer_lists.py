@@ -84,16 +84,6 @@ def test_explore_plans_layers_of_a_document_anew(cli: Cli, by_layer: str, tmp_pa
     assert outcome.problem.layers is not None
 
 
-def test_fused_stages_that_differ_are_noted(cli: Cli, blocks: str) -> None:
-    """Where stages that differ are fused a note says what cuts them by their work; with that it is not said."""
-    note = "1f1b: 12 stages that differ are fused into 3; --layout balanced cuts them by their work"
-    assert note in cli("run", "1f1b", "-c", blocks).stderr
-    assert note in cli("compare", "1f1b", "interleaved", "-c", blocks).stderr
-    balanced = cli("run", "1f1b", "-c", blocks, "--layout", "balanced")
-    assert (balanced.returncode, balanced.stderr) == (0, "")
-    assert cli("run", "1f1b", "--stages", "8").stderr == ""
-
-
 def test_measured_blocks_with_options(cli: Cli, blocks: str, tmp_path: Path) -> None:
     """`--layout` and `--chunks` cut the stages of a config, in one run and in a sweep."""
     one = json.loads(cli("run", "interleaved", "-c", blocks, "--layout", "balanced", "--chunks", "2", "--json").stdout)
@@ -107,25 +97,6 @@ def test_measured_blocks_with_options(cli: Cli, blocks: str, tmp_path: Path) -> 
     path = tmp_path / "b.json"
     assert cli("run", "1f1b", "-c", blocks, "--layout", "balanced", "-o", str(path)).returncode == 0
     assert "were taken for decoder layers" in cli("export", str(path), "--for", "megatron").stdout
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("backward: [5, 8,", "backward: [5,", "layers.yaml:5: layer.backward: lists 7 layers; `layer.forward` lists 8"),
-        ("backward: [5, 8,", "backward: [5, -8,", "layers.yaml:5: layer.backward[1]: must be at least 0, not -8"),
-        ("last:", "layers: 9\nlast:", "layers.yaml:4: layer.forward: lists 8 layers; `layers` is 9"),
-        ("[0, 1, 0, 0,", "[0, 1, 0,", "layers.yaml:9: costs.p2p: must be one number, or a list of 7 numbers"),
-    ],
-)
-def test_a_bad_list_names_its_line(cli: Cli, by_layer: str, old: str, new: str, message: str) -> None:
-    """Lists that do not fit together are exit code 2, with the line and both keys."""
-    path = Path(by_layer)
-    assert old in BY_LAYER
-    path.write_text(BY_LAYER.replace(old, new))
-    result = cli("run", "-c", by_layer)
-    assert result.returncode == 2
-    assert message in result.stderr
 
 
 def test_a_csv_says_which_cut_it_gets(cli: Cli, by_layer: str, tmp_path: Path) -> None:

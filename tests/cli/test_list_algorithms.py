@@ -123,13 +123,6 @@ def test_all_about_some(cli: Cli) -> None:
         assert rows["options"] == ", ".join(ALGORITHM_FLAGS[option] for option in one.options)
 
 
-def test_an_unknown_name(cli: Cli) -> None:
-    """A name that is none is refused with the nearest, and without a flag that the command has not."""
-    result = cli("list", "1f1b", "zbv")
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith("pipesched: unknown algorithm 'zbv'; did you mean 'zb-v'? the nearest are ")
-
-
 @pytest.mark.parametrize("options", [["-c", "c.yaml"], ["--stages", "5"]], ids=["config", "option"])
 def test_what_applies(cli: Cli, options: list[str]) -> None:
     """With a config, or an option of a problem, the list says which run it, and why others do not; and it is right."""
@@ -150,10 +143,3 @@ def test_whether_one_applies(cli: Cli) -> None:
     about, line = cli("list", "zb-v", "--stages", "8", "--width", "100").stdout.split("algorithm")
     assert "Zero Bubble Pipeline Parallelism" in about
     assert line.split() == ["placement", "applies", "zb-v", "v", "yes"]
-
-
-def test_a_bad_config_ends_the_list(cli: Cli) -> None:
-    """What is wrong with the problem is told as elsewhere, and nothing is listed."""
-    result = cli("list", "--devices", "0")
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith("pipesched: --devices: must be a whole number")

@@ -22,40 +22,6 @@ batch: {sequence: 2048, global: 16}
 """
 
 
-def test_one_note_names_the_first_number_that_is_rounded(cli: Cli) -> None:
-    """By its file and line, or by its option, and how many more there are; of a sweep too."""
-    Path("c.yaml").write_text("devices: 4\ncosts: {p2p: 0.12345678951}\nmemory: {budget: 12345.67895123}\n")
-    said = cli("run", "1f1b", "-c", "c.yaml").stderr
-    assert said.startswith("pipesched: note: c.yaml:2: costs.p2p: more than 9 digits, rounded to 0.12345679; 1 more")
-    assert said.count("\n") == 1
-    said = cli("run", "1f1b", "--p2p", "0.00000123456789123").stderr
-    assert said == "pipesched: note: --p2p: more than 9 digits, rounded to 0.00000123456789\n"
-    said = cli("compare", "1f1b", "--sweep", "p2p=1,0.1234567891", "--json").stderr
-    assert said == "pipesched: note: --sweep[1]: more than 9 digits, rounded to 0.123456789\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "options", "said"),
-    [
-        ("devices: 4\nmemory: 5\n", (), "c.yaml:2: memory: must hold `key: value` lines, not 5"),
-        ("devices: 4\nstages: 10000000\n", (), "c.yaml: microbatches: 10,000,000 stages x 8 microbatches"),
-        ("devices: 2\nstages: 4\ncosts: {forward: [1, 2, 3, 4]}\n", ("--stages", "2"),
-         "c.yaml:3: costs.forward: a list here needs 2 numbers (one a stage); this one has 4;"
-         " leave --stages out to fuse the stages of the config"),
-        ("devices: 2\nstages: 2\ncosts: {forward: [1, 2, 3, 4]}\n", (),
-         "c.yaml:3: costs.forward: a list here needs 2 numbers (one a stage); this one has 4\n"),
-        ("devices: 2\n", ("--backward-weight", "2"), "--backward-weight: half of the backward; --backward-input is"),
-    ],
-)  # fmt: skip
-def test_blame(cli: Cli, text: str, options: tuple[str, ...], said: str) -> None:
-    """What stands in a file is blamed on its key; an option is named where it was one."""
-    Path("c.yaml").write_text(text)
-    result = cli("run", "-c", "c.yaml", *options)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"pipesched: {said}")
-    assert set(re.findall(r"--[a-z-]+", result.stderr)) <= {*options, "--backward-input"}
-
-
 @pytest.mark.parametrize(
     "command", ["run 1f1b", "compare 1f1b naive", "explain 1f1b", "solve --quiet --time-limit 5", "robust 1f1b"]
 )
@@ -100,30 +66,3 @@ def test_an_estimate_that_does_not_fit_has_no_step(cli: Cli) -> None:
     assert re.search(r"device \d does not fit: .* of 2\.0 GB, .* GB too much\n(It fits with|no few changes)", text)
     assert not re.search(r"^(step|tokens/s/GPU|MFU) ", text, re.MULTILINE)
     assert '"step": {' in cli("estimate", "c.yaml", "--json").stdout
-
-
-def test_explain_says_what_is_proved(cli: Cli) -> None:
-    """Titles are those of `run`; idle time that no order avoids is proved, else what is open is said."""
-    explained = cli("explain", "1f1b").stdout.splitlines()
-    assert explained[0] == cli("run", "1f1b").stdout.splitlines()[0]
-    bound = "makespan 330, bound 330 for this placement, backwards whole"
-    assert f"{bound}; proved: no order avoids any of the 360 idle time" in " ".join(" ".join(explained).split())
-    slow = " ".join(cli("explain", "zb-v", "--p2p", "2").stdout.split())
-    found = re.search(r"no order avoids (\S+) of the (\S+) idle time; (\S+) is open", slow)
-    assert found is not None
-    assert float(found[1]) + float(found[3]) == float(found[2])
-
-
-def test_times_far_below_the_makespan_are_nothing(cli: Cli) -> None:
-    """Idle time of less than a thousand-millionth of the makespan has neither a column nor a line."""
-    text = cli("explain", "naive", "--p2p", "1e-9").stdout
-    assert re.search(r"^idle +warm-up +wait +drain +all$", text, re.MULTILINE)
-
-
-def test_recomputing_is_told_with_utilization(cli: Cli) -> None:
-    """It is no negative part of anything; the parts add up to what is not useful."""
-    text = cli("run", "1f1b", "--stages", "4", "--recompute", "full", "--forward", "5,5,5,9").stdout
-    shares = {name: float(share) for name, share in re.findall(r"^ *([a-z ]+?) +(-?[\d.]+)%", text, re.MULTILINE)}
-    assert min(shares.values()) >= 0
-    assert re.search(r"recomputing\s+takes\s+another\s+\d+\.\d+%", text)
-    assert shares["imbalance"] + shares["the rest"] == pytest.approx(100 - shares["utilization"], abs=0.02)

@@ -21,20 +21,6 @@ def said(cli: Cli, *options: str) -> str:
     return next((" ".join(line.split()) for line in lines if line.startswith("order ")), "")
 
 
-@pytest.mark.parametrize(
-    ("order", "listed", "source"),
-    [
-        ("best", "0, 1, 2, 5, 4, 3", "the best of all 720 for 1f1b"),
-        ("verl", "1, 3, 5, 4, 2, 0", "verl's rule"),
-        ("given", "0, 1, 2, 3, 4, 5", "as given"),
-        ("5,4,3,2,1,0", "5, 4, 3, 2, 1, 0", "as given"),
-    ],
-)
-def test_the_summary_says_the_order(cli: Cli, order: str, listed: str, source: str) -> None:
-    """It lists the microbatches as they are to be fed, and says where the order is from."""
-    assert said(cli, *SIX, "--order", order) == f"order {listed} feed the microbatches in this order; {source}"
-
-
 def test_many_microbatches(cli: Cli) -> None:
     """Of more than sixteen the order stands behind what a search tried."""
     works = ",".join(str(number % 7 + 1) for number in range(20))
@@ -69,95 +55,22 @@ def test_the_document(cli: Cli) -> None:
 
 
 def test_the_order_of_a_config(cli: Cli, tmp_path: Path) -> None:
-    """A config gives it like any option of its algorithm, and a mistake says where it stands."""
+    """A config gives it like any option of its algorithm."""
     file = tmp_path / "c.yaml"
-    common = "devices: 4\nsizes: {work: [1, 2, 3, 4, 5, 6]}\nalgorithm:\n  1f1b: {order: VALUE}\n"
     for value, makespan in (("best", 96), ("verl", 98), ("[5, 4, 3, 2, 1, 0]", 105)):
-        file.write_text(common.replace("VALUE", value))
+        file.write_text(f"devices: 4\nsizes: {{work: [1, 2, 3, 4, 5, 6]}}\nalgorithm:\n  1f1b: {{order: {value}}}\n")
         assert json.loads(cli("run", "-c", str(file), "--json").stdout)["metrics"]["makespan"] == makespan
-    for value, problem in (
-        ("bset", "unknown order 'bset'; did you mean 'best'?"),
-        ("[0, 1, 2, 3, 4, 4]", "must list each of the microbatches 0 to 5 once: 5 is missing; 4 stands twice"),
-        ('[0, 1, 2, 3, 4, "5"]', "must be a whole number of at least 0, not '5'"),
-    ):
-        file.write_text(common.replace("VALUE", value))
-        refused = cli("run", "-c", str(file))
-        assert (refused.returncode, refused.stdout) == (2, "")
-        assert refused.stderr.startswith(f"pipesched: {file}:4: algorithm.1f1b.order: ")
-        assert problem in refused.stderr
 
 
-@pytest.mark.parametrize(
-    ("order", "message"),
-    [
-        ("bset", "unknown order 'bset'; did you mean 'best'? known are given, verl, best, longest, shortest"),
-        ("0,1,2", "must list each of the microbatches 0 to 5 once: 3, 4, 5 are missing"),
-        ("0,1,2,3,4,9", "must list each of the microbatches 0 to 5 once: 5 is missing; 9 is no microbatch"),
-        ("0,1,2,3,4,x", "must be a whole number of at least 0, not 'x'"),
-    ],
-)
-def test_what_is_refused(cli: Cli, order: str, message: str) -> None:
-    """A bad order is one message with the flag as it is typed."""
-    done = cli("run", "1f1b", *SIX, "--order", order)
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"pipesched: --order: {message}\n")
-
-
-def test_a_comparison_orders_each_family(cli: Cli) -> None:
-    """The table names the option, rows hold the list, and what is known of the best; both read back."""
-    asked = ["compare", "1f1b", "eager-1f1b", "naive", *SIX, "--order", "best", "--charts", "none"]
-    assert "1f1b, order best " in cli(*asked).stdout
-    rows = cli(*asked, "--json").stdout
-    found: list[dict[str, Any]] = json.loads(rows)["rows"]
-    assert [(row["order"], row["metrics"]["makespan"]) for row in found] == [
-        ([0, 1, 2, 5, 4, 3], 96),
-        ([1, 2, 0, 5, 3, 4], 103),
-        ([0, 1, 2, 3, 4, 5], 117),
-    ]
-    assert [row["ordering"]["given"] for row in found] == [103, 106, 117]
-    assert cli("show", "-", "--json", stdin=rows).stdout == rows
-    assert "1f1b, order best " in cli("show", "-", stdin=rows).stdout
-    plain = json.loads(cli("compare", "1f1b", *SIX, "--json").stdout)["rows"]
-    assert [(row["order"], "ordering" in row) for row in plain] == [([0, 1, 2, 3, 4, 5], False)]
-
-
-def test_a_sweep_over_rules(cli: Cli, tmp_path: Path) -> None:
-    """A row for each rule, as a table, a document that reads back, and a figure."""
-    asked = ["compare", "1f1b", "naive", *SIX, "--sweep", "order=given,verl,best", "--show", "makespan"]
-    lines = [line.split() for line in cli(*asked).stdout.splitlines()]
-    table = [["given", "103", "117"], ["verl", "98", "117"], ["best", "96", "117"]]
-    assert lines[1:] == [["order", "1f1b", "naive"], *table]
-    rows = cli(*asked, "--json").stdout
-    assert [(row["order"], row["algorithm"]) for row in json.loads(rows)["rows"]] == [
-        (rule, name) for rule in ("given", "verl", "best") for name in ("1f1b", "naive")
-    ]
-    assert cli("show", "-", "--json", stdin=rows).stdout == rows
+def test_rows_of_orders_read_back(cli: Cli, tmp_path: Path) -> None:
+    """A comparison and a sweep over rules are documents with the order of each row, and a figure."""
+    for more in (["--order", "best"], ["--sweep", "order=given,verl,best", "--show", "makespan"]):
+        asked = ["compare", "1f1b", "eager-1f1b", "naive", *SIX, *more]
+        rows = cli(*asked, "--json").stdout
+        assert all(row["order"] for row in json.loads(rows)["rows"])
+        assert cli("show", "-", "--json", stdin=rows).stdout == rows
     assert cli(*asked, "-o", "s.svg").returncode == 0
     assert (tmp_path / "s.svg").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ["order=given,bset"],
-            "--sweep: unknown order 'bset'; did you mean 'best'? known are given, verl, best, longest, shortest",
-        ),
-        (["order=given", "--order", "best"], "--order: has no effect in a sweep that varies it"),
-        (["order="], "--sweep: no values; write for instance microbatches=4,8,16,32"),
-    ],
-)
-def test_sweeps_that_are_refused(cli: Cli, arguments: list[str], message: str) -> None:
-    """Words that are none, an order beside the sweep over orders, and no words."""
-    done = cli("compare", "1f1b", *SIX, "--sweep", *arguments)
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"pipesched: {message}\n")
-
-
-def test_a_remark_for_a_framework(cli: Cli) -> None:
-    """The text counts microbatches as they are fed, and a remark says which they are."""
-    exported = cli("export", "1f1b", *SIX, "--order", "best", "--for", "megatron").stdout.splitlines()
-    plain = cli("export", "1f1b", *SIX, "--for", "megatron").stdout.splitlines()
-    order = "0, 1, 2, 5, 4, 3 (the best of all 720 for 1f1b)"
-    assert exported == [*plain, f"# feed the microbatches in this order: {order}; the text counts them as they are fed"]
 
 
 def test_an_explanation_keeps_the_order(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -195,49 +195,20 @@ def test_its_options(cli: Cli, command: str) -> None:
     assert re.search(r"^pipesched: --option dpth: .*did you mean `?depth`?\?", done.stderr)
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [(["mode=cold", "lead=0.5"], "got 'cold', 0.5"), (["mode=c", "lead=[1, 2]"], "got 'c', [1, 2]"),
-     (["mode=c", "lead=1,2"], "got 'c', [1, 2]"), (["mode=c", "lead=true"], "got 'c', True"),
-     (["depth"], "--option: write NAME=VALUE, for instance depth=2, not 'depth'"),
-     (["depth=["], "--option depth: must be a value as in a config, not '['"),
-     (["depth=1", "depth=2"], "--option depth: is given twice"),
-     (["jobs=2"], "--option jobs: no algorithm has this option"),
-     (["lead=0.5", "mode=c", "tie=bfs"], "--option tie: is given twice, by --tie too")],
-)  # fmt: skip
-def test_values_of_its_options(cli: Cli, options: list[str], said: str) -> None:
-    """A value is what it is in a config, a list with commas too; what is no value, or stands twice, is one message."""
+def test_values_of_its_options(cli: Cli) -> None:
+    """A value is what it is in a config."""
     Path("ahead.py").write_text(AHEAD, encoding="utf-8")
-    flags = [flag for text in options for flag in ("--option", text)] + ["--tie", "dfs"] * ("tie=bfs" in options)
-    done = cli("run", "ahead", "--family", "ahead.py", *flags)
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"pipesched: {said}\n")
-    if "got" in said:
-        values = ", ".join(text.replace("lead=1,2", "lead=[1, 2]").replace("=", ": ") for text in options)
-        Path("model.yaml").write_text(f"devices: 4\nalgorithm: {{ahead: {{{values}}}}}\n")
-        assert cli("run", "-c", "model.yaml", "--family", "ahead.py").stderr == done.stderr
+    typed = cli("run", "ahead", "--family", "ahead.py", "--option", "mode=c", "--option", "lead=1,2")
+    Path("model.yaml").write_text("devices: 4\nalgorithm: {ahead: {mode: c, lead: [1, 2]}}\n")
+    assert cli("run", "-c", "model.yaml", "--family", "ahead.py").stderr == typed.stderr
 
 
 def test_an_option_without_a_default(cli: Cli) -> None:
-    """One that must be given is asked for by its name, in a run and in a row; list says so."""
+    """It runs where it is given, and a sweep over one reads back."""
     Path("ahead.py").write_text(AHEAD, encoding="utf-8")
-    said = "needy needs its option `depth`, which has no default"
-    assert said in cli("run", "ahead.py:needy").stderr
-    assert said in cli("compare", "1f1b", "ahead.py:needy").stdout
     assert cli("run", "ahead.py:needy", "--option", "depth=2", "--stages=4").returncode == 0
-    assert "depth (depth must be given)" in cli("list", "ahead.py:needy").stdout
-
-
-def test_a_sweep_over_its_option(cli: Cli) -> None:
-    """A number that it takes is varied like a field, beside algorithms without it, and the document is read back."""
-    Path("ahead.py").write_text(AHEAD, encoding="utf-8")
-    arguments = ("compare", "1f1b", "ahead", "--family", "ahead.py", "--sweep", "depth=0:2", "--show", "memory")
-    done = cli(*arguments, "--devices=4", "--stages=4", "-o", "swept.json")
-    table = [line.split() for line in done.stdout.splitlines()[-4:]]
-    assert table == [["depth", "1f1b", "ahead"], ["0", "4", "4"], ["1", "4", "5"], ["2", "4", "6"]]
-    shown = cli("show", "swept.json").stdout.splitlines()[-4:]
-    assert [line.split()[0] for line in shown] == ["depth", "0", "1", "2"]
-    assert "unknown field 'depth'" in cli("compare", "1f1b", "--sweep", "depth=0:2").stderr
-    assert "--option depth: has no effect" in cli(*arguments, "--option", "depth=1").stderr
+    assert cli("compare", "ahead", "--family", "ahead.py", "--sweep", "depth=0:2", "-o", "swept.json").returncode == 0
+    assert [line.split()[0] for line in cli("show", "swept.json").stdout.splitlines()[-4:]] == ["depth", "0", "1", "2"]
 
 
 def test_list_says_where_it_is_from(cli: Cli) -> None:
@@ -263,19 +234,11 @@ def test_list_wraps_a_long_name(cli: Cli, width: int) -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [(FILE.replace("slow-last", "1f1b"), "wrong.py:4: cannot be loaded: name: '1f1b' is taken"),
-     ("import nothing_such\n", "wrong.py:1: cannot be loaded: ModuleNotFoundError"),
-     ("x = (\n", "wrong.py:1: cannot be loaded: SyntaxError: '(' was never closed\n"),
-     ("\0", "wrong.py: cannot be loaded: SyntaxError: source code"),
-     ("import sys\nsys.exit(0)\n", "wrong.py:2: cannot be loaded: SystemExit: 0\n"),
-     ("def f():\n    f()\nf()\n", "wrong.py:2: cannot be loaded: RecursionError"),
-     (FILE.replace("placement=", "placment="), "wrong.py:4: cannot be loaded: family: unknown fact 'placment'; did"),
-     (FILE.replace("last(problem)", "last()"), "wrong.py:4: cannot be loaded: function: takes no problem; it begins"),
-     (FILE.replace("slow_last", "other"), "wrong.py:4: cannot be loaded: name: 'slow-last' is taken: mine.py:4 has a"),
-     ("x = 1\n", "wrong.py registers no family: write @pipesched.family above a function")],
+    [("\0", "wrong.py: cannot be loaded: SyntaxError: source code"),
+     ("def f():\n    f()\nf()\n", "wrong.py:2: cannot be loaded: RecursionError")],
 )  # fmt: skip
 def test_a_file_that_is_wrong(cli: Cli, tmp_path: Path, text: str, said: str) -> None:
-    """What a file does wrong while it is loaded is one message with its name, and nothing runs."""
+    """What depends on the version of Python begins alike; tests/golden/said/own-families.txt has what else is wrong."""
     (tmp_path / "wrong.py").write_text(text, encoding="utf-8")
     done = cli("run", "1f1b", "--family", "mine.py", "--family", "wrong.py")
     assert (done.returncode, done.stdout) == (2, "")
@@ -286,12 +249,9 @@ def test_a_file_that_is_wrong(cli: Cli, tmp_path: Path, text: str, said: str) ->
 def test_what_is_no_file(cli: Cli, tmp_path: Path) -> None:
     """A file that is absent is no folder; a function goes by its attribute, an unknown one has the nearest name."""
     (tmp_path / "folder.py").mkdir()
-    absent, folder = (cli("run", "1f1b", "--family", name).stderr for name in ("absent.py", "folder.py"))
-    assert absent == "pipesched: absent.py: there is no such file of Python\n"
-    assert folder == "pipesched: folder.py: is a folder; name a file in it\n"
+    assert "folder.py: is a folder; name a file in it" in cli("run", "1f1b", "--family", "folder.py").stderr
     said = cli("list", env={PATHS: "absent.py"}).stderr
-    assert said == absent.replace("absent", "PIPESCHED_FAMILIES: absent")
-    assert "mine.py has no function 'slow_lst'; did you mean 'slow_last'?" in cli("run", "mine.py:slow_lst").stderr
+    assert said == "pipesched: PIPESCHED_FAMILIES: absent.py: there is no such file of Python\n"
     more = "from functools import partial\n\nslow = partial(slow_last)\nbad = lambda: 0\n"
     (tmp_path / "more.py").write_text(FILE.replace("slow-last", "more") + more, encoding="utf-8")
     assert json.loads(cli("run", "more.py:slow", "--stages=4", "--json").stdout)["algorithm"] == "slow"

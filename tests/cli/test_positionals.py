@@ -35,43 +35,6 @@ def test_words_are_what_flags_are(cli: Cli, words: list[str], flags: list[str]) 
     assert cli(*words).stdout == cli(*flags).stdout != ""
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (["run", "1f1b", "zb-h1"], "1f1b zb-h1: one algorithm at a time; `pipesched compare` takes several"),
-        (
-            ["run", "1f2b"],
-            "unknown algorithm '1f2b'; did you mean '1f1b'? the nearest are 1f1b, 1f1b-v, seq-1f1b; `pipesched list`",
-        ),
-        (["run", "kept.csv"], "kept.csv is no algorithm; `pipesched show` draws the schedule of a file"),
-        (["run", "1f1b", "--algo", "naive"], "1f1b naive: one algorithm at a time; `pipesched compare` takes several"),
-        (["run", "model.yaml", "-c", "other.yaml"], "model.yaml: one config is enough; there is other.yaml already"),
-        (
-            ["compare", "a.yaml", "b.yaml"],
-            "b.yaml: one config is enough; there is a.yaml already; a building block needs a name: mine=b.yaml",
-        ),
-        (["solve", "model.yaml", "-c", "-"], "model.yaml: one config is enough; there is - already"),
-        (["compare", "1f1b", "--only", "torch"], "--only: unknown trainer 'torch'; did you mean 'pytorch'?"),
-        (["compare", "1f1b", "--show", "memory"], "--show: says what --sweep prints; give --sweep too"),
-        (["compare", "--sweep", "p2p=1", "--show", "x"], "--show: unknown measure 'x'; known are makespan, microbatch"),
-        (["compare", "1f1b", "--all-rows"], "--all-rows: has no effect without --all, which alone folds rows"),
-        (
-            ["compare", "--all", "--all-rows", "--pareto"],
-            "--all-rows: has no effect with --pareto, which folds no rows",
-        ),
-        (["compare", "--sweep", "microbatches=8:4"], "--sweep: '8:4' must rise, to at most 1,000 values"),
-        (["compare", "--sweep", "microbatches=1:2:0"], "--sweep: '1:2:0' is no range"),
-        (["compare", "--sweep", "microbatches=a:b"], "--sweep: 'a:b' is no range"),
-    ],
-)
-def test_what_is_refused(cli: Cli, args: list[str], message: str) -> None:
-    """One line, exit code 2."""
-    result = cli(*args)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"pipesched: {message}")
-    assert result.stderr.count("\n") == 1
-
-
 def test_only_what_pytorch_runs(cli: Cli) -> None:
     """--only leaves out what needs two copies of the weights, and says in every row what runs it."""
     listed = json.loads(cli("compare", "--all", "--json", "--only", "pytorch").stdout)["rows"]
@@ -94,23 +57,6 @@ def test_only_holds_for_sweeps(cli: Cli) -> None:
     assert listed == [row for row in every if row["algorithm"] == "1f1b"]
 
 
-def test_ranges_and_measures(cli: Cli) -> None:
-    """A range has both its ends; the time a microbatch falls, and below the plot a table says where it hardly does."""
-    result = cli("compare", "1f1b", "--sweep", "microbatches=8:32:8", "--show", "microbatch")
-    assert result.stderr == ""
-    plot, _, table = result.stdout.partition("\n\n")
-    assert plot.startswith("time a microbatch\n")
-    assert [line.split() for line in table.splitlines()] == [
-        ["time", "a", "microbatch:", "makespan", "/", "microbatches"],
-        ["microbatches", "1f1b"],
-        ["8", "41.25"],
-        ["16", "35.625"],
-        ["24", "33.75"],
-        ["32", "32.8125"],
-        ["beyond", "16:", "one", "more", "microbatch", "gains", "less", "than", "1%"],
-    ]
-
-
 def test_rows_of_the_same_time_are_folded(cli: Cli) -> None:
     """--all counts what takes the same time and runs in the same trainers; --all-rows lists it."""
     folded = cli("compare", "--all", "--stages", "4", "--charts", "none").stdout
@@ -120,13 +66,3 @@ def test_rows_of_the_same_time_are_folded(cli: Cli) -> None:
     counts = sum(int(number) for number in re.findall(r" and (\d+) more", folded))
     rows = [line for line in folded.splitlines() if "%" in line]
     assert len(rows) + counts == len([line for line in listed.splitlines() if "%" in line])
-
-
-def test_a_latency_above_every_forward_is_doubted(cli: Cli) -> None:
-    """A warning on stderr, about the flag or the key; the answer stands."""
-    result = cli("run", "1f1b", "--p2p", "20")
-    assert result.returncode == 0
-    assert result.stderr == "pipesched: warning: --p2p 20 is longer than a forward (5): is it in the same unit?\n"
-    Path("slow.yaml").write_text(f"{MODEL}costs: {{p2p: 3}}\n")
-    result = cli("run", "slow.yaml")
-    assert result.stderr == "pipesched: warning: `costs.p2p` 3 is longer than a forward (1): is it in the same unit?\n"

@@ -18,33 +18,25 @@ from pipesched.cli.reading import given_config
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.problem import Problem
+from tests.config.test_overrides import OVERRIDES as BY_NAME
 from tests.every_number import FILE, GIVEN
 
 Cli = Callable[..., "CompletedProcess[str]"]
 
-OVERRIDES = [  # an option, its text, the argument of make_problem it stands for
-    ("--devices", "4", {"devices": 4}),
-    ("--stages", "6", {"stages": 6}),
-    ("--microbatches", "5", {"microbatches": 5}),
-    ("--placement", "linear", {"placement": "linear"}),
-    ("--placement", "auto", {"placement": "auto"}),
+
+def spelled(value: object) -> str:
+    """A value as it is typed."""
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+OVERRIDES: list[tuple[str, str, dict[str, Any]]] = [  # an option, its text, the argument of make_problem it stands for
+    *((PROBLEM_FLAGS[name], spelled(value), {name: meant}) for name, value, meant in BY_NAME if name in PROBLEM_FLAGS),
     ("--placement", "1,0,0,1", {"placement": [1, 0, 0, 1]}),
-    ("--forward", "0.5", {"forward": 0.5}),
-    ("--forward", "1,1,2,1", {"forward": [1, 1, 2, 1]}),
     ("--backward", "1,2, 3 ,4", {"backward": [1, 2, 3, 4]}),
     ("--backward-input", "1", {"backward": None, "backward_input": 1, "backward_weight": 2}),
     ("--backward-weight", "2", {"backward": None, "backward_input": 1, "backward_weight": 2}),
-    ("--recompute-cost", "1", {"recompute": 1}),
-    ("--overlap", "0", {"overlap": 0}),
-    ("--p2p", "1,0,1", {"p2p": [1, 0, 1]}),
-    ("--speed", "1,0.8", {"speed": [1, 0.8]}),
     ("--speed", "{1: 0.8}", {"speed": [1, 0.8]}),
     ("--speed", " {0: 2,1 : 0.5}", {"speed": [2, 0.5]}),
-    ("--offload-cost", "5", {"offload": 5}),
-    ("--activation", "1,2,3,1/3", {"activation": [1, 2, 3, "1/3"]}),
-    ("--retain", "0,1,0,1", {"retain": [0, 1, 0, 1]}),
-    ("--checkpoint", "1", {"checkpoint": 1}),
-    ("--mem-budget", "3,4", {"budget": [3, 4]}),
 ]
 HALVES = {"--backward-input": "1", "--backward-weight": "2"}
 
@@ -80,76 +72,9 @@ def test_every_option_is_tested() -> None:
 
 
 def test_receive_buffers_go_with_a_queue(cli: Cli) -> None:
-    """With messages that queue they are a part of the problem; with free ones the message names the option."""
+    """With messages that queue they are a part of the problem."""
     queued = cli("run", "--algo", "1f1b", "--messages", "rank", "--receive", "0.25", "--json")
     assert json.loads(queued.stdout)["problem"]["memory"]["receive"] == 0.25
-    alone = cli("run", "--algo", "1f1b", "--receive", "1")
-    assert (alone.returncode, alone.stdout) == (2, "")
-    assert "--receive: has no effect where messages are free" in alone.stderr
-
-
-@pytest.mark.parametrize("half", sorted(HALVES))
-def test_the_other_half_is_named_by_its_flag(cli: Cli, half: str) -> None:
-    """One half on top of a whole backward is refused, or beside a new one: the message names options."""
-    (other,) = HALVES.keys() - {half}
-    alone, both = cli("run", half, "9"), cli("run", half, "9", "--backward", "3")
-    assert (alone.returncode, both.returncode) == (2, 2)
-    assert alone.stderr == f"pipesched: {half}: half of the backward; {other} is needed too\n"
-    assert both.stderr == alone.stderr
-
-
-def test_a_value_of_the_file_is_told_by_its_key(cli: Cli) -> None:
-    """What is wrong in a file is told with the keys of the file, not with flags."""
-    Path("c.yaml").write_text("devices: 4\ncosts: {reload: 3}\n")
-    result = cli("run", "-c", "c.yaml")
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith("pipesched: c.yaml:2: costs.reload: ")
-    assert "--" not in result.stderr
-
-
-BAD = [  # an option, its text, what the message holds beside the option
-    ("--devices", "0", ["whole number of at least 1", "not 0"]),
-    ("--devices", "1,2", ["whole number of at least 1", "[1, 2]"]),
-    ("--devices", "x", ["whole number of at least 1", "'x'"]),
-    ("--devices", "9e999999", ["whole number of at least 1"]),
-    ("--devices", "1e99999999999999999999", []),
-    ("--stages", "3", ["at least the number of devices (4)", "not 3"]),
-    ("--microbatches", "5000000", ["80,000,000 operations", "at most 10,000,000"]),
-    ("--placement", "Loop", ["'Loop'", "did you mean 'loop'?"]),
-    ("--placement", "0,1,2", ["each of the 8 stages", "has 3"]),
-    ("--placement", "0,1,2,3,0,1,2,9", ["device 9", "0 to 3"]),
-    ("--forward", "", ["must be a number", "''"]),
-    ("--forward", "nan", ["must be a number", "'nan'"]),
-    ("--forward", "inf", ["must be a number", "'inf'"]),
-    ("--forward", "1/3", ["must be decimals", "1/3"]),
-    ("--forward", "٣", ["must be a number"]),
-    ("--forward", "true", ["must be a number", "'true'"]),
-    ("--forward", "1,2", ["needs 8 numbers (one a stage)", "has 2"]),
-    ("--forward", "1,1,,1,1,1,1,1", ["[2]", "must be a number", "''"]),
-    ("--forward", "1e99999999999999999999", []),
-    ("--backward", "-1", ["at least 0", "not -1"]),
-    ("--p2p", "1,1", ["needs 7 numbers (one a boundary", "has 2"]),
-    ("--overlap", "x", ["must be a number", "'x'"]),
-    ("--recompute-cost", "1234567890123", ["1.23456789e+12 is too large: at most 1e12"]),
-    ("--offload-cost", "-0.1", ["at least 0", "not -0.1"]),
-    ("--activation", "1e-10", ["1E-10 is too small: at least 1e-9, or 0"]),
-    ("--checkpoint", "1.1", ["between 0 and 1", "not 1.1"]),
-    ("--checkpoint", "-1", ["between 0 and 1", "not -1"]),
-    ("--mem-budget", "0", ["more than 0", "not 0"]),
-    ("--mem-budget", "-1", ["not -1"]),
-    ("--mem-budget", "4,4", ["needs 4 numbers (one a device)", "has 2"]),
-]
-
-
-@pytest.mark.parametrize(("option", "text", "fragments"), BAD)
-def test_bad_option(cli: Cli, option: str, text: str, fragments: list[str]) -> None:
-    """A bad value of an option is told by the option, what was found and what is allowed, on one line."""
-    result = cli("run", f"{option}={text}")
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"pipesched: {option}")
-    assert result.stderr.count("\n") == 1
-    for fragment in fragments:
-        assert fragment in result.stderr
 
 
 sane = st.sampled_from(

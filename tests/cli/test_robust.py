@@ -106,30 +106,3 @@ def test_what_does_not_apply_goes_on(cli: Cli) -> None:
     result = cli("robust", "1f1b", "mine.json", "model.yaml", "--microbatches", "5", "--samples", "9")
     assert result.returncode == 0
     assert "mine does not apply: the problem has 5 microbatches, but mine.json has 4" in result.stdout
-
-
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (["--noise", "-1"], "--noise: must be a number of at least 0 (at most 10), not -1"),
-        (["--noise", "nan"], "--noise: must be a number of at least 0 (at most 10), not 'nan'"),
-        (["--device-noise", "-0.5"], "--device-noise: must be a number of at least 0 (at most 10), not -0.5"),
-        (["--straggler", "0"], "--straggler: must be a number of more than 0 (at most 1,000,000), not 0"),
-        (["--straggler", "inf"], "--straggler: must be a number of more than 0 (at most 1,000,000), not 'inf'"),
-        (["--samples", "1"], "--samples: must be a whole number of at least 2 (at most 1,000,000), not 1"),
-        (["--samples", "1e9"], "--samples: must be a whole number of at least 2 (at most 1,000,000), not 1e+9"),
-        (["--samples", "2.5"], "--samples: must be a whole number of at least 2 (at most 1,000,000), not 2.5"),
-        (["--seed", "-1"], "--seed: must be a whole number of at least 0 (at most 1,000,000,000), not -1"),
-        (["1f1c"], "unknown algorithm '1f1c'; did you mean '1f1b'?"),
-        (["missing.json"], "cannot read 'missing.json': No such file or directory"),
-        (["1f1b", "-o", "x.csv"], "--output: 'x.csv' must end in .json, .svg, .png or .pdf"),
-        (["1f1b", "--group-size", "4"], "none of 1f1b takes the option --group-size"),
-        (["1f1b", "--force"], "--force: has no effect without -o, which names the file"),
-    ],
-)
-def test_what_is_refused(cli: Cli, args: list[str], message: str) -> None:
-    """One line on stderr, exit code 2, and nothing on stdout."""
-    result = cli("robust", *args)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert message in result.stderr
-    assert result.stderr.count("\n") == 1

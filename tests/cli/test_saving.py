@@ -54,13 +54,6 @@ def test_a_broken_transfer_fails_the_check(cli: Cli, tmp_path: Path) -> None:
     assert f"{move['op']} starts at 0, before its input is there" in checked.stdout
 
 
-def test_offload_without_a_cost(cli: Cli) -> None:
-    """What a transfer takes must be said."""
-    done = cli("solve", *P4, "--offload")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--offload-cost" in done.stderr
-
-
 def test_what_would_fit(cli: Cli) -> None:
     """A budget that is too small for several stages a device says that recompute would do; and then it does."""
     tight = ["--mem-budget", "0.5", "--placement", "loop", "--quiet", "--json", "--time-limit", "10"]

@@ -74,15 +74,6 @@ def test_foreign_delays_are_shown(cli: Cli) -> None:
     assert '"makespan": 17' in shown.stdout
 
 
-@pytest.mark.parametrize("window", [["--from", "1e6"], ["--to", "0"], ["--from", "330"]], ids=" ".join)
-def test_window_outside(cli: Cli, window: list[str]) -> None:
-    """A window with nothing in it says what there is."""
-    printed = cli("run", "--json").stdout
-    result = cli("show", "-", *window, stdin=printed)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert "0 to 330" in result.stderr
-
-
 TINY = ("--stages", "4", "--forward", "1", "--backward", "2", "--placement", "linear")
 ROWS = {  # the document of rows -> the command that writes it
     "comparison": ["compare", "1f1b", "naive", "zb-v", "--stages", "4", "--charts", "none"],
@@ -125,29 +116,3 @@ def test_a_pareto_document_is_shown_as_its_comparison(cli: Cli) -> None:
     ranked = cli("compare", "interleaved", "1f1b", "naive", "--charts", "none")
     shown = cli("show", "-", stdin=document)
     assert (shown.returncode, shown.stdout) == (0, without_idle_line(ranked.stdout))
-
-
-@pytest.mark.parametrize("noun", ROWS)
-@pytest.mark.parametrize("option", [["--zoom", "2"], ["--rows", "0"], ["--no-memory"], ["--label", "op"]], ids=" ".join)
-def test_rows_have_no_chart(cli: Cli, noun: str, option: list[str]) -> None:
-    """An option of a chart is refused with a document that has none, and so are costs."""
-    Path("rows.json").write_text(cli(*ROWS[noun], "--json").stdout)
-    result = cli("show", "rows.json", *option)
-    assert (result.returncode, result.stdout) == (2, "")
-    flag = option[0].replace("--no-", "--")
-    assert result.stderr == f"pipesched: {flag}: has no effect with a {noun}, which draws no chart\n"
-    costs = cli("show", "rows.json", "--forward", "3")
-    assert (costs.returncode, costs.stdout) == (2, "")
-    assert "rows.json: a schedule document holds its own problem" in costs.stderr
-
-
-@pytest.mark.parametrize("noun", ROWS)
-@pytest.mark.parametrize(
-    "command", [["check", "rows.json"], ["export", "rows.json", "--to", "json"], ["solve", "--hint", "rows.json"]]
-)
-def test_rows_are_no_schedule(cli: Cli, noun: str, command: list[str]) -> None:
-    """What needs a schedule says what the file holds instead."""
-    Path("rows.json").write_text(cli(*ROWS[noun], "--json").stdout)
-    result = cli(*command)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr == f"pipesched: rows.json holds a {noun}, not a schedule\n"

@@ -67,16 +67,6 @@ def test_hint_file(cli: Callable[..., Completed]) -> None:
     assert again.stderr == ""
 
 
-def test_below_the_floor(cli: Callable[..., Completed]) -> None:
-    """Exit 1 at once, with the reason as a document on stdout."""
-    result = cli("solve", "--mem-budget", "0.5", "--json")
-    assert result.returncode == 1
-    content = json.loads(result.stdout)
-    assert content["format"] == "pipesched.infeasible"
-    assert (content["device"], content["floor"], content["budget"]) == (0, 1, 0.5)
-    assert content["would_fit"][0].startswith("a budget of 1 microbatch")
-
-
 def test_frontier(cli: Callable[..., Completed]) -> None:
     """Every budget of P4 M8, f=1 B=2, proved; a row a point in JSON, a plot and a table for people."""
     rows = json.loads(cli("solve", *SMALL, "--frontier", "--json").stdout)
@@ -175,27 +165,15 @@ def test_several_placements(cli: Callable[..., Completed]) -> None:
     assert json.loads(result.stdout)["solver"]["placements"] == ["linear", "v"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--objective", "time"], "unknown objective 'time'"),
-        (["--time-limit", "0"], "--time-limit: must be a number of more than 0 (at most 1,000,000), not 0\n"),
-        (["--gap", "-1"], "--gap: must be a number of at least 0, not -1\n"),
-        (["--workers", "none"], "--workers: must be a number, not 'none'"),
-        (["--workers", "0"], "--workers: must be a whole number of at least 1 (at most 1,000), not '0'"),
-        (["--method", "magic"], "unknown method 'magic'"),
-        (["--placement", "linear,vv"], "unknown placement 'vv'"),
-        (["--hint", "missing.json"], "cannot read 'missing.json'"),
-        (["--frontier", "--advice"], "--advice: is for a single budget, not for --frontier"),
-        (["--objective", "span", "--advice"], "--advice: compares makespans, and --objective is span"),
-        (["--frontier", "--hint", "x.json"], "--hint: is for a single budget, not for --frontier"),
-    ],
-)
-def test_bad_options(cli: Callable[..., Completed], arguments: list[str], message: str) -> None:
-    """Exit 2 with one message, and nothing on stdout."""
-    result = cli("solve", *arguments)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert message in result.stderr
+@pytest.mark.parametrize("frontier", [[], ["--frontier"]])
+def test_halves_that_are_assumed(cli: Callable[..., Completed], frontier: list[str]) -> None:
+    """A solve that splits the backward says it at the end of its progress, on stderr; the document is whole."""
+    Path("whole.yaml").write_text("devices: 2\nmicrobatches: 4\ncosts: {forward: 1, backward: 2}\n")
+    result = cli("solve", "whole.yaml", "--split-backward", "--json", "--time-limit", "10", *frontier)
+    assert "note: solve: each half of the backward counts as half" in result.stderr.splitlines()[-1]
+    assert result.stderr.count("counts as half") == 1
+    assert json.loads(result.stdout)["version"] == 1
+    assert cli("solve", "whole.yaml", "--split-backward", "--quiet", *frontier).stderr == ""
 
 
 def _interrupted_after(line: str, environment: dict[str, str]) -> tuple[int, str]:

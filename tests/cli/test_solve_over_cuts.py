@@ -75,9 +75,6 @@ def test_a_config_may_list_chunks_for_solve_alone(tmp_path: Path, cli: Callable[
     result = cli("solve", "-c", str(path), "--time-limit", "2", "--no-advice", "--json")
     solver = json.loads(result.stdout)["solver"]
     assert {(cut["chunks"], cut["placement"]) for cut in solver["cuts"]} == {(1, "linear"), (2, "loop")}
-    refused = cli("run", "-c", str(path))
-    assert refused.returncode == 2
-    assert "chunks" in refused.stderr
 
 
 def test_run_and_compare_say_that_a_bound_is_of_this_cut(uneven: str, cli: Callable[..., Completed]) -> None:
@@ -95,25 +92,3 @@ def test_a_frontier_is_of_the_balanced_cuts(uneven: str, cli: Callable[..., Comp
     result = cli("solve", "-c", uneven, "--microbatches", "2", "--frontier", "--time-limit", "5")
     assert "proved optimal for these cuts" in " ".join(result.stdout.split())
     assert not says_optimal_alone(result.stdout)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--layout", "equal", "--cuts", "2"], "--cuts: must be 1, not 2"),
-        (["--layout", "3,3,2", "--cuts", "3"], "--cuts: must be 1, not 3"),
-        (["--layout", "equal", "--chunks", "1,2"], "--chunks: cannot be chosen: the cut is given"),
-        (["--layout", "3,3,2", "--chunks", "1,2"], "--chunks"),
-        (["--placement", "0,1,2", "--chunks", "1,2"], "--chunks: cannot be chosen: --placement says"),
-        (["--chunks", "1,x"], "--chunks"),
-        (["--cuts", "0"], "--cuts"),
-        (["--frontier", "--cuts", "2"], "--cuts: is for a single budget"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(
-    uneven: str, cli: Callable[..., Completed], options: list[str], said: str
-) -> None:
-    result = cli("solve", "-c", uneven, *options)
-    assert result.returncode == 2
-    assert said in result.stderr
-    assert result.stdout == ""

@@ -104,12 +104,3 @@ def test_ranks_that_are_missing_or_twice(cli: Cli, run: list[str]) -> None:
             assert (result.returncode, result.stdout) == (2, "")
             assert "rank 0 is" in result.stderr
             assert len(result.stderr.splitlines()) == 1
-
-
-def test_a_plan_needs_traces(cli: Cli, tmp_path: Path) -> None:
-    """--plan without traces has no effect, and says so."""
-    (tmp_path / "plan.csv").write_text("0F0,0B0\n")
-    for command in ("show", "explain"):
-        result = cli(command, str(tmp_path / "plan.csv"), "--plan", "x.json")
-        assert (result.returncode, result.stdout) == (2, "")
-        assert "--plan" in result.stderr

@@ -16,36 +16,6 @@ from tests.torch_ranks import needs_torch
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "NAME|FILE: is missing: a schedule's file, an algorithm, or a config; only --self-test does without"),
-        (["-c", "config.yaml"], "NAME|FILE: is missing: a schedule's file, an algorithm, or a config"),
-        (["a.json", "--ranks", "2"], "--ranks: has no effect without --self-test"),
-        (["a.json", "--device", "cpu"], "--device: has no effect without --self-test"),
-        (
-            ["a.json", "--self-test"],
-            "NAME|FILE: has no effect with --self-test, which has a model and plans of its own",
-        ),
-        (["--self-test", "--steps", "6"], "--steps: has no effect with --self-test, which has a model and plans"),
-        (["--self-test", "--rows", "8,8"], "--rows: has no effect with --self-test"),
-        (["--self-test", "--model", "a:b"], "--model: has no effect with --self-test"),
-        (["--self-test", "--data", "a:b"], "--data: has no effect with --self-test"),
-        (["--self-test", "--verify"], "--verify: has no effect with --self-test"),
-        (["a.json", "--verify", "--steps", "2"], "--steps: has no effect with --verify, which compares one step"),
-        (["a.json", "--verify", "--trace", "b"], "--trace: has no effect with --verify"),
-        (["--self-test", "--devices", "2"], "--devices: has no effect with --self-test"),
-        (["--self-test", "--group-size", "2"], "--group-size: has no effect with --self-test"),
-    ],
-)
-def test_options_that_do_not_go_together(cli: Cli, words: list[str], message: str) -> None:
-    """One message and exit code 2, before PyTorch is looked for."""
-    result = cli("train", *words)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"pipesched: {message}")
-    assert result.stderr.count("\n") == 1
-
-
 def test_without_pytorch(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """One message that says what to install, and exit code 2."""
     monkeypatch.setattr("pipesched.runtime.find_spec", lambda _: None)
@@ -138,61 +108,33 @@ def test_rows(cli: Cli, trained: list[Any], words: list[str], rows: list[int] | 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--rows", "4,8"], "--rows: must hold one entry for each of the 3 microbatches, not 2"),
-        (["--rows", "4,8,x"], "--rows: must be a number, not 'x'"),
-        (["--rows", "4,8,1.5"], "--rows: must be a whole number of at least 1"),
-        (["--rows", "4,0,8"], "--rows: must be a whole number of at least 1"),
-        (["--mode", "forward"], "schedule: is of forwards alone (--mode forward); training runs backwards too"),
-        (["--slices", "2", "-a", "seq-1f1b"], "schedule: has 2 slices a microbatch; training runs whole microbatches"),
+        ("config.yaml --rows 4,8", "--rows: must hold one entry for each of the 3 microbatches, not 2"),
+        ("config.yaml --rows 4,8,x", "--rows: must be a number, not 'x'"),
+        ("config.yaml --rows 4,8,1.5", "--rows: must be a whole number of at least 1"),
+        ("config.yaml --rows 4,0,8", "--rows: must be a whole number of at least 1"),
+        ("config.yaml --mode forward", "schedule: is of forwards alone (--mode forward); training runs backwards too"),
+        ("config.yaml --slices 2 -a seq-1f1b", "schedule: has 2 slices a microbatch; training runs whole microbatches"),
+        ("schedule.json --microbatches 8", "schedule.json: a schedule document holds its own problem"),
+        ("schedule.json config.yaml", "schedule.json: a schedule document holds its own problem"),
+        ("schedule.json naive", "naive: schedule.json is a schedule already; give one of them"),
+        ("schedule.json schedule.csv", "schedule.csv: schedule.json is a schedule already; give one of them"),
+        ("schedule.json --group-size 2", "--group-size: schedule.json is a schedule already"),
+        ("1f1b naive", "1f1b naive: one algorithm at a time"),
+        ("1f2b", "unknown algorithm '1f2b'"),
+        ("1f1b config.yaml -c config.yaml", "config.yaml: one config is enough"),
+        ("--self-test --ranks 3", "--ranks: must be even, as two copies of the weights need pairs of ranks, not 3"),
+        ("--self-test --ranks x", "--ranks: must be a number, not 'x'"),
+        ("--self-test --ranks 1", "--ranks: must be a whole number of at least 2"),
+        ("--self-test --ranks 66", "--ranks: must be a whole number of at least 2 (at most 64), not 66"),
+        ("--self-test --device gpu", "--device: unknown device 'gpu'; "),
     ],
 )
-def test_rows_and_schedules_that_are_not_trained(cli: Cli, words: list[str], message: str) -> None:
+def test_what_is_not_trained(cli: Cli, words: str, message: str) -> None:
     """One message and exit code 2, before a process starts."""
-    result = cli("train", "config.yaml", *words)
+    result = cli("train", *words.split())
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.startswith(f"pipesched: {message}")
     assert result.stderr.count("\n") == 1
-
-
-@needs_torch
-@pytest.mark.usefixtures("files")
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["schedule.json", "--microbatches", "8"], "schedule.json: a schedule document holds its own problem"),
-        (["schedule.json", "config.yaml"], "schedule.json: a schedule document holds its own problem"),
-        (["schedule.json", "naive"], "naive: schedule.json is a schedule already; give one of them"),
-        (["schedule.json", "schedule.csv"], "schedule.csv: schedule.json is a schedule already; give one of them"),
-        (["schedule.json", "--group-size", "2"], "--group-size: schedule.json is a schedule already"),
-        (["1f1b", "naive"], "1f1b naive: one algorithm at a time"),
-        (["1f2b"], "unknown algorithm '1f2b'"),
-        (["1f1b", "config.yaml", "-c", "config.yaml"], "config.yaml: one config is enough"),
-    ],
-)
-def test_words_that_name_none(cli: Cli, trained: list[Any], words: list[str], message: str) -> None:
-    """One message and exit code 2."""
-    result = cli("train", *words)
-    assert (result.returncode, result.stdout, trained) == (2, "", [])
-    assert result.stderr.startswith(f"pipesched: {message}")
-    assert result.stderr.count("\n") == 1
-
-
-@needs_torch
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--ranks", "3"], "--ranks: must be even, as two copies of the weights need pairs of ranks, not 3"),
-        (["--ranks", "x"], "--ranks: must be a number, not 'x'"),
-        (["--ranks", "1"], "--ranks: must be a whole number of at least 2"),
-        (["--ranks", "66"], "--ranks: must be a whole number of at least 2 (at most 64), not 66"),
-        (["--device", "gpu"], "--device: unknown device 'gpu'; "),
-    ],
-)
-def test_bad_values(cli: Cli, words: list[str], message: str) -> None:
-    """One message that names the option, and exit code 2."""
-    result = cli("train", "--self-test", *words)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"pipesched: {message}")
 
 
 @needs_torch

@@ -66,8 +66,6 @@ def test_only_what_a_trainer_takes(cli: Cli) -> None:
         "runs in: torchtitan (schedule.csv), pytorch, primus; not megatron, deepspeed, megatron-bridge, maxtext: zb-h1"
         " takes code; not zero-bubble: Zero Bubble's fork of Megatron-LM cuts the layers evenly"
     ) in table
-    none = cli("tune", "my.yaml", "zb-h1", "--only", "megatron")
-    assert (none.returncode, none.stderr) == (2, "pipesched: --only: megatron can run none of these: zb-h1\n")
 
 
 def test_words_and_options(cli: Cli, engine: Engine) -> None:
@@ -185,31 +183,6 @@ def test_a_second_ctrl_c_ends_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (["--pareto", "--json"], "--pareto: has no effect with --json, which holds those points too"),
-        (["--pareto", "--layout"], "--pareto: has no effect with --layout, which prints the best alone"),
-        (["--all-rows", "--json"], "--all-rows: has no effect with --json, which folds no rows"),
-        (["--all-rows", "--pareto"], "--all-rows: has no effect with --pareto, which folds no rows"),
-        (["--all-rows", "--layout"], "--all-rows: has no effect with --layout, which folds no rows"),
-        (["-o", "x.csv"], "--output: 'x.csv' must end in .json or .yaml"),
-        (["--force"], "--force: has no effect without -o, which names the file"),
-        (["--time-limit", "soon"], "--time-limit: must be a number, not 'soon'"),
-        (["--jobs", "0"], "--jobs: must be a whole number of at least 1"),
-        (["--executor", "lokal"], "--executor: unknown executor 'lokal'; did you mean local?"),
-        (["a.yaml", "b.yaml"], "b.yaml: one config is enough; there is a.yaml already"),
-        (["none.yaml"], "cannot read 'none.yaml': No such file or directory"),
-    ],
-)
-def test_what_is_refused_before_anything_takes_long(cli: Cli, engine: Engine, args: list[str], message: str) -> None:
-    """One line on stderr, exit code 2, nothing on stdout; the search does not begin."""
-    result = cli("tune", *args)
-    assert (result.returncode, result.stdout, engine.asked) == (2, "", {})
-    assert result.stderr.startswith(f"pipesched: {message}")
-    assert result.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize(
     ("error", "message"),
     [
         (ConfigError("must be a whole number of at least 1, not 0", "top"), "--top: must be a whole number"),
@@ -285,35 +258,3 @@ def test_a_small_space(cli: Cli) -> None:
     shown = cli("tune", "space.yaml", "1f1b", "--jobs", "1", "--top", "2")
     assert "best of 18 points" in shown.stdout
     assert f"{step['tokens_per_second_per_gpu']:,.1f}" in shown.stdout
-
-
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (["1f1c"], "unknown algorithm '1f1c'; did you mean '1f1b'?"),
-        (["--algos", "1f1c"], "unknown algorithm '1f1c'; did you mean '1f1b'?"),
-        (["--top", "0"], "--top: must be a whole number of at least 1"),
-        (["--top", "few"], "--top: must be a whole number of at least 1"),
-        (["--time-limit", "0"], "--time-limit: must be "),
-        (["--tensor", "2,x"], "--tensor: must be a whole number"),
-        (["--recompute", "some"], "--recompute: unknown recompute 'some'"),
-        (["--gpus", "many"], "--gpus: must be a whole number"),
-        (["--model", "llama-3-7b"], "--model: unknown model 'llama-3-7b'"),
-        (["--like", "nobody"], "--like: unknown source of published runs 'nobody'; known are "),
-        (["--measured", "none.yaml"], "--measured: cannot read 'none.yaml'"),
-    ],
-)
-def test_what_the_search_refuses(cli: Cli, args: list[str], message: str) -> None:
-    """The same of what the real search looks at."""
-    Path("space.yaml").write_text(SPACE)
-    result = cli("tune", "space.yaml", *args)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"pipesched: {message}"), result.stderr
-    assert result.stderr.count("\n") == 1
-
-
-def test_a_config_without_a_model(cli: Cli) -> None:
-    """What a training run needs is asked for."""
-    result = cli("tune", "--gpus", "8")
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith("pipesched: --model: is missing"), result.stderr

@@ -37,41 +37,6 @@ def test_option(options: dict[str, str], meant: dict[str, Any]) -> None:
     assert given_config(GROUPS["problem"].read({"config": None, **options})).problem == load(None, **meant)
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "said"),
-    [
-        ("", ["--work", "1,-2"], "--work[1]: must be at least 0, not -2"),
-        ("", ["--work", "x"], "--work[0]: must be a number, not 'x'"),
-        ("", ["--work", "1,2", "--microbatches", "3"],
-         "--work: lists 2 numbers, one a microbatch; microbatches is 3: leave that out, or give lists of 3"),
-        ("", ["--slices", "0"], "--slices: must be a whole number from 1 to 1024, or auto, not 0"),
-        ("", ["--slices", "many"], "--slices: must be a whole number from 1 to 1024, or auto, not 'many'"),
-        ("", ["--slices", "2", "--recompute-cost", "3"],
-         "--recompute-cost: goes with whole microbatches, not with --slices"),
-        ("", ["--mode", "forwrd"], "--mode: unknown mode 'forwrd'; did you mean 'forward'? known are train, forward"),
-        ("", ["--kv", "2"], "--kv: must be between 0 and 1, not 2"),
-        ("", ["--work", "1,2", "--overlap", "15"],
-         "--overlap: is one time for all pairs of a stage; with --work by microbatch, leave it out: a pair then lasts"
-         " the sum of its parts"),
-        ("devices: 2\nsizes: {work: [1, 2, 3]}\n", ["--microbatches", "4"],
-         "c.yaml:2: sizes.work: lists 3 numbers, one a microbatch; microbatches is 4: leave that out, or give lists of"
-         " 4"),
-        ("devices: 2\nmicrobatches: 4\n", ["--work", "1,2,3"],
-         "--work: lists 3 numbers, one a microbatch; microbatches is 4: leave that out, or give lists of 4"),
-        ("devices: 2\nslices: {count: 4, tokens: [0.1, 0.2, 0.3, 0.4]}\n", ["--slices", "2"],
-         "c.yaml:2: slices.tokens: needs 2 parts, one a slice; this has 4"),
-        ("devices: 2\nsizes: {work: [1, 2, 3]}\n", ["--work", "1,x"],
-         "--work[1]: must be a number, not 'x'"),
-    ],
-)  # fmt: skip
-def test_bad_option(cli: Cli, text: str, options: list[str], said: str) -> None:
-    """What is wrong is told once, on stderr, by the flag, or by its place where it stands in the file."""
-    if text:
-        Path("c.yaml").write_text(text)
-    result = cli("run", *(["-c", "c.yaml"] if text else []), *options)
-    assert (result.returncode, result.stdout, result.stderr) == (2, "", f"pipesched: {said}\n")
-
-
 def sliced_document() -> dict[str, Any]:
     """The document of one microbatch in two slices, as a file has it."""
     problem = pipesched.make_problem(devices=2, microbatches=2, slices=2, kv=0.25, sizes={"work": [1, 2]})
@@ -141,40 +106,3 @@ def test_no_csv(cli: Cli, command: str, options: list[str]) -> None:
     assert result.stderr.startswith("pipesched: PyTorch ")
     assert result.stderr.count("\n") == 1
     assert not Path("x.csv").exists()
-
-
-def test_note_on_an_order(cli: Cli) -> None:
-    """Where the numbers of the file are not those of the config, stderr says so."""
-    words = ["-a", "1f1b", "--devices", "2", "--stages", "2", "--work", "3,1,2", "--order", "1,2,0"]
-    printed, written = cli("export", *words, "--to", "pytorch-csv"), cli("run", *words, "-o", "x.csv")
-    said = "numbers microbatches as PyTorch runs them, by position: feed it 1, 2, 0, in this order"
-    assert printed.stderr == f"pipesched: note: the CSV {said}\n"
-    assert f"pipesched: note: x.csv: {said}\n" in written.stderr
-    assert Path("x.csv").read_text() == printed.stdout
-
-
-ALIKE = "memory: alike for every microbatch; `sizes.activation` says otherwise"
-
-
-@pytest.mark.parametrize(
-    ("text", "options", "says"),
-    [
-        ("", ["--work", "1,2"], True),
-        ("", ["--work", "2,2"], False),
-        ("", [], False),
-        ("devices: 2\ncosts: {forward: [[1, 2], 1]}\n", [], True),
-        ("devices: 2\ncosts: {forward: [[1, 2], 1]}\nmemory: {activation: [[1, 2], 1]}\n", [], False),
-        ("devices: 2\nsizes: {work: [1, 2], activation: [1, 2]}\n", [], False),
-        ("devices: 2\nsizes: {work: [1, 2], activation: [1, 1]}\n", [], False),
-        ("devices: 2\nsizes: {activation: [1, 2]}\n", [], False),
-    ],
-)
-def test_memory_that_is_taken_as_alike(cli: Cli, text: str, options: list[str], says: bool) -> None:
-    """Where microbatches differ in their work and nothing is said of what they hold, `run` says so, below all else."""
-    if text:
-        Path("c.yaml").write_text(text)
-    words = ["1f1b", *(["-c", "c.yaml"] if text else []), *options]
-    result, document_only = cli("run", *words, "--width", "100"), cli("run", *words, "--json")
-    assert (result.returncode, document_only.returncode) == (0, 0)
-    assert (result.stdout.splitlines()[-1] == ALIKE) is says
-    assert ALIKE not in document_only.stdout + document_only.stderr

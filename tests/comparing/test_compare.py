@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import count
 from typing import Any
 
 import pytest
@@ -17,8 +15,6 @@ from pipesched.schedulers.registry import FAMILIES, family
 
 AUTOPIPE = pipesched.make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10)
 YAML = "devices: 2\nstages: 4\nmicrobatches: 4\ncosts: {forward: 2, backward: 3}\n"
-
-FALSE: tuple[Any, ...] = (0, False, "", [])  # what is false, and no mapping
 
 
 def makespans(comparison: pipesched.Comparison) -> dict[str, Any]:
@@ -51,12 +47,6 @@ def test_all_leaves_out_what_needs_options() -> None:
     problem = pipesched.make_problem(devices=1, microbatches=2)
     block = {"block": {"period": 3, "forward": [0], "backward": [1]}}
     assert [entry.algorithm for entry in pipesched.compare(problem, "all", each=block)] == whole
-
-
-@pytest.mark.parametrize("names", ["1f1b", ["1f1b"], ("1f1b",)])
-def test_one_name_or_a_list(names: str | Sequence[str]) -> None:
-    """A single name is a comparison of one."""
-    assert makespans(pipesched.compare(AUTOPIPE, names)) == {"1f1b": 330}
 
 
 def test_aliases_and_capitals() -> None:
@@ -107,12 +97,15 @@ def test_an_algorithm_has_one_entry() -> None:
 
 
 def test_none_is_not_given() -> None:
-    """An option that is None is as good as left out: for all algorithms, for one of them, and in `run`."""
+    """None is an option left out: for all algorithms, for one, and in `run`; a number may be spelled in any way."""
     each = {"interleaved": {"group_size": 8}}
     own = pipesched.compare(AUTOPIPE, ["interleaved", "list"], each=each, group_size=None, tie=None, priority=None)
     assert [dict(entry.options) for entry in own] == [{"group_size": 8}, {}]
     unset = pipesched.compare(AUTOPIPE, "interleaved", each={"interleaved": {"group_size": None}})
     assert dict(unset[0].options) == {}
+    plain = pipesched.run(AUTOPIPE, "interleaved")
+    assert pipesched.run(AUTOPIPE, "interleaved", group_size="4").metrics == plain.metrics
+    assert pipesched.run(AUTOPIPE, "interleaved", group_size=4.0).metrics == plain.metrics
     for name in FAMILIES:
         options: dict[str, Any] = dict.fromkeys(family(name).options)
         if name != "block":
@@ -131,72 +124,6 @@ def test_options_for_all_replace_those_for_each() -> None:
     assert given[0].options == {"group_size": 4}
 
 
-@pytest.mark.parametrize(
-    ("given", "key", "message"),
-    [
-        ({"problem": 5}, "problem", "must be a Problem"),
-        ({"algorithms": []}, "algorithms", "must list at least one algorithm"),
-        ({"algorithms": 5}, "algorithms", "must be a list, not 5"),
-        ({"algorithms": ["1f1c"]}, "algorithms", "unknown algorithm '1f1c'; did you mean '1f1b'"),
-        ({"algorithms": [5]}, "algorithms", "must be the name of an algorithm"),
-        ({"each": [("naive", {})]}, "each", "must be options by the names of algorithms"),
-        ({"each": {"naive": 5}}, "each", "must be a mapping of options for 'naive', not 5"),
-        ({"each": {"naive": {"lifo": 5}}}, "lifo", "must be true or false, not 5"),
-        ({"each": {"naive": {"group_size": 5}}}, "group_size", "naive has no option `group_size`; it takes `lifo`"),
-        ({"each": {"nobody": {}}}, "each", "unknown algorithm 'nobody'"),
-        ({"each": {1: {}}}, "each", "must be options by the names of algorithms; 1 is no name"),
-        ({"each": {"naive": {1: 1}}}, "each", "must be a mapping of options for 'naive'; 1 is no name"),
-        ({"each": {"list": {"tie": "dfs"}}}, "each", "gives options to list, which algorithms does not list"),
-        ({"each": {"naive": {}, "gpipe": {}}}, "each", "gives options to naive twice, under an alias too"),
-        *(({"each": bad}, "each", "must be options by the names of algorithms, not") for bad in FALSE),
-        ({"jobs": -1}, "jobs", "must be a whole number of at least 0"),
-        ({"jobs": 1.5}, "jobs", "must be a whole number"),
-        ({"jobs": None}, "jobs", "must be a whole number"),
-        ({"lifo": "yes"}, "lifo", "must be true or false, not 'yes'"),
-        ({"group_size": 0}, "group_size", "must be best or a whole number of at least 1, not 0"),
-        ({"group_size": 1.5}, "group_size", "must be best or a whole number of at least 1, not 1.5"),
-        ({"tie": "dfs"}, "tie", "none of naive, 1f1b, interleaved takes the option `tie`"),
-        ({"magic": 1}, "magic", "none of naive, 1f1b, interleaved takes the option `magic`"),
-    ],
-)
-def test_bad_arguments(given: dict[str, Any], key: str, message: str) -> None:
-    """Each is a ConfigError about its parameter, before anything is run."""
-    with pytest.raises(ConfigError, match=message) as caught:
-        pipesched.compare(**{"problem": AUTOPIPE, **given})
-    assert caught.value.key == key
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "options", "key", "message"),
-    [
-        ("naive", {"lifo": 1}, "lifo", "must be true or false, not 1"),
-        ("list", {"tie": "best"}, "tie", "unknown tie 'best'"),
-        ("list", {"priority": 5}, "priority", "must be a name, one of none"),
-        ("list", {"seed": -1}, "seed", "must be a whole number of at least 0, not -1"),
-        ("list", {"seed": "x"}, "seed", "must be a whole number of at least 0, not 'x'"),
-        ("zb-auto", {"objective": "idle"}, "objective", "unknown objective 'idle'"),
-        ("interleaved", {"group_size": True}, "group_size", "must be best or a whole number of at least 1, not true"),
-        ("magic", {}, "algorithm", "unknown algorithm 'magic'"),
-        (None, {}, "algorithm", "must be the name of an algorithm"),
-    ],
-)
-def test_bad_arguments_of_run(algorithm: Any, options: dict[str, Any], key: str, message: str) -> None:
-    """A bad option is refused before the algorithm sees it."""
-    with pytest.raises(ConfigError, match=message) as caught:
-        pipesched.run(AUTOPIPE, algorithm, **options)
-    assert caught.value.key == key
-    with pytest.raises(ConfigError, match="problem: must be a Problem"):
-        pipesched.run({"devices": 4}, "1f1b")  # type: ignore[arg-type]
-
-
-def test_options_that_are_left_out() -> None:
-    """None is the default of every option, and numbers may be spelled in any way."""
-    plain = pipesched.run(AUTOPIPE, "interleaved")
-    assert pipesched.run(AUTOPIPE, "interleaved", group_size=None).metrics == plain.metrics
-    assert pipesched.run(AUTOPIPE, "interleaved", group_size="4").metrics == plain.metrics
-    assert pipesched.run(AUTOPIPE, "interleaved", group_size=4.0).metrics == plain.metrics
-
-
 def test_a_sweep_by_hand() -> None:
     """1F1B of two devices, fused stages of 4 and 6: (M + 1) times 10, and the bubble falls as 1/(M + 1)."""
     sweep = pipesched.sweep(YAML, "microbatches", [1, "2", 4.0, 9], "1f1b")
@@ -204,25 +131,6 @@ def test_a_sweep_by_hand() -> None:
     rows = [point.comparison["1f1b"].metrics for point in sweep]
     assert [row["makespan"] for row in rows if row] == [20, 30, 50, 100]
     assert [row["bubble"] for row in rows if row] == pytest.approx([1 / 2, 1 / 3, 1 / 5, 1 / 10])
-
-
-@pytest.mark.parametrize(
-    ("field", "key"),
-    [("forward", "costs.forward"), ("costs.forward", "costs.forward"), ("budget", "memory.budget"),
-     ("p2p", "costs.p2p"), ("devices", "devices"), ("stages", "stages")],
-)  # fmt: skip
-def test_a_field_by_its_parameter_or_its_key(field: str, key: str) -> None:
-    """What is varied may be named as `make_problem` has it, or as a config has it; the sweep has the key."""
-    sweep = pipesched.sweep(YAML, field, [2, 4], ["list"])
-    assert sweep.field == key
-    assert len(sweep) == 2
-
-
-def test_overrides_hold_at_every_point() -> None:
-    """They replace values of the config; None is the default, of what is varied too."""
-    sweep = pipesched.sweep(YAML, "microbatches", [2, 4], "1f1b", overrides={"forward": 1, "microbatches": None})
-    problems = [point.comparison[0].outcome.problem for point in sweep if point.comparison[0].outcome]
-    assert [(problem.microbatches, problem.costs.forward) for problem in problems] == [(2, (2, 2)), (4, (2, 2))]
 
 
 def test_one_way_of_giving_the_backward_replaces_the_other() -> None:
@@ -237,47 +145,6 @@ def test_what_does_not_apply_at_a_point_goes_on() -> None:
     """An odd number of microbatches is not for dualpipe; the next point is."""
     sweep = pipesched.sweep(None, "microbatches", [9, 10], ["dualpipe", "1f1b"])
     assert [[entry.applicable for entry in point.comparison] for point in sweep] == [[False, True], [True, True]]
-
-
-@pytest.mark.parametrize(
-    ("given", "key", "message"),
-    [
-        ({"field": "magic"}, "field", "unknown field 'magic'; known are devices, stages"),
-        ({"field": "placement"}, "field", "'placement' cannot be varied; known are"),
-        ({"field": "name"}, "field", "'name' cannot be varied"),
-        ({"field": None}, "field", "must be the name of a field, not null"),
-        ({"field": ["stages"]}, "field", "must be the name of a field, not"),
-        ({"values": []}, "values", "must list at least one value"),
-        ({"values": 5}, "values", "must list at least one value"),
-        ({"values": "48"}, "values", "must list at least one value"),
-        ({"values": [4, "x"]}, "values", "'x' is no number"),
-        ({"values": [4, None]}, "values", "null is no number"),
-        ({"values": [4, 0]}, "microbatches", "must be a whole number of at least 1, not 0"),
-        ({"overrides": {"magic": 1}}, "magic", "unknown parameter 'magic'"),
-        *(({"overrides": bad}, "overrides", "must be values by the parameters") for bad in (*FALSE, "x", 5)),
-        ({"overrides": {1: 2}}, "overrides", "1 is no name"),
-        ({"overrides": {"microbatches": 4}}, "overrides", "gives `microbatches`, which `field` microbatches varies"),
-        (
-            {"field": "backward", "overrides": {"backward_input": 1, "backward_weight": 1}},
-            "overrides",
-            "gives `backward_input`, which `field` costs.backward varies or replaces",
-        ),
-        ({"field": "backward_input", "overrides": {"backward": 1}}, "overrides", "gives `backward`, which"),
-        ({"values": range(10**9)}, "values", "must list at most 10,000 values"),
-        ({"values": count(1)}, "values", "must list at most 10,000 values"),
-        ({"overrides": {"devices": 0}}, "devices", "must be a whole number of at least 1, not 0"),
-        ({"path_or_text": 5}, "path_or_text", "must be the name of a file, or YAML, not 5"),
-        ({"path_or_text": "missing.yaml"}, "path_or_text", "cannot read 'missing.yaml'"),
-        ({"algorithms": ["magic"]}, "algorithms", "unknown algorithm 'magic'"),
-        ({"magic": 1}, "magic", "none of naive, 1f1b, interleaved takes the option `magic`"),
-    ],
-)
-def test_bad_sweeps(given: dict[str, Any], key: str, message: str) -> None:
-    """Each is a ConfigError about its parameter."""
-    arguments = {"path_or_text": YAML, "field": "microbatches", "values": [4], **given}
-    with pytest.raises(ConfigError, match=message) as caught:
-        pipesched.sweep(**arguments)
-    assert caught.value.key == key
 
 
 def test_a_sweep_is_a_sequence_of_points() -> None:

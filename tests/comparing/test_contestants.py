@@ -177,54 +177,6 @@ def test_sweeps_say_where_a_plan_does_not_fit() -> None:
     assert entries[0].reason == "the problem has 2 microbatches, but the plan has 4"
 
 
-@pytest.mark.parametrize(
-    ("plans", "message"),
-    [
-        ({"1f1b": BLOCK}, "'1f1b' is the name of an algorithm; choose another"),
-        ({"GPipe": BLOCK}, "'GPipe' is the name of an algorithm; choose another"),
-        ({"": BLOCK}, "a plan needs a name"),
-        ({"two\nlines": BLOCK}, "must be one line of text"),
-        (
-            {"mine": 5},
-            "'mine' must be a Plan, a Schedule, an Outcome, options of a block, or the name of a file, not 5",
-        ),
-        ({"mine": {"periods": 6}}, "'mine': block has no option `periods`; did you mean `period`?"),
-        ({"mine": {**BLOCK, "peak": 0}}, "'mine': peak: must be a whole number of at least 1, not 0"),
-        ({5: BLOCK}, "5 is no name"),
-        ([BLOCK], "must be names of files, or plans, not"),
-        ("mine.json", "cannot read 'mine.json'"),
-        (5, "must be plans by their names, or a list of files, not 5"),
-        (["missing.json"], "cannot read 'missing.json': No such file"),
-        ({"mine": "missing.yaml"}, "cannot read 'missing.yaml': No such file"),
-    ],
-)
-def test_bad_plans(plans: Any, message: str) -> None:
-    """Each is a ConfigError before anything runs."""
-    with pytest.raises(ConfigError) as caught:
-        pipesched.compare(SMALL, "1f1b", plans=plans)
-    assert message in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("devices: 2\n", "has no algorithm to compare; it needs `algorithm: {block:"),
-        ("5\n", "has no algorithm to compare"),
-        ("algorithm: {block: {period: 6, forwards: [1]}}\n", ":1: algorithm.block.forwards: block has no option"),
-        ("period: 6\nforward: [0, x]\nbackward: [4, 2]\n", ":2: algorithm.block.forward[1]: must be a number, not 'x'"),
-        ("period: [\n", "expected the node content"),
-    ],
-)
-def test_bad_files_of_blocks(tmp_path: Path, content: str, message: str) -> None:
-    """The message says where in the file."""
-    file = tmp_path / "mine.yaml"
-    file.write_text(content)
-    with pytest.raises(ConfigError) as caught:
-        pipesched.compare(SMALL, plans={"mine": file})
-    assert str(caught.value).startswith(str(file))
-    assert message in str(caught.value)
-
-
 def test_a_document_of_rows_is_no_plan(tmp_path: Path) -> None:
     file = pipesched.write(pipesched.compare(SMALL), tmp_path / "rows.json")
     assert json.loads(file.read_text())["format"] == "pipesched.comparison"

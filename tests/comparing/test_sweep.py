@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import nullcontext
 from decimal import Decimal
 from fractions import Fraction
@@ -100,40 +99,6 @@ def test_values_are_numbers_as_users_read_them() -> None:
     assert found[3][1].memory.activation[0] == Fraction(1, 3)
 
 
-BAD = [  # the field, its values, the key of the error, what the message holds
-    ("", [1], "field", ["unknown field ''", "microbatches"]),
-    ("foo", [1], "field", ["unknown field 'foo'", "microbatches"]),
-    ("name", [1], "field", ["'name' cannot be varied", "microbatches"]),
-    ("unit", ["GB"], "field", ["'unit' cannot be varied"]),
-    ("placement", ["loop"], "field", ["'placement' cannot be varied"]),
-    ("shard", ["optimizr"], "values", ["unknown value 'optimizr'; did you mean 'optimizer'?"]),
-    ("shard.ahead", ["ful"], "values", ["'ful' is no number, nor one of full, auto"]),
-    ("shard.reduce", [1], "values", ["one of last, each, not 1"]),
-    ("side", [1], "field", ["'side' cannot be varied"]),
-    ("microbatches", [], "values", ["must list at least one value"]),
-    ("microbatches", 4, "values", ["must list at least one value"]),
-    ("microbatches", "48", "values", ["must list at least one value"]),
-    ("microbatches", [4, "abc"], "values", ["'abc' is no number"]),
-    ("microbatches", [4, float("nan")], "values", ["nan is no number"]),
-    ("microbatches", [0], "microbatches", ["at least 1", "not 0"]),
-    ("microbatches", [2.5], "microbatches", ["whole number", "2.5"]),
-    ("stages", [8, 2], "stages", ["number of devices (4)", "not 2"]),
-    ("forward", [-1], "forward", ["at least 0"]),
-    ("budget", [0], "budget", ["more than 0"]),
-    ("forward", ["1e99999999999999999999"], "forward", ["1e99999999999999999999", "is too large: at most 1e12"]),
-]
-
-
-@pytest.mark.parametrize(("field", "values", "key", "fragments"), BAD)
-def test_bad_sweep(field: str, values: Any, key: str, fragments: list[str]) -> None:
-    """A bad field or value of a sweep is told by what was found and what is known, and names the parameter."""
-    with pytest.raises(ConfigError) as error:
-        sweep(None, field, values)
-    assert error.value.key == key
-    for fragment in fragments:
-        assert fragment in str(error.value)
-
-
 def test_words_of_a_shard() -> None:
     """Levels, and numbers and words of stages ahead, go on top of what else the config says of a shard."""
     config = "devices: 2\nmemory: {weights: 8, states: 32}\nshard: {level: weights, ranks: 8, ahead: 2}\n"
@@ -176,17 +141,6 @@ def test_rules_of_feeding() -> None:
     assert sweep_plot(swept, "makespan") is None
 
 
-@pytest.mark.parametrize(
-    ("values", "options", "key"),
-    [(["bset"], {}, "values"), ([4], {}, "values"), ([], {}, "values"), (["best"], {"order": "verl"}, "order")],
-)
-def test_rules_that_are_refused(values: list[Any], options: dict[str, Any], key: str) -> None:
-    """Words that are none, and an order beside a sweep over orders."""
-    with pytest.raises(ConfigError) as caught:
-        sweep(None, "order", values, "1f1b", **options)
-    assert caught.value.key == key
-
-
 def test_a_sweep_says_where_it_is() -> None:
     """The listener hears each algorithm with the value of its point, in turn."""
     heard: list[str] = []
@@ -211,20 +165,3 @@ def test_group_sizes_are_varied() -> None:
         "deadlocks"
         in next(iter(sweep("devices: 4", "group_size", [2], "interleaved", overrides=base))).comparison[0].reason
     )
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "said"),
-    [
-        ("group_size", "bset", "must be best or a whole number of at least 1, not 'bset'; did you mean 'best'?"),
-        ("group_size", 0, "must be best or a whole number of at least 1, not 0"),
-        ("group_size", 2.5, "must be best or a whole number of at least 1, not 2.5"),
-        ("microbatches", "best", "'best' is no number"),
-        ("side_rule", "best", "unknown side_rule 'best'"),
-    ],
-)
-def test_bad_values_of_options(field: str, value: Any, said: str) -> None:
-    """What is no value of an option is told with what is, and `best` is none of other fields."""
-    with pytest.raises(ConfigError, match=re.escape(said)) as error:
-        sweep("devices: 4", field, [value], ["1f1b"])
-    assert error.value.key == ("group_size" if field == "group_size" else "values")

@@ -83,14 +83,6 @@ def test_links_replace_the_network_of_a_model() -> None:
     assert pipesched.run(linked, "1f1b").schedule.makespan > pipesched.run(plain, "1f1b").schedule.makespan
 
 
-@pytest.mark.parametrize("given", [{"speed": {2: 0.8}}, {"links": {"size": 2, "inside": 0, "between": 1}}])
-def test_tune_refuses_devices_that_differ(given: dict[str, Any]) -> None:
-    """A tuning says by name that it does not search over speeds and links."""
-    with pytest.raises(ConfigError, match="is not searched over") as caught:
-        pipesched.tune(None, **MODEL, **given)
-    assert caught.value.key == next(iter(given))
-
-
 def test_solve_is_no_longer_than_a_family_on_devices_that_differ() -> None:
     """On every placement and with each cut of layers a solve knows speeds and links, and its bound holds."""
     for sizes in ({"stages": 8}, {"layers": 13, "chunks": 2}):

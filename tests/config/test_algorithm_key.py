@@ -82,55 +82,6 @@ def test_a_sweep_keeps_the_algorithm() -> None:
         varied_field("algorithm")
 
 
-BAD = [  # what the file says, the message
-    ("algorithm: zbv", "c.yaml:2: algorithm: unknown algorithm 'zbv'; did you mean 'zb-v'? the nearest are "),
-    ("algorithm: 5", "c.yaml:2: algorithm: must be a name, or one name with its options: {interleaved: {group_size"),
-    ("algorithm: [1f1b]", "c.yaml:2: algorithm: must be a name, or one name with its options"),
-    ("algorithm: {}", "c.yaml:2: algorithm: must be a name, or one name with its options"),
-    ("algorithm: {1f1b: , naive: }", "not 2 names"),
-    (
-        "algorithm:\n  interleave: {group_size: 8}",
-        "c.yaml:3: algorithm: unknown algorithm 'interleave'; did you mean 'in",
-    ),
-    (
-        "algorithm:\n  interleaved:\n    group-size: 8",
-        "c.yaml:4: algorithm.interleaved.group-size: interleaved has no option `group-size`;"
-        " did you mean `group_size`? it takes `group_size`",
-    ),
-    (
-        "algorithm: {1f1b: {lifo: true}}",
-        "c.yaml:2: algorithm.1f1b.lifo: 1f1b has no option `lifo`; it takes `recompute`, `offload`",
-    ),
-    ("algorithm: {interleaved: 8}", "c.yaml:2: algorithm.interleaved: must hold `option: value` lines, not 8"),
-    (
-        "algorithm: {interleaved: {group_size: 0}}",
-        "c.yaml:2: algorithm.interleaved.group_size: must be best or a whole number of at least 1, not 0",
-    ),
-    ("algorithm: {interleaved: {group_size: 1.5}}", "whole number of at least 1, not 1.5"),
-    ("algorithm: {interleaved: {group_size: eight}}", "whole number of at least 1, not 'eight'"),
-    ("algorithm: {interleaved: {group_size: bset}}", "of at least 1, not 'bset'; did you mean 'best'?"),
-    ("algorithm: {interleaved: {group_size: -1}}", "must be best or a whole number of at least 1, not -1"),
-    ("algorithm: {1f1b: {recompute: fulll}}", "of at least 1, not 'fulll'; did you mean 'full'?"),
-    ("algorithm: {interleaved: {group_size: '8'}}", "whole number of at least 1, not '8'"),
-    ("algorithm: {interleaved: {group_size: [8]}}", "whole number of at least 1, not [8]"),
-    ("algorithm: {interleaved: {group_size: true}}", "whole number of at least 1, not true"),
-    ("algorithm: {list: {seed: -1}}", "c.yaml:2: algorithm.list.seed: must be a whole number of at least 0, not -1"),
-    ("algorithm: {naive: {lifo: 1}}", "c.yaml:2: algorithm.naive.lifo: must be true or false, not 1"),
-    ("algorithm: {list: {tie: 1}}", "c.yaml:2: algorithm.list.tie: must be a name, one of input, reverse, fifo, "),
-    ("algoritm: 1f1b", "c.yaml:2: unknown key 'algoritm'; did you mean 'algorithm'?"),
-    ("costs: {algorithm: 1f1b}", "unknown key 'costs.algorithm'; did you mean 'algorithm'?"),
-]
-
-
-@pytest.mark.parametrize(("text", "message"), BAD)
-def test_bad_algorithm(text: str, message: str) -> None:
-    """One message: file, line, key, what was found, what is allowed and nearest."""
-    with pytest.raises(ConfigError) as error:
-        read(text)
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
-
-
 CONFIGURED = Algorithm("interleaved", {"group_size": 8}, {"group_size": "c.yaml:2: algorithm.interleaved.group_size"})
 CHOICES: list[tuple[str | None, dict[str, Any], str, dict[str, Any]]] = [
     (None, {}, "interleaved", {"group_size": 8}),

@@ -71,40 +71,6 @@ def test_a_graph_in_json_and_in_yaml() -> None:
     assert "(`pipeline`)" in refusal(loop)
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("{", "g.json:1:2: Expecting property name"),
-        ("[1]", "must be a mapping"),
-        ('{"ops": [["a", "add"]], "ops": []}', "'ops' stands there twice"),
-        ('{"ops": []}', "no operation to schedule"),
-        ('{"edges": []}', "either `program` or `ops`"),
-        ('{"ops": [["a", "add"]], "program": "a+b"}', "either `program` or `ops`"),
-        ('{"program": 3}', "`program` must be text"),
-        ('{"opps": []}', "unknown key in g.json: 'opps'; did you mean 'ops'?"),
-        ('{"ops": {"a": "add"}}', "ops: must be a list"),
-        ('{"ops": [["a"]]}', "ops[0]: must be [name, type]"),
-        ('{"ops": [["a", true]]}', "ops[0]: must be [name, type]"),
-        ('{"ops": [["a", "add"], ["a", "mul"]]}', "'a' stands there twice"),
-        (
-            '{"ops": [["op1", "add"]], "edges": [["op2", "op1"]]}',
-            "edges[0]: there is no operation 'op2'; did you mean 'op1'?",
-        ),
-        ('{"ops": [["a", "add"]], "edges": [["a"]]}', "edges[0]: must be [from, to]"),
-        ('{"ops": [["a", "add"]], "edges": [["a", "a", -1]]}', "edges[0]: must be [from, to]"),
-        ('{"ops": [["a", "add"]], "edges": [["a", "a", 1.5]]}', "edges[0]: must be [from, to]"),
-        ('{"ops": [["a", "add"]], "edges": [["a", "a"]]}', "a -> a wait for each other in a cycle"),
-        ('{"ops": [["a", "add"]], "units": {"add": "two"}}', "units: must be whole numbers"),
-        ('{"ops": [["a", "add"]], "units": {"add": true}}', "units: must be whole numbers"),
-        ('{"ops": [["a", "add"]], "pipelined": [1]}', "pipelined: must be a list of unit classes"),
-    ],
-)
-def test_bad_graphs(content: str, said: str) -> None:
-    message = refusal(write("g.json", content))
-    assert said in message
-    assert "g.json" in message
-
-
 def test_a_text_with_a_name() -> None:
     """A source that is no file, standard input say, is read as its name says, and messages call it so."""
     assert load_hardware(Source("y = a * b + c\n", "<stdin>")).graph.name == "<stdin>"
@@ -120,12 +86,3 @@ def test_what_is_no_file() -> None:
     Path("binary.txt").write_bytes(b"\xff\xfe\0")
     assert "no text file" in refusal("binary.txt")
     assert "invalid syntax" in refusal("a" * 5000 + " b")
-
-
-def test_an_error_in_a_program_of_a_file_names_the_file_and_the_line() -> None:
-    message = refusal(write("p.txt", "# two lines\ny = a ** b\n"))
-    assert message.startswith("p.txt:2:7: `**` is no arithmetic")
-    assert message.endswith("\n  y = a ** b\n        ^")
-    message = refusal(write("p.yaml", "units: {mul: 1}\nprogram: |\n  y = a ** b\n"))
-    assert message.startswith("p.yaml: program:1:7: ")
-    assert refusal(write("p.yaml", "program: |\n  y = a ** b\n")).startswith("p.yaml: program:1:7: ")

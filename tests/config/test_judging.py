@@ -85,66 +85,14 @@ def test_a_run_in_another_unit_names_itself() -> None:
     assert pipesched.estimate("t2.yaml", measured=[("t4.yaml", time / 1000)]).notes[-1].startswith("run 1 is ")
 
 
-@pytest.mark.parametrize(
-    ("run", "message"),
-    [
-        ("{step: 4000}", "run 1: config: is missing: the name of a file, or the keys of a config here"),
-        ("{config: t2.yaml, step: 9, algorithm: zb-h1}", "run 1: algorithm: unknown key; known here are config, step"),
-        ("{config: {model: llama-3-8b}, step: 9}", "run 1: config: must be the name of a file"),
-        ("{config: t2.yaml, step: 9, steps: many}", "run 1: steps: must be a whole number of at least 1, not 'many'"),
-        ("", "runs.yaml:1: `runs` is empty"),
-    ],
-)
-def test_runs_of_a_file_that_cannot_be_read(run: str, message: str) -> None:
-    """Beside `config` there are two keys, and what would count for nothing is refused."""
-    Path("runs.yaml").write_text(f"runs: [{run}]\n")
-    with pytest.raises(ConfigError) as caught:
-        judge_of(measured="runs.yaml")
-    assert message in caught.value.message
-
-
-def test_an_empty_file() -> None:
-    """It is told what a file of runs holds, not what a config does."""
-    Path("runs.yaml").write_text("\n")
-    with pytest.raises(ConfigError, match="must hold `runs:`, a list of configs"):
-        judge_of(measured="runs.yaml")
-
-
-@pytest.mark.parametrize(
-    ("measured", "message"),
-    [
-        ([("t2.yaml", None)], "run 1: step: is missing: the milliseconds of a step"),
-        ([("t2.yaml", 1500), ("t4.yaml", "5 GB")], "run 2: step: must be a time, not '5 GB', which is memory"),
-        ([("t2.yaml", 0)], "run 1: step: must be more than 0, not 0"),
-        ([("none.yaml", 5)], "run 1: cannot read 'none.yaml'"),
-        ([({**SETUP, "model": "llama-9"}, 5)], "run 1: model: unknown model 'llama-9'"),
-        ([({**SETUP, "training": {"precision": "nvfp4"}}, 5)], "run 1: training.precision: h100-sxm has no products"),
-        ([({"devices": 4}, 5)], "run 1: model: is missing"),
-        (["t2.yaml"], "must be pairs of a config and the milliseconds of its step"),
-        ("none.yaml", "cannot read 'none.yaml'"),
-        ("t2.yaml", "unknown key"),
-    ],
-)
-def test_runs_that_cannot_be_read(measured: Any, message: str) -> None:
-    """One message about `measured`, with the number of the run."""
-    with pytest.raises(ConfigError) as caught:
-        judge_of(measured=measured)
-    assert caught.value.key == "measured"
-    assert message in caught.value.message
-
-
 def test_the_effect_of_a_source_counts() -> None:
-    """`like`, by the config or by the parameter, takes what a source's runs say; an unknown source is refused."""
+    """`like`, by the config or by the parameter, takes what a source's runs say."""
     new, like = pipesched.estimate("t2.yaml"), pipesched.estimate("t2.yaml", like="torchtitan")
     configured = pipesched.estimate(TEXT % 2 + "trust: {like: torchtitan}\n")
     assert new.trust is not None
     assert like.trust is not None
     assert configured.trust == like.trust != new.trust
     assert (new.trust.like, like.trust.like) == (None, "torchtitan")
-    with pytest.raises(ConfigError, match=r"unknown source of published runs 'torchtitn'; did you mean 'torchtitan'"):
-        pipesched.estimate("t2.yaml", like="torchtitn")
-    with pytest.raises(ConfigError, match=r"<text>:5: trust.like: unknown source"):
-        pipesched.estimate(TEXT % 2 + "trust: {like: nobody}\n")
 
 
 def test_ratios_are_of_one_model_on_as_many_gpus() -> None:

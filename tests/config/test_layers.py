@@ -66,26 +66,6 @@ def test_chunks_and_stages_replace_each_other(load: Load) -> None:
         load(FILE, stages=8, chunks=2)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("  forward: 5", "  forwrad: 5", "c.yaml:5: layer.forwrad: unknown key 'forwrad'; did you mean 'forward'?"),
-        ("activation: 0.1", "activation: '0.1'", "c.yaml:7: layer.activation: must be a number, not '0.1'"),
-        ("last: {forward: 7", "last: {forward: -7", "c.yaml:8: last.forward: must be at least 0, not -7"),
-        ("layers: 16", "layers: 2", "c.yaml:3: layers: must be at least 3 for 4 stages, not 2"),
-        ("layers: 16", "layers: 16\nlayout: [4, 4, 4]\nstages: 4", "c.yaml:4: layout: lists the layers of 3 stages"),
-        ("memory: {unit", "memory: {static: 1, unit", "c.yaml:9: memory.static: is one a stage; with `layers`"),
-        ("layers: 16\n", "", "c.yaml:3: layer: has no effect without `layers`"),
-    ],
-)
-def test_a_bad_value_names_its_line(load: Load, old: str, new: str, message: str) -> None:
-    """What is wrong inside a mapping is named with the line of that entry."""
-    assert old in FILE
-    with pytest.raises(ConfigError) as caught:
-        load(FILE.replace(old, new))
-    assert str(caught.value).startswith(message)
-
-
 def test_the_built_in_default_by_layers() -> None:
     """Layers on top of the built-in default replace its stages and their costs."""
     assert load_problem(layers=10) == make_problem(devices=4, microbatches=8, layers=10)
@@ -102,9 +82,3 @@ def test_a_sweep_of_chunks_trains_the_same_model(load: Load) -> None:
         assert outcome.problem.stages == 4 * point.value
         assert sum(outcome.schedule.busy) == 8 * (16 * 15 + 21)
         assert point.comparison["1f1b"].metrics == run(load(FILE), "1f1b").metrics
-
-
-def test_a_count_is_refused_before_a_list_is_made_of_it(load: Load) -> None:
-    """Devices beyond all limits beside layers are one message, and no memory is asked for."""
-    with pytest.raises(ConfigError, match="operations; at most 10,000,000 are scheduled"):
-        load("devices: 12345678901\nchunks: 2\nlayer: {forward: [1, 2, 3, 4]}")

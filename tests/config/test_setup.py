@@ -82,63 +82,9 @@ def test_costs_and_memory_beside_a_model(load: Load) -> None:
     assert problem.costs.forward == load(FILE).costs.forward
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("devices: 4", "devices: has no place beside `model`: give `parallel.pipeline`"),
-        ("stages: 8", "stages: has no place beside `model`: give `parallel.chunks`, the stages of a device"),
-        ("chunks: 2", "chunks: has no place beside `model`: give `parallel.chunks`"),
-        ("layers: 32", "layers: has no place beside `model`: `model` has them"),
-        ("layer: {forward: 1}", "layer: has no place beside `model`"),
-        ("layout: equal", "layout: has no place beside `model`: give `training.layout`"),
-        ("time_unit: s", "time_unit: has no place beside `model`: derived times are in ms"),
-        ("memory: {unit: MB}", "memory.unit: has no place beside `model`: derived memory is in GB"),
-    ],
-)
-def test_what_has_no_place_beside_a_model(load: Load, line: str, message: str) -> None:
-    """What is derived cannot be given too; the message says what to give instead."""
-    with pytest.raises(ConfigError) as caught:
-        load(f"{FILE}{line}\n")
-    assert str(caught.value).startswith(f"c.yaml:5: {message}")
-
-
 def test_units_that_are_derived_may_be_given(load: Load) -> None:
     """The labels that a derived problem has do no harm."""
     assert load(FILE + "time_unit: ms\nmemory: {unit: GB}\n") == load(FILE)
-
-
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        ({"parallel": {"tensor": 3}}, "parallel.tensor: must divide the 32 attention heads"),
-        ({"parallel": {"tensr": 3}}, "parallel.tensr: unknown key; did you mean 'tensor'?"),
-        ({"parallel": {"tp": 3}}, "parallel.tp: unknown key; did you mean 'tensor'?"),
-        ({"parallel": {"vpp": 3}}, "parallel.vpp: unknown key; did you mean 'chunks'?"),
-        ({"batch": {"gbs": 3}}, "batch.gbs: unknown key; did you mean 'global'?"),
-        ({"parallel": 8}, "parallel: must hold `key: value` lines, not 8"),
-        ({"batch": {"global": 31}}, "batch.global: must be a multiple of"),
-        ({"model": None}, "c.yaml: model: is missing"),
-        ({"model": {1: 2}}, "model: must be a mapping by names"),
-        ({"hardware": "h100"}, "hardware: unknown hardware 'h100'"),
-        ({"devices": 4}, "devices: has no place beside `model`"),
-        ({"forward": "x"}, "forward: must be a number"),
-    ],
-)
-def test_bad_overrides(load: Load, overrides: dict[str, Any], message: str) -> None:
-    """An override at fault is told by its key, without a line."""
-    with pytest.raises(ConfigError) as caught:
-        load(FILE, **overrides)
-    assert str(caught.value).startswith(message)
-
-
-def test_a_section_that_is_missing(load: Load) -> None:
-    """The file is named, and what is needed; a config of neither kind says what either needs."""
-    with pytest.raises(ConfigError, match=r"^c\.yaml: batch\.sequence: is missing: how many tokens"):
-        load(FILE.partition("batch")[0])
-    with pytest.raises(ConfigError, match=r"`devices: 4`, or `model`, `hardware`, `parallel` and `batch`"):
-        load("name: mine")
-    with pytest.raises(ConfigError, match=r"^c\.yaml:1: unknown key 'modell'; did you mean 'model'\?$"):
-        load(FILE.replace("model:", "modell:"))
 
 
 SPELLINGS = [

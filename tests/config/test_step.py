@@ -11,7 +11,6 @@ from jsonschema import Draft202012Validator
 
 from pipesched.config.load import load as load_problem, load_config
 from pipesched.config.starter import json_schema
-from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.step import Shard
@@ -76,51 +75,15 @@ def test_lists_of_side_work_replace_the_microbatches_of_the_built_in_default() -
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("devices: 2\ncosts:\n  tied: [1, 2]", "c.yaml:3: costs.tied: must be one number"),
-        ("devices: 2\ncosts:\n  gather: '1'", "c.yaml:3: costs.gather: must be a number, not '1'"),
-        ("devices: 2\ncosts:\n  reduce: [1, x]", "c.yaml:3: costs.reduce[1]: must be a number, not 'x'"),
-        ("devices: 2\nmemory:\n  states: -1", "c.yaml:3: memory.states: must be at least 0"),
-        ("devices: 2\nshard: zero3", "c.yaml:2: shard.level: unknown level 'zero3'"),
-        ("devices: 2\nshard:\n  level: weights\n  ranks: '8'", "c.yaml:4: shard.ranks: must be a whole number"),
-        ("devices: 2\nshard:\n  level: weights\n  ahead: all", "c.yaml:4: shard.ahead: must be a whole number of"),
-        ("devices: 2\nshard:\n  gather: each", "c.yaml:3: shard.gather: each needs level weights"),
-        ("devices: 2\nshard:\n  rank: 8", "c.yaml:3: shard.rank: unknown key 'rank'; did you mean 'ranks'?"),
-        ("devices: 2\nshard:\n  reduce: each", "c.yaml:3: shard.reduce: each needs level gradients or weights"),
-        ("devices: 2\nstep:\n  clip: maybe", "c.yaml:3: step.clip: must be true or false, not 'maybe'"),
-        ("devices: 2\nstep:\n  clip: true", "c.yaml:3: step.clip: needs `costs.optimizer`"),
-        ("devices: 2\nside: {forward: 1}", "c.yaml:2: side: must list items"),
-        ("devices: 2\nside: []", "c.yaml:2: side: must list items"),
-        ("devices: 2\nside:\n  - forward: 1\n  - {forward: 1, backwards: 2}", "c.yaml:4: side[1].backwards: unknown"),
-        ("devices: 2\nside:\n  - forward: '1'", "c.yaml:3: side[0].forward: must be a number, not '1'"),
-        ("devices: 2\nside:\n  - backward: 1", "c.yaml:3: side[0].forward: is missing"),
-        ("devices: 2\nside: [3]", "c.yaml:2: side[0]: must be a mapping"),
-    ],
+    "text",
+    ["costs: {tied: [1, 2]}", "costs: {gather: '1'}", "costs: {reduce: [1, x]}", "memory: {states: -1}", "shard: zero3",
+     "shard: {level: weights, ranks: '8'}", "shard: {level: weights, ahead: all}", "shard: {rank: 8}",
+     "step: {clip: maybe}", "side: {forward: 1}", "side: []", "side: [{forward: 1}, {forward: 1, backwards: 2}]",
+     "side: [{forward: '1'}]", "side: [{backward: 1}]", "side: [3]"],
 )  # fmt: skip
-def test_bad_value(load: Load, text: str, said: str) -> None:
-    """A bad value of a file is told with its line and its key; the schema refuses it too, if it is bad by itself."""
-    with pytest.raises(ConfigError) as caught:
-        load(text)
-    assert str(caught.value).startswith(said)
-    assert not is_valid(text) or "needs" in said
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("devices: 2\ngather: 1", "unknown key 'gather'; did you mean 'costs.gather'?"),
-        ("devices: 2\nclip: true", "unknown key 'clip'; did you mean 'step.clip'?"),
-        ("devices: 2\nranks: 8", "unknown key 'ranks'; did you mean 'shard.ranks'?"),
-        ("devices: 2\nstep: {clpi: true}", "unknown key 'step.clpi'; did you mean 'clip'?"),
-        ("devices: 2\nstep: 3", "step: must hold `key: value` lines, not 3"),
-    ],
-)
-def test_keys_that_stand_elsewhere(load: Load, text: str, said: str) -> None:
-    """A key at a wrong place is told where it belongs."""
-    with pytest.raises(ConfigError) as caught:
-        load(text)
-    assert said in str(caught.value)
+def test_the_schema_refuses(text: str) -> None:
+    """What is bad by itself; tests/golden/said/configs-units.txt has what the reader says of it."""
+    assert not is_valid(f"devices: 2\n{text}")
 
 
 def test_digits_that_count() -> None:

@@ -139,50 +139,6 @@ def test_what_is_null_is_missing() -> None:
     assert read_model({**LLAMA, "head_dim": 128}).query == 512
 
 
-@pytest.mark.parametrize(
-    ("change", "key", "message"),
-    [
-        ({"model_type": "bert"}, "model_type", "unknown model_type 'bert'"),
-        ({"model_type": 5}, "model_type", "must be a name, one of llama"),
-        ({"hidden_size": None}, "hidden_size", "is missing"),
-        ({"hidden_size": "64"}, "hidden_size", "must be a whole number of at least 1"),
-        ({"hidden_size": 64.0}, "hidden_size", "not 64.0"),
-        ({"vocab_size": True}, "vocab_size", "not true"),
-        ({"num_hidden_layers": 10**9}, "num_hidden_layers", "at most 10,000"),
-        ({"num_attention_heads": 3}, "head_dim", "is missing: hidden_size 64 does not divide by"),
-        ({"num_key_value_heads": 3}, "num_key_value_heads", "must divide the 4 attention heads: 2 or 4, not 3"),
-        ({"mlp": "glu"}, "mlp", "unknown mlp 'glu'"),
-        ({"norm": 5}, "norm", "must be a name, one of rms, layer"),
-        ({"tie_word_embeddings": "yes"}, "tie_word_embeddings", "must be true or false"),
-        ({"dropout": -1}, "dropout", "must be a number of at least 0"),
-        ({"dropout": "0.1"}, "dropout", "must be a number"),
-        ({"positions": "learned"}, "max_position_embeddings", "is missing"),
-        ({"num_experts": 8}, "num_experts_per_tok", "is missing"),
-        ({"num_experts": 8, "num_experts_per_tok": 9}, "num_experts_per_tok", "at most 8"),
-        ({**MOE, "decoder_sparse_step": 0}, "decoder_sparse_step", "at least 1"),
-        ({**MOE, "moe_layer_freq": [0, 2]}, "moe_layer_freq", "unknown kind 2 of layer 1"),
-        ({**MOE, "mlp_only_layers": 1}, "mlp_only_layers", "must list layers"),
-        ({**MOE, "mlp_only_layers": [[0]]}, "mlp_only_layers", "must list layers"),
-        ({"layer_types": 5}, "layer_types", "must list the 2 layers, not 5"),
-        ({**MOE, "mlp_layer_types": ["dense"]}, "mlp_layer_types", "must list the 2 layers"),
-        ({"layer_types": ["full_attention", "linear"]}, "layer_types", "unknown kind 'linear' of layer 1"),
-        ({"layer_types": ["full_attention"]}, "layer_types", "must list the 2 layers"),
-        ({"model_type": "kimi_linear"}, "layer_types", "is missing: the kind of each layer"),
-        ({"model_type": "qwen2"}, "num_key_value_heads", "is missing: the default of this type, 32"),
-        ({**MOE, "first_k_dense_replace": 3}, "first_k_dense_replace", "at most 2"),
-        ({"kv_lora_rank": 8}, "qk_nope_head_dim", "is missing"),
-        ({"model_type": "gpt2", "hidden_size": None}, "n_embd", "is missing"),
-    ],
-)
-def test_what_is_refused(change: dict[str, Any], key: str, message: str) -> None:
-    """A config that is none is one message about its key, as the config spells it."""
-    config = {name: value for name, value in {**LLAMA, **change}.items() if value is not None}
-    with pytest.raises(ConfigError) as caught:
-        read_model(config)
-    assert caught.value.key == f"model.{key}"
-    assert message in caught.value.message
-
-
 def test_notes() -> None:
     """What a config says that does not count is told: the format of storage, a sliding window that is in use."""
     assert [note.split()[0] for note in model_notes(content_of("deepseek-v3"))] == ["quantization_config"]

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from pipesched.errors import ConfigError
 from pipesched.estimation.memory import (
     embedding_memory,
     fixed,
@@ -195,11 +194,3 @@ def test_states_of_another_optimizer(training: dict[str, Any], bytes_of_states: 
     times = [float(total(optimizer_terms(one, Fraction(10**9), Fraction(0)))) for one in (plain, other)]
     less = 2 * (state_bytes(plain.training).optimizer - bytes_of_states)
     assert times[1] / times[0] == pytest.approx(float(28 - less) / 28)
-
-
-@pytest.mark.parametrize("optimizer", ["adan", -1, True, "12"])
-def test_no_optimizer(optimizer: Any) -> None:
-    """A name that is none, and what is no number of bytes."""
-    with pytest.raises(ConfigError) as raised:
-        setup(training={"optimizer": optimizer})
-    assert raised.value.key == "training.optimizer"

@@ -36,53 +36,6 @@ def test_sizes_that_follow() -> None:
     assert experts.expert_data == 2 * 8 // 16
 
 
-@pytest.mark.parametrize(
-    ("sizes", "key", "message"),
-    [
-        ({"tensor": 3, "gpus": 12}, "tensor", "must divide the 32 attention heads: for instance 2 or 4, not 3"),
-        (
-            {"tensor": 64},
-            "gpus",
-            "must be a multiple of tensor x pipeline x context = 64 x 4 x 1 = 256, for instance 256",
-        ),
-        ({"gpus": 60}, "gpus", "for instance 56 or 64, not 60"),
-        ({"gpus": 0}, "gpus", "whole number of at least 1"),
-        ({"tensor": True}, "tensor", "not true"),
-        (
-            {"pipeline": 64, "tensor": 1},
-            "pipeline",
-            "must be at most 34, not 64: llama-3-8b has 32 layers, an embedding",
-        ),
-        ({"pipeline": 16, "chunks": 3}, "chunks", "must be at most 2, not 3"),
-        ({"context": 3, "gpus": 24}, "context", "must divide the sequence of 8192: for instance 2 or 4, not 3"),
-        ({"expert": 2}, "expert", "must be 1: llama-3-8b has no experts"),
-        ({"expert_tensor": 2}, "expert_tensor", "must be 1: llama-3-8b has no experts"),
-    ],
-)
-def test_a_layout_that_does_not_divide(sizes: dict[str, Any], key: str, message: str) -> None:
-    """Each size that does not suit is one message about its key, with the nearest that do."""
-    with pytest.raises(ConfigError) as caught:
-        changed(**sizes)
-    assert caught.value.key == f"parallel.{key}"
-    assert message in caught.value.message
-
-
-@pytest.mark.parametrize(
-    ("sizes", "key", "message"),
-    [
-        ({"expert": 3}, "expert", "expert 3 must divide tensor x context x data = 16: for instance 2 or 4"),
-        ({"expert": 16, "expert_tensor": 1}, "expert", "must divide the 8 experts: for instance 8, not 16"),
-        ({"expert": 8, "expert_tensor": 4}, "expert", "expert 8 x expert_tensor 4 must divide tensor x context x data"),
-    ],
-)
-def test_experts_that_do_not_divide(sizes: dict[str, Any], key: str, message: str) -> None:
-    """Experts divide among ranks, and these among those of the other ways."""
-    with pytest.raises(ConfigError) as caught:
-        changed("mixtral-8x7b", **sizes)
-    assert caught.value.key == f"parallel.{key}"
-    assert message in caught.value.message
-
-
 def test_a_batch_that_does_not_divide() -> None:
     """The batch is a multiple of a microbatch on every data-parallel rank; learned positions limit its tokens."""
     with pytest.raises(
@@ -93,31 +46,6 @@ def test_a_batch_that_does_not_divide() -> None:
         changed("gpt2-xl", tensor=1)
     with pytest.raises(ConfigError, match=r"^parallel\.sequence: the 4095 tokens of a rank do not divide by tensor 2"):
         replace(SETUP, parallel=Parallel(64, 2, 4, sequence=True), batch=TokenBatch(4095, 2, 256))
-
-
-@pytest.mark.parametrize(
-    ("fields", "key", "message"),
-    [
-        (
-            {"precision": "bf8"},
-            "precision",
-            "unknown precision 'bf8'; did you mean 'fp8'? known are bf16, fp16, fp32, fp8",
-        ),
-        ({"precision": 8}, "precision", "must be a name, one of bf16"),
-        ({"gradients": "fp16"}, "gradients", "known are fp32, bf16"),
-        ({"recompute": "some"}, "recompute", "known are none, selective, full"),
-        ({"recompute": "full", "full_layers": 0}, "recompute", "at least 1"),
-        ({"flash_attention": 1}, "flash_attention", "must be true or false"),
-        ({"layout": [1, "2"]}, "layout", "whole number"),
-        ({"layout": 5}, "layout", "must be best, balanced, equal, the layers of each stage"),
-    ],
-)
-def test_training_that_is_refused(fields: dict[str, Any], key: str, message: str) -> None:
-    """Each field is checked."""
-    with pytest.raises(ConfigError) as caught:
-        TrainingSetup(**fields)
-    assert caught.value.key == f"training.{key}"
-    assert message in caught.value.message
 
 
 def test_nearest_numbers() -> None:

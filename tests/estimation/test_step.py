@@ -285,47 +285,6 @@ def test_a_trace_of_activations_counts_passes_alone(shard: str) -> None:
     assert (traced.value, [part.formula for part in traced.parts]) == (due.value, [part.formula for part in due.parts])
 
 
-@pytest.mark.parametrize(
-    ("training", "sizes", "key", "message"),
-    [
-        ({"shard": "weight"}, {}, "training.shard", "unknown level 'weight'; did you mean 'weights'?"),
-        (
-            {"shard": "weights"},
-            {"shard_ranks": 3},
-            "parallel.shard_ranks",
-            "must divide data x context = 16: .* 2 or 4",
-        ),
-        ({"shard": "weights"}, {"shard_ranks": 0}, "parallel.shard_ranks", "at least 1"),
-        ({}, {"shard_ranks": 8}, "parallel.shard_ranks", "has no effect without `training.shard`"),
-        ({"shard": ["none"]}, {}, "training.shard", "`pipesched tune` searches these; give one of none, optimizer"),
-        ({"shard": "auto"}, {}, "training.shard", "is auto: `pipesched tune` searches these"),
-        (
-            {"shard": "weights", "distributed_optimizer": True},
-            {},
-            "training.distributed_optimizer",
-            "true is level optimizer, not weights",
-        ),
-        (
-            {"shard": "optimizer", "distributed_optimizer": False},
-            {},
-            "training.distributed_optimizer",
-            "false is level none, not optimizer",
-        ),
-    ],
-)
-def test_what_does_not_go_together(training: dict[str, Any], sizes: dict[str, Any], key: str, message: str) -> None:
-    """One message about the key at fault, with what would do."""
-    with pytest.raises(ConfigError, match=message) as caught:
-        setup_of(
-            model="llama-3-8b",
-            hardware="h100-sxm",
-            parallel={"gpus": 64, "pipeline": 4, **sizes},
-            batch={"sequence": 8192, "global": 128},
-            training=training,
-        )
-    assert caught.value.key == key
-
-
 def test_both_words_may_agree() -> None:
     """`distributed_optimizer` may stand beside the level that it means."""
     for level, switch in (("none", False), ("optimizer", True)):
@@ -477,12 +436,6 @@ def test_keys_of_shard_beside_the_model_count_instead() -> None:
     assert derive(llama("weights"), {"shard": {"ahead": 2}}).shard == Shard("weights", 16, 2)
     assert derive(llama("weights"), {"shard": "gradients"}).shard == Shard("gradients", 16)
     assert derive(llama(None), {"shard": {"level": "weights", "ranks": 4}}).shard == Shard("weights", 4)
-
-
-def test_level_none_beside_the_model() -> None:
-    """It has other reductions than those that are derived, so it is to be said where these come from."""
-    with pytest.raises(ConfigError, match=r"`training.shard` weights, which gathers .*: set that to none"):
-        derive(llama("weights"), {"shard": "none"})
 
 
 def test_forward_passes_alone_gather_only() -> None:

@@ -97,23 +97,6 @@ def test_every_number_has_an_address(address: str) -> None:
         assert traced.value == getattr(found.step, what)
 
 
-@pytest.mark.parametrize(
-    ("address", "message"),
-    [
-        ("stge.3.forward", "did you mean 'stage'"),
-        ("stage.9.forward", "there are stage 0 to 3"),
-        ("stage.3.forwards", "did you mean 'forward'"),
-        ("stage.3", "an address looks like"),
-        ("mtp.0.forward", "the model has no mtp"),
-        ("stage.3.p2p", "is the last"),
-    ],
-)
-def test_an_address_that_is_none(address: str, message: str) -> None:
-    """One message that says what there is."""
-    with pytest.raises(ConfigError, match=message):
-        trace(estimate(setup()), address)
-
-
 @pytest.mark.parametrize("algorithm", ["1f1b", "zb-h1", "interleaved", "zb-v", "chimera"])
 def test_the_written_config_is_the_same_problem(algorithm: str) -> None:
     """It is read back as a problem of the same schedule, but for what rounding to 0.001 ms and GB changes."""
@@ -247,10 +230,7 @@ def test_changes_fit_and_the_fastest_comes_first() -> None:
 
 
 def test_advice_fits_as_surely_as_rows_of_a_search() -> None:
-    """By the upper end of the interval of its memory: what surely fits comes first, what may not says so.
-
-    A fit that the estimate alone promises is no reason to stop looking: then pairs of changes are tried.
-    """
+    """By the upper end of the interval of its memory: what surely fits comes first, what may not says so."""
     high, base = evidence_base().memory.high, {"parallel": {"tensor": 1, "pipeline": 2}}
     marked = []
     for memory in (9, 10, 11, 12):

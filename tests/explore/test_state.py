@@ -309,10 +309,7 @@ TABLE = [[1, 2, 3, 4], [4, 3, 2, 1]]
     ],
 )
 def test_units(tmp_path: Path, algorithm: str, arguments: dict[str, Any], op: str, fields: list[str]) -> None:
-    """Microbatches that differ, slices and forwards alone are edited, saved and planned anew as others are.
-
-    A table is no parameter that can be typed.
-    """
+    """Microbatches that differ, slices and forwards alone are edited, saved and planned anew as others are."""
     given: dict[str, Any] = {"devices": 2, "stages": 2, "microbatches": 4, "forward": 2, **arguments}
     state = state_of(algorithm, **given)
     assert [field.name for field in state.fields] == ["microbatches", "stages", "budget", *fields]

@@ -17,7 +17,7 @@ import pipesched
 from pipesched.documents.comparison import comparison_document, frontier_document, pareto_document, sweep_document
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse
-from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
+from pipesched.errors import ConfigError, NotApplicable
 from pipesched.pipeline.problem import Problem
 from pipesched.results.comparison import pareto_points
 from tests.strategies import SETTLED, problems, random_saving_plan, saving_plan_of
@@ -139,48 +139,6 @@ def test_a_document_holds_its_own_problem(tmp_path: Path) -> None:
     assert caught.value.key == "problem"
 
 
-def test_a_csv_that_cannot_run() -> None:
-    """A CSV whose rows wait for each other is no schedule."""
-    with pytest.raises(InvalidSchedule, match="deadlock"):
-        pipesched.read(io.StringIO("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n"))
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "<file> is no JSON document"),
-        ("[1]", "<file> is no document of pipesched: it holds"),
-        ("{}", 'is no schedule: it lacks "format": "pipesched.schedule"'),
-        ('{"format": "pipesched.schedule", "version": 4}', "has version 4 of pipesched.schedule"),
-        ('{"format": "pipesched.comparison", "version": 2}', "has version 2 of pipesched.comparison"),
-        ('{"format": "pipesched.comparison", "version": 1}', "'rows' is missing"),
-        ('{"format": "pipesched.comparison", "version": 1, "rows": [5]}', r"rows\[0\]: 'algorithm' is missing"),
-        ('{"format": "pipesched.comparison", "version": 1, "rows": [{"algorithm": "x"}]}', "'applicable' is missing"),
-        (
-            '{"format": "pipesched.comparison", "version": 1, "rows": [{"algorithm": "x", "applicable": false}]}',
-            "'reason' is missing",
-        ),
-        (
-            '{"format": "pipesched.comparison", "version": 1,'
-            ' "rows": [{"algorithm": "x", "applicable": true, "metrics": {"makespan": "1"}}]}',
-            r"rows\[0\]: metrics.makespan must be a number, not '1'",
-        ),
-        ('{"format": "pipesched.sweep", "version": 1, "rows": []}', "must name the field that was varied"),
-        ('{"format": "pipesched.sweep", "version": 1, "rows": [{"algorithm": "x"}]}', "must name the field"),
-        ('{"format": "pipesched.frontier", "version": 1, "rows": [{}]}', r"rows\[0\]: 'budget' is missing"),
-        ('{"format": "pipesched.frontier", "version": 1, "objective": "x", "rows": []}', "'objective' must be one of"),
-        ('{"format": "pipesched.frontier", "version": 1, "objective": [], "rows": []}', "'objective' must be one of"),
-        ('{"format": "pipesched.schedule", "format": "x"}', "a key stands twice"),
-        ('{"format": "pipesched.hls", "version": 1}', "is no schedule"),
-    ],
-)
-def test_what_is_no_noun(text: str, message: str) -> None:
-    """Every text that holds none is one ConfigError that names the file."""
-    with pytest.raises(ConfigError, match=message) as caught:
-        pipesched.read(io.StringIO(text))
-    assert "<file>" in str(caught.value)
-
-
 def mangled(noun: Any, random: Random) -> str:
     """The document of a noun with one value replaced."""
     content = json.loads(written(noun))
@@ -205,21 +163,6 @@ def test_any_change_of_a_list_of_rows_is_read_or_refused(kind: str, random: Rand
     assert json.loads(written(again))
     assert set(again._repr_mimebundle_()) >= {"text/plain", "text/html"}
     assert repr(again)
-
-
-@pytest.mark.parametrize("path", ["missing.json", "", "\0", "."])
-def test_files_that_cannot_be_read(path: str) -> None:
-    """A name of no file is one message that names it; the parameter is the file."""
-    with pytest.raises(ConfigError, match="path_or_file: ") as caught:
-        pipesched.read(path)
-    assert caught.value.key == "path_or_file"
-
-
-@pytest.mark.parametrize("file", [None, 5, OUTCOME, b"x.json"])
-def test_what_is_no_file(file: Any) -> None:
-    """Something else than a name or an open file is refused."""
-    with pytest.raises(ConfigError, match="file: must be the name of a file, or an open file"):
-        pipesched.read(file)
 
 
 def test_a_schedule_is_written_as_an_outcome(tmp_path: Path) -> None:
@@ -281,32 +224,6 @@ def test_a_format_by_name_or_suffix(tmp_path: Path, name: str) -> None:
     text = pipesched.write(OUTCOME, tmp_path / "x.txt", format=name).read_text()
     assert text.startswith("0F0," if "csv" in name else "{")
     assert ("traceEvents" in text) == ("trace" in name)
-
-
-@pytest.mark.parametrize(
-    ("given", "key", "message"),
-    [
-        ({"result": PROBLEM}, "result", "must be an Outcome, a Comparison, a Sweep or a Frontier"),
-        ({"result": None}, "result", "must be an Outcome"),
-        ({"path": 5}, "path", "must be the name of a file, not 5"),
-        ({"path": "x.txt"}, "path", r"must end in \.json"),
-        ({"path": "x"}, "path", r"must end in \.json"),
-        ({"format": "xml"}, "format", "unknown format 'xml'"),
-        ({"format": 5}, "format", "must be one line of text, not 5"),
-        ({"force": 1}, "force", "must be true or false, not 1"),
-        ({"path": "missing/x.json"}, "path", "cannot write 'missing/x.json': No such file or directory"),
-    ],
-)
-def test_bad_arguments_of_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], key: str, message: str
-) -> None:
-    """Each is a ConfigError about its parameter, and leaves no file behind."""
-    monkeypatch.chdir(tmp_path)
-    arguments = {"result": OUTCOME, "path": "x.json", **given}
-    with pytest.raises(ConfigError, match=message) as caught:
-        pipesched.write(**arguments)
-    assert caught.value.key == key
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_existing_file_is_replaced_by_force_only(tmp_path: Path) -> None:

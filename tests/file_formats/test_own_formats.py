@@ -79,17 +79,3 @@ def test_what_it_does_wrong(tmp_path: Path) -> None:
     (tmp_path / "b.lines").write_text("0F0 hello\n", encoding="utf-8")
     with pytest.raises((ConfigError, InvalidSchedule), match="hello"):
         pipesched.read(tmp_path / "b.lines", problem=PROBLEM)
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [(("json", ".x", dump), "name: 'json' is taken: pipesched has a file format of that name"),
-     (("lines", ".csv", dump), "suffix: '.csv' is taken"), (("lines", "lines", dump), "suffix: must begin with a dot"),
-     (("lines", ".lines"), "writer: is missing"), (("lines", ".lines", 5), "writer: must be a function"),
-     (("No Name", ".lines", dump), "name: must be a name of small letters")],
-)  # fmt: skip
-def test_what_cannot_be_registered(given: tuple[Any, ...], said: str) -> None:
-    """A name or a suffix that is taken or is none, and what is no function."""
-    with pytest.raises(ConfigError, match=said):
-        pipesched.file_format(*given)
-    assert "lines" not in FORMATS

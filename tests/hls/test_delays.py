@@ -147,10 +147,7 @@ FORWARDS = "x1 = x@1\nx2 = x1@1\ny = c0*x + c1*x1 + c2*x2\n"
 @pytest.mark.parametrize("text", [FIR, BY_HAND, FORWARDS])
 @pytest.mark.parametrize(("mul", "add", "found"), [(3, 2, (1, 3, 7)), (1, 2, (3, 4, 4)), (1, 1, (3, 4, 4))])
 def test_a_filter_is_the_same_in_every_form(text: str, mul: int, add: int, found: tuple[int, int, int]) -> None:
-    """A delay line written as x@k, as copies below, and as copies above: one interval, latency and registers.
-
-    With 3 multipliers, every cycle: two delays, four results, and one more for the third term, which waits a cycle.
-    """
+    """A delay line written as x@k, as copies below, and as copies above: one interval, latency and registers."""
     graph = parse_program(text, loop=True)
     assert graph.delays == (Delay("x", 1, 1), Delay("x", 3, 2))
     schedule = pipeline(graph, make_units({"mul": mul, "add": add}), Limits(seconds=10)).schedule
@@ -224,34 +221,6 @@ def test_names_of_other_letters_and_names_that_look_like_it() -> None:
     assert graph.delays == (Delay("é", 1, 1), Delay("x", 1, 1))
     assert Dependence(0, 2) in graph.dependences
     assert rewrite(["é + x @ 12", "if@1 + a.b@2"])[0] == "é + x___12\nif@1 + a.b@2"
-
-
-@pytest.mark.parametrize(
-    ("text", "line", "column", "said"),
-    [
-        ("y = x@0 + a", 1, 5, "'x@0' must be a value of 1 to 1,000 iterations earlier; the nearest is 'x@1'"),
-        ("y = x@1001 + a", 1, 5, "the nearest is 'x@1000'"),
-        ("y = (a+b)@1 + c", 1, 10, "`@` takes a name and a number of iterations"),
-        ("y = a@b", 1, 6, "`@` takes a name and a number of iterations"),
-        ("y = x@-1", 1, 6, "`@` takes a name and a number of iterations"),
-        ("y = x@1.5", 1, 6, "`@` takes a name and a number of iterations"),
-        ("y = x@1@2", 1, 8, "`@` takes a name and a number of iterations"),
-        ("y = x@1234567890", 1, 6, "`@` takes a name and a number of iterations"),
-        ("y = a * b\nx@1 = a * b", 2, 1, "only a name can be assigned"),
-        ("x@1 += a", 1, 1, "only a name can be assigned"),
-        ("y = a * b\nx = x@1 +* 2", 2, 10, "invalid syntax"),
-        ("b = x@900\ny = b@900 + c", 2, 11, "reaches back 1,800 iterations through copies; 1,000 is the most"),
-    ],
-)
-def test_what_is_refused_in_a_loop(text: str, line: int, column: int, said: str) -> None:
-    """One message with the line and the column, and the program as it was written."""
-    with pytest.raises(ConfigError) as caught:
-        parse_program(text, "file", loop=True)
-    message, shown, caret = str(caught.value).split("\n")
-    assert message.startswith(f"file:{line}:{column}: ")
-    assert said in message
-    assert shown == "  " + text.split("\n")[line - 1]
-    assert caret == " " * (column + 1) + "^"
 
 
 def test_outside_a_loop_it_needs_one() -> None:

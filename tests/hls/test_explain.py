@@ -267,10 +267,7 @@ def tasks_name(schedule: HardwareSchedule, task: int) -> str:
 
 @given(schedules())
 def test_slack_is_exact(schedule: HardwareSchedule) -> None:
-    """An operation that is later by its slack leaves the latency as it is, and one cycle more moves it.
-
-    With everything else as early as it can be: so that late times are no slack, it starts from those of the schedule.
-    """
+    """An operation that is later by its slack leaves the latency as it is, and one cycle more moves it."""
     found = hls.explain(schedule)
     latencies, intervals = [unit.latency for unit in schedule.units], [unit.interval for unit in schedule.units]
     own = dict(enumerate(schedule.starts))

@@ -76,40 +76,6 @@ def test_a_sum_of_thousands_of_terms() -> None:
     assert len(graph.dependences) == 1498
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "column", "said"),
-    [
-        ("a + b**c", 1, 6, "`**` is no arithmetic"),
-        ("y = a\nz = f(x) + 1", 2, 5, "a call is no arithmetic"),
-        ("a.b * 2", 1, 1, "an attribute is no arithmetic"),
-        ("x[1] + 2", 1, 1, "a subscript is no arithmetic"),
-        ("a if b else c", 1, 1, "a condition is no arithmetic"),
-        ("a and b", 1, 1, "`and`, `or` is no arithmetic"),
-        ("(a := b) + 1", 1, 2, "an assignment inside an expression is no arithmetic"),
-        ("lambda: 1", 1, 1, "lambda is no arithmetic"),
-        ("a < b < c", 1, 9, "two sides"),
-        ("'x' + 1", 1, 1, "only numbers and names"),
-        ("True + 1", 1, 1, "only numbers and names"),
-        ("a +", 1, 4, "invalid syntax"),
-        ("x: int = 3", 1, 1, "assignments, one a line"),
-        ("import os", 1, 1, "assignments, one a line"),
-        ("a, b = c", 1, 1, "only a name can be assigned"),
-        ("y = x*x\nz = y + w\nw = z * 2", 2, 9, "'w' is used before its assignment on line 3"),
-        ("x += a", 1, 1, "'x' is used before its assignment"),
-        ("é*é + f(x)", 1, 7, "a call is no arithmetic"),
-    ],
-)
-def test_what_is_refused_is_marked(text: str, line: int, column: int, said: str) -> None:
-    """The message names line and column, repeats the line and has a caret under the column."""
-    with pytest.raises(ConfigError) as caught:
-        parse_program(text, "file")
-    message, shown, caret = str(caught.value).split("\n")
-    assert message.startswith(f"file:{line}:{column}: ")
-    assert said in message
-    assert shown == "  " + text.split("\n")[line - 1]
-    assert caret == " " * (column + 1) + "^"
-
-
 def test_a_long_line_is_shown_around_the_column() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_program("+".join(["a"] * 200) + "+f(x)+" + "+".join(["b"] * 200))
@@ -118,7 +84,8 @@ def test_a_long_line_is_shown_around_the_column() -> None:
     assert shown[caret.index("^") :].startswith("f(x)")
 
 
-@pytest.mark.parametrize("text", ["", "# nothing", "x", "x = 3", "x = y", "(" * 5000, "a\0b"])
-def test_a_program_without_operations_or_beyond_the_parser(text: str) -> None:
+@pytest.mark.parametrize("text", ["(" * 5000, "a\0b"])
+def test_a_program_beyond_the_parser(text: str) -> None:
+    """What it says of these depends on the version of Python."""
     with pytest.raises(ConfigError):
         parse_program(text)

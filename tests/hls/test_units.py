@@ -40,31 +40,7 @@ def test_an_operation_without_a_unit_is_named() -> None:
         classes({"mul": 2, "add": 0}, "les")
 
 
-@pytest.mark.parametrize(
-    ("counts", "latencies", "pipelined"),
-    [
-        ({"mul": 10**6}, {}, ()),
-        ({"mul": 1}, {"mul": 0}, ()),
-        ({"mul": 1}, {"mul": 10**6}, ()),
-        ({"mul": 1}, {"add": 2}, ()),
-        ({"mul": 1}, {}, ("div",)),
-    ],
-)
-def test_units_that_cannot_be(counts: dict[str, int], latencies: dict[str, int], pipelined: tuple[str, ...]) -> None:
-    with pytest.raises(ConfigError):
-        make_units(counts, latencies, pipelined)
-
-
 def test_a_misspelt_class_is_refused() -> None:
     with pytest.raises(ConfigError, match="did you mean 'mul'") as refusal:
         classes({"mull": 1, "add": 1}, "add")
     assert refusal.value.key == "units"
-
-
-@pytest.mark.parametrize(("latencies", "pipelined", "key"), [({"ad": 2}, (), "latencies"), ({}, ("ad",), "pipelined")])
-def test_what_is_said_of_a_class_that_is_not_there_names_the_parameter(
-    latencies: dict[str, int], pipelined: tuple[str, ...], key: str
-) -> None:
-    with pytest.raises(ConfigError, match=f"^{key}: unknown unit class 'ad'; did you mean 'add'") as refusal:
-        make_units({"mul": 1, "add": 1}, latencies, pipelined)
-    assert refusal.value.key == key

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from rich.console import Console, RenderableType
 
-GOLDEN = Path(__file__).parent.parent / "golden"
 Renderer = Callable[..., str]
 
 
@@ -33,16 +30,3 @@ def draw() -> Renderer:
         return console.file.getvalue()
 
     return render
-
-
-@pytest.fixture
-def golden() -> Callable[[str, str], None]:
-    """Compare a text with the golden file of that name. PIPESCHED_WRITE_GOLDEN=1 writes it instead; then look at it."""
-
-    def compare(name: str, text: str) -> None:
-        path = GOLDEN / name
-        if os.environ.get("PIPESCHED_WRITE_GOLDEN"):
-            path.write_text(text, encoding="utf-8", newline="\n")
-        assert text == path.read_text(encoding="utf-8")
-
-    return compare

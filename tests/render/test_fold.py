@@ -13,13 +13,11 @@ from rich.console import Console
 from rich.text import Text
 
 import pipesched
-from pipesched.errors import ConfigError
 from pipesched.pipeline.plan import plan_from_slots
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.render.gantt import NOTHING, Fold, fold_of
 from pipesched.render.palette import BREAK, HUES, colour_of
 from pipesched.render.scene import Window, fit_parts
-from pipesched.render.view import View
 
 Renderer = Callable[..., str]
 Golden = Callable[[str, str], None]
@@ -141,15 +139,6 @@ def test_nothing_to_fold_is_said(draw: Renderer, show_legend: bool) -> None:
     asked = draw(pipesched.Gantt(schedule, fold=True, show_legend=show_legend), 80)
     assert NOTHING in asked
     assert draw(pipesched.Gantt(schedule, show_legend=show_legend), 80) == asked.replace(f"{NOTHING}\n", "")
-
-
-@pytest.mark.parametrize("part", [{"zoom": 2}, {"start": 5}, {"end": 50}])
-def test_a_part_cannot_be_folded(part: dict[str, Any]) -> None:
-    """Two options that contradict each other are one error, which names both."""
-    with pytest.raises(ConfigError, match=f"give either it or `{next(iter(part))}`") as caught:
-        View(fold=True, **part)
-    assert caught.value.key == "fold"
-    assert View(fold=False, **part).part == next(iter(part))
 
 
 def test_few_slots_that_run_otherwise_are_counted(draw: Renderer) -> None:

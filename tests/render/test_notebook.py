@@ -223,14 +223,6 @@ def test_figures_show_themselves_as_svg() -> None:
     assert ">device 1</text>" in svg
 
 
-@pytest.mark.parametrize("noun", [None, 5, "1f1b", [OUTCOME], PROBLEM.ticks])
-def test_a_table_of_no_noun(noun: Any) -> None:
-    """Table takes nouns, and says what it was given instead."""
-    with pytest.raises(ConfigError, match="result: must be a result") as caught:
-        pipesched.Table(noun)
-    assert caught.value.key == "result"
-
-
 @pytest.mark.parametrize("name", ["outcome", "schedule", "comparison", "sweep", "frontier", "catalogue", "family",
                                   "problem", "plan"])  # fmt: skip
 def test_tables_print_in_a_terminal(name: str) -> None:

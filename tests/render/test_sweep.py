@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import pipesched
-from pipesched.errors import ConfigError
 from pipesched.render.comparison import (
     MEASURES,
     MOST_LINES,
@@ -107,13 +106,6 @@ def test_rows_of_a_document_are_drawn_too(tmp_path: Any, draw: Renderer) -> None
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
 
 
-def test_unknown_measure() -> None:
-    """Plot, figure and view refuse a measure that does not exist."""
-    for call in (lambda: sweep_plot(swept(), "time"), lambda: pipesched.figure(swept(), show="time")):
-        with pytest.raises(ConfigError, match="time"):
-            call()
-
-
 def test_nothing_to_plot() -> None:
     """Points without algorithms have no plot."""
     assert sweep_plot(Sweep("x", tuple(SweepPoint(value, Comparison(())) for value in range(4)))) is None
@@ -136,15 +128,6 @@ def test_the_figure_marks_what_is_over_budget() -> None:
     figure = pipesched.figure(swept(budget=4), show="memory")
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [*NAMES, "over budget"]
     assert any(line.get_markerfacecolor() == "white" and np.size(line.get_xdata()) for line in figure.axes[0].lines)
-
-
-@pytest.mark.parametrize("option", [{"zoom": 2}, {"label": "op"}, {"memory": True}, {"charts": 2}])
-def test_options_without_effect(option: dict[str, Any]) -> None:
-    """A sweep has no timeline and no charts: what is about them is refused."""
-    with pytest.raises(ConfigError, match="has no effect on a result that is a Sweep") as caught:
-        pipesched.figure(swept(), **option)
-    assert caught.value.key == next(iter(option))
-    assert re.match(r"\w+: has no effect", str(caught.value))
 
 
 @pytest.mark.slow

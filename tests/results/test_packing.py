@@ -7,7 +7,6 @@ import pickle
 import pytest
 
 import pipesched
-from pipesched.errors import ConfigError
 from tests.packings import GOLDEN
 
 PACKING = pipesched.pack(
@@ -35,15 +34,6 @@ def test_problems_and_schedules() -> None:
     schedule = PACKING.schedule(1)
     assert schedule.makespan == pipesched.run(problem, "1f1b").schedule.makespan == 5.392362
     assert PACKING.idle(1) == pytest.approx(1 - sum(schedule.busy) / (2 * 5.600693))
-
-
-@pytest.mark.parametrize("rank", [2, -1, 0.5, "0", None])
-def test_ranks_that_there_are_not(rank: object) -> None:
-    """A rank is one of the numbers from 0 on."""
-    for ask in (PACKING.problem, PACKING.schedule):
-        with pytest.raises(ConfigError) as caught:
-            ask(rank)  # type: ignore[arg-type]
-        assert caught.value.key == "rank"
 
 
 def test_pickle() -> None:

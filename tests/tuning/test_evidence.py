@@ -176,13 +176,6 @@ def test_own_runs_order_the_rows() -> None:
     assert any("spreads off" in note for note in after.notes)
 
 
-def test_an_unknown_source() -> None:
-    """The sources that are known are named."""
-    with pytest.raises(pipesched.ConfigError, match="torchtitan") as caught:
-        pipesched.tune(None, ["1f1b"], like="nobody", **CONFIG)
-    assert caught.value.key == "like"
-
-
 def test_published_runs_of_a_model() -> None:
     """Those of the same model and GPU, with their own estimates; others are not listed."""
     tuning = pipesched.tune(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 import pipesched
 from pipesched.config.load import FITS
 from pipesched.documents.tuning import tuning_document
-from pipesched.errors import ConfigError
 from pipesched.render.tuning import tuning_view
 from pipesched.tuning.judged import by_expected, in_order
 from pipesched.tuning.search import SpaceSearch
@@ -89,11 +87,3 @@ def test_a_given_budget_leaves_a_gpu_its_memory() -> None:
         assert row.fits
         assert row.sure
         assert row.margin > 70
-
-
-@pytest.mark.parametrize(("given", "where"), [({"fits": "surely"}, "fits"), ({"trust": {"fits": "x"}}, "trust.fits")])
-def test_an_unknown_way_to_fit(given: dict[str, Any], where: str) -> None:
-    """The nearest one is named."""
-    with pytest.raises(ConfigError, match="way to fit") as raised:
-        pipesched.tune(None, NAMES, **{**SPACE, **given})
-    assert raised.value.key == where

@@ -123,26 +123,6 @@ def test_levels_and_ranks_that_are_searched() -> None:
     assert not any("None" in SpacePoint(layout, "1f1b").key for layout in plain.layouts())
 
 
-@pytest.mark.parametrize(
-    ("parallel", "training", "message"),
-    [
-        ({"shard_ranks": "auto"}, {}, r"^parallel\.shard_ranks: has no effect without `training\.shard`"),
-        ({"shard_ranks": [2, 0]}, {"shard": "auto"}, r"^parallel\.shard_ranks: must be a whole number of at least 1"),
-        ({}, {"shard": ["weights", "weigths"]}, r"^training\.shard: unknown level 'weigths'; did you mean 'weights'"),
-        ({}, {"shard": []}, r"^training\.shard: lists no candidates"),
-        (
-            {},
-            {"shard": "auto", "distributed_optimizer": True},
-            r"^training\.distributed_optimizer: true is level optimizer, not none",
-        ),
-    ],
-)
-def test_levels_that_are_refused(parallel: Config, training: Config, message: str) -> None:
-    """Words and ranks that are none, ranks without a level, and a switch that says otherwise."""
-    with pytest.raises(ConfigError, match=message):
-        space(["1f1b"], parallel={**SMALL["parallel"], **parallel}, training=training)
-
-
 def test_sequence_parallelism_goes_with_tensor_parallelism() -> None:
     """Unless the config says otherwise, for all layouts."""
     tensor = {**SMALL["parallel"], "tensor": [1, 2]}

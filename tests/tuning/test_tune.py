@@ -180,10 +180,7 @@ def test_the_executor_of_a_resumed_search_may_be_another(alone: Tuning, tmp_path
 def test_a_time_limit_holds(
     config: Config, limit: int, spec: str | None, fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While 400,000 points are sifted, and while a few are simulated: it returns what it has, and all are counted.
-
-    Seconds are looks of this process at its clock.
-    """
+    """While 400,000 points are sifted, and while a few are simulated: it returns what it has, and all are counted."""
     for module in (trial,) if spec is None else ():  # workers have the time of day
         monkeypatch.setattr(module, "time", fake_clock)
     tuning = pipesched.tune(None, ALGORITHMS if config is SPACE else None, executor=spec, time_limit=limit, **config)

@@ -21,7 +21,6 @@ from tests.packings import GOLDEN, Way, by_length, documents, every_value, requi
 
 TWO = pipesched.make_problem(devices=2, forward=1, backward=2)
 SETTLED = [name for name in FAMILIES if family(name).settled_order]
-WHOLE = "a whole number of at least 1 (at most 1,000,000,000,000)"
 UNEVEN: dict[str, Any] = {"devices": 2, "stages": 4, "forward": [1, 2, 1, 1.25]}
 PROBLEMS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -174,66 +173,6 @@ def test_forward_only() -> None:
     problem = pipesched.make_problem(devices=2, forward=1, mode="forward")
     packing = packed(problem=problem, algorithm="naive", reference=1)
     assert packing.makespan >= packing.bound >= 20 + 2
-
-
-@pytest.mark.parametrize(
-    ("given", "key", "message"),
-    [
-        ({"lengths": []}, "lengths", "must hold a document at least"),
-        ({"lengths": [3, 0]}, "lengths", f"must be {WHOLE}, not 0"),
-        ({"lengths": [3, 1.5]}, "lengths", f"must be {WHOLE}, not 1.5"),
-        ({"lengths": [3, True]}, "lengths", f"must be {WHOLE}, not true"),
-        ({"lengths": "9 7"}, "lengths", "must be a list, not '9 7'"),
-        ({"lengths": np.array([1.0])}, "lengths", "must be whole numbers in one dimension, not an array of float64"),
-        ({"lengths": np.array([[1]])}, "lengths", "must be whole numbers in one dimension, not an array of int64"),
-        ({"lengths": [9, 7, 13, 14]}, "lengths", "document 3 has 14 tokens, the cap is 12; 2 of 4 are above it, and"
-         " this is the longest: `too_long` drop leaves such out, split cuts them into pieces"),
-        ({"lengths": [9, 7, 13]}, "lengths", "document 2 has 13 tokens, the cap is 12: `too_long` drop leaves such out,"
-         " split cuts them into pieces"),
-        ({"too_long": "drp"}, "too_long", "unknown too_long 'drp'; did you mean 'drop'? known are drop, split"),
-        ({"microbatches": "bset"}, "microbatches", "unknown number of 'bset'; did you mean 'best'? known are auto,"
-         " best"),
-        ({"microbatches": [2, 0]}, "microbatches", "must be a whole number of at least 1, not 0"),
-        ({"microbatches": 2.5}, "microbatches", "must be a whole number of at least 1, several, auto or best, not 2.5"),
-        ({"multiple_of": 2}, "multiple_of", "goes with auto, best and several numbers of microbatches, not with one"),
-        ({"multiple_of": 0, "microbatches": "best"}, "multiple_of", "must be a whole number of at least 1, not 0"),
-        ({"overhead": -1}, "overhead", "must be at least 0, not -1"),
-        ({"overhead": "much"}, "overhead", "must be a number, not 'much'"),
-        ({"overhead": [1, 2, 3]}, "overhead", "a list here needs 2 numbers (of forwards, and of backwards); this one"
-         " has 3"),
-        ({"microbatches": 5}, "lengths", "8 documents are too few for 2 ranks x 5 microbatches, none of them empty"),
-        ({"ranks": 0}, "ranks", "must be a whole number of at least 1, not 0"),
-        ({"cap": 0}, "cap", "must be a whole number of at least 1, not 0"),
-        ({"cap": "12"}, "cap", "must be a whole number of at least 1, not '12'"),
-        ({"microbatches": 0}, "microbatches", "must be a whole number of at least 1, not 0"),
-        ({"microbatches": "all"}, "microbatches", "unknown number of 'all'; known are auto, best"),
-        ({"reference": 0}, "reference", "must be a whole number of at least 1, not 0"),
-        ({"attention": 1.5}, "attention", "must be a number from 0 to 1, not 1.5"),
-        ({"attention": -1}, "attention", "must be a number from 0 to 1, not -1"),
-        ({"attention": "much"}, "attention", "must be a number from 0 to 1, not 'much'"),
-        ({"problem": 5}, "problem", "must be a Problem (of make_problem or load), not 5"),
-    ],
-)  # fmt: skip
-def test_bad_arguments(given: dict[str, Any], key: str, message: str) -> None:
-    """What is wrong with an argument says its name and what is allowed."""
-    with pytest.raises(ConfigError) as caught:
-        packed(**given)
-    assert (caught.value.key, caught.value.message) == (key, message)
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ({"sizes": {"work": [1, 2, 3, 4]}}, "must be of microbatches alike; those of this one have sizes of their own"),
-        ({"forward": [[1, 2, 3, 4], 1]}, "must be of microbatches alike; this one has costs of each microbatch"),
-        ({"slices": 2}, "must be of whole microbatches; this one has `slices`"),
-    ],
-)
-def test_problems_of_microbatches_that_differ(more: dict[str, Any], message: str) -> None:
-    """A problem whose microbatches differ, or are cut, says nothing of what documents cost."""
-    with pytest.raises(ConfigError) as caught:
-        packed(problem=pipesched.make_problem(**{"devices": 2, "microbatches": 4, **more}))
-    assert (caught.value.key, caught.value.message) == ("problem", message)
 
 
 def test_overlap_is_refused() -> None:

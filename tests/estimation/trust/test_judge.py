@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from pipesched.errors import ConfigError
 from pipesched.estimation.derived import derive
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.trust.evidence import EvidenceBase, interval
@@ -46,13 +45,6 @@ def test_interval_is_the_posterior_of_a_new_source() -> None:
     wide = replace(known.model, factors={**known.model.factors, "dense": 1.5})
     assert Judge(known, wide).trust(ASKED).spread == pytest.approx(1.5 * found.spread)
     assert Judge(known, wide).trust(ASKED).time.expected == pytest.approx(found.time.expected)
-
-
-def test_rates_are_those_of_the_times() -> None:
-    """The lowest rate is that of the longest step."""
-    found = judge(base()).trust(ASKED)
-    tokens = ASKED.tokens / ASKED.setup.parallel.gpus
-    assert found.tokens_per_second_per_gpu == pytest.approx([tokens / time * 1e3 for time in reversed(found.time)])
 
 
 def test_without_a_run_the_interval_is_what_was_believed_before() -> None:
@@ -124,26 +116,6 @@ def test_own_runs() -> None:
     assert 0.08 < log(found.time.expected / ASKED.step.time) < 0.1
     assert found.spread < judge(known).trust(ASKED).spread / 2
     assert found.own == 1
-
-
-def test_ratio_of_two() -> None:
-    """Two layouts of one model on as many GPUs: the source cancels, and the ratio is narrower than either interval."""
-    one, other = (judge(base()).trust(given) for given in (ASKED, estimate("zb-h1")))
-    found = one.against(other)
-    assert found.low < found.expected < found.high
-    assert log(found.high / found.low) < log(one.time.high / one.time.low) / 2
-    turned = other.against(one)
-    assert turned.expected == pytest.approx(1 / found.expected)
-    assert turned.faster == pytest.approx(1 - found.faster)
-    assert one.against(one).faster == 0.5
-
-
-@pytest.mark.parametrize("changes", [{"parallel": {"gpus": 16}}, {"model": {"hidden_size": 2048}}])
-def test_ratio_of_others(changes: dict[str, Any]) -> None:
-    """Another model, or another number of GPUs, has no ratio."""
-    one, other = (judge(base()).trust(given) for given in (ASKED, estimate(**changes)))
-    with pytest.raises(ConfigError, match="ratios are of one model on as many GPUs"):
-        one.against(other)
 
 
 def test_weight_of_a_share() -> None:

@@ -177,17 +177,6 @@ def test_font_size() -> None:
     assert large[1] == pytest.approx(10 / 7 * small[1])
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("font_size", 4), ("legend", "left"), ("first_microbatch", 2), ("device_name", 3), ("title", "x" * 201)],
-)
-def test_bad_options_of_papers(key: str, value: Any) -> None:
-    """A bad value is refused, with its key."""
-    with pytest.raises(pipesched.ConfigError) as caught:
-        pipesched.figure(outcome(), **{key: value})
-    assert caught.value.key == key
-
-
 def test_text_stays_text(texts: Texts) -> None:
     """An SVG holds its labels, names, title, unit and legend as text elements."""
     found = texts(image_of(outcome(time_unit="ms"), View(), "svg"))

@@ -1,0 +1,93 @@
+"""What functions say of arguments that they cannot use: calls and their messages stand in tests/golden/refused."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from itertools import count, repeat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pipesched
+from pipesched import ConfigError, hls
+from tests.packings import GOLDEN
+from tests.tuning.spaces import ALGORITHMS, SPACE
+
+FOLDER = Path(__file__).parent / "golden" / "refused"
+README = Path("README.md")  # a file that is there
+HUGE = 10**5000  # more digits than Python writes
+DEEP: list[Any] = []
+for _ in range(5000):
+    DEEP = [DEEP]
+P2: dict[str, Any] = {"devices": 2, "microbatches": 2}
+ROWS = ["0F0 0F1 0B0 0B1", "1F0 1B0 1F1 1B1"]
+TRAINING = "model: llama-3-8b\nhardware: h100-sxm\nparallel: {gpus: 8}\nbatch: {sequence: 4096, global: 32}\n"
+
+
+def packed(**given: Any) -> pipesched.Packing:
+    """Pack the published documents, with these arguments instead of the usual ones."""
+    problem = pipesched.make_problem(devices=2, forward=1, backward=2)
+    usual: dict[str, Any] = {"lengths": GOLDEN, "ranks": 2, "cap": 12, "microbatches": 2, "problem": problem}
+    return pipesched.pack(**{**usual, **given})
+
+
+def tuned(**given: Any) -> pipesched.Tuning:
+    """Search the small space, with these arguments and sections instead of its own."""
+    return pipesched.tune(None, ALGORITHMS, **{**SPACE, **given})
+
+
+def names() -> dict[str, Any]:
+    """What calls are made of."""
+    problem = pipesched.make_problem(**P2)
+    outcome = pipesched.run(problem, "1f1b")
+    others: list[Any] = [io, math, Decimal, Fraction, count, repeat, replace, packed, tuned]
+    return {
+        **{name: getattr(pipesched, name) for name in pipesched.__all__},
+        **{one.__name__: one for one in others},
+        **{"hls": hls, "np": np, "nan": math.nan, "inf": math.inf},
+        **{"P2": P2, "HUGE": HUGE, "DEEP": DEEP, "ROWS": ROWS, "TRAINING": TRAINING, "README": README, "SPACE": SPACE},
+        **{"SCALAR": np.array(4), "ARRAY": np.array(["1f1b", "naive"]), "PROBLEM": problem, "OUTCOME": outcome},
+        "PLAN": pipesched.plan(problem, ROWS),
+        "SCHEDULE": outcome.schedule,
+        "OFFLOAD": pipesched.make_problem(**P2, offload=1),
+        "FRONTIER": pipesched.frontier(problem, time_limit=5),
+        "COMPARISON": pipesched.compare(problem, ["1f1b"]),
+        "SWEEP": pipesched.sweep(None, "microbatches", [2, 4, 8], ["1f1b"]),
+        "GRAPH": hls.parse_program("a*b + c"),
+        "UNITS": hls.make_units(),
+    }
+
+
+def said(calls: str) -> Iterator[str]:
+    """Each call behind `>>> `, and below it what its error says, the parameter first."""
+    known = names()
+    for line in calls.splitlines():
+        if line[:1] in ("", "#"):
+            yield line
+        if not line.startswith(">>> "):
+            continue
+        with pytest.raises(ConfigError) as caught:
+            eval(line.removeprefix(">>> "), {**known})
+        text = str(caught.value)
+        assert "--" not in text  # no flag of the command line
+        assert text.replace("\n", "").isprintable()
+        assert len(text) < 560
+        key = caught.value.key or ""
+        yield from (line, text if text.startswith(key) else f"[{key}] {text}")
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.txt")), ids=lambda path: str(path.stem))
+def test_refused(path: Path, golden: Callable[[str, str], None], tmp_path: Path, monkeypatch: Any) -> None:
+    """Each call is a ConfigError about its parameter, of this text, and leaves no file behind."""
+    calls = path.read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    README.write_text("precious", encoding="utf-8")
+    golden(f"refused/{path.name}", "".join(f"{line}\n" for line in said(calls)))
+    assert [(one.name, one.read_text("utf-8")) for one in tmp_path.iterdir()] == [("README.md", "precious")]
