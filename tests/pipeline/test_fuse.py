@@ -45,11 +45,6 @@ def test_sums_by_hand() -> None:
     assert (memory.activation, memory.static, memory.budget) == ((6, 15), (4, 8), (30, 40))
 
 
-def test_boundaries_between_groups() -> None:
-    """Groups of two in six stages keep boundaries 1 and 3 (after stages 1 and 3)."""
-    assert fuse(make_problem(devices=3, stages=6, p2p=[1, 2, 3, 4, 5]), 3).costs.p2p == (2, 4)
-
-
 def test_fractions_are_weighted_by_the_activation() -> None:
     """1 of 1 and half of 3 is 2.5 of 4 retained; none of 1 and a tenth of 3 is 0.3 of 4 kept."""
     problem = make_problem(
@@ -74,12 +69,6 @@ def test_unequal_groups_are_refused(have: int, want: int) -> None:
     """Stages that cannot be merged into equal groups are not; the message names both numbers."""
     with pytest.raises(NotApplicable, match=f"multiple of {want} stages.*are {have}"):
         fuse(make_problem(devices=2, stages=have), want)
-
-
-@given(problems(most_chunks=4))
-def test_nothing_to_fuse(problem: Problem) -> None:
-    """Fusing into as many stages as there are changes nothing, not even the placement."""
-    assert fuse(problem, problem.stages) is problem
 
 
 @given(problems(most_chunks=4), st.sampled_from([2, 3]))

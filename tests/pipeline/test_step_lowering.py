@@ -6,13 +6,6 @@ from pipesched import make_problem, plan, schedule_plan
 from tests.pipeline.steps import with_costs
 
 
-def test_a_problem_without_a_step_has_none() -> None:
-    """Its plan has no program, and its schedule says nothing of a step."""
-    problem = make_problem(devices=2, microbatches=2)
-    schedule = schedule_plan(problem, plan(problem, ["0F0 0F1 0B0 0B1", "1F0 1B0 1F1 1B1"]))
-    assert (schedule.step, [*schedule.plan.network], schedule.plan.index.scoped) == (None, [], ())
-
-
 def test_programs_that_are_given_stay() -> None:
     """A gather that is issued behind a slot waits for its end, and the passes behind it wait for the gather."""
     problem = with_costs(devices=1, microbatches=2, forward=5, backward=10, gather=4, reduce=3)

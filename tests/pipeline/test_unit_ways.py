@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import chain
 from random import Random
 from typing import Any
 
 from hypothesis import example, given, strategies as st
 
 from pipesched import make_problem, plan
-from pipesched.core.arrays import column
-from pipesched.core.timing import UNREACHED, heads, tails
 from pipesched.pipeline.capacity import order_edges
 from pipesched.pipeline.feeding import alike
-from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.pass_bounds import PassBounds
-from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.residences import residences
 from pipesched.pipeline.schedule import schedule_plan
-from tests.examples import part
 from tests.oracle.drawn import PLACEMENTS, Config, configs, random_rows
 from tests.oracle.setup import read_setup
 
@@ -28,55 +20,6 @@ shapes = st.tuples(st.booleans(), st.booleans())
 few = shapes.flatmap(
     lambda cut: configs(PLACEMENTS, most_devices=3, most_microbatches=3, slices=cut[0], forward_only=cut[1])
 )
-
-
-@given(few)
-def test_heads_and_tails_are_those_of_the_graph(config: Config) -> None:
-    """With sizes, tables, slices, forwards alone, and both ways of a mirrored placement; of all that one stands for."""
-    problem = make_problem(**config)
-    passes, graph = PassBounds(problem, problem.letters, paired=False), lower(problem, index_of(problem))
-    shape = (len(problem.letters), problem.stages, -1)
-    for found, expected in ((passes.heads, heads(graph)), (passes.tails, tails(graph))):
-        assert found.tolist() == column(expected).reshape(shape)[:, :, passes.units].tolist()
-
-
-@part(4)
-@given(few)
-def test_no_stay_is_taken_for_longer_than_its_longest_way(config: Config) -> None:
-    """What a bound counts of a stay is a way from the start of F to the end of B or I; without slices the longest."""
-    problem = make_problem(**config)
-    if problem.mode == "forward":
-        return
-    passes, index = PassBounds(problem, problem.letters, paired=False), index_of(problem)
-    graph = lower(problem, index)
-    for stage, row in enumerate(passes.ways.paths().tolist()):
-        for unit, path in zip(passes.units.tolist(), row, strict=True):
-            start, end = index.row("F", stage)[unit], index.row(index.gradient, stage)[unit]
-            from_start = heads(graph, [0 if task == start else UNREACHED for task in range(len(graph))])
-            longest = from_start[end] + graph.durations[end]
-            assert path == longest if index.slices == 1 else path <= longest
-
-
-def index_of(problem: Problem) -> OpIndex:
-    """Return the numbers of all operations of a plain step."""
-    return OpIndex(problem.letters, problem.stages, problem.microbatches, problem.slices.count)
-
-
-@part(4)
-@given(few)
-def test_units_that_stand_for_others_equal_them(config: Config) -> None:
-    """Each unit has the costs and sizes of the one that stands for it, which goes the same way."""
-    model = make_problem(**config).model
-    units, counts = model.unlike
-    assert counts.sum() == model.units
-    tables = [model.where, *model.ticks.values(), model.there, model.back, *model.sizes.values()]
-    columns = [tuple(chain(*(table[:, unit].tolist() for table in tables))) for unit in range(model.units)]
-    known = Counter(columns)
-    assert {columns[unit] for unit in units} == set(known)
-    if len(units) < model.units:
-        assert Counter(columns) == sum(
-            (Counter({columns[unit]: count}) for unit, count in zip(units, counts.tolist(), strict=True)), Counter()
-        )
 
 
 @given(
