@@ -13,9 +13,6 @@ from pipesched.errors import InvalidSchedule
 
 Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
 
-# 0 --lag 2--> 1 --> 3,  0 --> 2 --lag 5--> 3,  4 alone
-DIAMOND = TaskGraph([3, 4, 1, 2, 7], [0] * 5, [1], [arrow(0, 1, 2), arrow(0, 2), arrow(1, 3), arrow(2, 3, 5)])
-
 
 def all_paths(graph: TaskGraph) -> Iterator[tuple[int, int, int]]:
     """Every path as (its first task, its last task, the ticks from the start of one to the end of the other)."""
@@ -24,13 +21,6 @@ def all_paths(graph: TaskGraph) -> Iterator[tuple[int, int, int]]:
         first, last, ticks = stack.pop()
         yield first, last, ticks
         stack += [(first, b, ticks + lag + graph.durations[b]) for a, b, lag in graph.arrows() if a == last]
-
-
-def test_heads_and_tails_of_a_diamond() -> None:
-    """The numbers of a small graph, added up by hand: its two branches take 3+2+4+0+2 and 3+0+1+5+2."""
-    assert heads(DIAMOND) == [0, 5, 3, 9, 0]
-    assert tails(DIAMOND) == [8, 2, 7, 0, 0]
-    assert heads(DIAMOND, [UNREACHED, 0, UNREACHED, UNREACHED, UNREACHED]) == [UNREACHED, 0, UNREACHED, 4, UNREACHED]
 
 
 def test_tails_count_deliveries() -> None:

@@ -60,12 +60,6 @@ def test_nothing_to_gain() -> None:
     assert shortened(PROBLEM, orders, capacity=100, rounds=50) == orders
 
 
-def test_same_seed_same_answer() -> None:
-    """The search takes chances, always the same ones."""
-    one, two = (shortened(PROBLEM, one_by_one(PROBLEM), capacity=8, rounds=30) for _ in range(2))
-    assert one == two
-
-
 def test_plain_kernels_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiled kernels and plain Python take the same moves."""
     found = shortened(PROBLEM, one_by_one(PROBLEM), capacity=40, rounds=200)

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from pipesched import NotApplicable, PipeschedError, Plan, Problem, make_problem, run
 from pipesched.schedulers import interleaved as module
-from pipesched.schedulers.interleaved import group_sizes, interleaved, visit_order
+from pipesched.schedulers.interleaved import group_sizes, interleaved
 from tests.examples import at_night_but
 from tests.replay import Op, Stuck, replay
 from tests.strategies import texts_of
@@ -96,18 +96,6 @@ def test_megatrons_order(devices: int, chunks: int) -> None:
             assert ops(interleaved(problem, group_size=group)) == megatron(size, group)
 
 
-def test_table_of_the_example() -> None:
-    """P2 V2 M5 g3 gives microbatches 0 1 2 0 1 2 3 4 3 4 in chunks 0 0 0 1 1 1 0 0 1 1 (Megatron-LM's order)."""
-    microbatches, chunks = [0, 1, 2, 0, 1, 2, 3, 4, 3, 4], [0, 0, 0, 1, 1, 1, 0, 0, 1, 1]
-    assert visit_order(2, 5, 3) == list(zip(chunks, microbatches, strict=True))
-    plan = interleaved(Size(2, 2, 5).problem(), group_size=3)
-    for device, order in enumerate(ops(plan)):
-        forward = [(op.stage // 2, op.microbatch) for op in order if op.kind == "F"]
-        backward = [(1 - op.stage // 2, op.microbatch) for op in order if op.kind == "B"]
-        assert forward == backward == list(zip(chunks, microbatches, strict=True))
-        assert [op.kind for op in order].index("B") == 2 * (2 - device - 1) + 3 + 1
-
-
 @pytest.mark.parametrize("devices", range(1, 9))
 @pytest.mark.parametrize("microbatches", [1, 2, 5, 8, 17])
 def test_one_chunk_is_1f1b(devices: int, microbatches: int) -> None:
@@ -144,12 +132,6 @@ def test_peaks() -> None:
         size = Size(devices, chunks, 4 * devices)
         peaks = run(size.problem(activation=1), "interleaved").schedule.peak_grains
         assert peaks[0] == devices * chunks + devices - 1
-
-
-def test_autopipe() -> None:
-    """The built-in default (4 devices, 8 stages, 8 microbatches, f=5, B=10) takes 285, and 285 is optimal."""
-    outcome = run(Size(4, 2, 8).problem(forward=5, backward=10), "interleaved")
-    assert (outcome.schedule.makespan_ticks, outcome.bound.ticks, outcome.status) == (285, 285, "optimal")
 
 
 @pytest.mark.parametrize("devices", at_night_but((1, 2, 3, 5), range(1, 9)))
@@ -274,38 +256,11 @@ def test_megatrons_combined_order(devices: int, chunks: int) -> None:
                 assert order == [*forwards[:alone], *pairs, *backwards[len(pairs) :]]
 
 
-def test_megatron_refuses_many_that_run() -> None:
-    """Of the group sizes that Megatron refuses, many run, and here they do."""
-    size = Size(4, 2, 10)
-    more = [group for group in range(1, 11) if group not in accepted(size) and runs(size, group)]
-    assert len(more) >= 2
-    for group in more:
-        assert run(size.problem(), "interleaved", group_size=group).schedule.makespan_ticks > 0
-
-
-def test_fewer_microbatches_than_devices_and_a_small_group() -> None:
-    """P8 V4 M7 with groups of 1 deadlocks: that is said, with group sizes that run."""
-    size = Size(8, 4, 7)
-    assert not runs(size, 1)
-    with pytest.raises(NotApplicable, match="group sizes that run") as caught:
-        run(size.problem(), "interleaved", group_size=1)
-    assert all(runs(size, int(g)) for g in str(caught.value).rpartition("that run: ")[2].split(", "))
-
-
 @pytest.mark.parametrize("group", [0, -1, -4])
 def test_no_such_group_size(group: int) -> None:
     """A group of no microbatches is bad input that is answered by a message about the group, not a crash."""
     with pytest.raises(PipeschedError, match="group"):
         run(Size(4, 2, 8).problem(), "interleaved", group_size=group)
-
-
-@given(st.integers(1, 5), st.integers(2, 4), st.integers(1, 12), st.integers(1, 14))
-def test_visits(devices: int, chunks: int, microbatches: int, group: int) -> None:
-    """The visits hold every chunk of every microbatch once, each microbatch's chunks in order."""
-    size = Size(devices, chunks, microbatches)
-    visits = visit_order(chunks, microbatches, group)
-    assert visits == [_virtual(k, size, group) for k in range(chunks * microbatches)]
-    assert sorted(visits) == [(chunk, mb) for chunk in range(chunks) for mb in range(microbatches)]
 
 
 @pytest.mark.parametrize(("stages", "low"), [(5, 4), (6, 4), (11, 8)])

@@ -41,12 +41,3 @@ def test_one_chunk_is_naive_lifo() -> None:
     problem = make_problem(devices=3, microbatches=5)
     bfs, lifo = run(problem, "looped-bfs").schedule.plan, run(problem, "naive", lifo=True).schedule.plan
     assert texts_of(bfs) == texts_of(lifo)
-
-
-def test_forward_passes_alone() -> None:
-    """P4 S8 M4 in two slices of f 4: all units go through a chunk before the next one, in 38."""
-    problem = make_problem(devices=4, stages=8, microbatches=4, slices=2, forward=4, mode="forward")
-    schedule = run(problem, "looped-bfs").schedule
-    assert schedule.makespan == 38
-    units = [f"{mb}.{part}" for mb in range(4) for part in range(2)]
-    assert texts_of(schedule.plan)[3] == [f"{stage}F{unit}" for stage in (3, 7) for unit in units]

@@ -26,19 +26,6 @@ def test_figures(devices: int, microbatches: int, lifo: bool) -> None:
     assert schedule.peak_grains == [microbatches] * devices
 
 
-def test_bubble_of_the_example() -> None:
-    """27.27 % at P4 M8, where it takes 33."""
-    schedule = run(make_problem(devices=4, microbatches=8), "naive").schedule
-    assert (schedule.makespan_ticks, round(100 * schedule.bubble, 2)) == (33, 27.27)
-
-
-def test_autopipe() -> None:
-    """The built-in default, eight stages fused into four: 330, with eight microbatches held everywhere."""
-    schedule = run(make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10), "naive").schedule
-    assert schedule.makespan_ticks == 330
-    assert schedule.peak_grains == [8 * schedule.problem.grains.per_unit] * 4
-
-
 def test_slices() -> None:
     """Forwards slice by slice; backwards from the last slice of each microbatch, or with lifo of all."""
     problem = make_problem(devices=1, microbatches=2, slices=2)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given, strategies as st
 
@@ -21,24 +19,6 @@ def test_order_by_hand() -> None:
     ]
 
 
-def test_fewer_microbatches_than_devices() -> None:
-    """M < P: fewer warm-ups, not a refusal."""
-    plan = run(make_problem(devices=4, microbatches=2), "1f1b").schedule.plan
-    assert texts_of(plan)[0] == ["0F0", "0F1", "0B0", "0B1"]
-    assert texts_of(plan)[3] == ["3F0", "3B0", "3F1", "3B1"]
-
-
-@pytest.mark.parametrize(
-    ("devices", "microbatches", "makespan"), [(4, 8, 33), (8, 16, 69), (8, 32, 117), (16, 64, 237)]
-)
-def test_unit_cost_table(devices: int, microbatches: int, makespan: int) -> None:
-    """Makespan and memory of 1F1B with f = b = w = 1."""
-    halves: list[dict[str, Any]] = [{"backward": 2}, {"backward_input": 1, "backward_weight": 1}]
-    for backward in halves:
-        schedule = run(make_problem(devices=devices, microbatches=microbatches, **backward), "1f1b").schedule
-        assert schedule.makespan_ticks == makespan
-
-
 @given(st.integers(1, 9), st.integers(1, 20), st.integers(1, 5), st.integers(0, 9))
 def test_figures(devices: int, microbatches: int, forward: int, backward: int) -> None:
     """Equal stages: makespan (M+P-1)(f+B), bubble (P-1)/(M+P-1), peak min(P-d, M), and nothing is faster."""
@@ -50,12 +30,6 @@ def test_figures(devices: int, microbatches: int, forward: int, backward: int) -
     assert outcome.status == "optimal"
     if backward:
         assert schedule.peak_grains == [min(devices - d, microbatches) for d in range(devices)]
-
-
-def test_bubble_of_the_example() -> None:
-    """27.27 % at P4 M8."""
-    schedule = run(make_problem(devices=4, microbatches=8), "1f1b").schedule
-    assert round(100 * schedule.bubble, 2) == 27.27
 
 
 def test_autopipe() -> None:

@@ -30,12 +30,3 @@ def test_proven_optimum_of_one_activation() -> None:
     """With room for one activation nothing is faster: 96 at P4 M8, 54 at P3 M6 (proved by CP-SAT)."""
     assert run(make_problem(devices=4, microbatches=8), "sequential").schedule.makespan_ticks == 96
     assert run(make_problem(devices=3, microbatches=6), "sequential").schedule.makespan_ticks == 54
-
-
-def test_slices() -> None:
-    """All slices of a microbatch go forwards, then back from the last one; forwards alone go one after another."""
-    problem = make_problem(devices=1, microbatches=2, slices=2)
-    texts = texts_of(run(problem, "sequential").schedule.plan)
-    assert texts == [["0F0.0", "0F0.1", "0B0.1", "0B0.0", "0F1.0", "0F1.1", "0B1.1", "0B1.0"]]
-    forwards = make_problem(devices=2, microbatches=3, slices=2, mode="forward")
-    assert texts_of(run(forwards, "sequential").schedule.plan) == texts_of(run(forwards, "naive").schedule.plan)

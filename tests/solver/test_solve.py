@@ -242,14 +242,6 @@ def test_overlapped_pairs_are_kept() -> None:
     assert outcome.bound.ticks <= outcome.schedule.makespan_ticks
 
 
-@pytest.mark.slow
-def test_same_seed_same_answer() -> None:
-    """One worker and one seed repeat the schedule."""
-    problem = linear(**UNIT, stages=8, placement="v", budget=3)
-    first, second = (solve(problem, workers=1, seed=7).schedule for _ in range(2))
-    assert texts_of(first.plan) == texts_of(second.plan)
-
-
 def test_a_hint_is_taken() -> None:
     """A good schedule given as a hint is the answer when the portfolio knows no better."""
     problem = linear(**UNIT, budget=3)

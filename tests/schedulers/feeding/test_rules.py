@@ -17,11 +17,6 @@ def one_a_device(**values: Any) -> Any:
     return make_problem(devices=2, **values)
 
 
-def test_verl_of_six() -> None:
-    """With work 1 to 6 the largest stand in the middle."""
-    assert verl(one_a_device(sizes={"work": [1, 2, 3, 4, 5, 6]})) == (1, 3, 5, 4, 2, 0)
-
-
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=9))
 def test_verl_as_published(work: list[int]) -> None:
     """Equal work is told apart by the number, as in verl's `rearrange_micro_batches`."""

@@ -166,13 +166,6 @@ def test_the_model_does_not_grow_with_microbatches() -> None:
     assert sizes == [32, 32]
 
 
-@pytest.mark.nightly
-def test_the_same_seed_finds_the_same() -> None:
-    """The search is repeated by its seed."""
-    case = KeepingCase(make_problem(**LATENT, microbatches=16, activation=0.5, budget=3))
-    assert found_by(case, 2) == found_by(case, 2)
-
-
 def test_a_period_that_is_refuted_is_not_tried() -> None:
     """Below the work of the busiest device nothing is searched."""
     case = KeepingCase(make_problem(**LATENT, microbatches=16))
