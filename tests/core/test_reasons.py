@@ -13,7 +13,7 @@ from pipesched.core.order_moves import candidate_moves, legal_places, moved
 from pipesched.core.reasons import NOTHING, Arc, Idle, TimedTasks, idle_gaps
 from pipesched.core.sensitivity import path_counts
 from tests.examples import examples
-from tests.plain_reasons import Arc as PlainArc, Plain, retimed
+from tests.oracle.reasons import Arc as PlainArc, Plain, retimed
 
 COLUMNS = 3  # costs; the tags of arcs are the first two
 SCALE = 1000

@@ -19,7 +19,7 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import canonical, plain, to_fraction
 from pipesched.pipeline.schedule import Schedule, schedule_plan
-from tests.replay import device_of, name, parts
+from tests.oracle.alike import device_of, name, parts
 from tests.strategies import SETTLED, plan_of, problems, random_plan, texts_of
 
 randoms = st.randoms(use_true_random=False)

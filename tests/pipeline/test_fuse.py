@@ -15,7 +15,7 @@ from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.placement import named_placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.recut import fuse
-from tests.replay import parts, replay
+from tests.oracle.alike import parts, replay
 from tests.strategies import problems, random_plan
 
 
@@ -119,6 +119,6 @@ def make_linear(problem: Problem) -> Problem:
 
 def _one_by_one(slot: str, size: int) -> list[str]:
     """The operations of the stages that were fused into one: forwards up, backwards down."""
-    [(stage, kind, mb)] = parts(slot)
+    [(stage, kind, mb, _)] = parts(slot)
     stages = list(range(stage * size, (stage + 1) * size))
     return [f"{one}{kind}{mb}" for one in (stages if kind == "F" else stages[::-1])]

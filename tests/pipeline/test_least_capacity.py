@@ -12,7 +12,7 @@ from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.capacity import least_capacity, require_least_capacity
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.problem import Problem
-from tests.pipeline.optimum import optimum
+from tests.oracle.alike import optimum
 from tests.strategies import SETTLED, problems, with_capacities
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement, placement_name
-from tests.replay import device_of
+from tests.oracle.alike import device_of
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.ops import Op, parse_slot
 from pipesched.pipeline.plan import plan_from_slots
 from pipesched.pipeline.problem import Problem
-from tests.replay import parts
+from tests.oracle.alike import parts
 from tests.strategies import SETTLED, plan_of, problems, random_plan, texts_of
 
 

@@ -18,7 +18,7 @@ from pipesched.pipeline.ops import parse_op
 from pipesched.pipeline.plan import LanePair
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule
-from tests.replay import parts, replay
+from tests.oracle.alike import parts, replay
 from tests.strategies import SETTLED, Texts, plan_of, problems, random_saving_plan, saving_plan_of
 
 randoms = st.randoms(use_true_random=False)

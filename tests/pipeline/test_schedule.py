@@ -15,7 +15,7 @@ from pipesched.pipeline.check import violations
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from tests.examples import examples
-from tests.replay import Stuck, parts, replay
+from tests.oracle.alike import Stuck, parts, replay
 from tests.strategies import SETTLED, plan_of, problems, random_plan, with_capacities
 
 

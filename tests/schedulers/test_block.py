@@ -11,7 +11,8 @@ from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.best_block import Waits, published_peak
 from pipesched.schedulers.block import Block, busiest, with_weights
 from pipesched.schedulers.v_schedules import unit_block
-from tests.replay import Op, inputs
+from tests.oracle.alike import Op, setup_of
+from tests.oracle.replay import needs
 from tests.strategies import blocks, stages_of
 
 
@@ -93,9 +94,10 @@ def test_the_order_keeps_every_dependency(drawn: tuple[Problem, Block]) -> None:
     order = block.order(index).tolist()
     assert sorted(order) == list(range(index.size))
     done: set[Op] = set()
-    for op in map(index.op, order):
-        assert all(alternatives & done for alternatives, _ in inputs(problem, Op(*op[:3])))
-        done.add(Op(*op[:3]))
+    ops = [Op(*index.op(number)) for number in order]
+    for op in ops:
+        assert done.issuperset(needs(setup_of(problem), op, set(ops)))
+        done.add(op)
 
 
 def test_times_of_a_repeated_block() -> None:

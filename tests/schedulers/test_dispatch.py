@@ -12,7 +12,7 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.block import Block, in_chunks
 from pipesched.schedulers.dispatch import Dispatcher, Policy
-from tests.replay import replay
+from tests.oracle.alike import replay
 from tests.strategies import blocks, texts_of
 
 PATIENCE = st.sampled_from([0, 1, 4, 20])

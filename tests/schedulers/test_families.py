@@ -17,7 +17,7 @@ from pipesched.pipeline.check import violations
 from pipesched.schedulers.family import prepare
 from pipesched.schedulers.registry import algorithms, family
 from tests.examples import part
-from tests.replay import Stuck, replay
+from tests.oracle.alike import Stuck, replay
 from tests.strategies import placements_of, problems, texts_of
 
 OPTIONS: dict[str, st.SearchStrategy[dict[str, Any]]] = {

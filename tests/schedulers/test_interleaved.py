@@ -12,7 +12,7 @@ from pipesched import NotApplicable, PipeschedError, Plan, Problem, make_problem
 from pipesched.schedulers import interleaved as module
 from pipesched.schedulers.interleaved import group_sizes, interleaved
 from tests.examples import at_night_but
-from tests.replay import Op, Stuck, replay
+from tests.oracle.alike import Op, Stuck, replay
 from tests.strategies import texts_of
 
 

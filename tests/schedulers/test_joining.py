@@ -19,7 +19,7 @@ from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.outcome import run
 from pipesched.schedulers.joining import joined, with_joins
 from pipesched.schedulers.registry import algorithms
-from tests.replay import replay
+from tests.oracle.alike import replay
 from tests.strategies import plan_of, problems, random_plan, texts_of
 
 DEAR_HALVES: dict[str, Any] = {"forward": 1, "backward": 2, "backward_input": 1.5, "backward_weight": 1.5}

@@ -14,7 +14,7 @@ from pipesched.core.ties import PRIORITIES, TIES
 from pipesched.pipeline.capacity import least_capacity
 from pipesched.pipeline.check import violations
 from tests.examples import examples
-from tests.replay import Op, Replayed, device_of, inputs, name, parts, replay
+from tests.oracle.alike import Op, Replayed, device_of, inputs, name, parts, replay
 from tests.strategies import ALL_PLACEMENTS, SETTLED, problems, texts_of, with_capacities
 
 rules = st.fixed_dictionaries({"priority": st.sampled_from(sorted(PRIORITIES)), "tie": st.sampled_from(sorted(TIES))})
@@ -199,10 +199,8 @@ def test_never_idle_without_reason(problem: Problem, rule: dict[str, str]) -> No
 
 def ready_at(problem: Problem, op: Op, naive: Replayed) -> int:
     """When the inputs of an operation are there."""
-    return max(
-        (naive.end[name(one)] + lag for ones, lag in inputs(problem, op) for one in ones if name(one) in naive.end),
-        default=0,
-    )
+    planned = [one for text in naive.end for one in parts(text)]
+    return max((naive.end[name(one)] + lag for one, lag in inputs(problem, op, planned)), default=0)
 
 
 @pytest.mark.parametrize("option", [{"priority": "critical"}, {"tie": "depth"}, {"priority": "dsf"}])

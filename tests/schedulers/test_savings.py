@@ -19,7 +19,7 @@ from pipesched.pipeline.schedule import schedule_plan
 from pipesched.results.trainers import refused_by_pytorch, runs_in
 from pipesched.schedulers.registry import family
 from tests.examples import at_night_but, part
-from tests.replay import replay
+from tests.oracle.alike import replay
 from tests.strategies import placements_of, problems, texts_of
 
 Times = tuple[int, int]

@@ -12,7 +12,7 @@ from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.schedulers.block import Block, in_chunks, squeeze
 from pipesched.schedulers.v_schedules import unit_block
-from tests.replay import Replayed, replay
+from tests.oracle.alike import Replayed, replay
 from tests.strategies import blocks, texts_of
 
 

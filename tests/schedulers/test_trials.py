@@ -11,7 +11,7 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.schedulers.trials import LEAST_ROUNDS, Effort, Trials, trials
 from pipesched.schedulers.zero_bubble import handcrafted
-from tests.replay import replay
+from tests.oracle.alike import replay
 from tests.strategies import limited, texts_of
 
 PROBLEM = make_problem(devices=4, microbatches=8, backward_input=1, backward_weight=1, activation=1, placement="linear")

@@ -13,7 +13,7 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.zb_auto import Switches, greedy_orders
-from tests.replay import replay
+from tests.oracle.alike import replay
 from tests.strategies import limited, texts_of
 
 UNIT: dict[str, Any] = {"devices": 4, "microbatches": 8, "forward": 1, "backward_input": 1, "backward_weight": 1}

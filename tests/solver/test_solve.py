@@ -23,9 +23,7 @@ from pipesched.solver.saving_portfolio import KeepingCase
 from pipesched.solver.search import Event
 from pipesched.solver.solve import solve
 from plain_model import plain_model
-from tests.examples import part
-from tests.pipeline.optimum import optimum
-from tests.replay import replay
+from tests.oracle.alike import replay
 from tests.strategies import problems, texts_of, with_capacities
 
 FUSED: dict[str, Any] = {"forward": 1, "backward": 2}
@@ -105,22 +103,6 @@ def tight(draw: st.DrawFn, least: int = 0, most: int = 12) -> Problem:
         problem = replace(problem, microbatches=problem.microbatches - 1)
     capacities = [least_capacity(problem, device) for device in range(problem.devices)]
     return with_capacities(problem, [capacity + draw(st.integers(0, capacity)) for capacity in capacities])
-
-
-@part(2)
-@given(tight(least=1, most=9), st.booleans())
-def test_equal_to_brute_force(problem: Problem, span: bool) -> None:
-    """On tiny problems the answer is the optimum of all orders; a span lies between the bound and what was found."""
-    kinds = "FIW" if problem.costs.split else "FB"
-    outcome = solve(problem, objective="span" if span else "makespan", workers=1, time_limit=30)
-    report = report_of(outcome)
-    best = optimum(problem, kinds, span=span)
-    assert best is not None
-    assert report.bound.ticks <= best <= report.value_ticks
-    case = KeepingCase(problem, "span" if span else "makespan")
-    if all(origin.start is not None for origin in case.origins):
-        assert report.value_ticks == best
-        assert report.status == "optimal"
 
 
 def test_a_device_may_begin_later_to_have_a_shorter_span() -> None:

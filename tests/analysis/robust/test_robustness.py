@@ -24,6 +24,7 @@ from pipesched.pipeline.ops import parse_op
 from pipesched.schedulers.registry import FAMILIES
 from tests.analysis.robust import plain
 from tests.examples import at_night_but
+from tests.oracle.reasons import PlainSchedule
 from tests.strategies import SETTLED, plan_of, problems, random_plan
 from tests.unit_schedules import forwards, sized, sliced
 
@@ -51,7 +52,7 @@ def replayed(schedule: pipesched.Schedule, variation: Variation, sample: int) ->
         of_device = factor_of(f"device {device}", *settings, variation.device_noise)
         return own if device is None else own * float(of_device[sample])
 
-    return float(plain.makespan(schedule, factor)) / schedule.problem.ticks.per_unit
+    return float(plain.makespan(PlainSchedule(schedule), factor))
 
 
 @given(problems(SETTLED, overlap=True, saving=True, most_microbatches=4), st.randoms(use_true_random=False))
@@ -108,7 +109,7 @@ def test_figures_against_an_independent_simulation(case: tuple[str, float]) -> N
     """Mean, standard deviation and quantiles agree with plain random numbers, within four standard errors."""
     name, devices = case
     outcome, count, noise = pipesched.run(PROBLEM, name), 800, 0.2
-    random = Random(20)
+    random, retimed = Random(20), PlainSchedule(outcome.schedule)
 
     def lognormal(variation: float) -> float:
         sigma = sqrt(log1p(variation**2))
@@ -116,8 +117,7 @@ def test_figures_against_an_independent_simulation(case: tuple[str, float]) -> N
 
     def once() -> float:
         of_device = [lognormal(devices) for _ in range(4)]
-        slowed = plain.makespan(outcome.schedule, lambda _, device: lognormal(noise) * of_device[device or 0])
-        return float(slowed) / outcome.schedule.problem.ticks.per_unit
+        return float(plain.makespan(retimed, lambda _, device: lognormal(noise) * of_device[device or 0]))
 
     others = [once() for _ in range(count)]
     (row,) = pipesched.robustness(outcome, noise=noise, device_noise=devices, samples=4000)
