@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from hypothesis import given, strategies as st
 
 from pipesched.core.check import violations
 from pipesched.core.tasks import TaskGraph, arrow
-
-Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
+from tests.core.graphs import random_graphs
 
 
 def is_valid(graph: TaskGraph, starts: Sequence[int], capacities: Sequence[int | None]) -> bool:
@@ -32,9 +31,9 @@ def is_valid(graph: TaskGraph, starts: Sequence[int], capacities: Sequence[int |
 
 
 @given(data=st.data())
-def test_silent_exactly_on_valid_schedules(graphs: Graphs, data: st.DataObject) -> None:
+def test_silent_exactly_on_valid_schedules(data: st.DataObject) -> None:
     """Random starts, of good and bad schedules alike: something is said exactly when the tick by tick judge says no."""
-    graph = data.draw(graphs(most=5, nowhere=True, memory=True, own_pools=True))
+    graph = data.draw(random_graphs(most=5, nowhere=True, memory=True, own_pools=True))
     ticks = st.lists(st.integers(0, 12), min_size=len(graph), max_size=len(graph))
     starts = data.draw(ticks)
     if data.draw(st.booleans()):  # push them apart, so that precedences hold and valid ones are common

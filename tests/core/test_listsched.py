@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -13,10 +13,8 @@ from pipesched.core.listsched import Dispatch, list_schedule
 from pipesched.core.tasks import TaskGraph, arrow
 from pipesched.core.ties import PRIORITIES, TIES
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule
+from tests.core.graphs import pipeline, plain, random_graphs
 
-Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
-Pipeline = Callable[..., TaskGraph]
-Plain = Callable[[TaskGraph, Sequence[int | None], str, str], tuple[dict[int, int], list[int]]]
 RULES = [(priority, tie) for priority in PRIORITIES for tie in TIES]
 rules = st.sampled_from(RULES)
 capacities_of_pools = st.lists(st.sampled_from([3, 4, 5, None]), min_size=3, max_size=3)
@@ -47,9 +45,9 @@ STATIC_RULES = [(priority, tie) for priority, tie in RULES if tie != "random"]
 
 
 @given(data=st.data())
-def test_same_answer_as_a_plain_list_scheduler(graphs: Graphs, plain: Plain, data: st.DataObject) -> None:
+def test_same_answer_as_a_plain_list_scheduler(data: st.DataObject) -> None:
     """Every rule picks the same tasks in the same order at the same times as one that tries all at every tick."""
-    graph = data.draw(graphs(shortest=1))
+    graph = data.draw(random_graphs(shortest=1))
     priority, tie = data.draw(st.sampled_from(STATIC_RULES))
     found = list_schedule(graph, priority=priority, tie=tie)
     starts, picked = plain(graph, (), priority, tie)
@@ -59,14 +57,9 @@ def test_same_answer_as_a_plain_list_scheduler(graphs: Graphs, plain: Plain, dat
 
 @pytest.mark.parametrize("own_pools", [False, True])
 @given(data=st.data())
-def test_same_answer_as_a_plain_list_scheduler_under_a_cap(
-    graphs: Graphs, plain: Plain, own_pools: bool, data: st.DataObject
-) -> None:
-    """The same with memory: the pools are those of the resources, or each task's pool is any of two.
-
-    When the scheduler finds no schedule, then the plain one gets stuck as well.
-    """
-    graph = data.draw(graphs(shortest=1, memory=True, own_pools=own_pools, least=4, most=10, unit_counts=(2, 1)))
+def test_same_answer_as_a_plain_list_scheduler_under_a_cap(own_pools: bool, data: st.DataObject) -> None:
+    """The same with memory: the pools are those of the resources, or each task's pool is any of two."""
+    graph = data.draw(random_graphs(shortest=1, memory=True, own_pools=own_pools, least=4, most=10, unit_counts=(2, 1)))
     priority, tie = data.draw(st.sampled_from(STATIC_RULES))
     capacities = data.draw(capacities_of_pools)
     starts, picked = plain(graph, capacities, priority, tie)
@@ -82,9 +75,9 @@ def test_same_answer_as_a_plain_list_scheduler_under_a_cap(
 @pytest.mark.parametrize(("priority", "tie"), RULES)
 @settings(max_examples=12)
 @given(data=st.data())
-def test_every_rule_keeps_every_limit(graphs: Graphs, priority: str, tie: str, data: st.DataObject) -> None:
+def test_every_rule_keeps_every_limit(priority: str, tie: str, data: st.DataObject) -> None:
     """Random graphs and capacities: the independent check has nothing to say, and every task is picked once."""
-    graph = data.draw(graphs(memory=True, own_pools=True, nowhere=True))
+    graph = data.draw(random_graphs(memory=True, own_pools=True, nowhere=True))
     capacities = data.draw(capacities_of_pools)
     found = attempt(graph, (priority, tie), capacities)
     assert list(violations(graph, found.starts, capacities)) == []
@@ -93,9 +86,9 @@ def test_every_rule_keeps_every_limit(graphs: Graphs, priority: str, tie: str, d
 
 
 @given(data=st.data())
-def test_units_are_those_of_the_class_and_run_one_task_at_a_time(graphs: Graphs, data: st.DataObject) -> None:
+def test_units_are_those_of_the_class_and_run_one_task_at_a_time(data: st.DataObject) -> None:
     """Each task has a unit below the capacity of its resource, and two tasks of one unit never overlap."""
-    graph = data.draw(graphs())
+    graph = data.draw(random_graphs())
     priority, tie = data.draw(rules)
     starts, units, _ = list_schedule(graph, priority=priority, tie=tie)
     spans: dict[tuple[int, int], list[tuple[int, int]]] = {}
@@ -114,9 +107,9 @@ def test_a_task_takes_the_lowest_free_unit() -> None:
 
 
 @given(data=st.data())
-def test_no_unit_idles_while_a_ready_task_fits(graphs: Graphs, data: st.DataObject) -> None:
+def test_no_unit_idles_while_a_ready_task_fits(data: st.DataObject) -> None:
     """Under capacities, a ready task waits only for a busy unit or for memory, whichever pool it takes from."""
-    graph = data.draw(graphs(memory=True, own_pools=True, least=4, most=10, unit_counts=(2, 1)))
+    graph = data.draw(random_graphs(memory=True, own_pools=True, least=4, most=10, unit_counts=(2, 1)))
     capacities = data.draw(capacities_of_pools)
     starts = attempt(graph, data.draw(rules), capacities).starts
     for task, ready in enumerate(ready_times(graph, starts)):
@@ -134,7 +127,7 @@ def test_no_unit_idles_while_a_ready_task_fits(graphs: Graphs, data: st.DataObje
 
 
 @pytest.mark.parametrize(("priority", "tie"), RULES)
-def test_same_seed_same_answer(pipeline: Pipeline, priority: str, tie: str) -> None:
+def test_same_seed_same_answer(priority: str, tie: str) -> None:
     """Twice the same call gives twice the same starts, units and order, under capacities and with owners too."""
     graph = pipeline(3, 4, 1, 2)
     calls = [
@@ -197,7 +190,7 @@ def test_graham_worst_case_of_a_list(machines: int) -> None:
 
 
 @pytest.mark.parametrize("priority", PRIORITIES)
-def test_eight_thousand_tasks(pipeline: Pipeline, priority: str) -> None:
+def test_eight_thousand_tasks(priority: str) -> None:
     """16 devices and 256 microbatches (8,192 tasks) under the cap of 1F1B take as long as 1F1B, by every priority."""
     graph = pipeline(16, 256, 1, 2)
     starts = list_schedule(graph, priority=priority, capacities=[16 - device for device in range(16)]).starts

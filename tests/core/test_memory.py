@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -16,8 +16,7 @@ from pipesched.core.memory import PoolLimits
 from pipesched.core.tasks import TaskGraph, arrow
 from pipesched.core.ties import PRIORITIES, TIES
 from pipesched.errors import NoSchedule
-
-Jobs = Callable[..., st.SearchStrategy[tuple[TaskGraph, list[int], list[int]]]]
+from tests.core.graphs import random_jobs
 
 
 def greedy_pools(graph: TaskGraph, capacities: Sequence[int | None]) -> Any:
@@ -59,9 +58,9 @@ def test_the_banker_refuses_what_could_wedge() -> None:
 
 @pytest.mark.parametrize("pools", [1, 3])
 @given(data=st.data())
-def test_the_banker_never_gets_stuck(jobs: Jobs, pools: int, data: st.DataObject) -> None:
+def test_the_banker_never_gets_stuck(pools: int, data: st.DataObject) -> None:
     """Jobs that each fit alone, stepped in any order that the banker allows, all finish, and no cap is passed."""
-    graph, capacities, owners = data.draw(jobs(pools=pools))
+    graph, capacities, owners = data.draw(random_jobs(pools=pools))
     memory = safe_pools(graph, capacities, owners)
     rest = {job: [task for task in range(len(graph)) if owners[task] == job] for job in set(owners)}
     while any(rest.values()):
@@ -77,19 +76,19 @@ def test_the_banker_never_gets_stuck(jobs: Jobs, pools: int, data: st.DataObject
 @pytest.mark.parametrize(("pools", "resources"), [(1, 1), (1, 3), (2, 2), (2, 4)])
 @given(data=st.data())
 def test_jobs_that_fit_one_by_one_are_always_scheduled(
-    jobs: Jobs, pools: int, resources: int, chained: bool, data: st.DataObject
+    pools: int, resources: int, chained: bool, data: st.DataObject
 ) -> None:
     """With owners, capacities that hold the largest job alone are enough for every rule, and are obeyed."""
-    graph, capacities, owners = data.draw(jobs(pools=pools, resources=resources, chained=chained))
+    graph, capacities, owners = data.draw(random_jobs(pools=pools, resources=resources, chained=chained))
     priority, tie = data.draw(st.sampled_from(sorted(PRIORITIES))), data.draw(st.sampled_from(sorted(TIES)))
     found = list_schedule(graph, priority=priority, tie=tie, capacities=capacities, owners=owners)
     assert list(violations(graph, found.starts, capacities)) == []
 
 
 @given(data=st.data())
-def test_a_cap_below_one_job_is_no_schedule(jobs: Jobs, data: st.DataObject) -> None:
+def test_a_cap_below_one_job_is_no_schedule(data: st.DataObject) -> None:
     """A pool that is one too small for what some job must hold at once: NoSchedule, with owners and without."""
-    graph, _, owners = data.draw(jobs(pools=2))
+    graph, _, owners = data.draw(random_jobs(pools=2))
     used = [[0, 0] for _ in set(owners)]
     peak = [0, 0]
     for task, job in enumerate(owners):  # a chain: one task after the other

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given, strategies as st
 
@@ -11,9 +9,8 @@ from pipesched.core.listsched import list_schedule
 from pipesched.core.tasks import Edges, TaskGraph, arrow
 from pipesched.core.ties import MOST_TASKS_WITH_DESCENDANTS, PRIORITIES, TIES, descendant_counts
 from pipesched.errors import ConfigError
+from tests.core.graphs import dataflow, random_graphs
 
-Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
-Dataflow = Callable[..., tuple[TaskGraph, list[int]]]
 Units = tuple[int, int, int, int]
 none, asap, alap, mobility, successors, descendants = PRIORITIES.values()
 
@@ -63,7 +60,7 @@ EWF_OPTIMA = {
 }
 
 
-def latency(dataflow: Dataflow, text: tuple[str, list[tuple[int, int]]], units: Units, priority: str, tie: str) -> int:
+def latency(text: tuple[str, list[tuple[int, int]]], units: Units, priority: str, tie: str) -> int:
     """The cycles that a rule takes for a benchmark."""
     adders, multipliers, cycles, interval = units
     graph, latencies = dataflow(*text, multipliers, adders, cycles, interval)
@@ -72,22 +69,19 @@ def latency(dataflow: Dataflow, text: tuple[str, list[tuple[int, int]]], units: 
 
 
 @pytest.mark.parametrize("units", HAL_OPTIMA)
-def test_alap_reaches_every_proven_latency_of_hal(dataflow: Dataflow, units: Units) -> None:
+def test_alap_reaches_every_proven_latency_of_hal(units: Units) -> None:
     """HAL: the critical path first is optimal with every tie, and no other rule is better than the optimum."""
     for priority in PRIORITIES:
         for tie in TIES:
-            found = latency(dataflow, HAL, units, priority, tie)
+            found = latency(HAL, units, priority, tie)
             assert found >= HAL_OPTIMA[units]
             assert found == HAL_OPTIMA[units] or priority != "alap"
 
 
 @pytest.mark.parametrize("units", EWF_OPTIMA)
-def test_no_rule_beats_a_proven_latency_of_ewf(dataflow: Dataflow, units: Units) -> None:
-    """EWF: alap with input order is optimal but for two rows, and no rule is better than the optimum.
-
-    With 4 adders and 3 multipliers of two cycles no list schedule reaches the optimum of 17: the best takes 18.
-    """
-    found = {(priority, tie): latency(dataflow, EWF, units, priority, tie) for priority in PRIORITIES for tie in TIES}
+def test_no_rule_beats_a_proven_latency_of_ewf(units: Units) -> None:
+    """EWF: alap with input order is optimal but for two rows, and no rule is better than the optimum."""
+    found = {(priority, tie): latency(EWF, units, priority, tie) for priority in PRIORITIES for tie in TIES}
     missed = 1 if units in {(2, 2, 2, 2), (4, 3, 2, 2)} else 0
     assert min(found.values()) == found["alap", "input"] == EWF_OPTIMA[units] + missed
 
@@ -105,9 +99,9 @@ def by_relaxing(graph: TaskGraph, forward: bool) -> list[int]:
 
 
 @given(data=st.data())
-def test_asap_alap_and_mobility_are_their_definitions(graphs: Graphs, data: st.DataObject) -> None:
+def test_asap_alap_and_mobility_are_their_definitions(data: st.DataObject) -> None:
     """asap is the earliest start, alap the latest less the makespan, mobility their difference less the same."""
-    graph = data.draw(graphs(nowhere=True))
+    graph = data.draw(random_graphs(nowhere=True))
     earliest, after = by_relaxing(graph, forward=True), by_relaxing(graph, forward=False)
     makespan = max(start + time for start, time in zip(earliest, graph.durations, strict=True))
     latest = [makespan - tail - time for tail, time in zip(after, graph.durations, strict=True)]
@@ -120,9 +114,9 @@ def test_asap_alap_and_mobility_are_their_definitions(graphs: Graphs, data: st.D
 
 
 @given(data=st.data())
-def test_successors_and_descendants_are_counted_once_each(graphs: Graphs, data: st.DataObject) -> None:
+def test_successors_and_descendants_are_counted_once_each(data: st.DataObject) -> None:
     """A task that depends on another along several arrows or paths counts as one."""
-    graph = data.draw(graphs())
+    graph = data.draw(random_graphs())
     arrows = {(before, after) for before, after, _ in graph.arrows()}
     below = {task: {after for before, after in arrows if before == task} for task in range(len(graph))}
     reached = {task: set(direct) for task, direct in below.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -11,8 +11,7 @@ from hypothesis import assume, given, strategies as st
 from pipesched.core.tasks import Edges, TaskGraph, arrow
 from pipesched.core.timing import UNTIMED, Retiming, earliest_times
 from pipesched.errors import Deadlock, InvalidSchedule
-
-Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
+from tests.core.graphs import random_graphs
 
 
 def replay(graph: TaskGraph, orders: Sequence[Sequence[int]]) -> list[int]:
@@ -56,9 +55,9 @@ def draw_line(data: st.DataObject, graph: TaskGraph) -> list[int]:
 
 
 @given(data=st.data())
-def test_starts_are_those_of_a_naive_replay(graphs: Graphs, data: st.DataObject) -> None:
+def test_starts_are_those_of_a_naive_replay(data: st.DataObject) -> None:
     """Random graphs in random orders that can run start exactly when a fixed-point replay says."""
-    graph = data.draw(graphs())
+    graph = data.draw(random_graphs())
     orders = draw_orders(data, draw_line(data, graph))
     starts, ends = earliest_times(graph, orders)
     assert starts == replay(graph, orders)
@@ -66,9 +65,9 @@ def test_starts_are_those_of_a_naive_replay(graphs: Graphs, data: st.DataObject)
 
 
 @given(data=st.data())
-def test_other_durations_move_what_is_behind_them(graphs: Graphs, data: st.DataObject) -> None:
+def test_other_durations_move_what_is_behind_them(data: st.DataObject) -> None:
     """Times with new durations of some tasks, from the first of these on, are those of the whole plan timed anew."""
-    graph = data.draw(graphs())
+    graph = data.draw(random_graphs())
     orders = draw_orders(data, draw_line(data, graph))
     replays = Retiming(graph, orders)
     times = replays.times()
@@ -79,9 +78,9 @@ def test_other_durations_move_what_is_behind_them(graphs: Graphs, data: st.DataO
 
 
 @given(data=st.data())
-def test_critical_tasks_are_those_whose_later_end_is_a_later_end_of_all(graphs: Graphs, data: st.DataObject) -> None:
+def test_critical_tasks_are_those_whose_later_end_is_a_later_end_of_all(data: st.DataObject) -> None:
     """One tick more of a task moves the last end exactly if the task is critical."""
-    graph = data.draw(graphs())
+    graph = data.draw(random_graphs())
     orders = draw_orders(data, draw_line(data, graph))
     replays = Retiming(graph, orders)
     critical = replays.critical(replays.times())
@@ -92,12 +91,9 @@ def test_critical_tasks_are_those_whose_later_end_is_a_later_end_of_all(graphs: 
 
 
 @given(data=st.data())
-def test_deadlock_exactly_when_there_is_a_circle_and_it_is_a_true_one(graphs: Graphs, data: st.DataObject) -> None:
-    """Random orders of all tasks: times as replayed if they can run, else a Deadlock whose cycle really waits.
-
-    Each task of the cycle waits directly for one that stands at or behind the next task on the next machine.
-    """
-    graph = data.draw(graphs())
+def test_deadlock_exactly_when_there_is_a_circle_and_it_is_a_true_one(data: st.DataObject) -> None:
+    """Random orders of all tasks: times as replayed if they can run, else a Deadlock whose cycle really waits."""
+    graph = data.draw(random_graphs())
     orders = draw_orders(data, data.draw(st.permutations(range(len(graph)))))
     if not has_circle(graph, orders):
         assert earliest_times(graph, orders).starts == replay(graph, orders)
@@ -115,9 +111,9 @@ def test_deadlock_exactly_when_there_is_a_circle_and_it_is_a_true_one(graphs: Gr
 
 
 @given(data=st.data())
-def test_a_task_in_no_order_stays_untimed(graphs: Graphs, data: st.DataObject) -> None:
+def test_a_task_in_no_order_stays_untimed(data: st.DataObject) -> None:
     """Tasks that nobody waits for may be left out: they get no time and change no other."""
-    graph = data.draw(graphs())
+    graph = data.draw(random_graphs())
     line = draw_line(data, graph)
     kept = line[: data.draw(st.integers(0, len(line)))]
     orders = draw_orders(data, kept)
@@ -130,9 +126,9 @@ def test_a_task_in_no_order_stays_untimed(graphs: Graphs, data: st.DataObject) -
 
 
 @given(data=st.data())
-def test_waiting_for_a_task_in_no_order_is_invalid_and_no_deadlock(graphs: Graphs, data: st.DataObject) -> None:
+def test_waiting_for_a_task_in_no_order_is_invalid_and_no_deadlock(data: st.DataObject) -> None:
     """Leaving out a task that others wait for is said as such: both are named, and it is not called a circle."""
-    graph = data.draw(graphs())
+    graph = data.draw(random_graphs())
     assume(graph.edges)
     missing = data.draw(st.sampled_from(sorted({before for before, _, _ in graph.arrows()})))
     orders = draw_orders(data, [task for task in draw_line(data, graph) if task != missing])
