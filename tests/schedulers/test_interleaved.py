@@ -96,25 +96,6 @@ def test_megatrons_order(devices: int, chunks: int) -> None:
             assert ops(interleaved(problem, group_size=group)) == megatron(size, group)
 
 
-@pytest.mark.parametrize("devices", range(1, 9))
-@pytest.mark.parametrize("microbatches", [1, 2, 5, 8, 17])
-def test_one_chunk_is_1f1b(devices: int, microbatches: int) -> None:
-    """With one chunk a device interleaved is 1F1B, and so is the rule written here."""
-    size = Size(devices, 1, microbatches)
-    plan = interleaved(size.problem())
-    assert ops(plan) == megatron(size, devices)
-    assert texts_of(plan) == texts_of(run(size.problem(), "1f1b").schedule.plan)
-
-
-@pytest.mark.parametrize(
-    ("devices", "microbatches", "makespan"), [(4, 8, 57), (8, 16, 117), (8, 32, 213), (16, 64, 429)]
-)
-def test_unit_cost_table(devices: int, microbatches: int, makespan: int) -> None:
-    """Figures of Megatron-LM's order with two chunks a device: unit costs a chunk."""
-    schedule = run(Size(devices, 2, microbatches).problem(), "interleaved").schedule
-    assert schedule.makespan_ticks == makespan
-
-
 @pytest.mark.parametrize("devices", [2, 4, 8])
 @pytest.mark.parametrize("chunks", [2, 3, 4])
 @pytest.mark.parametrize("rounds", [1, 2, 3])
@@ -123,15 +104,6 @@ def test_bubble(devices: int, chunks: int, rounds: int) -> None:
     microbatches = rounds * devices
     schedule = run(Size(devices, chunks, microbatches).problem(), "interleaved").schedule
     assert schedule.bubble == pytest.approx((devices - 1) / (chunks * microbatches + devices - 1))
-
-
-def test_peaks() -> None:
-    """P4 V2 M8 holds 11, 9, 7, 5 chunks; device 0 holds PV + P - 1 in general."""
-    assert run(Size(4, 2, 8).problem(activation=1), "interleaved").schedule.peak_grains == [11, 9, 7, 5]
-    for devices, chunks in [(2, 2), (4, 3), (8, 2)]:
-        size = Size(devices, chunks, 4 * devices)
-        peaks = run(size.problem(activation=1), "interleaved").schedule.peak_grains
-        assert peaks[0] == devices * chunks + devices - 1
 
 
 @pytest.mark.parametrize("devices", at_night_but((1, 2, 3, 5), range(1, 9)))
@@ -178,7 +150,7 @@ RELATIVES = ("interleaved", "interleaved-overlap", "grouped-interleaved", "inter
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RELATIVES)
-@pytest.mark.parametrize("devices", range(1, 6))
+@pytest.mark.parametrize("devices", [1, 2, 3])
 def test_group_sizes_of_the_relatives(name: str, devices: int) -> None:
     """A group size runs or is refused for its deadlock, with sizes that run: none that is held to be sure deadlocks."""
     for chunks in (2, 3):
@@ -210,18 +182,6 @@ def test_groups_mean_nothing_with_one_chunk(name: str) -> None:
         assert plan.note == ""
         for group in range(1, microbatches + 2):
             assert texts_of(run(problem, name, group_size=group).schedule.plan) == texts_of(plan)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [*RELATIVES, "gis-h"])
-def test_any_number_of_microbatches_without_a_group_size(name: str) -> None:
-    """Every M runs; where the groups of GIS-H deadlock, with the next longer ones, which the note says."""
-    longer = 0
-    for devices in range(1, 9):
-        for microbatches in range(1, 3 * devices + 2):
-            plan = run(Size(devices, 3, microbatches).problem(), name).schedule.plan
-            longer += plan.note.startswith("group size ")
-    assert (longer > 0) == (name == "gis-h")
 
 
 @pytest.mark.parametrize(("name", "peak"), [
@@ -300,14 +260,6 @@ def test_groups_of_slices_that_deadlock() -> None:
     assert note == "group size 4: groups of 3 deadlock with 4 microbatches"
     with pytest.raises(NotApplicable, match=r"group size 3 deadlocks.*sizes that run: 4"):
         run(problem, "interleaved", group_size=3)
-
-
-def test_forward_passes_alone() -> None:
-    """P4 S8 M4 in two slices of f 4: groups of two go through a chunk before the next one, in 38."""
-    schedule = run(Size(4, 2, 4).problem(slices=2, forward=4, mode="forward"), "interleaved").schedule
-    assert schedule.makespan == 38
-    chunks = "0F0.0 0F0.1 0F1.0 0F1.1 4F0.0 4F0.1 4F1.0 4F1.1 0F2.0 0F2.1 0F3.0 0F3.1 4F2.0 4F2.1 4F3.0 4F3.1"
-    assert texts_of(schedule.plan)[0] == chunks.split()
 
 
 NINE: dict[str, Any] = {"devices": 4, "stages": 8, "microbatches": 9, "forward": 1, "backward": 2}

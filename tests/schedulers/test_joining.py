@@ -74,10 +74,7 @@ def test_memory_of_a_joined_backward() -> None:
     st.randoms(use_true_random=False),
 )
 def test_never_longer(problem: Problem, random: Random) -> None:
-    """The joined plan keeps every rule, has the same order, and is never longer than the plan as it is.
-
-    Its times and its memory are those of a replay that knows nothing of the package's.
-    """
+    """The joined plan keeps every rule, has the same order, and is never longer than the plan as it is."""
     plan = plan_of(problem, random_plan(problem, random, split=1 if random.random() < 1 / 2 else 1 / 2))
     before, after = (schedule_plan(problem, one) for one in (plan, joined(problem, plan)))
     naive = replay(problem, texts_of(after.plan))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -71,64 +70,6 @@ def test_defaults() -> None:
     assert texts_of(schedule.plan) == texts_of(run(problem, "list", priority="none", tie="dfs").schedule.plan)
 
 
-H1 = {"microbatches": 24, "forward": 185, "backward_input": 181, "backward_weight": 93, "p2p": 6}
-H3 = {
-    "devices": 8,
-    "microbatches": 32,
-    "forward": [30715, 29233, 29106, 29078, 28850, 28919, 28924, 41678],
-    "backward_input": [31308, 29344, 29357, 29455, 29217, 29384, 29354, 38731],
-    "backward_weight": [18746, 18789, 19062, 19367, 19455, 19967, 20096, 32833],
-    "p2p": 473,
-    "activation": [943, *[1240] * 6, 1071],
-}
-
-
-@pytest.mark.parametrize(
-    ("given", "rule", "makespan"),
-    [
-        ({**H3, "budget": 8 * 1240}, {"tie": "bfs"}, 3831880),
-        ({**H3, "budget": 16 * 1240}, {"tie": "bfs"}, 3831880),
-        ({"devices": 16, "microbatches": 64, "forward": 10, "backward": 20, "budget": 12}, {}, 2970),
-    ],
-)
-def test_ladder_cases_that_a_list_schedule_reaches(given: dict[str, Any], rule: dict[str, str], makespan: int) -> None:
-    """Cases h3 (both budgets) and h5: proved optima that a list schedule reaches."""
-    outcome = run(make_problem(**given), "list", **rule)
-    assert outcome.schedule.fits
-    assert outcome.schedule.makespan_ticks == makespan
-    assert outcome.bound.ticks <= makespan
-
-
-@pytest.mark.parametrize(
-    ("given", "optimum"),
-    [
-        ({**H1, "budget": 8}, 13095),
-        ({**H1, "budget": 16}, 12353),
-        ({"microbatches": 64, "forward": 10, "backward": 20, "budget": 6}, 2730),
-        (
-            {
-                "stages": 16,
-                "microbatches": 16,
-                "placement": "loop",
-                "forward": 5,
-                "backward": 10,
-                "activation": 1,
-                "budget": 12,
-            },
-            660,
-        ),
-        ({"microbatches": 16, "forward": 1, "backward": 2, "budget": 4}, 105),
-    ],
-)
-def test_nothing_beats_a_proven_optimum(given: dict[str, Any], optimum: int) -> None:
-    """Cases h1, h2, h6, h7 and P8 M16: every rule stays within the budget and at or above the optimum."""
-    problem = make_problem(devices=8, **given)
-    for tie in TIES:
-        outcome = run(problem, "list", tie=tie)
-        assert outcome.schedule.fits
-        assert outcome.bound.ticks <= optimum <= outcome.schedule.makespan_ticks
-
-
 @given(problems(ALL_PLACEMENTS), rules, st.integers(0, 3))
 def test_same_seed_same_plan(problem: Problem, rule: dict[str, str], seed: int) -> None:
     """The same rule and seed give the same plan."""
@@ -166,21 +107,6 @@ def test_obeys_any_budget_from_the_floor_on(problem: Problem, rule: dict[str, An
     assert all(peak <= room for peak, room in zip(naive.peak, rooms, strict=True))
     assert schedule.fits
     assert list(violations(schedule)) == []
-
-
-@pytest.mark.parametrize("placement", ["loop", "v", "wave", [0, 1, 2, 1, 0, 2], [0, 0, 1, 1, 2, 2], [2, 0, 1, 1, 2, 0]])
-@pytest.mark.parametrize("tie", TIES)
-@pytest.mark.parametrize("retain", [0, 0.5, 1, 2.5])
-def test_at_the_floor(placement: Any, tie: str, retain: float) -> None:
-    """With room for exactly one microbatch no rule wedges on several chunks a device, the backward split or not."""
-    halves: dict[str, Any] = {"backward_input": 2, "backward_weight": 1}
-    for backward in ({"backward": 2}, halves):
-        most = 2 + Decimal(max(retain - 1, 0)) if backward is halves else 2
-        costs: dict[str, Any] = {"activation": 1, "retain": retain, "budget": most, **backward}
-        problem = make_problem(devices=3, stages=6, microbatches=7, placement=placement, **costs)
-        schedule = run(problem, "list", tie=tie).schedule
-        assert schedule.fits
-        assert max(schedule.peak_grains) == most * schedule.problem.grains.per_unit
 
 
 @given(problems(SETTLED, most_microbatches=4), rules)

@@ -104,10 +104,7 @@ def test_an_objective_that_does_not_exist() -> None:
 @given(limited(), st.sampled_from(["span", "makespan"]))
 @pytest.mark.slow
 def test_never_over_budget_nor_worse_than_what_fits(problem: Problem, objective: str) -> None:
-    """The naive replay agrees, the check passes, the peaks fit, and ZB-H1, ZB-H2 and 1F1B that fit are no better.
-
-    Where I takes memory, 1F1B may fit only because its backwards are whole.
-    """
+    """The naive replay agrees, the check passes, the peaks fit, and ZB-H1, ZB-H2 and 1F1B that fit are no better."""
     schedule = run(problem, "zb-auto", objective=objective).schedule
     naive = replay(schedule.problem, texts_of(schedule.plan))
     assert list(violations(schedule)) == []

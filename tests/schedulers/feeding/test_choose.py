@@ -208,13 +208,6 @@ def test_alike_microbatches(rule: str) -> None:
         assert texts_of(outcome.schedule.plan) == texts_of(plain.schedule.plan)
 
 
-def test_a_list_of_alike_microbatches() -> None:
-    """They keep the numbers of their data: the first forward is that of the first one listed."""
-    outcome = run(make_problem(devices=4, microbatches=4), "1f1b", order=[3, 1, 2, 0])
-    assert texts_of(outcome.schedule.plan)[0][:4] == ["0F3", "0F1", "0F2", "0F0"]
-    assert outcome.order == (3, 1, 2, 0)
-
-
 def test_both_ways() -> None:
     """The first half of the order enters at device 0, the second half at the last device."""
     outcome = run(make_problem(devices=2, microbatches=4), "chimera", order=[3, 1, 2, 0])
