@@ -114,8 +114,5 @@ def test_solved_with_offload_and_recompute(pool: Pool, budget: float) -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_random_legal_plans(pool: Pool, seed: int) -> None:
-    """B and I with W mixed, pairs, recomputation, offload, stages anywhere, two copies, microbatches in any order.
-
-    In every third the microbatches have unequal shapes.
-    """
+    """B and I with W mixed, pairs, recomputation, offload, stages anywhere, two copies, microbatches in any order."""
     assert_trains(pool, random_schedule(seed), unequal=not seed % 3)

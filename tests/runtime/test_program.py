@@ -210,10 +210,3 @@ def test_a_document_without_waits_has_those_of_its_times() -> None:
     assert [[str(step) for step in steps] for steps in programs(bare)] == [
         [str(step) for step in steps] for steps in programs(schedule)
     ]
-
-
-def test_random_is_random() -> None:
-    """The plans have all that they can have."""
-    kinds = {letter for seed in range(40) for letter in random_schedule(seed).plan.index.letters}
-    assert kinds == set(KINDS)
-    assert any(random_schedule(seed).plan.pairs for seed in range(40))

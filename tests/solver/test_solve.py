@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
-from random import Random
 from typing import Any
 
 import pytest
@@ -128,44 +127,6 @@ def test_what_holds_on_every_answer(problem: Problem) -> None:
     assert (again.makespan, again.span) == (schedule.makespan_ticks, schedule.span_ticks)
     assert outcome.bound.ticks <= schedule.makespan_ticks
     assert report_of(outcome).value_ticks == schedule.makespan_ticks
-
-
-@given(problems(("auto", "linear", "loop", "v"), most_devices=4, most_microbatches=6, least=1), st.randoms())
-@settings(max_examples=25)
-@pytest.mark.slow
-@pytest.mark.nightly
-def test_never_worse_than_a_heuristic_that_fits(problem: Problem, random: Random) -> None:
-    """No family that fits the budget and splits the backward no more than the solve does is better.
-
-    Where an I takes memory, a whole backward fits where its halves may not, and a fused stage where its parts may not:
-    what one of these keeps until its W another has given back.
-    """
-    problem = _settled(problem)
-    capacity = least_capacity(problem, 0)
-    problem = with_capacities(problem, [capacity * random.randint(2, 4) + 1] * problem.devices)
-    try:
-        found = solve(problem, method="portfolio", split_backward=True)
-    except NoSchedule:
-        return
-    for name in FAMILIES:
-        try:
-            rival = run(problem, name).schedule
-        except (ConfigError, NoSchedule):
-            continue
-        is_fused = rival.problem.stages != problem.stages
-        holds_more_in_parts = any(problem.grains.largest["caught"]) and ("B" in rival.plan.index.letters or is_fused)
-        if rival.fits and not holds_more_in_parts:
-            assert found.schedule.makespan_ticks <= rival.makespan_ticks, name
-
-
-def _settled(problem: Problem) -> Problem:
-    from pipesched.pipeline.placement import named_placement
-
-    return (
-        problem
-        if problem.placement
-        else replace(problem, placement=named_placement("linear", problem.devices, problem.stages))
-    )
 
 
 @given(tight(most=8))
