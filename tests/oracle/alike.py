@@ -1,4 +1,4 @@
-"""The second replay of a Problem whose microbatches are alike: texts of operations, times in ticks, memory in grains."""
+"""The second replay of a Problem with microbatches that are alike: times in ticks, memory in grains."""
 
 from __future__ import annotations
 

@@ -61,15 +61,9 @@ def retimed(rows: Rows, arcs: Arcs, lengths: Mapping[Slot, int], release: Mappin
 
 
 class Plain:
-    """A timed plan, and every question about it. `arcs` are inputs and wait edges; times begin at 0.
+    """A timed plan, and every question about it. `arcs` are inputs and wait edges; times begin at 0."""
 
-    Of a measured one `arrived` is when the message of each slot was there, less than 0 where it had none.
-    """
-
-    def __init__(
-        self, rows: Rows, devices: int, arcs: Arcs, start: Times, end: Times, arrived: Times | None = None
-    ) -> None:
-        self.arrived = arrived
+    def __init__(self, rows: Rows, devices: int, arcs: Arcs, start: Times, end: Times) -> None:
         self.rows, self.devices, self.arcs, self.start, self.end = rows, devices, arcs, start, end
         self.lengths = {slot: end[slot] - start[slot] for slot in start}
         self.order = [slot for row in rows for slot in row]
@@ -148,19 +142,13 @@ class Plain:
             return (*self.on_walk(self.walk(last, own=True), time, "drain"), None)
         waiting = row[place]
         if time >= self.allowed[waiting]:
-            return self.late(waiting, time), waiting, waiting
+            return "late", waiting, waiting
         held, full = self.held_back(row[place + 1 :], begin, self.allowed[waiting], takes, fits)
         if held is not None and time >= held[0]:
             return "order", held[1], waiting
         if full is not None and time >= full[0]:
             return "memory", full[1], waiting
         return (*self.on_walk(self.walk(waiting), time, "wait" if place else "warm_up"), waiting)
-
-    def late(self, slot: Slot, time: int) -> str:
-        """Why a slot that could run does not at a time."""
-        if self.arrived is None:
-            return "late"
-        return "message" if time < self.arrived[slot] else "runtime"
 
     def ready(self, slot: Slot) -> int:
         """When the inputs of a slot are there."""
@@ -202,7 +190,7 @@ class Plain:
     def on_walk(self, walk: Iterable[tuple[int, int, str, Slot]], time: int, running: str) -> tuple[str, Slot]:
         """What the walk has at a tick: exactly one thing."""
         [(kind, slot)] = [(kind, slot) for begin, end, kind, slot in walk if begin <= time < end]
-        return {"runs": running, "late": self.late(slot, time)}.get(kind, kind), slot
+        return {"runs": running}.get(kind, kind), slot
 
 
 Fits = Callable[[Slot, int], bool]

@@ -13,12 +13,13 @@ from hypothesis import assume, given, strategies as st
 
 from pipesched.errors import ConfigError, Deadlock
 from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.check import replayed_peaks, violations
+from pipesched.pipeline.check import violations
 from pipesched.pipeline.ops import parse_op
 from pipesched.pipeline.plan import LanePair
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule
-from tests.oracle.alike import parts, replay
+from tests.oracle.alike import parts
+from tests.oracle.judge import require_replayed
 from tests.strategies import SETTLED, Texts, plan_of, problems, random_saving_plan, saving_plan_of
 
 randoms = st.randoms(use_true_random=False)
@@ -201,16 +202,7 @@ def test_any_plan_replays(problem: Problem, random: Random, split: float, recomp
     schedule, texts = saving_schedule(
         problem, random, split=split, pair=0.2, recompute=recompute, offload=offload, wait=0.3
     )
-    naive = replay(problem, *texts)
-    assert {text: times(schedule, text)[0] for text in naive.start} == naive.start
-    assert {text: times(schedule, text)[1] for text in naive.end} == naive.end
-    assert (schedule.makespan_ticks, schedule.span_ticks, schedule.busy_ticks) == (
-        naive.makespan,
-        naive.span,
-        naive.busy,
-    )
-    assert schedule.peak_grains == naive.peak == replayed_peaks(schedule)
-    assert list(violations(schedule)) == []
+    require_replayed(schedule)
     ops = [op for row in texts.devices for slot in row for op in parts(slot)]
     assert schedule.recomputed == sum(op.kind == "R" for op in ops)
     assert schedule.offloaded == sum(map(len, texts.lanes)) // 2

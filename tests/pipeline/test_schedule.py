@@ -11,11 +11,11 @@ from hypothesis import given, strategies as st
 
 from pipesched.errors import ConfigError, Deadlock
 from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.check import violations
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from tests.examples import examples
 from tests.oracle.alike import Stuck, parts, replay
+from tests.oracle.judge import require_replayed
 from tests.strategies import SETTLED, plan_of, problems, random_plan, with_capacities
 
 
@@ -49,19 +49,6 @@ def test_lengths_that_are_none(lengths: Any, message: str) -> None:
     assert str(caught.value) == message
 
 
-def assert_replays(schedule: Schedule, texts: list[list[str]]) -> None:
-    """The schedule and the naive replay agree on every time and every metric, and no rule is broken."""
-    naive = replay(schedule.problem, texts)
-    assert times(schedule) == {text: (start, naive.end[text]) for text, start in naive.start.items()}
-    assert (schedule.makespan_ticks, schedule.span_ticks, schedule.busy_ticks) == (
-        naive.makespan,
-        naive.span,
-        naive.busy,
-    )
-    assert schedule.peak_grains == naive.peak
-    assert list(violations(schedule)) == []
-
-
 def test_times_by_hand() -> None:
     """1F1B on two devices with p2p 1, worked out on paper."""
     problem = make_problem(devices=2, microbatches=2, forward=1, backward=2, p2p=1, placement="linear")
@@ -92,7 +79,7 @@ def test_times_by_hand() -> None:
 def test_random_plans_replay(problem: Problem, random: Random, split: float, pair: float) -> None:
     """Any legal plan (split, full and mixed backwards, pairs, any placement) has the naive replay's times."""
     texts = random_plan(problem, random, split=split, pair=pair)
-    assert_replays(scheduled(problem, texts), texts)
+    require_replayed(scheduled(problem, texts))
 
 
 @examples(200)
@@ -119,7 +106,7 @@ def test_shuffled_plans_replay_or_deadlock(problem: Problem, random: Random, pai
         assert named, "the message names none of the operations that wait"
         assert len(caught.value.cycle) >= 1
     else:
-        assert_replays(scheduled(problem, texts), texts)
+        require_replayed(scheduled(problem, texts))
 
 
 def test_deadlock_names_the_circle() -> None:
