@@ -63,16 +63,11 @@ def test_pairing_is_optimal_on_a_balanced_sum_of_sixteen_products(priority: str)
 @pytest.mark.parametrize(
     ("tie", "picked"),
     [
-        ("input", [0, 1, 2, 3, 4, 5, 6]),
-        ("reverse", [6, 3, 5, 4, 0, 1, 2]),
-        ("fifo", [0, 3, 6, 1, 4, 5, 2]),
-        ("lifo", [0, 1, 2, 3, 4, 5, 6]),
-        ("dfs", [0, 1, 2, 3, 4, 5, 6]),
-        ("bfs", [0, 3, 6, 1, 4, 5, 2]),
-        ("most-descendants", [0, 3, 1, 2, 4, 5, 6]),
-        ("pairing", [0, 1, 2, 3, 4, 5, 6]),
+        ("input", [0, 1, 2, 3, 4, 5, 6]), ("reverse", [6, 3, 5, 4, 0, 1, 2]), ("fifo", [0, 3, 6, 1, 4, 5, 2]),
+        ("lifo", [0, 1, 2, 3, 4, 5, 6]), ("dfs", [0, 1, 2, 3, 4, 5, 6]), ("bfs", [0, 3, 6, 1, 4, 5, 2]),
+        ("most-descendants", [0, 3, 1, 2, 4, 5, 6]), ("pairing", [0, 1, 2, 3, 4, 5, 6]),
     ],
-)
+)  # fmt: skip
 def test_each_tie_on_a_small_graph(tie: str, picked: list[int]) -> None:
     """0 -> 1 -> 2, 3 -> 4 and 5, 6 alone on one machine, picked as the tie's one sentence says."""
     assert list_schedule(CHAIN_AND_STAR, tie=tie).picked == picked

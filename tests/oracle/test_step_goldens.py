@@ -147,19 +147,11 @@ def test_program_of_a_device() -> None:
     for text, after in by_rule(step, INTERLEAVED).programs[0]:
         issued.setdefault(after, []).append(text)
     assert {after: " ".join(texts) for after, texts in issued.items()} == {
-        None: "0UNSHARD0 2UNSHARD0 4UNSHARD0",
-        "0F1": "0RESHARD0 6UNSHARD0",
-        "2F1": "2RESHARD0 0UNSHARD1",
-        "4F1": "4RESHARD0 2UNSHARD1",
-        "0F3": "0RESHARD1 4UNSHARD1",
-        "4F3": "4RESHARD1 0UNSHARD2",
-        "2B1": "2RESHARD1 4UNSHARD2",
-        "0B1": "0RESHARD2 2UNSHARD2",
-        "6B3": "6REDUCE_GRAD 6RESHARD0 0UNSHARD3",
-        "4B3": "4REDUCE_GRAD 4RESHARD2",
-        "2B3": "2REDUCE_GRAD 2RESHARD2",
-        "0B3": "0REDUCE_GRAD 0RESHARD3",
-    }
+        None: "0UNSHARD0 2UNSHARD0 4UNSHARD0", "0F1": "0RESHARD0 6UNSHARD0", "2F1": "2RESHARD0 0UNSHARD1",
+        "4F1": "4RESHARD0 2UNSHARD1", "0F3": "0RESHARD1 4UNSHARD1", "4F3": "4RESHARD1 0UNSHARD2",
+        "2B1": "2RESHARD1 4UNSHARD2", "0B1": "0RESHARD2 2UNSHARD2", "6B3": "6REDUCE_GRAD 6RESHARD0 0UNSHARD3",
+        "4B3": "4REDUCE_GRAD 4RESHARD2", "2B3": "2REDUCE_GRAD 2RESHARD2", "0B3": "0REDUCE_GRAD 0RESHARD3",
+    }  # fmt: skip
 
 
 def test_side_work_first() -> None:

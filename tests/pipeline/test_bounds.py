@@ -88,15 +88,9 @@ def test_proven_optima(given: dict[str, Any], budget: int, best: int) -> None:
 
 
 H11: dict[str, Any] = {
-    "devices": 8,
-    "microbatches": 32,
-    "forward": 12,
-    "backward_input": 13,
-    "backward_weight": 9,
-    "p2p": 1,
-    "budget": 5,
-    "placement": "linear",
-}
+    "devices": 8, "microbatches": 32, "forward": 12, "backward_input": 13, "backward_weight": 9, "p2p": 1,
+    "budget": 5, "placement": "linear",
+}  # fmt: skip
 
 
 def test_memory_area_by_hand() -> None:

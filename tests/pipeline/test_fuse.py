@@ -22,20 +22,11 @@ from tests.strategies import problems, random_plan
 def test_sums_by_hand() -> None:
     """Costs, activations and static memory add up; of the p2p boundaries only those between groups stay."""
     problem = make_problem(
-        devices=2,
-        stages=6,
-        forward=[1, 2, 3, 4, 5, 6],
-        backward_input=[2, 2, 2, 3, 3, 3],
-        backward_weight=[1, 1, 1, 0, 0, 5],
-        recompute=[1, 1, 1, 2, 2, 2],
-        overlap=[5, 5, 5, 7, 7, 7],
-        offload=[1, 2, 3, 1, 2, 3],
-        reload=[3, 3, 3, 4, 4, 4],
-        p2p=[1, 2, 9, 3, 4],
-        activation=[1, 2, 3, 4, 5, 6],
-        static=[1, 1, 2, 2, 3, 3],
-        budget=[30, 40],
-    )
+        devices=2, stages=6, forward=[1, 2, 3, 4, 5, 6], backward_input=[2, 2, 2, 3, 3, 3],
+        backward_weight=[1, 1, 1, 0, 0, 5], recompute=[1, 1, 1, 2, 2, 2], overlap=[5, 5, 5, 7, 7, 7],
+        offload=[1, 2, 3, 1, 2, 3], reload=[3, 3, 3, 4, 4, 4], p2p=[1, 2, 9, 3, 4], activation=[1, 2, 3, 4, 5, 6],
+        static=[1, 1, 2, 2, 3, 3], budget=[30, 40],
+    )  # fmt: skip
     fused = fuse(problem, 2)
     costs, memory = fused.costs, fused.memory
     assert (fused.devices, fused.stages, fused.microbatches, fused.placement) == (2, 2, 4, None)

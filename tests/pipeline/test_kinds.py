@@ -19,17 +19,9 @@ from tests.strategies import SETTLED, Texts, problems, random_saving_plan, savin
 Times = dict[Op, tuple[int, int]]
 PLANS = ["FB", "FIW", "FBR", "FBOL", "FIWR", "FIWOL"]  # the kinds that an activation can go through
 PROBLEM = make_problem(
-    devices=2,
-    microbatches=1,
-    placement="linear",
-    forward=[2, 3],
-    backward_input=[5, 7],
-    backward_weight=[11, 13],
-    recompute=[17, 19],
-    offload=[23, 29],
-    reload=[31, 37],
-    p2p=4,
-)
+    devices=2, microbatches=1, placement="linear", forward=[2, 3], backward_input=[5, 7], backward_weight=[11, 13],
+    recompute=[17, 19], offload=[23, 29], reload=[31, 37], p2p=4,
+)  # fmt: skip
 
 
 def by_table(letters: str) -> Times:

@@ -52,35 +52,11 @@ def test_op_text_is_stage_kind_microbatch(op: Op) -> None:
 
 
 JUNK = [
-    "",
-    "2F",
-    "F0",
-    "20",
-    "2X0",
-    "2f0",
-    " 2F0",
-    "2F0 ",
-    "2F0\n",
-    "-1F0",
-    "2F-1",
-    "+2F0",
-    "2.0F0",
-    "２F0",
-    "2F٣",
-    "2FF0",
-    "2F0B1",
-    "1_0F0",
-    "9999999999F0",
-    "(0F3;3B1)",
-    "(0F3)OVERLAP_F_B",
-    "0F3;3B1",
-    "(0F3,3B1)OVERLAP_F_B",
-    "(0F3;3B1)OVERLAP_F_B ",
-    "(0F3; 3B1)OVERLAP_F_B",
-    "(0F3;3B1)overlap_f_b",
-    "(0F3;3B1;1B1)OVERLAP_F_B",
+    "", "2F", "F0", "20", "2X0", "2f0", " 2F0", "2F0 ", "2F0\n", "-1F0", "2F-1", "+2F0", "2.0F0", "２F0", "2F٣",
+    "2FF0", "2F0B1", "1_0F0", "9999999999F0", "(0F3;3B1)", "(0F3)OVERLAP_F_B", "0F3;3B1", "(0F3,3B1)OVERLAP_F_B",
+    "(0F3;3B1)OVERLAP_F_B ", "(0F3; 3B1)OVERLAP_F_B", "(0F3;3B1)overlap_f_b", "(0F3;3B1;1B1)OVERLAP_F_B",
     "((0F3;3B1)OVERLAP_F_B;1B0)OVERLAP_F_B",
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", JUNK)

@@ -90,14 +90,9 @@ def test_unfolding_gives_every_slot_again(
     """One period, copied as often as it repeats, stands for all slots that were left out, to the tick."""
     try:
         schedule = scheduled(
-            algorithm,
-            devices=devices,
-            stages=devices * chunks,
-            microbatches=microbatches,
-            forward=forward[: devices * chunks],
-            backward=backward,
-            p2p=p2p,
-        )
+            algorithm, devices=devices, stages=devices * chunks, microbatches=microbatches,
+            forward=forward[: devices * chunks], backward=backward, p2p=p2p,
+        )  # fmt: skip
     except pipesched.NotApplicable:
         assume(False)
         return

@@ -54,15 +54,9 @@ def test_times_by_hand() -> None:
     problem = make_problem(devices=2, microbatches=2, forward=1, backward=2, p2p=1, placement="linear")
     schedule = scheduled(problem, [["0F0", "0F1", "0B0", "0B1"], ["1F0", "1B0", "1F1", "1B1"]])
     assert times(schedule) == {
-        "0F0": (0, 1),
-        "0F1": (1, 2),
-        "0B0": (6, 8),
-        "0B1": (9, 11),
-        "1F0": (2, 3),
-        "1B0": (3, 5),
-        "1F1": (5, 6),
+        "0F0": (0, 1), "0F1": (1, 2), "0B0": (6, 8), "0B1": (9, 11), "1F0": (2, 3), "1B0": (3, 5), "1F1": (5, 6),
         "1B1": (6, 8),
-    }
+    }  # fmt: skip
     assert (schedule.makespan_ticks, schedule.span_ticks, schedule.ideal_ticks) == (11, 11, 6)
     assert (schedule.busy_ticks, schedule.idle_ticks) == ([6, 6], [5, 5])
     assert (schedule.bubble, schedule.bubble_over_ideal, schedule.bubble_span) == (10 / 22, 5 / 6, 5 / 11)

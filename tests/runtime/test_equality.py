@@ -93,18 +93,9 @@ def test_weights_are_bit_equal_in_order(pool: Pool, algorithm: str) -> None:
 def test_solved_with_offload_and_recompute(pool: Pool, budget: float) -> None:
     """What the solver finds within a budget, each activation kept, offloaded or recomputed, from its document."""
     problem = pipesched.make_problem(
-        devices=4,
-        stages=4,
-        microbatches=6,
-        placement="linear",
-        forward=2,
-        backward=4,
-        recompute=2,
-        offload=3,
-        activation=1,
-        checkpoint=0.25,
-        budget=budget,
-    )
+        devices=4, stages=4, microbatches=6, placement="linear", forward=2, backward=4, recompute=2, offload=3,
+        activation=1, checkpoint=0.25, budget=budget,
+    )  # fmt: skip
     outcome = solved(f"equality-{budget}", problem, offload=True, recompute=True, time_limit=3)
     assert outcome.schedule.fits
     assert outcome.schedule.offloaded + outcome.schedule.recomputed

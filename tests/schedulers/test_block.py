@@ -239,14 +239,9 @@ def test_patience(patience: int, expected: str) -> None:
     """A W that would end after the next input arrives runs only if that input may wait as long: on the last of two
     devices the second forward comes 1 after I, and W takes 3."""
     problem = make_problem(
-        devices=2,
-        microbatches=2,
-        placement="linear",
-        forward=[3, 1],
-        backward_input=[9, 1],
-        backward_weight=3,
+        devices=2, microbatches=2, placement="linear", forward=[3, 1], backward_input=[9, 1], backward_weight=3,
         activation=1,
-    )
+    )  # fmt: skip
     index = OpIndex("FIW", 2, 2)
     block = Block({"F": [0, 3], "I": [5, 4], "W": [14, 5]}, 16)
     orders = Dispatcher(lower(problem, index), index, block).orders([2, 2], Policy(4 * patience))

@@ -18,13 +18,8 @@ from tests.strategies import limited, texts_of
 
 UNIT: dict[str, Any] = {"devices": 4, "microbatches": 8, "forward": 1, "backward_input": 1, "backward_weight": 1}
 MIDDLE: dict[str, Any] = {
-    "devices": 8,
-    "microbatches": 24,
-    "forward": 185,
-    "backward_input": 181,
-    "backward_weight": 93,
-    "p2p": 6,
-}
+    "devices": 8, "microbatches": 24, "forward": 185, "backward_input": 181, "backward_weight": 93, "p2p": 6,
+}  # fmt: skip
 UNEVEN = {
     "devices": 8,
     "microbatches": 32,

@@ -135,11 +135,8 @@ def test_frontier_points() -> None:
     problem = make_problem(devices=4, microbatches=8, forward=1, backward=2, placement="linear")
     points = frontier(problem)
     assert [(point.budget, point.value, point.bound, point.status) for point in points] == [
-        (1, 96, 96, "optimal"),
-        (2, 51, 51, "optimal"),
-        (3, 39, 39, "optimal"),
-        (4, 33, 33, "optimal"),
-    ]
+        (1, 96, 96, "optimal"), (2, 51, 51, "optimal"), (3, 39, 39, "optimal"), (4, 33, 33, "optimal"),
+    ]  # fmt: skip
     outcomes = [point.outcome for point in points if point.outcome is not None]
     assert [max(outcome.schedule.peak_memory) for outcome in outcomes] == [1, 2, 3, 4]
 

@@ -67,11 +67,8 @@ def test_proven_optima(objective: str, budget: int | None, best: int, values: di
     """Optima that another program proved."""
     report = report_of(solve(linear(**values, budget=budget), objective=objective))
     assert (report.value_ticks, report.bound.ticks, report.status, report.stopped_by) == (
-        best,
-        best,
-        "optimal",
-        "proof",
-    )
+        best, best, "optimal", "proof",
+    )  # fmt: skip
 
 
 @pytest.mark.slow
@@ -240,16 +237,9 @@ def test_the_gap_is_relative_to_the_bound_in_every_stage() -> None:
 def test_cases_share_what_others_leave() -> None:
     """Where one placement is cut off by its share of the time and another one is soon done, the first goes on."""
     problem = make_problem(
-        devices=2,
-        stages=4,
-        microbatches=3,
-        forward=5,
-        backward=5,
-        p2p=6,
-        activation=4,
-        retain=Decimal("0.25"),
+        devices=2, stages=4, microbatches=3, forward=5, backward=5, p2p=6, activation=4, retain=Decimal("0.25"),
         budget=18.5,
-    )
+    )  # fmt: skip
     report = report_of(solve(problem, objective="span", recompute=True, time_limit=2))
     assert report.stopped_by in ("proof", "time limit")
 

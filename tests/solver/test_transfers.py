@@ -41,12 +41,8 @@ actions = st.sampled_from([OFFLOAD, RECOMPUTE, BOTH])
 def linear(devices: int, microbatches: int, budget: Any, **values: Any) -> Problem:
     """One stage a device, f=1, B=2."""
     given: dict[str, Any] = {
-        "devices": devices,
-        "microbatches": microbatches,
-        "budget": budget,
-        "forward": 1,
-        "backward": 2,
-    }
+        "devices": devices, "microbatches": microbatches, "budget": budget, "forward": 1, "backward": 2,
+    }  # fmt: skip
     return make_problem(**{**given, "placement": "linear", **values})
 
 
