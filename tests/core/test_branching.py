@@ -17,9 +17,10 @@ from pipesched.core.tasks import TaskGraph, arrow
 from pipesched.core.timeindexed import TimeIndexed
 from tests.core.graphs import six_by_six
 from tests.core.windows import STUBBORN, THREE_ON_TWO, draw_small, schedules, within
+from tests.examples import examples
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(data=st.data())
 def test_it_agrees_with_brute_force(data: st.DataObject) -> None:
     """It finds a schedule within the bounds if there is one, and otherwise refutes them; it narrows no schedule out."""
@@ -126,7 +127,7 @@ def windows(graph: TaskGraph, bounds: Bounds) -> Windows:
     return Windows(graph, bounds, monotonic() + 60)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(data=st.data())
 def test_every_schedule_stays_within(data: st.DataObject) -> None:
     graph, bounds = draw_small(data)

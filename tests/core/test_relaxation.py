@@ -6,19 +6,20 @@ from time import monotonic
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched.core.branching import Bounds
 from pipesched.core.relaxation import SCALE, Impossible, OutOfTime, Relaxation
 from pipesched.core.tasks import TaskGraph, arrow
 from tests.core.windows import THREE_ON_TWO, draw_small, schedules, within
+from tests.examples import examples
 
 
 def relax(graph: TaskGraph, bounds: Bounds, seconds: float = 60) -> Relaxation:
     return Relaxation(graph, *bounds, monotonic() + seconds)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(data=st.data())
 def test_no_schedule_is_refused(data: st.DataObject) -> None:
     """Brute force over all schedules within the windows, at first and after one of them has become narrower."""
@@ -55,7 +56,7 @@ class _Row(NamedTuple):
         return self.value
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(data=st.data())
 def test_whatever_the_dual_values_what_is_proved_is_true(data: st.DataObject) -> None:
     """GLOP's numbers are replaced by random ones: they may prove less, never what does not hold."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.arguments import make_problem
@@ -14,6 +14,7 @@ from pipesched.pipeline.ops import Op, OpIndex, parse_slot
 from pipesched.pipeline.plan import LanePair, Plan, plan_from_slots
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
+from tests.examples import examples
 from tests.oracle.alike import parts
 from tests.strategies import SETTLED, plan_of, problems, random_plan, texts_of
 
@@ -82,7 +83,7 @@ def no_plan(random: Random, index: OpIndex, devices: int) -> Plan:
     return Plan(index, orders, pairs, lanes=lanes, waits=[(any_of[4], any_of[5])] * random.randint(0, 1))
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.integers(0, 2**32))
 def test_no_plan_is_refused_and_never_a_crash(seed: int) -> None:
     """Each has an error, or is timed and the check says what is wrong; the check also says so of times of anything."""

@@ -22,6 +22,7 @@ from pipesched.solver.saving_portfolio import KeepingCase
 from pipesched.solver.search import Event
 from pipesched.solver.solve import solve
 from plain_model import plain_model
+from tests.examples import examples
 from tests.oracle.alike import replay
 from tests.strategies import problems, texts_of, with_capacities
 
@@ -112,7 +113,7 @@ def test_a_device_may_begin_later_to_have_a_shorter_span() -> None:
 
 
 @given(tight())
-@settings(max_examples=40)
+@examples(40)
 @pytest.mark.slow
 def test_what_holds_on_every_answer(problem: Problem) -> None:
     """Every rule is kept, times are the plan's own replay, the budget holds, no bound is above the makespan."""

@@ -27,7 +27,7 @@ from pipesched.solver.saving_portfolio import (
     with_savings,
 )
 from pipesched.solver.solve import solve
-from tests.examples import part
+from tests.examples import examples, part
 from tests.solver.every_way import least_makespan
 from tests.strategies import SETTLED, problems, random_saving_plan, saving_plan_of, with_capacities
 
@@ -173,7 +173,7 @@ def test_below_the_floor_the_model_has_no_schedule(allowed: Allowed, device: int
     assert exact(with_capacities(problem, capacities), allowed) is None
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(problems(SETTLED, saving=True, least=1), randoms, st.sampled_from([0, 1]))
 def test_a_plan_of_times_keeps_times_and_memory(problem: Problem, random: Random, split: int) -> None:
     """From the times of any schedule comes a plan that starts nothing later and holds no more."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings, strategies as st
+from hypothesis import assume, given, strategies as st
 
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.arguments import make_problem
@@ -19,7 +19,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.solver.periodic.beam import BlockOperations
 from pipesched.solver.periodic.search import PeriodicSchedule, PeriodModel, PeriodSearch, Seeker, unrolled
 from pipesched.solver.saving_portfolio import KeepingCase
-from tests.examples import part
+from tests.examples import examples, part
 from tests.solver.periodic.problems import PLACEMENTS, tight
 from tests.strategies import problems, with_capacities
 
@@ -112,7 +112,7 @@ def block_fits(block: BlockOperations, phases: Sequence[int], period: int) -> bo
 
 
 @given(problems(PLACEMENTS, most_devices=2, most_microbatches=3, most_chunks=1, least=1, split=False), st.randoms())
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @pytest.mark.slow
 def test_equal_to_brute_force(problem: Problem, random: Any) -> None:
     """The model says yes from the least period on, as trying all phases does, and no below; no bound is above it."""
