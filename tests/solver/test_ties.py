@@ -85,7 +85,7 @@ def test_polishing_lowers_the_memory_of_what_has_no_name() -> None:
     assert pipesched.check(polished) == []
 
 
-def given(seed: int) -> dict[str, Any]:
+def uneven(seed: int) -> dict[str, Any]:
     """Arguments of a problem with uneven stages, of which heuristics alone leave some that a move shortens."""
     random = Random(seed)
     devices, chunks = random.randint(2, 4), random.choice([1, 2])
@@ -105,14 +105,14 @@ def given(seed: int) -> dict[str, Any]:
 @pytest.mark.parametrize("seed", range(30))
 @pytest.mark.slow
 def test_no_move_that_fits_shortens_the_answer(seed: int) -> None:
-    found = explain(solve(make_problem(**given(seed)), method="portfolio", time_limit=20, advice=False))
+    found = explain(solve(make_problem(**uneven(seed)), method="portfolio", time_limit=20, advice=False))
     assert found.moves_complete
     assert not [move for move in found.moves if move.fits]
 
 
 def test_what_the_portfolio_ends_with_is_reached_by_auto_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search that finds a little less, from which no move goes on, does not keep away the moves of the portfolio."""
-    problem = make_problem(**given(68))
+    problem = make_problem(**uneven(68))
     alone = solve(problem, method="portfolio", time_limit=20, advice=False)
     ends: list[Schedule] = []
 
