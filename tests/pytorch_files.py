@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 
 from pipesched.pipeline.problem import Problem
-from tests.replay import parts, replay
+from tests.oracle.alike import parts, replay
 
 
 def with_transfers(problem: Problem, rows: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -16,7 +16,7 @@ def with_transfers(problem: Problem, rows: Sequence[Sequence[str]]) -> list[list
     place = {text: (device, number) for device, row in enumerate(rows) for number, text in enumerate(row)}
     table: list[list[str]] = [[] for _ in rows]
     for text in sorted(place, key=lambda text: (start[text], _depth(text, problem.stages), place[text])):
-        ((stage, kind, microbatch),) = parts(text)
+        ((stage, kind, microbatch, _),) = parts(text)
         table[homes[stage]].append(text)
         other = stage + 1 if kind == "F" else stage - 1
         if kind != "W" and 0 <= other < problem.stages and homes[other] != homes[stage]:
@@ -47,7 +47,7 @@ def with_waits(table: Sequence[Sequence[str]]) -> list[list[str]]:
 
 def _depth(text: str, stages: int) -> int:
     """What comes first of operations that start at one time, having no length: forwards, then backwards."""
-    ((stage, kind, _),) = parts(text)
+    ((stage, kind, _, _),) = parts(text)
     return stage if kind == "F" else 2 * stages - stage
 
 

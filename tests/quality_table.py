@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
+import pytest
+
 
 @dataclass(frozen=True)
 class Table:
@@ -55,3 +57,13 @@ class Table:
             assert sign * reached <= sign * golden, said
         if reached is not None:
             assert sign * reached >= sign * limit, said
+
+
+def golden_test(table: Table, *, nightly: bool = False) -> Callable[[str, str], None]:
+    """Return a test that no variant of a table is worse on any case than it was."""
+
+    @pytest.mark.parametrize(("variant", "case"), table.entries)
+    def checked(variant: str, case: str) -> None:
+        table.check(variant, case)
+
+    return pytest.mark.nightly(checked) if nightly else checked

@@ -23,7 +23,9 @@ from pipesched.pipeline.quantities import exact, grains_per_unit, whole
 from pipesched.schedulers.block import Block, with_weights
 from pipesched.schedulers.family import prepare
 from pipesched.schedulers.registry import family
-from tests.replay import Op, device_of, inputs, name
+from tests.oracle.alike import Op, name, setup_of
+from tests.oracle.replay import needs
+from tests.oracle.setup import Setup
 
 LINEAR = ("auto", "linear")
 LOOP = ("auto", "loop")
@@ -243,16 +245,16 @@ def random_saving_plan(
     problem: Problem, random: Random, *, split: float, pair: float, recompute: float, offload: float, wait: float = 0
 ) -> Texts:
     """As random_plan; `recompute` and `offload` are the chances of each activation, `wait` those of wait edges."""
-    waiting = _operations(problem, random, split, recompute, offload)
+    setup, waiting = setup_of(problem), _operations(problem, random, split, recompute, offload)
     planned, done = frozenset(waiting), set[Op]()
     lanes = 2 * problem.devices if problem.lanes == "device" else (problem.devices + 1) // 2 * 2
     plan = Texts([[] for _ in range(problem.devices)], [[] for _ in range(lanes if offload else 0)], [])
     run_before: list[Op] = []
     while waiting:
-        ready = sorted(op for op in waiting if all(one & done for one, _ in inputs(problem, op, planned)))
+        ready = sorted(op for op in waiting if done.issuperset(needs(setup, op, planned)))
         op = random.choice(ready)
-        device = device_of(problem, op.stage, op.microbatch)
-        run = [op, *_partner(problem, random, op, device, ready)] if random.random() < pair else [op]
+        device = setup.device(op.stage, op.microbatch)
+        run = [op, *_partner(setup, random, op, device, ready)] if random.random() < pair else [op]
         texts = [name(one) for one in sorted(run, key=lambda one: one.kind, reverse=True)]
         row = plan.devices[device]
         if op.kind in "OL":
@@ -280,10 +282,10 @@ def _operations(problem: Problem, random: Random, split: float, recompute: float
     return ops
 
 
-def _partner(problem: Problem, random: Random, op: Op, device: int, ready: list[Op]) -> list[Op]:
+def _partner(setup: Setup, random: Random, op: Op, device: int, ready: list[Op]) -> list[Op]:
     """A ready operation on the same device that makes a pair with `op`, if there is one."""
     other = {"F": "B", "B": "F"}.get(op.kind)
-    fitting = [one for one in ready if one.kind == other and device_of(problem, *one[::2]) == device]
+    fitting = [one for one in ready if one.kind == other and setup.device(*one[::2]) == device]
     return [random.choice(fitting)] if fitting else []
 
 

@@ -1,34 +1,38 @@
-"""Lower bounds: their formulas, the true optimum by trying everything, and published instances."""
+"""Lower bounds: formulas, the true optimum by trying everything, published instances, two jobs, and rounding."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import cache
 from itertools import permutations
 
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.core.bounds import Job, critical_path, energy, head_work_tail, jackson_preemptive, memory_area, sharpened
+from pipesched.core.arrays import ceil_div, round_up
+from pipesched.core.bounds import (
+    Job,
+    JobPiece,
+    critical_path,
+    energy,
+    head_work_tail,
+    jackson_preemptive,
+    least_length,
+    memory_area,
+    sharpened,
+)
 from pipesched.core.listsched import list_schedule
-from pipesched.core.tasks import NOWHERE, TaskGraph, arrow
+from pipesched.core.tasks import TaskGraph, arrow
 from pipesched.core.timing import heads, tails
-
-Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
+from tests.core.graphs import random_graphs, six_by_six
 
 # Carlier, The one-machine sequencing problem, EJOR 11 (1982): (head, work, tail). Schrage's rule 53, optimum 50.
 CARLIER = [Job(*row) for row in [(10, 5, 7), (13, 6, 26), (11, 7, 24), (20, 4, 21), (30, 3, 8), (0, 6, 17), (30, 2, 0)]]
 
-# Fisher and Thompson 1963, six jobs on six machines, (machine, ticks) in the order of each job. Optimum 55.
-FT06 = [
-    [(2, 1), (0, 3), (1, 6), (3, 7), (5, 3), (4, 6)],
-    [(1, 8), (2, 5), (4, 10), (5, 10), (0, 10), (3, 4)],
-    [(2, 5), (3, 4), (5, 8), (0, 9), (1, 1), (4, 7)],
-    [(1, 5), (0, 5), (2, 5), (3, 3), (4, 8), (5, 9)],
-    [(2, 9), (1, 3), (4, 5), (5, 4), (0, 3), (3, 1)],
-    [(1, 3), (3, 3), (5, 9), (0, 10), (4, 4), (2, 1)],
-]
 
 works = st.lists(st.builds(Job, st.integers(0, 9), st.integers(1, 5), st.integers(0, 9)), min_size=1, max_size=6)
+
+
 idle_too = st.lists(st.builds(Job, st.integers(0, 9), st.integers(0, 5), st.integers(0, 9)), min_size=1, max_size=5)
 
 
@@ -88,10 +92,7 @@ def test_carlier_1982() -> None:
 
 @given(jobs=works)
 def test_jackson_is_the_best_set_of_jobs_and_below_the_optimum(jobs: list[Job]) -> None:
-    """On one machine Jackson's schedule, run tick by tick or not, equals the bound over all sets (Carlier 1982).
-
-    No schedule of these jobs is shorter.
-    """
+    """On one machine Jackson's schedule, run tick by tick or not, equals the bound over all sets (Carlier 1982)."""
     bound = jackson_preemptive(jobs)
     assert bound == jackson_by_ticks(jobs) == head_work_tail(jobs) == by_formula(jobs)
     assert bound <= optimum(jobs)
@@ -124,29 +125,9 @@ def test_merging_equal_jobs_and_their_order_change_nothing(jobs: list[Job], unit
     assert head_work_tail(merged(jobs), units) == head_work_tail(shuffled, units) == head_work_tail(jobs, units)
 
 
-def test_no_jobs_take_no_time() -> None:
-    """Nothing to do is bounded by 0."""
-    assert jackson_preemptive([]) == head_work_tail([]) == head_work_tail([], 3) == 0
-    assert critical_path(TaskGraph([], [], [])) == 0
-
-
-def test_jackson_interrupts_for_a_longer_tail() -> None:
-    """By hand: 0-2 of the first job, then the urgent one 2-5 (+20), then the rest 5-13 (+1)."""
-    assert jackson_preemptive([Job(0, 10, 1), Job(2, 3, 20)]) == 25
-    assert jackson_preemptive([Job(0, 10, 13), Job(2, 3, 20)]) == 26
-    assert jackson_preemptive([Job(7, 1, 0)]) == 8
-
-
-def ft06() -> TaskGraph:
-    durations = [ticks for job in FT06 for _, ticks in job]
-    machines = [machine for job in FT06 for machine, _ in job]
-    edges = [arrow(task, task + 1) for task in range(35) if task % 6 != 5]
-    return TaskGraph(durations, machines, [1] * 6, edges)
-
-
 def test_ft06_bounds_stay_below_the_known_optimum() -> None:
     """FT06 (optimum 55): its longest job is 47, its busiest machine 43 ticks, and no machine's bound exceeds 55."""
-    graph = ft06()
+    graph = six_by_six()
     before, after = heads(graph), tails(graph)
     assert critical_path(graph) == 47
     bounds = []
@@ -158,18 +139,10 @@ def test_ft06_bounds_stay_below_the_known_optimum() -> None:
     assert 47 <= max(bounds) <= 55
 
 
-def test_critical_path_by_hand() -> None:
-    """The longest chain with its lags, wherever its tasks run, and a lone task that is longer than all chains."""
-    edges = [arrow(0, 1, 2), arrow(1, 2), arrow(0, 2, 4)]
-    assert critical_path(TaskGraph([3, 4, 1], [0, NOWHERE, 0], [1], edges)) == 10
-    assert critical_path(TaskGraph([3, 4, 1, 11], [0, 0, 0, 1], [1, 1], edges)) == 11
-    assert critical_path(TaskGraph([0, 0], [0, 0], [1], [arrow(0, 1)])) == 0
-
-
 @given(data=st.data())
-def test_no_list_schedule_beats_a_bound(graphs: Graphs, data: st.DataObject) -> None:
+def test_no_list_schedule_beats_a_bound(data: st.DataObject) -> None:
     """Critical path, and the energy bound of each resource by its heads and tails, are met by every schedule."""
-    graph = data.draw(graphs(nowhere=True))
+    graph = data.draw(random_graphs(nowhere=True))
     starts = list_schedule(graph).starts
     makespan = max(start + time for start, time in zip(starts, graph.durations, strict=True))
     assert critical_path(graph) <= makespan
@@ -182,41 +155,13 @@ def test_no_list_schedule_beats_a_bound(graphs: Graphs, data: st.DataObject) -> 
             assert jackson_preemptive(jobs) <= makespan
 
 
-def test_pipeline_bound_is_met_by_1f1b(pipeline: Callable[..., TaskGraph]) -> None:
-    """P=4, M=8, f=1, B=2: the last device has head 3 and tail 6 around 24 ticks of work: 33, what 1F1B takes.
-
-    Device d has d before and 2d after 24 ticks of work; its backwards alone have 10 - 2d before and 2d after 16 ticks.
-    """
-    graph = pipeline(4, 8, 1, 2)
-    before, after = heads(graph), tails(graph)
-    bounds = []
-    for device in range(4):
-        tasks = [task for task in range(len(graph)) if graph.resources[task] == device]
-        bounds.append(jackson_preemptive([Job(before[task], graph.durations[task], after[task]) for task in tasks]))
-    assert bounds == [max(24 + 3 * device, 26) for device in range(4)] == [26, 27, 30, 33]
-
-
 @pytest.mark.parametrize(
     ("area", "capacity", "head", "tail", "bound"),
     [(96, 4, 0, 0, 24), (96, 1, 0, 0, 96), (97, 4, 0, 0, 25), (10, 3, 2, 5, 11), (0, 3, 2, 5, 7)],
 )
 def test_memory_area_by_hand(area: int, capacity: int, head: int, tail: int, bound: int) -> None:
-    """Little's law: head + area over capacity, rounded up, + tail.
-
-    The first two rows are device 0 of P=4, M=8, f=1, B=2: 8 microbatches that stay 4 + 8 ticks each.
-    """
+    """Little's law: head + area over capacity, rounded up, + tail."""
     assert memory_area(area, capacity, head, tail) == bound
-
-
-def test_memory_area_is_reached_by_one_microbatch_at_a_time(pipeline: Callable[..., TaskGraph]) -> None:
-    """Under any cap on device 0 no list schedule is shorter than the area bound; with a cap of 1 it is exactly 96."""
-    graph = pipeline(4, 8, 1, 2)
-    for cap in range(1, 9):
-        starts = list_schedule(graph, tie="dfs", capacities=[cap, None, None, None]).starts
-        makespan = max(start + time for start, time in zip(starts, graph.durations, strict=True))
-        assert makespan >= memory_area(8 * 12, cap, 0, 0)
-        if cap == 1:
-            assert makespan == 96
 
 
 def test_a_delivery_lengthens_the_critical_path() -> None:
@@ -235,9 +180,9 @@ def test_energy_by_hand() -> None:
 
 
 @given(data=st.data())
-def test_sharpened_heads_and_tails_hold_in_every_schedule(graphs: Graphs, data: st.DataObject) -> None:
+def test_sharpened_heads_and_tails_hold_in_every_schedule(data: st.DataObject) -> None:
     """They lie between the plain ones and those of the best list schedule; so do the bounds made of them."""
-    graph = data.draw(graphs(nowhere=True, shortest=1))
+    graph = data.draw(random_graphs(nowhere=True, shortest=1))
     before, after = sharpened(graph)
     assert all(plain <= sharp for plain, sharp in zip(heads(graph), before, strict=True))
     assert all(plain <= sharp for plain, sharp in zip(tails(graph), after, strict=True))
@@ -248,3 +193,74 @@ def test_sharpened_heads_and_tails_hold_in_every_schedule(graphs: Graphs, data: 
         ends = [start + time for start, time in zip(starts, graph.durations, strict=True)]
         assert all(end + tail <= last for end, tail in zip(ends, after, strict=True))
         assert energy(graph, before, after) <= last
+
+
+amounts = st.integers(-(10**40), 10**40)  # beyond what floats can tell apart
+
+
+parts = st.integers(1, 10**20)
+
+
+@pytest.mark.parametrize(
+    ("amount", "parted", "expected"), [(0, 3, 0), (1, 3, 1), (3, 3, 1), (4, 3, 2), (-1, 3, 0), (-4, 3, -1)]
+)
+def test_some_quotients(amount: int, parted: int, expected: int) -> None:
+    assert ceil_div(amount, parted) == expected
+
+
+@given(amount=amounts, divisor=parts)
+def test_the_least_whole_number_that_is_no_less(amount: int, divisor: int) -> None:
+    """It is the least q with q * divisor >= amount, of any size."""
+    quotient = ceil_div(amount, divisor)
+    assert quotient * divisor >= amount > (quotient - 1) * divisor
+
+
+@given(amount=amounts, quantum=parts)
+def test_the_least_multiple_that_is_no_less(amount: int, quantum: int) -> None:
+    """A multiple, no less than the amount, by less than one quantum; a multiple is its own."""
+    rounded = round_up(amount, quantum)
+    assert rounded % quantum == 0
+    assert 0 <= rounded - amount < quantum
+    assert round_up(rounded, quantum) == rounded
+
+
+JOBS = st.lists(st.builds(JobPiece, st.integers(0, 2), st.integers(1, 5)), max_size=5)
+
+
+def by_every_order(first: list[JobPiece], second: list[JobPiece]) -> int:
+    """The least length over all orders in which pieces may start, each as early as its job and its machine allow."""
+
+    @cache
+    def rest(i: int, j: int, ends: tuple[int, int], free: tuple[int, ...]) -> int:
+        found = [max(ends)] if i == len(first) and j == len(second) else []
+        for job, number, pieces in ((0, i, first), (1, j, second)):
+            if number < len(pieces):
+                machine, ticks = pieces[number]
+                end = max(ends[job], free[machine]) + ticks
+                now = (end, ends[1]) if job == 0 else (ends[0], end)
+                after = tuple(end if one == machine else until for one, until in enumerate(free))
+                found.append(rest(i + (job == 0), j + (job == 1), now, after))
+        return min(found)
+
+    return rest(0, 0, (0, 0), (0, 0, 0))
+
+
+@given(JOBS, JOBS)
+def test_least_length_is_that_of_the_best_interleaving(first: list[JobPiece], second: list[JobPiece]) -> None:
+    """Of small chains all interleavings are tried; which job is named first does not matter."""
+    assert least_length(first, second) == by_every_order(first, second) == least_length(second, first)
+
+
+@given(JOBS, JOBS)
+def test_pieces_of_no_length_are_left_out(first: list[JobPiece], second: list[JobPiece]) -> None:
+    """They occupy no machine, wherever they stand."""
+    nothing = JobPiece(0, 0)
+    spread = [piece for one in first for piece in (nothing, one)] + [nothing]
+    assert least_length(spread, second) == least_length(first, second)
+
+
+def test_a_layer_by_hand() -> None:
+    """Compute 4, network 3, compute 4 twice: the second job computes while the first is on the network, and waits 1."""
+    job = [JobPiece(0, 4), JobPiece(1, 3), JobPiece(0, 4)]
+    assert least_length(job, job) == 16
+    assert least_length(job, job[:2]) == 12

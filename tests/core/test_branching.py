@@ -1,25 +1,27 @@
-"""Branch and bound on windows: it finds a schedule or refutes them all, as brute force does."""
+"""Windows of time: shaving, branch and bound and CP-SAT refute them or find a schedule, as brute force does."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from time import monotonic
 
+import pytest
 from hypothesis import assume, given, settings, strategies as st
 
+from pipesched.core import optimum
+from pipesched.core.cpsat import Limits, SearchAnswer, TimeIndexed
 from pipesched.core.listsched import length_of
-from pipesched.core.optimum import Bounds, Branching
-from pipesched.core.tasks import TaskGraph, violations
-from tests.core.windows import THREE_ON_TWO, draw_small, schedules, within
+from pipesched.core.optimum import Bounds, Branching, HorizonSearch, Impossible, Windows, columns_of, terms_of
+from pipesched.core.tasks import TaskGraph, arrow, violations
+from tests.core.graphs import six_by_six
+from tests.core.windows import STUBBORN, THREE_ON_TWO, draw_small, schedules, within
+from tests.examples import examples
 
-Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
 
-
-@settings(max_examples=100)
+@examples(100)
 @given(data=st.data())
-def test_it_agrees_with_brute_force(graphs: Graphs, data: st.DataObject) -> None:
+def test_it_agrees_with_brute_force(data: st.DataObject) -> None:
     """It finds a schedule within the bounds if there is one, and otherwise refutes them; it narrows no schedule out."""
-    graph, bounds = draw_small(graphs, data)
+    graph, bounds = draw_small(data)
     there = schedules(graph, bounds)
     branching = Branching(graph, bounds, monotonic() + 60)
     for one in branching.run():
@@ -33,9 +35,9 @@ def test_it_agrees_with_brute_force(graphs: Graphs, data: st.DataObject) -> None
 
 @settings(max_examples=25)
 @given(data=st.data())
-def test_to_the_end(graphs: Graphs, data: st.DataObject) -> None:
+def test_to_the_end(data: st.DataObject) -> None:
     """When nobody stops it, it finds every schedule that starts within the bounds."""
-    graph, bounds = draw_small(graphs, data)
+    graph, bounds = draw_small(data)
     there = schedules(graph, bounds)
     assume(len(there) <= 30)
     branching = Branching(graph, bounds, monotonic() + 60)
@@ -60,3 +62,122 @@ def test_nothing_to_schedule() -> None:
     branching = Branching(TaskGraph([], [], []), Bounds([], []), monotonic() + 60)
     assert {tuple(found.starts) for found in branching.run()} == {()}
     assert not branching.is_refuted
+
+
+@pytest.mark.parametrize(
+    ("first_turn", "most_terms", "refuted_by"),
+    [(0, 10**6, "time-indexed CP-SAT"), (60, 10**6, "linear relaxation"), (0, 0, "linear relaxation")],
+    ids=["CP-SAT first", "branch and bound alone", "too large for CP-SAT"],
+)
+def test_one_tick_less_is_refuted(
+    monkeypatch: pytest.MonkeyPatch, first_turn: float, most_terms: int, refuted_by: str
+) -> None:
+    monkeypatch.setattr(optimum, "FIRST_TURN", first_turn)
+    monkeypatch.setattr(optimum, "MOST_TERMS", most_terms)
+    search = HorizonSearch(STUBBORN, within(STUBBORN, 12), Limits(seconds=60))
+    lengths = [length_of(STUBBORN, found.starts) for found in search.run()]
+    assert lengths
+    assert min(lengths) >= 13
+    assert search.refuted_by == refuted_by
+
+
+def test_cp_sat_finds_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optimum, "FIRST_TURN", 0)
+    search = HorizonSearch(STUBBORN, within(STUBBORN, 13), Limits(seconds=60))
+    found = next(found for found in search.run() if found.method == "time-indexed CP-SAT")
+    assert list(violations(STUBBORN, found.starts)) == []
+    assert length_of(STUBBORN, found.starts) == 13
+    assert not search.refuted_by
+
+
+def test_who_gives_up_refutes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CP-SAT's turn ends without an answer: branch and bound goes on, and it alone may say no."""
+
+    def no_answer(model: TimeIndexed, limits: Limits) -> SearchAnswer:
+        return SearchAnswer("unknown", [], None, 0, limits.seconds)
+
+    monkeypatch.setattr(optimum, "FIRST_TURN", 0)
+    monkeypatch.setattr(TimeIndexed, "solve", no_answer)
+    search = HorizonSearch(STUBBORN, within(STUBBORN, 12), Limits(seconds=60))
+    for _ in search.run():
+        assert not search.refuted_by
+    assert search.refuted_by == "linear relaxation"
+
+
+def test_the_first_relaxation_is_often_enough() -> None:
+    """Fisher and Thompson's instance: the first relaxation refutes 54, where their 55 is possible."""
+    search = HorizonSearch(six_by_six(), within(six_by_six(), 54), Limits(seconds=60))
+    assert list(search.run()) == []
+    assert search.refuted_by == "linear relaxation"
+
+
+def test_how_large_the_models_are() -> None:
+    """Starts 0..2 of a task of 2 ticks: two columns and the spare one; three starts of up to five ticks."""
+    graph, bounds = TaskGraph([2], [0], [1]), Bounds([0], [2])
+    assert (columns_of(bounds), terms_of(graph, bounds)) == (3, 15)
+
+
+CHAIN = TaskGraph([2, 1, 3], [0, 1, 0], [1, 1], [arrow(0, 1, 1), arrow(1, 2)])  # 7 ticks
+
+
+def windows(graph: TaskGraph, bounds: Bounds) -> Windows:
+    return Windows(graph, bounds, monotonic() + 60)
+
+
+@examples(100)
+@given(data=st.data())
+def test_every_schedule_stays_within(data: st.DataObject) -> None:
+    graph, bounds = draw_small(data)
+    shaved = windows(graph, bounds)
+    there = schedules(graph, bounds)
+    try:
+        for _ in shaved.shave():
+            assert schedules(graph, shaved.bounds) == there
+    except Impossible:
+        assert there == []
+
+
+def test_neighbours_follow() -> None:
+    """A chain of 7 ticks within 9: what starts 1 later at the front pushes the others, at the back it pulls them."""
+    shaved = windows(CHAIN, within(CHAIN, 9))
+    assert shaved.bounds == ([0, 3, 4], [2, 5, 6])
+    shaved.narrow(0, 1, 2)
+    assert shaved.bounds == ([1, 4, 5], [2, 5, 6])
+    shaved.narrow(2, 5, 5)
+    assert shaved.bounds == ([1, 4, 5], [1, 4, 5])
+    assert shaved.slack(1) == 0
+
+
+def test_an_empty_window_is_impossible() -> None:
+    shaved = windows(CHAIN, within(CHAIN, 9))
+    with pytest.raises(Impossible):
+        shaved.narrow(2, 7, 9)
+
+
+def test_a_reset_takes_back_what_was_narrowed() -> None:
+    shaved = windows(CHAIN, within(CHAIN, 9))
+    before = shaved.bounds.copy()
+    shaved.narrow(0, 2, 2)
+    shaved.reset(before)
+    assert shaved.bounds == before
+    assert not shaved.relaxation.never_by(0, 0)
+
+
+def test_more_is_shaved_than_paths_say() -> None:
+    """Six products of a tick on two units feed a sum: it cannot start before 3, nor a product after its end."""
+    graph = TaskGraph([1] * 7, [0] * 6 + [1], [2, 1], [arrow(task, 6) for task in range(6)])
+    shaved = windows(graph, within(graph, 4))
+    assert shaved.bounds.earliest[6] == 1
+    for _ in shaved.shave():
+        pass
+    assert shaved.bounds.earliest[6] == shaved.bounds.latest[6] == 3
+    assert shaved.bounds.latest[:6] == [2] * 6
+
+
+def test_a_wide_window_is_shaved_in_few_steps() -> None:
+    """A task that waits for 20 ticks of others on one unit, within 30: 1, 2, 4, .. ticks at a time."""
+    graph = TaskGraph([1] * 21, [0] * 20 + [1], [1, 1], [arrow(task, 20) for task in range(20)])
+    shaved = windows(graph, within(graph, 30))
+    steps = sum(1 for _ in shaved._shave_end(20, at_front=True))
+    assert shaved.bounds.earliest[20] == 20
+    assert steps < 12

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from math import inf
 from threading import Event, Thread
 
 import pytest
@@ -40,12 +39,6 @@ def test_a_clock_counts_from_its_making(pass_time: Callable[[float], None]) -> N
     assert not clock.is_stopped
 
 
-def test_without_a_limit_it_is_never_over(pass_time: Callable[[float], None]) -> None:
-    clock = Clock()
-    pass_time(1e9)
-    assert (clock.left, clock.is_over) == (inf, False)
-
-
 def test_an_event_ends_it_at_once(pass_time: Callable[[float], None]) -> None:
     """A stopped clock is over and has nothing left, although its limit is far; it still tells the time."""
     stop = Event()
@@ -70,10 +63,6 @@ def test_a_part_ends_with_its_limit_or_the_whole(pass_time: Callable[[float], No
     other = Clock(10, stop).part(5)
     stop.set()
     assert other.is_over
-
-
-def test_a_look_without_a_clock_does_nothing() -> None:
-    look()
 
 
 def test_a_look_raises_once_the_clock_is_over(pass_time: Callable[[float], None]) -> None:

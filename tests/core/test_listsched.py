@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
 from pipesched.core.listsched import PRIORITIES, TIES, Dispatch, list_schedule
-from pipesched.core.tasks import NOWHERE, TaskGraph, arrow, memory_changes, violations
-from pipesched.core.timing import earliest_times
+from pipesched.core.tasks import TaskGraph, arrow, memory_changes, violations
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule
+from tests.core.graphs import pipeline, plain, random_graphs
 
-Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
-Pipeline = Callable[..., TaskGraph]
-Plain = Callable[[TaskGraph, Sequence[int | None], str, str], tuple[dict[int, int], list[int]]]
 RULES = [(priority, tie) for priority in PRIORITIES for tie in TIES]
 rules = st.sampled_from(RULES)
 capacities_of_pools = st.lists(st.sampled_from([3, 4, 5, None]), min_size=3, max_size=3)
@@ -46,9 +43,9 @@ STATIC_RULES = [(priority, tie) for priority, tie in RULES if tie != "random"]
 
 
 @given(data=st.data())
-def test_same_answer_as_a_plain_list_scheduler(graphs: Graphs, plain: Plain, data: st.DataObject) -> None:
+def test_same_answer_as_a_plain_list_scheduler(data: st.DataObject) -> None:
     """Every rule picks the same tasks in the same order at the same times as one that tries all at every tick."""
-    graph = data.draw(graphs(shortest=1))
+    graph = data.draw(random_graphs(shortest=1))
     priority, tie = data.draw(st.sampled_from(STATIC_RULES))
     found = list_schedule(graph, priority=priority, tie=tie)
     starts, picked = plain(graph, (), priority, tie)
@@ -58,14 +55,9 @@ def test_same_answer_as_a_plain_list_scheduler(graphs: Graphs, plain: Plain, dat
 
 @pytest.mark.parametrize("own_pools", [False, True])
 @given(data=st.data())
-def test_same_answer_as_a_plain_list_scheduler_under_a_cap(
-    graphs: Graphs, plain: Plain, own_pools: bool, data: st.DataObject
-) -> None:
-    """The same with memory: the pools are those of the resources, or each task's pool is any of two.
-
-    When the scheduler finds no schedule, then the plain one gets stuck as well.
-    """
-    graph = data.draw(graphs(shortest=1, memory=True, own_pools=own_pools, least=4, most=10, unit_counts=(2, 1)))
+def test_same_answer_as_a_plain_list_scheduler_under_a_cap(own_pools: bool, data: st.DataObject) -> None:
+    """The same with memory: the pools are those of the resources, or each task's pool is any of two."""
+    graph = data.draw(random_graphs(shortest=1, memory=True, own_pools=own_pools, least=4, most=10, unit_counts=(2, 1)))
     priority, tie = data.draw(st.sampled_from(STATIC_RULES))
     capacities = data.draw(capacities_of_pools)
     starts, picked = plain(graph, capacities, priority, tie)
@@ -81,9 +73,9 @@ def test_same_answer_as_a_plain_list_scheduler_under_a_cap(
 @pytest.mark.parametrize(("priority", "tie"), RULES)
 @settings(max_examples=12)
 @given(data=st.data())
-def test_every_rule_keeps_every_limit(graphs: Graphs, priority: str, tie: str, data: st.DataObject) -> None:
+def test_every_rule_keeps_every_limit(priority: str, tie: str, data: st.DataObject) -> None:
     """Random graphs and capacities: the independent check has nothing to say, and every task is picked once."""
-    graph = data.draw(graphs(memory=True, own_pools=True, nowhere=True))
+    graph = data.draw(random_graphs(memory=True, own_pools=True, nowhere=True))
     capacities = data.draw(capacities_of_pools)
     found = attempt(graph, (priority, tie), capacities)
     assert list(violations(graph, found.starts, capacities)) == []
@@ -92,9 +84,9 @@ def test_every_rule_keeps_every_limit(graphs: Graphs, priority: str, tie: str, d
 
 
 @given(data=st.data())
-def test_units_are_those_of_the_class_and_run_one_task_at_a_time(graphs: Graphs, data: st.DataObject) -> None:
+def test_units_are_those_of_the_class_and_run_one_task_at_a_time(data: st.DataObject) -> None:
     """Each task has a unit below the capacity of its resource, and two tasks of one unit never overlap."""
-    graph = data.draw(graphs())
+    graph = data.draw(random_graphs())
     priority, tie = data.draw(rules)
     starts, units, _ = list_schedule(graph, priority=priority, tie=tie)
     spans: dict[tuple[int, int], list[tuple[int, int]]] = {}
@@ -113,44 +105,9 @@ def test_a_task_takes_the_lowest_free_unit() -> None:
 
 
 @given(data=st.data())
-def test_the_picked_order_replays_to_the_same_times(graphs: Graphs, data: st.DataObject) -> None:
-    """On machines of one unit the timing of the picked order gives the starts back: nothing was started late."""
-    graph = data.draw(graphs(unit_counts=(1,), nowhere=True))
-    priority, tie = data.draw(rules)
-    starts, _, picked = list_schedule(graph, priority=priority, tie=tie)
-    machines = range(len(graph.unit_counts))
-    orders = [[task for task in picked if graph.resources[task] == machine] for machine in machines]
-    orders += [[task] for task in picked if graph.resources[task] == NOWHERE]
-    assert earliest_times(graph, orders).starts == starts
-
-
-@given(data=st.data())
-def test_no_unit_idles_while_a_task_is_ready(graphs: Graphs, data: st.DataObject) -> None:
-    """At every tick between a task's readiness and its start all units of its resource are busy.
-
-    A task that needs no resource starts when it is ready.
-    """
-    graph = data.draw(graphs(nowhere=True))
-    priority, tie = data.draw(rules)
-    starts = list_schedule(graph, priority=priority, tie=tie).starts
-    for task, ready in enumerate(ready_times(graph, starts)):
-        resource = graph.resources[task]
-        if resource == NOWHERE:
-            assert starts[task] == ready
-            continue
-        spans = [
-            (starts[other], starts[other] + graph.durations[other])
-            for other in range(len(graph))
-            if graph.resources[other] == resource
-        ]
-        for now in range(ready, starts[task]):
-            assert sum(start <= now < end for start, end in spans) == graph.unit_counts[resource]
-
-
-@given(data=st.data())
-def test_no_unit_idles_while_a_ready_task_fits(graphs: Graphs, data: st.DataObject) -> None:
+def test_no_unit_idles_while_a_ready_task_fits(data: st.DataObject) -> None:
     """Under capacities, a ready task waits only for a busy unit or for memory, whichever pool it takes from."""
-    graph = data.draw(graphs(memory=True, own_pools=True, least=4, most=10, unit_counts=(2, 1)))
+    graph = data.draw(random_graphs(memory=True, own_pools=True, least=4, most=10, unit_counts=(2, 1)))
     capacities = data.draw(capacities_of_pools)
     starts = attempt(graph, data.draw(rules), capacities).starts
     for task, ready in enumerate(ready_times(graph, starts)):
@@ -167,22 +124,8 @@ def test_no_unit_idles_while_a_ready_task_fits(graphs: Graphs, data: st.DataObje
             assert full or busy == graph.unit_counts[resource]
 
 
-def test_one_machine_serves_two_pools() -> None:
-    """A task that finds its pool full does not hold up one of the same size that takes from another pool."""
-    # 0 takes pool 0, given back by 1 elsewhere at time 6. 2 waits for that; 3 takes pool 1 and need not wait.
-    graph = TaskGraph([1, 5, 1, 1], [0, 1, 0, 0], [1, 1], [arrow(0, 1)], [1, 0, 1, 1], [0, 1, 1, 1], [0, 0, 0, 1])
-    assert list_schedule(graph, capacities=[1, 1]).starts == [0, 1, 6, 1]
-
-
-def test_pools_of_one_machine_do_not_wedge_each_other() -> None:
-    """The task that will free pool 0 waits for one of pool 1, behind another of pool 0: there is a schedule."""
-    edges = [arrow(0, 3), arrow(2, 3)]
-    graph = TaskGraph([1] * 4, [0] * 4, [1], edges, [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 0])
-    assert list_schedule(graph, capacities=[1, 1]).picked == [0, 2, 3, 1]
-
-
 @pytest.mark.parametrize(("priority", "tie"), RULES)
-def test_same_seed_same_answer(pipeline: Pipeline, priority: str, tie: str) -> None:
+def test_same_seed_same_answer(priority: str, tie: str) -> None:
     """Twice the same call gives twice the same starts, units and order, under capacities and with owners too."""
     graph = pipeline(3, 4, 1, 2)
     calls = [
@@ -215,14 +158,6 @@ def test_a_circle_is_refused(priority: str) -> None:
         list_schedule(graph, priority=priority)
 
 
-def test_a_free_at_a_time_serves_a_start_at_that_time() -> None:
-    """What ends at t gives its memory to what starts at t."""
-    graph = TaskGraph([2, 3, 1], [0, 1, 2], [1, 1, 1], (), [2, 2, 2], [2, 2, 2], [0] * 3)
-    assert list_schedule(graph, capacities=[2]).starts == [0, 2, 5]
-    assert list_schedule(graph, capacities=[4]).starts == [0, 0, 2]
-    assert list_schedule(graph, capacities=[None]).starts == [0, 0, 0]
-
-
 # Graham, Bounds on multiprocessing timing anomalies, 1969: nine tasks, one list, three processors take 12.
 GRAHAM_TIMES = [3, 2, 2, 2, 4, 4, 4, 4, 9]
 GRAHAM_ARROWS = [(0, 8), (3, 4), (3, 5), (3, 6), (3, 7)]
@@ -252,88 +187,8 @@ def test_graham_worst_case_of_a_list(machines: int) -> None:
     assert makespan(graph, list_schedule(graph, priority="alap").starts) == machines
 
 
-def orders_of(graph: TaskGraph, picked: Sequence[int]) -> list[list[int]]:
-    return [[task for task in picked if graph.resources[task] == device] for device in range(len(graph.unit_counts))]
-
-
-def one_f_one_b(devices: int, microbatches: int) -> list[list[int]]:
-    """1F1B by its definition: P-1-d forwards, then one forward one backward, then the other backwards."""
-    orders = []
-    for device in range(devices):
-        forwards = [device * microbatches + number for number in range(microbatches)]
-        backwards = [task + devices * microbatches for task in forwards]
-        warmup = min(devices - 1 - device, microbatches)
-        order = forwards[:warmup]
-        for number in range(microbatches - warmup):
-            order += [forwards[warmup + number], backwards[number]]
-        orders.append(order + backwards[microbatches - warmup :])
-    return orders
-
-
-def peaks(graph: TaskGraph, starts: Sequence[int]) -> list[int]:
-    found = []
-    for device in range(len(graph.unit_counts)):
-        events = memory_changes(graph, starts, device)
-        found.append(max(sum(change for _, change in events[: place + 1]) for place in range(len(events))))
-    return found
-
-
-@pytest.mark.parametrize(("devices", "microbatches"), [(4, 8), (2, 5), (3, 3), (1, 4)])
-@pytest.mark.parametrize(("priority", "tie"), RULES)
-def test_under_the_cap_of_1f1b_every_rule_is_1f1b(
-    pipeline: Pipeline, priority: str, tie: str, devices: int, microbatches: int
-) -> None:
-    """f=1, B=2 and room for P-d microbatches on device d: nothing is left to choose but which microbatch is which.
-
-    The sequence of forwards and backwards is that of 1F1B, in (M+P-1)*3 ticks. Only the ties that turn the input round
-    or draw lots take the microbatches themselves in another order.
-    """
-    graph = pipeline(devices, microbatches, 1, 2)
-    capacities = [devices - device for device in range(devices)]
-    starts, _, picked = list_schedule(graph, priority=priority, tie=tie, capacities=capacities)
-    found, expected = orders_of(graph, picked), one_f_one_b(devices, microbatches)
-    is_forward = [number < devices * microbatches for number in range(len(graph))]
-    assert [[is_forward[task] for task in order] for order in found] == [
-        [is_forward[task] for task in order] for order in expected
-    ]
-    if tie == "reverse":
-        found = [[task - task % microbatches + (-task - 1) % microbatches for task in order] for order in found]
-    if tie != "random":
-        assert found == expected
-    assert makespan(graph, starts) == 3 * (microbatches + devices - 1)
-    assert peaks(graph, starts) == [min(cap, microbatches) for cap in capacities]
-
-
-@pytest.mark.parametrize(
-    ("priority", "tie", "expected"), [("none", "dfs", 33), ("none", "bfs", 37), ("alap", "input", 37)]
-)
-def test_a_uniform_cap_leaves_a_choice(pipeline: Pipeline, priority: str, tie: str, expected: int) -> None:
-    """P=4, M=8, f=1, B=2 with room for 4 everywhere: finishing what was begun takes 33, the critical path first 37."""
-    graph = pipeline(4, 8, 1, 2)
-    starts = list_schedule(graph, priority=priority, tie=tie, capacities=[4] * 4).starts
-    assert makespan(graph, starts) == expected
-    assert max(peaks(graph, starts)) <= 4
-
-
-def test_without_a_cap_the_tie_decides_the_memory(pipeline: Pipeline) -> None:
-    """P=4, M=8, f=1, B=2 without a cap: the same 33 ticks, with peaks of 8, 7, 4, 1 depth first, 8 each level first."""
-    graph = pipeline(4, 8, 1, 2)
-    depth, breadth = list_schedule(graph, tie="dfs").starts, list_schedule(graph, tie="bfs").starts
-    assert makespan(graph, depth) == makespan(graph, breadth) == 33
-    assert peaks(graph, depth) == [8, 7, 4, 1]
-    assert peaks(graph, breadth) == [8] * 4
-
-
-def test_a_cap_of_one_is_one_microbatch_at_a_time(pipeline: Pipeline) -> None:
-    """Room for one microbatch on device 0 makes the steps of M microbatches serial: M * P * (f + b) ticks."""
-    graph = pipeline(3, 4, 2, 3)
-    for priority, tie in RULES:
-        starts = list_schedule(graph, priority=priority, tie=tie, capacities=[1, None, None]).starts
-        assert makespan(graph, starts) == 4 * 3 * 5
-
-
 @pytest.mark.parametrize("priority", PRIORITIES)
-def test_eight_thousand_tasks(pipeline: Pipeline, priority: str) -> None:
+def test_eight_thousand_tasks(priority: str) -> None:
     """16 devices and 256 microbatches (8,192 tasks) under the cap of 1F1B take as long as 1F1B, by every priority."""
     graph = pipeline(16, 256, 1, 2)
     starts = list_schedule(graph, priority=priority, capacities=[16 - device for device in range(16)]).starts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,8 +13,7 @@ from pipesched.core.kernels import NONE
 from pipesched.core.listsched import PRIORITIES, TIES, PoolLimits, list_schedule
 from pipesched.core.tasks import TaskGraph, arrow, violations
 from pipesched.errors import NoSchedule
-
-Jobs = Callable[..., st.SearchStrategy[tuple[TaskGraph, list[int], list[int]]]]
+from tests.core.graphs import random_jobs
 
 
 def greedy_pools(graph: TaskGraph, capacities: Sequence[int | None]) -> Any:
@@ -32,42 +31,6 @@ def two_steps_each(jobs: int) -> TaskGraph:
     edges = [arrow(task, task + 1) for task in range(3 * jobs) if task % 3 < 2]
     size = 3 * jobs
     return TaskGraph([1] * size, [0] * size, [1], edges, [1, 1, 0] * jobs, [0, 0, 2] * jobs, [0] * size)
-
-
-def test_a_task_fits_up_to_the_cap_and_not_beyond() -> None:
-    """What is taken counts from the start of a task, what it gives back from its end; equality fits."""
-    memory = greedy_pools(TaskGraph([1] * 4, [0] * 4, [1], (), [3, 2, 3, 0], [3, 0, 0, 2], [0] * 4), [5])
-    assert memory.fits(0)
-    memory.start(0)
-    assert memory.fits(1)
-    assert not memory.fits(2)
-    memory.start(1)
-    assert [bool(memory.fits(task)) for task in range(4)] == [False, False, False, True]
-    assert memory.end(0) == 0  # pool 0 has room again
-    assert memory.end(1) == NONE  # nothing was given back
-    assert [bool(memory.fits(task)) for task in range(4)] == [True, True, True, True]
-    memory.start(2)
-    assert [bool(memory.fits(task)) for task in range(4)] == [False, False, False, True]
-
-
-def test_pools_are_separate_and_none_is_no_limit() -> None:
-    """A full pool says nothing of another one, and a cap of None is never reached."""
-    memory = greedy_pools(TaskGraph([1] * 3, [0] * 3, [1], (), [2, 2, 10**9], [2, 2, 0], [0, 1, 2]), [2, 3, None])
-    memory.start(0)
-    assert [bool(memory.fits(task)) for task in range(3)] == [False, True, True]
-    memory.start(1)
-    memory.start(2)
-    assert [bool(memory.fits(task)) for task in range(3)] == [False, False, True]
-    assert memory.end(1) == 1
-    assert [bool(memory.fits(task)) for task in range(3)] == [False, True, True]
-
-
-def test_no_limit_fits_everything() -> None:
-    """Memory that nobody counts never refuses and never says that there is more room."""
-    memory = PoolLimits(TaskGraph([1], [0], [1], (), [5], [5], [0])).greedy(Kernels())
-    memory.start(0)
-    assert memory.fits(0)
-    assert memory.end(0) == NONE
 
 
 def test_the_banker_refuses_what_could_wedge() -> None:
@@ -90,42 +53,11 @@ def test_the_banker_refuses_what_could_wedge() -> None:
         assert safe.fits(second)
 
 
-def test_the_banker_allows_what_one_job_can_finish_with() -> None:
-    """With room for 3, both jobs may have their first halves, and then only one of them its second."""
-    safe = safe_pools(two_steps_each(2), [3], [0, 0, 0, 1, 1, 1])
-    safe.start(0)
-    assert safe.fits(3)
-    safe.start(3)
-    safe.end(0)
-    safe.end(3)
-    assert safe.fits(1)
-    assert bool(safe.fits(4)) is (safe.leader() == 1)
-    safe.start(1)
-    safe.end(1)
-    assert not safe.fits(4)
-
-
-def test_the_leader_is_the_first_that_began_then_the_first_unfinished() -> None:
-    """Nobody has begun: the first job. Then the least number of those that began, whichever began first."""
-    safe = safe_pools(two_steps_each(3), [None], [0, 0, 0, 1, 1, 1, 2, 2, 2])
-    assert safe.leader() == 0
-    safe.start(6)
-    assert safe.leader() == 2
-    safe.start(3)
-    assert safe.leader() == 1
-    for task in (3, 4, 5):
-        safe.end(task)
-    assert safe.leader() == 2
-    for task in (6, 7, 8):
-        safe.end(task)
-    assert safe.leader() == 0
-
-
 @pytest.mark.parametrize("pools", [1, 3])
 @given(data=st.data())
-def test_the_banker_never_gets_stuck(jobs: Jobs, pools: int, data: st.DataObject) -> None:
+def test_the_banker_never_gets_stuck(pools: int, data: st.DataObject) -> None:
     """Jobs that each fit alone, stepped in any order that the banker allows, all finish, and no cap is passed."""
-    graph, capacities, owners = data.draw(jobs(pools=pools))
+    graph, capacities, owners = data.draw(random_jobs(pools=pools))
     memory = safe_pools(graph, capacities, owners)
     rest = {job: [task for task in range(len(graph)) if owners[task] == job] for job in set(owners)}
     while any(rest.values()):
@@ -141,19 +73,19 @@ def test_the_banker_never_gets_stuck(jobs: Jobs, pools: int, data: st.DataObject
 @pytest.mark.parametrize(("pools", "resources"), [(1, 1), (1, 3), (2, 2), (2, 4)])
 @given(data=st.data())
 def test_jobs_that_fit_one_by_one_are_always_scheduled(
-    jobs: Jobs, pools: int, resources: int, chained: bool, data: st.DataObject
+    pools: int, resources: int, chained: bool, data: st.DataObject
 ) -> None:
     """With owners, capacities that hold the largest job alone are enough for every rule, and are obeyed."""
-    graph, capacities, owners = data.draw(jobs(pools=pools, resources=resources, chained=chained))
+    graph, capacities, owners = data.draw(random_jobs(pools=pools, resources=resources, chained=chained))
     priority, tie = data.draw(st.sampled_from(sorted(PRIORITIES))), data.draw(st.sampled_from(sorted(TIES)))
     found = list_schedule(graph, priority=priority, tie=tie, capacities=capacities, owners=owners)
     assert list(violations(graph, found.starts, capacities)) == []
 
 
 @given(data=st.data())
-def test_a_cap_below_one_job_is_no_schedule(jobs: Jobs, data: st.DataObject) -> None:
+def test_a_cap_below_one_job_is_no_schedule(data: st.DataObject) -> None:
     """A pool that is one too small for what some job must hold at once: NoSchedule, with owners and without."""
-    graph, _, owners = data.draw(jobs(pools=2))
+    graph, _, owners = data.draw(random_jobs(pools=2))
     used = [[0, 0] for _ in set(owners)]
     peak = [0, 0]
     for task, job in enumerate(owners):  # a chain: one task after the other
@@ -183,16 +115,6 @@ def test_owners_change_nothing_while_greed_works() -> None:
     for tie in ("dfs", "input", "reverse"):
         greedy = list_schedule(graph, tie=tie, capacities=[2])
         assert list_schedule(graph, tie=tie, capacities=[2], owners=owners) == greedy
-
-
-def test_two_jobs_that_meet_head_on() -> None:
-    """Bidirectional pipelines in small: one job takes pool 0 then 1, the other 1 then 0, with room for one each."""
-    edges = [arrow(task, task + 1) for task in (0, 1, 2, 4, 5, 6)]
-    pools = [0, 1, 1, 0, 1, 0, 0, 1]
-    graph = TaskGraph([1] * 8, pools, [1, 1], edges, [1, 1, 0, 0] * 2, [0, 0, 1, 1] * 2, pools)
-    for tie in TIES:
-        found = list_schedule(graph, tie=tie, capacities=[1, 1], owners=[0] * 4 + [1] * 4)
-        assert list(violations(graph, found.starts, [1, 1])) == []
 
 
 def test_a_new_leader_is_looked_at_even_if_the_old_one_gave_nothing() -> None:

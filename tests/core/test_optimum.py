@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import product
 
 import pytest
@@ -15,9 +14,8 @@ from pipesched.core.listsched import length_of
 from pipesched.core.optimum import Margins, Windows, lower_bound, shortest, state
 from pipesched.core.tasks import NOWHERE, TaskGraph, arrow, violations
 from pipesched.errors import InvalidSchedule
+from tests.core.graphs import random_graphs, six_by_six
 from tests.core.windows import STUBBORN
-
-Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
 
 
 def brute_force(graph: TaskGraph) -> int:
@@ -32,8 +30,8 @@ def brute_force(graph: TaskGraph) -> int:
 
 @settings(max_examples=25)
 @given(data=st.data())
-def test_brute_force_finds_nothing_shorter(graphs: Graphs, data: st.DataObject) -> None:
-    graph = data.draw(graphs(most=4, shortest=1, nowhere=True).filter(lambda one: sum(one.durations) <= 8))
+def test_brute_force_finds_nothing_shorter(data: st.DataObject) -> None:
+    graph = data.draw(random_graphs(most=4, shortest=1, nowhere=True).filter(lambda one: sum(one.durations) <= 8))
     found = shortest(graph, Limits(seconds=10))
     assert list(violations(graph, found.starts)) == []
     assert found.is_proved
@@ -42,9 +40,9 @@ def test_brute_force_finds_nothing_shorter(graphs: Graphs, data: st.DataObject) 
 
 @settings(max_examples=25)
 @given(data=st.data())
-def test_every_bound_holds_and_every_model_agrees(graphs: Graphs, data: st.DataObject) -> None:
+def test_every_bound_holds_and_every_model_agrees(data: st.DataObject) -> None:
     """Interval and time-indexed models find the same optimum; at one tick less the time-indexed one says no."""
-    graph = data.draw(graphs(shortest=1, most=9))
+    graph = data.draw(random_graphs(shortest=1, most=9))
     found = shortest(graph, Limits(seconds=10))
     assert lower_bound(graph)[0] <= found.bound == found.length
     margins = Margins(graph, *sharpened(graph))
@@ -70,9 +68,9 @@ def test_a_delivery_counts_in_the_optimum() -> None:
     assert (list(found.starts), found.length, found.is_proved) == ([1, 0], 4, True)
 
 
-def test_six_jobs_on_six_machines(six_by_six: TaskGraph) -> None:
+def test_six_jobs_on_six_machines() -> None:
     """Bounds and lists are more than a few ticks apart: CP-SAT with intervals comes first, and is enough."""
-    found = shortest(six_by_six, Limits(seconds=30))
+    found = shortest(six_by_six(), Limits(seconds=30))
     assert (found.length, found.bound, found.proof) == (55, 55, "CP-SAT")
 
 
@@ -83,7 +81,7 @@ def test_a_horizon_that_is_refuted_raises_the_bound_to_the_next() -> None:
     assert (found.length, found.bound, found.proof) == (13, 13, "no schedule of 12 (linear relaxation)")
 
 
-def test_ctrl_c_keeps_what_was_found(six_by_six: TaskGraph, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_keeps_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pressed while the relaxation is solved: the best list schedule and the bound are there."""
 
     def interrupted(windows: Windows) -> None:
@@ -91,8 +89,8 @@ def test_ctrl_c_keeps_what_was_found(six_by_six: TaskGraph, monkeypatch: pytest.
 
     monkeypatch.setattr(Windows, "shave", interrupted)
     monkeypatch.setattr(optimum, "FEW_TICKS", 100)  # CP-SAT with intervals does not come first
-    found = shortest(six_by_six, Limits())
-    assert list(violations(six_by_six, found.starts)) == []
+    found = shortest(six_by_six(), Limits())
+    assert list(violations(six_by_six(), found.starts)) == []
     assert (found.stopped_by, found.is_proved) == ("interrupt", False)
     assert found.bound < 55 <= found.length
 

@@ -1,20 +1,17 @@
-"""Longest paths, against a plain enumeration of all paths."""
+"""Task graphs: bundles of arrows, and longest paths against a plain enumeration of all paths."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.core.tasks import TaskGraph, arrow
+from pipesched.core.tasks import Edges, TaskGraph, arrow
 from pipesched.core.timing import UNREACHED, heads, tails, topological_order
 from pipesched.errors import InvalidSchedule
-
-Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
-
-# 0 --lag 2--> 1 --> 3,  0 --> 2 --lag 5--> 3,  4 alone
-DIAMOND = TaskGraph([3, 4, 1, 2, 7], [0] * 5, [1], [arrow(0, 1, 2), arrow(0, 2), arrow(1, 3), arrow(2, 3, 5)])
+from tests.core.graphs import random_graphs
 
 
 def all_paths(graph: TaskGraph) -> Iterator[tuple[int, int, int]]:
@@ -26,13 +23,6 @@ def all_paths(graph: TaskGraph) -> Iterator[tuple[int, int, int]]:
         stack += [(first, b, ticks + lag + graph.durations[b]) for a, b, lag in graph.arrows() if a == last]
 
 
-def test_heads_and_tails_of_a_diamond() -> None:
-    """The numbers of a small graph, added up by hand: its two branches take 3+2+4+0+2 and 3+0+1+5+2."""
-    assert heads(DIAMOND) == [0, 5, 3, 9, 0]
-    assert tails(DIAMOND) == [8, 2, 7, 0, 0]
-    assert heads(DIAMOND, [UNREACHED, 0, UNREACHED, UNREACHED, UNREACHED]) == [UNREACHED, 0, UNREACHED, 4, UNREACHED]
-
-
 def test_tails_count_deliveries() -> None:
     """What a task delivers late counts after its end, unless those that wait for it take longer."""
     graph = TaskGraph([1, 1, 1], [0, 0, 0], [1], [arrow(0, 1)], deliveries=[4, 1, 0])
@@ -40,9 +30,9 @@ def test_tails_count_deliveries() -> None:
 
 
 @given(data=st.data())
-def test_paths_are_the_longest_of_all(graphs: Graphs, data: st.DataObject) -> None:
+def test_paths_are_the_longest_of_all(data: st.DataObject) -> None:
     """Heads, tails and longest paths are the maxima over an enumeration of every path."""
-    graph = data.draw(graphs(nowhere=True))
+    graph = data.draw(random_graphs(nowhere=True))
     paths = list(all_paths(graph))
     for task, time in enumerate(graph.durations):
         assert heads(graph)[task] == max(ticks for _, last, ticks in paths if last == task) - time
@@ -55,9 +45,9 @@ def test_paths_are_the_longest_of_all(graphs: Graphs, data: st.DataObject) -> No
 
 
 @given(data=st.data())
-def test_topological_order_is_a_permutation_that_keeps_every_arrow(graphs: Graphs, data: st.DataObject) -> None:
+def test_topological_order_is_a_permutation_that_keeps_every_arrow(data: st.DataObject) -> None:
     """Each task occurs once, after all that it waits for."""
-    graph = data.draw(graphs())
+    graph = data.draw(random_graphs())
     order = topological_order(graph)
     assert sorted(order) == list(range(len(graph)))
     assert all(order.index(before) < order.index(after) for before, after, _ in graph.arrows())
@@ -84,3 +74,28 @@ def test_the_circle_is_named_without_the_tasks_before_it() -> None:
     graph = TaskGraph([1] * 4, [0] * 4, [1], [arrow(0, 1), arrow(1, 2), arrow(2, 1)])
     with pytest.raises(InvalidSchedule, match=r"\[1, 2\]"):
         topological_order(graph)
+
+
+def test_a_bundle_joins_each_task_to_its_counterpart() -> None:
+    """A bundle of three is the same three arrows one by one, with the lag of the bundle, also at a stride."""
+    graph = TaskGraph(
+        [1] * 8, [0] * 8, [1], [Edges(range(0, 3), range(4, 7), 5), Edges(range(0, 4, 2), range(1, 5, 2))]
+    )
+    assert list(graph.arrows()) == [(0, 4, 5), (1, 5, 5), (2, 6, 5), (0, 1, 0), (2, 3, 0)]
+
+
+def test_a_bundle_of_two_sizes_is_refused() -> None:
+    """A bundle whose two sides differ in length is an error, never a silently shorter bundle."""
+    with pytest.raises(ValueError, match="2 tasks before, 3 after, 2 lags"):
+        Edges(range(0, 2), range(2, 5))
+
+
+@given(data=st.data())
+def test_predecessors_and_successors_mirror_the_arrows(data: st.DataObject) -> None:
+    """Both tables hold every arrow exactly once, seen from its two ends, and have a row for every task."""
+    graph = data.draw(random_graphs())
+    arrows = Counter(graph.arrows())
+    before = Counter((a, b, lag) for b, row in enumerate(graph.predecessors) for a, lag in row)
+    after = Counter((a, b, lag) for a, row in enumerate(graph.successors) for b, lag in row)
+    assert before == after == arrows
+    assert len(graph.predecessors) == len(graph.successors) == len(graph)

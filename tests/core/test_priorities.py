@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given, strategies as st
 
 from pipesched.core.listsched import MOST_TASKS_WITH_DESCENDANTS, PRIORITIES, TIES, descendant_counts, list_schedule
 from pipesched.core.tasks import Edges, TaskGraph, arrow
 from pipesched.errors import ConfigError
+from tests.core.graphs import dataflow, random_graphs
 
-Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
-Dataflow = Callable[..., tuple[TaskGraph, list[int]]]
 Units = tuple[int, int, int, int]
 none, asap, alap, mobility, successors, descendants = PRIORITIES.values()
 
@@ -32,37 +29,17 @@ EWF = (
 
 # Proven optima: (adders, multipliers, cycles of a multiplication, initiation interval) -> latency.
 HAL_OPTIMA = {
-    (2, 2, 1, 1): 4,
-    (1, 2, 1, 1): 5,
-    (1, 1, 1, 1): 7,
-    (1, 3, 1, 1): 5,
-    (1, 1, 2, 2): 13,
-    (1, 2, 2, 2): 8,
-    (1, 3, 2, 2): 7,
-    (2, 2, 2, 2): 7,
-    (1, 4, 2, 2): 6,
-    (2, 3, 2, 2): 6,
-    (1, 1, 2, 1): 8,
-    (1, 2, 2, 1): 6,
-}
+    (2, 2, 1, 1): 4, (1, 2, 1, 1): 5, (1, 1, 1, 1): 7, (1, 3, 1, 1): 5, (1, 1, 2, 2): 13, (1, 2, 2, 2): 8,
+    (1, 3, 2, 2): 7, (2, 2, 2, 2): 7, (1, 4, 2, 2): 6, (2, 3, 2, 2): 6, (1, 1, 2, 1): 8, (1, 2, 2, 1): 6,
+}  # fmt: skip
 EWF_OPTIMA = {
-    (3, 3, 2, 2): 17,
-    (2, 2, 2, 2): 18,
-    (2, 1, 2, 2): 21,
-    (1, 1, 2, 2): 28,
-    (1, 2, 2, 2): 28,
-    (3, 1, 2, 2): 21,
-    (3, 2, 2, 1): 17,
-    (3, 1, 2, 1): 18,
-    (2, 1, 2, 1): 19,
-    (1, 1, 1, 1): 27,
-    (2, 1, 1, 1): 16,
-    (3, 3, 1, 1): 14,
+    (3, 3, 2, 2): 17, (2, 2, 2, 2): 18, (2, 1, 2, 2): 21, (1, 1, 2, 2): 28, (1, 2, 2, 2): 28, (3, 1, 2, 2): 21,
+    (3, 2, 2, 1): 17, (3, 1, 2, 1): 18, (2, 1, 2, 1): 19, (1, 1, 1, 1): 27, (2, 1, 1, 1): 16, (3, 3, 1, 1): 14,
     (4, 3, 2, 2): 17,
-}
+}  # fmt: skip
 
 
-def latency(dataflow: Dataflow, text: tuple[str, list[tuple[int, int]]], units: Units, priority: str, tie: str) -> int:
+def latency(text: tuple[str, list[tuple[int, int]]], units: Units, priority: str, tie: str) -> int:
     """The cycles that a rule takes for a benchmark."""
     adders, multipliers, cycles, interval = units
     graph, latencies = dataflow(*text, multipliers, adders, cycles, interval)
@@ -70,29 +47,20 @@ def latency(dataflow: Dataflow, text: tuple[str, list[tuple[int, int]]], units: 
     return max(start + time for start, time in zip(starts, latencies, strict=True))
 
 
-def test_the_benchmarks_have_their_published_size() -> None:
-    """HAL has 6 multiplications and 5 others, EWF 8 and 26."""
-    assert [HAL[0].count(kind) for kind in "*+"] == [6, 5]
-    assert [EWF[0].count(kind) for kind in "*+"] == [8, 26]
-
-
 @pytest.mark.parametrize("units", HAL_OPTIMA)
-def test_alap_reaches_every_proven_latency_of_hal(dataflow: Dataflow, units: Units) -> None:
+def test_alap_reaches_every_proven_latency_of_hal(units: Units) -> None:
     """HAL: the critical path first is optimal with every tie, and no other rule is better than the optimum."""
     for priority in PRIORITIES:
         for tie in TIES:
-            found = latency(dataflow, HAL, units, priority, tie)
+            found = latency(HAL, units, priority, tie)
             assert found >= HAL_OPTIMA[units]
             assert found == HAL_OPTIMA[units] or priority != "alap"
 
 
 @pytest.mark.parametrize("units", EWF_OPTIMA)
-def test_no_rule_beats_a_proven_latency_of_ewf(dataflow: Dataflow, units: Units) -> None:
-    """EWF: alap with input order is optimal but for two rows, and no rule is better than the optimum.
-
-    With 4 adders and 3 multipliers of two cycles no list schedule reaches the optimum of 17: the best takes 18.
-    """
-    found = {(priority, tie): latency(dataflow, EWF, units, priority, tie) for priority in PRIORITIES for tie in TIES}
+def test_no_rule_beats_a_proven_latency_of_ewf(units: Units) -> None:
+    """EWF: alap with input order is optimal but for two rows, and no rule is better than the optimum."""
+    found = {(priority, tie): latency(EWF, units, priority, tie) for priority in PRIORITIES for tie in TIES}
     missed = 1 if units in {(2, 2, 2, 2), (4, 3, 2, 2)} else 0
     assert min(found.values()) == found["alap", "input"] == EWF_OPTIMA[units] + missed
 
@@ -110,9 +78,9 @@ def by_relaxing(graph: TaskGraph, forward: bool) -> list[int]:
 
 
 @given(data=st.data())
-def test_asap_alap_and_mobility_are_their_definitions(graphs: Graphs, data: st.DataObject) -> None:
+def test_asap_alap_and_mobility_are_their_definitions(data: st.DataObject) -> None:
     """asap is the earliest start, alap the latest less the makespan, mobility their difference less the same."""
-    graph = data.draw(graphs(nowhere=True))
+    graph = data.draw(random_graphs(nowhere=True))
     earliest, after = by_relaxing(graph, forward=True), by_relaxing(graph, forward=False)
     makespan = max(start + time for start, time in zip(earliest, graph.durations, strict=True))
     latest = [makespan - tail - time for tail, time in zip(after, graph.durations, strict=True)]
@@ -125,9 +93,9 @@ def test_asap_alap_and_mobility_are_their_definitions(graphs: Graphs, data: st.D
 
 
 @given(data=st.data())
-def test_successors_and_descendants_are_counted_once_each(graphs: Graphs, data: st.DataObject) -> None:
+def test_successors_and_descendants_are_counted_once_each(data: st.DataObject) -> None:
     """A task that depends on another along several arrows or paths counts as one."""
-    graph = data.draw(graphs())
+    graph = data.draw(random_graphs())
     arrows = {(before, after) for before, after, _ in graph.arrows()}
     below = {task: {after for before, after in arrows if before == task} for task in range(len(graph))}
     reached = {task: set(direct) for task, direct in below.items()}
@@ -153,23 +121,3 @@ def test_too_many_tasks_for_descendants_are_refused() -> None:
     for priority, tie in (("descendants", "input"), ("none", "most-descendants")):
         with pytest.raises(ConfigError, match=r"20,001.*alap"):
             list_schedule(graph, priority=priority, tie=tie)
-
-
-def test_the_priority_decides_before_tie_and_number() -> None:
-    """Three tasks on one machine: each priority picks as its definition says; equal ones go by number."""
-    # 0 -> 1 of 9 ticks; 2 -> 3, 4, 5 of 1 tick each; 6 alone. Only 0, 2 and 6 are ready at first.
-    edges = [arrow(0, 1), arrow(2, 3), arrow(2, 4), arrow(2, 5)]
-    graph = TaskGraph([1, 9, 1, 1, 1, 1, 1], [0, 1, 0, 1, 1, 1, 0], [1, 4], edges)
-    first = {priority: list_schedule(graph, priority=priority).picked for priority in PRIORITIES}
-    on_machine = {priority: [task for task in picked if task in {0, 2, 6}] for priority, picked in first.items()}
-    assert on_machine == {
-        "none": [0, 2, 6],
-        "asap": [0, 2, 6],
-        "alap": [0, 2, 6],
-        "mobility": [0, 2, 6],
-        "successors": [2, 0, 6],
-        "descendants": [2, 0, 6],
-    }
-    backwards = {priority: list_schedule(graph, priority=priority, tie="reverse").picked for priority in PRIORITIES}
-    assert [task for task in backwards["none"] if task in {0, 2, 6}] == [6, 2, 0]
-    assert [task for task in backwards["alap"] if task in {0, 2, 6}] == [0, 2, 6]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import pytest
-
 from pipesched.core.bounds import sharpened
 from pipesched.core.listsched import (
     Listing,
@@ -21,7 +19,7 @@ from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import heads, tails
 from tests.quality_cases import graph_of
 from tests.quality_problems import PROGRAMS, RANDOM_GRAPHS
-from tests.quality_table import Table
+from tests.quality_table import Table, golden_test
 
 
 def by_sharpened_tails(graph: TaskGraph) -> Iterator[Listing]:
@@ -61,7 +59,4 @@ BEST = Table(
     },
 )
 
-
-@pytest.mark.parametrize(("way", "case"), BEST.entries)
-def test_the_best_of_many_list_schedules(way: str, case: str) -> None:
-    BEST.check(way, case)
+test_the_best_of_many_list_schedules = golden_test(BEST)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from pipesched.core.listsched import PRIORITIES, TIES, length_of, list_schedule
 from pipesched.core.optimum import lower_bound
 from tests.quality_cases import graph_of
 from tests.quality_problems import PROGRAMS, RANDOM_GRAPHS
-from tests.quality_table import Table
+from tests.quality_table import Table, golden_test
 
 
 def reached(rule: str, case: str) -> int:
@@ -68,7 +66,4 @@ LISTED = Table(
     },
 )
 
-
-@pytest.mark.parametrize(("rule", "case"), LISTED.entries)
-def test_each_priority_with_each_tie(rule: str, case: str) -> None:
-    LISTED.check(rule, case)
+test_each_priority_with_each_tie = golden_test(LISTED)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from pipesched.core.bounds import critical_path, energy, sharpened
 from pipesched.core.listsched import back_and_forth, length_of
 from pipesched.core.optimum import Impossible, Margins, Relaxation
 from pipesched.core.timing import heads, tails
 from tests.quality_cases import DEADLINE, graph_of
 from tests.quality_problems import PROGRAMS, RANDOM_GRAPHS
-from tests.quality_table import Table
+from tests.quality_table import Table, golden_test
 
 
 def by_relaxation(case: str) -> int:
@@ -52,7 +50,4 @@ BOUNDS = Table(
     rising=True,
 )
 
-
-@pytest.mark.parametrize(("bound", "case"), BOUNDS.entries)
-def test_each_bound_of_a_task_graph(bound: str, case: str) -> None:
-    BOUNDS.check(bound, case)
+test_each_bound_of_a_task_graph = golden_test(BOUNDS)

@@ -10,7 +10,7 @@ from pipesched.core.optimum import Bounds, Branching, Margins, Windows
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import heads, tails
 from tests.quality_cases import DEADLINE, graph_of
-from tests.quality_table import Table
+from tests.quality_table import Table, golden_test
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +61,4 @@ SHAVED = Table(
     },
 )
 
-
-@pytest.mark.parametrize(("way", "case"), SHAVED.entries)
-def test_shaving_and_branching(way: str, case: str) -> None:
-    SHAVED.check(way, case)
+test_shaving_and_branching = golden_test(SHAVED)

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from time import monotonic
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched.core.optimum import SCALE, Bounds, Impossible, OutOfTime, Relaxation
 from pipesched.core.tasks import TaskGraph, arrow
 from tests.core.windows import THREE_ON_TWO, draw_small, schedules, within
-
-Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
+from tests.examples import examples
 
 
 def relax(graph: TaskGraph, bounds: Bounds, seconds: float = 60) -> Relaxation:
     return Relaxation(graph, *bounds, monotonic() + seconds)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(data=st.data())
-def test_no_schedule_is_refused(graphs: Graphs, data: st.DataObject) -> None:
+def test_no_schedule_is_refused(data: st.DataObject) -> None:
     """Brute force over all schedules within the windows, at first and after one of them has become narrower."""
-    graph, bounds = draw_small(graphs, data)
+    graph, bounds = draw_small(data)
     relaxation = relax(graph, bounds)
     for _ in range(2):
         there = schedules(graph, bounds)
@@ -57,11 +55,11 @@ class _Row(NamedTuple):
         return self.value
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(data=st.data())
-def test_whatever_the_dual_values_what_is_proved_is_true(graphs: Graphs, data: st.DataObject) -> None:
+def test_whatever_the_dual_values_what_is_proved_is_true(data: st.DataObject) -> None:
     """GLOP's numbers are replaced by random ones: they may prove less, never what does not hold."""
-    graph, bounds = draw_small(graphs, data)
+    graph, bounds = draw_small(data)
     there = schedules(graph, bounds)
     relaxation = relax(graph, bounds)
     relaxation.rows = [_Row(data.draw(st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.75]))) for _ in relaxation.rows]

@@ -1,4 +1,4 @@
-"""Many cases at once: each takes what a replay of its own says, whatever the form, the vectors and the parts."""
+"""Many cases at once: each takes what a replay of its own says; and which form of the kernels runs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.core import kernels, timing
+from pipesched.core import arrays, kernels, timing
 from pipesched.core.arrays import compiled_kernels
 from pipesched.core.tasks import Edges, TaskGraph
 from pipesched.core.timing import CaseSweep, earliest_times
 
 CASES = 3
+
+
 FORMS: list[Any] = [None, kernels, *([compiled_kernels()] if compiled_kernels() else [])]  # None: level by level
 
 
@@ -82,3 +84,19 @@ def test_few_vectors() -> None:
     swept = CaseSweep(9, [range(9)], Edges((), ()))
     assert swept.vectors(np.array([8]))[1] == 2
     assert swept.vectors(np.arange(9))[1] == 9
+
+
+needs_compiled = pytest.mark.skipif(arrays.form_of_kernels() == "plain Python", reason="no kernels are compiled here")
+
+
+@needs_compiled
+def test_what_is_compiled_is_of_this_source() -> None:
+    """After an edit of a kernel, `python setup.py build_ext --inplace` compiles it; until then plain Python runs."""
+    assert arrays.form_of_kernels() == "compiled"
+
+
+@needs_compiled
+def test_stale_kernels_do_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiled file of another source is left alone, and people are told."""
+    monkeypatch.setattr(arrays, "crc32", {}.get)
+    assert arrays._found.__wrapped__() == (None, None, "plain Python, because the compiled ones are stale")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -11,8 +11,7 @@ from hypothesis import assume, given, strategies as st
 from pipesched.core.tasks import Edges, TaskGraph, arrow
 from pipesched.core.timing import UNTIMED, Retiming, earliest_times
 from pipesched.errors import Deadlock, InvalidSchedule
-
-Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
+from tests.core.graphs import random_graphs
 
 
 def replay(graph: TaskGraph, orders: Sequence[Sequence[int]]) -> list[int]:
@@ -55,52 +54,10 @@ def draw_line(data: st.DataObject, graph: TaskGraph) -> list[int]:
     return line
 
 
-def test_several_predecessors_with_lags_by_hand() -> None:
-    """The latest of (machine free, each predecessor's end + its lag) decides, whichever of them it is."""
-    edges = [arrow(0, 3, 9), arrow(1, 3, 1), arrow(2, 3), arrow(0, 4), arrow(3, 4)]
-    graph = TaskGraph([2, 4, 8, 1, 1], [0, 1, 2, 3, 3], [1] * 4, edges)
-    assert earliest_times(graph, [[0], [1], [2], [3, 4]]).starts == [0, 0, 0, 11, 12]
-    assert earliest_times(graph, [[0], [2, 1], [3, 4]]).starts == [0, 8, 0, 13, 14]
-    assert earliest_times(graph, [[0, 2], [1], [3], [4]]).starts == [0, 0, 2, 11, 12]
-
-
-def test_a_lag_inside_one_machine_holds() -> None:
-    """A lag counts between two tasks of one machine too: the order alone does not make it true."""
-    assert earliest_times(TaskGraph([1, 1], [0, 0], [1], [arrow(0, 1, 5)]), [[0, 1]]).starts == [0, 6]
-
-
-def test_one_machine_runs_without_gaps() -> None:
-    """Tasks that wait for nobody stand back to back in the order of their machine, also those of no length."""
-    assert earliest_times(TaskGraph([3, 0, 2, 0], [0] * 4, [1]), [[2, 1, 3, 0]]).starts == [2, 2, 0, 2]
-
-
-@pytest.mark.parametrize(
-    ("devices", "microbatches", "forward", "backward"), [(4, 8, 1, 2), (3, 5, 5, 10), (1, 3, 1, 2)]
-)
-def test_gpipe_and_1f1b_have_their_published_makespan(
-    pipeline: Callable[..., TaskGraph], devices: int, microbatches: int, forward: int, backward: int
-) -> None:
-    """Both orders take (M + P - 1)(f + b) with equal stages, so that the bubble is (P - 1)/(M + P - 1)."""
-    graph = pipeline(devices, microbatches, forward, backward)
-    half = devices * microbatches
-    gpipe, one_f_one_b = [], []
-    for stage in range(devices):
-        forwards = [stage * microbatches + number for number in range(microbatches)]
-        backwards = [half + task for task in forwards]
-        warmup = min(devices - 1 - stage, microbatches)
-        steady = [task for pair in zip(forwards[warmup:], backwards, strict=False) for task in pair]
-        gpipe.append(forwards + backwards)
-        one_f_one_b.append(forwards[:warmup] + steady + backwards[microbatches - warmup :])
-    for orders in (gpipe, one_f_one_b):
-        starts = earliest_times(graph, orders).starts
-        ends = [start + time for start, time in zip(starts, graph.durations, strict=True)]
-        assert max(ends) == (microbatches + devices - 1) * (forward + backward)
-
-
 @given(data=st.data())
-def test_starts_are_those_of_a_naive_replay(graphs: Graphs, data: st.DataObject) -> None:
+def test_starts_are_those_of_a_naive_replay(data: st.DataObject) -> None:
     """Random graphs in random orders that can run start exactly when a fixed-point replay says."""
-    graph = data.draw(graphs())
+    graph = data.draw(random_graphs())
     orders = draw_orders(data, draw_line(data, graph))
     starts, ends = earliest_times(graph, orders)
     assert starts == replay(graph, orders)
@@ -108,9 +65,9 @@ def test_starts_are_those_of_a_naive_replay(graphs: Graphs, data: st.DataObject)
 
 
 @given(data=st.data())
-def test_other_durations_move_what_is_behind_them(graphs: Graphs, data: st.DataObject) -> None:
+def test_other_durations_move_what_is_behind_them(data: st.DataObject) -> None:
     """Times with new durations of some tasks, from the first of these on, are those of the whole plan timed anew."""
-    graph = data.draw(graphs())
+    graph = data.draw(random_graphs())
     orders = draw_orders(data, draw_line(data, graph))
     replays = Retiming(graph, orders)
     times = replays.times()
@@ -121,9 +78,9 @@ def test_other_durations_move_what_is_behind_them(graphs: Graphs, data: st.DataO
 
 
 @given(data=st.data())
-def test_critical_tasks_are_those_whose_later_end_is_a_later_end_of_all(graphs: Graphs, data: st.DataObject) -> None:
+def test_critical_tasks_are_those_whose_later_end_is_a_later_end_of_all(data: st.DataObject) -> None:
     """One tick more of a task moves the last end exactly if the task is critical."""
-    graph = data.draw(graphs())
+    graph = data.draw(random_graphs())
     orders = draw_orders(data, draw_line(data, graph))
     replays = Retiming(graph, orders)
     critical = replays.critical(replays.times())
@@ -134,12 +91,9 @@ def test_critical_tasks_are_those_whose_later_end_is_a_later_end_of_all(graphs: 
 
 
 @given(data=st.data())
-def test_deadlock_exactly_when_there_is_a_circle_and_it_is_a_true_one(graphs: Graphs, data: st.DataObject) -> None:
-    """Random orders of all tasks: times as replayed if they can run, else a Deadlock whose cycle really waits.
-
-    Each task of the cycle waits directly for one that stands at or behind the next task on the next machine.
-    """
-    graph = data.draw(graphs())
+def test_deadlock_exactly_when_there_is_a_circle_and_it_is_a_true_one(data: st.DataObject) -> None:
+    """Random orders of all tasks: times as replayed if they can run, else a Deadlock whose cycle really waits."""
+    graph = data.draw(random_graphs())
     orders = draw_orders(data, data.draw(st.permutations(range(len(graph)))))
     if not has_circle(graph, orders):
         assert earliest_times(graph, orders).starts == replay(graph, orders)
@@ -156,27 +110,10 @@ def test_deadlock_exactly_when_there_is_a_circle_and_it_is_a_true_one(graphs: Gr
         assert f"task {task} on machine {machine}" in str(caught.value)
 
 
-def test_deadlock_of_two_machines_by_hand() -> None:
-    """Two machines that each begin with what the other one holds back: the cycle is these two, and no bystander."""
-    edges = [arrow(1, 2), arrow(3, 0), arrow(4, 0)]
-    graph = TaskGraph([1] * 6, [0, 0, 1, 1, 2, 2], [1, 1, 1], edges)
-    with pytest.raises(Deadlock) as caught:
-        earliest_times(graph, [[0, 1], [2, 3], [4, 5]])
-    assert sorted(caught.value.cycle) == [(0, 0), (2, 1)]
-
-
-def test_deadlock_of_one_machine_with_itself() -> None:
-    """A task that stands before its own predecessor is a circle of one machine, with a lag or without."""
-    for lag in (0, 2):
-        with pytest.raises(Deadlock) as caught:
-            earliest_times(TaskGraph([1, 1], [0, 0], [1], [arrow(1, 0, lag)]), [[0, 1]])
-        assert caught.value.cycle == ((0, 0),)
-
-
 @given(data=st.data())
-def test_a_task_in_no_order_stays_untimed(graphs: Graphs, data: st.DataObject) -> None:
+def test_a_task_in_no_order_stays_untimed(data: st.DataObject) -> None:
     """Tasks that nobody waits for may be left out: they get no time and change no other."""
-    graph = data.draw(graphs())
+    graph = data.draw(random_graphs())
     line = draw_line(data, graph)
     kept = line[: data.draw(st.integers(0, len(line)))]
     orders = draw_orders(data, kept)
@@ -189,9 +126,9 @@ def test_a_task_in_no_order_stays_untimed(graphs: Graphs, data: st.DataObject) -
 
 
 @given(data=st.data())
-def test_waiting_for_a_task_in_no_order_is_invalid_and_no_deadlock(graphs: Graphs, data: st.DataObject) -> None:
+def test_waiting_for_a_task_in_no_order_is_invalid_and_no_deadlock(data: st.DataObject) -> None:
     """Leaving out a task that others wait for is said as such: both are named, and it is not called a circle."""
-    graph = data.draw(graphs())
+    graph = data.draw(random_graphs())
     assume(graph.edges)
     missing = data.draw(st.sampled_from(sorted({before for before, _, _ in graph.arrows()})))
     orders = draw_orders(data, [task for task in draw_line(data, graph) if task != missing])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import product
 from math import prod
 
@@ -12,8 +11,8 @@ from pipesched.core.bounds import critical_path
 from pipesched.core.optimum import Bounds, Margins
 from pipesched.core.tasks import TaskGraph, arrow, violations
 from pipesched.core.timing import heads, tails
+from tests.core.graphs import random_graphs
 
-Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
 THREE_ON_TWO = TaskGraph([1, 1, 1], [0, 0, 0], [2])  # needs two ticks
 PAIRS = [(1, 2), (1, 4), (3, 4), (1, 5), (3, 5), (3, 7)]
 # Two units for six tasks, one unit for two: 13 ticks, by brute force; the first relaxation does not refute 12.
@@ -30,9 +29,9 @@ def schedules(graph: TaskGraph, bounds: Bounds) -> list[tuple[int, ...]]:
     return [starts for starts in product(*windows) if not any(violations(graph, starts))]
 
 
-def draw_small(graphs: Graphs, data: st.DataObject) -> tuple[TaskGraph, Bounds]:
+def draw_small(data: st.DataObject) -> tuple[TaskGraph, Bounds]:
     """A graph, and bounds that leave it a little room; at most 2,000 starts to try."""
-    graph = data.draw(graphs(most=6, nowhere=True))
+    graph = data.draw(random_graphs(most=6, nowhere=True))
     longest = critical_path(graph)
     bounds = within(graph, longest + data.draw(st.integers(0, 3)))
     assume(prod(last - first + 1 for first, last in zip(*bounds, strict=True)) <= 2000)

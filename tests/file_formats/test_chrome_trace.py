@@ -18,7 +18,7 @@ from pipesched.documents.json_text import dump
 from pipesched.file_formats.chrome_trace import COLOURS, document
 from pipesched.pipeline.kinds import ALL_KINDS
 from pipesched.pipeline.schedule import Schedule
-from tests.replay import device_of, inputs, parts, replay
+from tests.oracle.alike import device_of, inputs, parts, replay
 from tests.stepped import SMALL
 from tests.strategies import SETTLED, Texts, plan_of, problems, random_plan, random_saving_plan, saving_plan_of
 
@@ -120,13 +120,7 @@ def travelling(problem: pipesched.Problem, texts: list[list[str]]) -> int:
     """How many results go to another device, to a lane or back from it, by the rules that the naive replay knows."""
     ops = {op for row in texts for slot in row for op in parts(slot)}
     home = {op: (device_of(problem, op.stage, op.microbatch), op.kind if op.kind in "OL" else "") for op in ops}
-    return sum(
-        home[source] != home[op]
-        for op in ops
-        for sources, _ in inputs(problem, op, ops)
-        for source in sources
-        if source in ops
-    )
+    return sum(home[source] != home[op] for op in ops for source, _ in inputs(problem, op, ops))
 
 
 @given(st.data())

@@ -12,7 +12,7 @@ import pipesched
 from pipesched.errors import NotApplicable
 from pipesched.file_formats.pytorch_csv import Imported, dump, parse
 from pipesched.pipeline.problem import Problem
-from tests.replay import replay
+from tests.oracle.alike import replay
 from tests.strategies import Texts, plan_of, problems, random_plan, saving_plan_of, texts_of
 
 PLACEMENTS = ("linear", "loop", "v", "wave", "explicit")

@@ -14,8 +14,8 @@ from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.check import violations
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import schedule_plan
+from tests.oracle.alike import Stuck, replay
 from tests.pytorch_files import disturb, transfers, with_transfers, with_waits
-from tests.replay import Stuck, replay
 from tests.strategies import problems, random_plan
 
 

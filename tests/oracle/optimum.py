@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import product
 from math import lcm
 from operator import le
 from typing import NamedTuple
@@ -33,7 +34,23 @@ def optimum(setup: Setup, kinds: str) -> Fraction | None:
 
     None when no order fits. Under a budget durations must be positive: what has no length is there and gone at once.
     """
-    ops = [Op(stage, kind, *unit) for kind in kinds for stage in range(setup.stages) for unit in setup.units]
+    return optimum_of(
+        setup, [Op(stage, kind, *unit) for kind in kinds for stage in range(setup.stages) for unit in setup.units]
+    )
+
+
+def optimum_of_choices(setup: Setup) -> Fraction | None:
+    """The same over all ways to run each backward whole or as its halves."""
+    places = [*product(range(setup.stages), range(setup.microbatches))]
+    found = []
+    for wholes in product(("FB", "FIW"), repeat=len(places)):
+        ops = [Op(stage, kind, mb) for (stage, mb), kinds in zip(places, wholes, strict=True) for kind in kinds]
+        found.append(optimum_of(setup, ops))
+    return min((one for one in found if one is not None), default=None)
+
+
+def optimum_of(setup: Setup, ops: list[Op]) -> Fraction | None:
+    """The least makespan over all orders of these operations, within the budget if there is one."""
     tasks, scale = _tasks(setup, ops)
     capacity = None
     if setup.budget is not None:

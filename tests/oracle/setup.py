@@ -24,7 +24,8 @@ ZERO, ONE = Fraction(0), Fraction(1)
 class Setup:
     """A pipeline in numbers: the times of F, I, W, R, O and L and the activations as in the config, without factors.
 
-    `shares` are the parts of F, I and W that slices have; `sizes` the factors by microbatch.
+    `shares` are the parts of F, I and W that slices have; `sizes` the factors by microbatch. B has a time of its own
+    only where the config has it beside I and W, of whole microbatches.
     """
 
     devices: int
@@ -76,8 +77,9 @@ class Setup:
             return self.times[kind][stage][mb] * self.sizes["activation"][mb]
         if kind == "R":
             return at_speed(self.times[kind][stage][mb] * self.sizes["work"][mb], self.speed[device])
-        halves = "IW" if kind == "B" else kind
-        time = sum((self.times[half][stage][mb] * self.shares[half][stage][part] for half in halves), ZERO)
+        halves = "IW" if kind == "B" and "B" not in self.times else kind
+        shares = {**self.shares, "B": self.shares["I"]}
+        time = sum((self.times[half][stage][mb] * shares[half][stage][part] for half in halves), ZERO)
         return at_speed(time * self.sizes["work"][mb], self.speed[device]) + self.overhead
 
     def held(self, stage: int, unit: tuple[int, int], share: Fraction = ONE) -> Fraction:
@@ -111,6 +113,8 @@ def read_setup(config: Mapping[str, Any]) -> Setup:
     placement, mirrored = _placement(config.get("placement", "linear"), p, s)
     tokens, shares, overhead = _slices(config.get("slices", 1), s)
     times = _works(config, s, m)
+    if config.get("backward") is not None and config.get("backward_input") is not None:
+        times["B"] = table_of(config["backward"], s, m, [])
     times["R"] = table_of(config.get("recompute"), s, m, times["F"])
     times["O"] = table_of(config.get("offload"), s, m, [[ZERO] * m] * s)
     times["L"] = table_of(config.get("reload"), s, m, times["O"])

@@ -54,10 +54,7 @@ def require_replay(outcome: Outcome, replayed: Replayed) -> None:
 
 @pytest.mark.parametrize(("name", "placements"), STAYING)
 def test_orders_of_a_family(name: str, placements: tuple[str | None, ...]) -> None:
-    """A family runs any order in the positions of the given one, and keeps the numbers; verl and best are as defined.
-
-    The best is the shortest, of those that fit a budget if any does, and of equals the first.
-    """
+    """A family runs any order in the positions of the given one with its numbers; verl and best are as defined."""
 
     @part(8)
     @given(configs(placements, most_microbatches=4), st.randoms(use_true_random=False), st.booleans())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, reject, strategies as st
@@ -73,26 +74,23 @@ def run_both(config: Config, texts: Texts, queue: str, order: str = "pytorch") -
     return schedule, replay_queued(step, texts, queue, ends)
 
 
-@given(step_configs(), RANDOM, CHANCES, CHANCES, CHANCES, QUEUES)
-def test_random_steps(config: Config, random: Random, split: float, pair: float, again: float, queue: str) -> None:
+@pytest.mark.parametrize("kinds", [{}, {"slices": True}, {"forward_only": True}], ids=str)
+def test_random_steps(kinds: dict[str, Any]) -> None:
     """Halves, pairs, recompute, side work, gathers and waits: PyTorch's order, and the same times in each queue."""
-    assume(config["devices"] > 1)
-    texts = random_texts(read_step(config), random, split=split, pair=pair, again=again)
-    require_alike(*run_both(config, texts, queue))
 
+    @given(step_configs(**kinds), RANDOM, CHANCES, CHANCES, CHANCES, QUEUES)
+    def judged(config: Config, random: Random, split: float, pair: float, again: float, queue: str) -> None:
+        assume(config["devices"] > 1)
+        chances = (
+            {}
+            if "forward_only" in kinds
+            else {"split": split}
+            if kinds
+            else {"split": split, "pair": pair, "again": again}
+        )
+        require_alike(*run_both(config, random_texts(read_step(config), random, **chances), queue))
 
-@given(step_configs(slices=True), RANDOM, CHANCES, QUEUES)
-def test_random_slices(config: Config, random: Random, split: float, queue: str) -> None:
-    """The same of microbatches in slices."""
-    assume(config["devices"] > 1)
-    require_alike(*run_both(config, random_texts(read_step(config), random, split=split), queue))
-
-
-@given(step_configs(forward_only=True), RANDOM, QUEUES)
-def test_random_forwards(config: Config, random: Random, queue: str) -> None:
-    """The same of forward passes alone."""
-    assume(config["devices"] > 1)
-    require_alike(*run_both(config, random_texts(read_step(config), random), queue))
+    judged()
 
 
 @given(step_configs(), RANDOM, CHANCES, QUEUES)

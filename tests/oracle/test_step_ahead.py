@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from pipesched import make_problem, run, solve
-from pipesched.errors import NoSchedule, PipeschedError
+from pipesched import make_problem, solve
+from pipesched.errors import NoSchedule
 from pipesched.results.outcome import Outcome
-from pipesched.schedulers.registry import FAMILIES
 from tests.examples import part
 from tests.oracle.drawn import Config
 from tests.oracle.step_optimum import optimum
@@ -26,12 +24,6 @@ SHAPES: list[Config] = [
     {"devices": 2, "stages": 3, "placement": [0, 1, 0], "microbatches": 2},
     {"devices": 2, "stages": 6, "placement": [0, 1, 0, 1, 0, 1], "microbatches": 1},
     {"devices": 3, "stages": 6, "placement": [0, 1, 2, 0, 1, 2], "microbatches": 1},
-]
-LARGER: list[Config] = [
-    {"devices": 1, "stages": 3, "placement": [0, 0, 0], "microbatches": 2},
-    {"devices": 1, "stages": 4, "placement": [0, 0, 0, 0], "microbatches": 2},
-    {"devices": 2, "stages": 4, "placement": [0, 1, 0, 1], "microbatches": 2},
-    {"devices": 2, "stages": 4, "placement": [0, 0, 1, 0], "microbatches": 2},
 ]
 
 
@@ -96,35 +88,3 @@ def solved_beside_all(config: Config) -> Outcome | None:
 def test_beside_every_order(config: Config) -> None:
     """The optimum is found, and without a budget proved; no bound is above it."""
     solved_beside_all(config)
-
-
-@pytest.mark.nightly
-@settings(part(10), suppress_health_check=[HealthCheck.too_slow])
-@given(sharded(SHAPES + LARGER))
-def test_no_family_is_shorter(config: Config) -> None:
-    """Nor is any family on these stages shorter that fits, with any number of stages ahead where that is open."""
-    outcome = solved_beside_all(config)
-    shard = config["shard"]
-    for name in FAMILIES if outcome is not None else ():
-        for ahead in range(1, 5) if shard["ahead"] == "auto" else [shard["ahead"]]:
-            try:
-                other = run(make_problem(**config | {"shard": shard | {"ahead": ahead}}), name).schedule
-            except PipeschedError:
-                continue
-            assert outcome is not None
-            is_alike = other.problem.stages == config["stages"] and not other.plan.count("I") and not other.plan.pairs
-            if is_alike and other.fits:
-                assert other.makespan >= outcome.schedule.makespan, (name, ahead)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("seed", range(10))
-def test_side_work_beside_every_order(seed: int) -> None:
-    """Side work, whose place says behind what gathers are issued, breaks no bound."""
-    random = Random(seed)
-    config: Config = random.choice(SHAPES[:2]) | {
-        key: random.randint(1, 9) for key in ("forward", "backward", "gather", "reduce")
-    }
-    side = [{"forward": random.randint(1, 9), "into": random.randrange(3)}]
-    shard = {"level": "weights", "ahead": random.choice([1, 2, "auto"])}
-    assert solved_beside_all(config | {"side": side, "shard": shard}) is not None

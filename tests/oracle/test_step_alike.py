@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -127,12 +128,24 @@ def test_waits_of_a_slot_that_is_gathered_late(before: str) -> None:
     require_alike(scheduled(make_problem(**config), texts), step, replay_step(step, texts))
 
 
-@given(step_configs(), st.randoms(use_true_random=False), CHANCES, CHANCES, CHANCES)
-def test_random_plans(config: Config, random: Random, split: float, pair: float, again: float) -> None:
+@pytest.mark.parametrize("kinds", [{}, {"slices": True}, {"forward_only": True}], ids=str)
+def test_random_plans(kinds: dict[str, Any]) -> None:
     """Halves, pairs, recompute, side work anywhere, lanes in any order, waits: the same times and metrics."""
-    step = read_step(config)
-    texts = random_texts(step, random, split=split, pair=pair, again=again)
-    require_alike(scheduled(make_problem(**config), texts), step, replay_step(step, texts))
+
+    @given(step_configs(**kinds), st.randoms(use_true_random=False), CHANCES, CHANCES, CHANCES)
+    def judged(config: Config, random: Random, split: float, pair: float, again: float) -> None:
+        chances = (
+            {}
+            if "forward_only" in kinds
+            else {"split": split}
+            if kinds
+            else {"split": split, "pair": pair, "again": again}
+        )
+        step = read_step(config)
+        texts = random_texts(step, random, **chances)
+        require_alike(scheduled(make_problem(**config), texts), step, replay_step(step, texts))
+
+    judged()
 
 
 @given(step_configs(saving=True), st.randoms(use_true_random=False), CHANCES, CHANCES)
@@ -143,23 +156,6 @@ def test_random_plans_that_save_memory(config: Config, random: Random, recompute
     chances = {"split": 0.5, "pair": 0.5, "recompute": recompute, "offload": offload}
     saved = random_saving_plan(make_problem(**shape, offload=1), random, **chances)
     texts = completed(step, saved.devices, random, saved.lanes)
-    require_alike(scheduled(make_problem(**config), texts), step, replay_step(step, texts))
-
-
-@given(step_configs(slices=True), st.randoms(use_true_random=False), CHANCES)
-@pytest.mark.slow
-def test_random_plans_of_slices(config: Config, random: Random, split: float) -> None:
-    """The same with microbatches in slices."""
-    step = read_step(config)
-    texts = random_texts(step, random, split=split)
-    require_alike(scheduled(make_problem(**config), texts), step, replay_step(step, texts))
-
-
-@given(step_configs(forward_only=True), st.randoms(use_true_random=False))
-def test_random_plans_of_forwards(config: Config, random: Random) -> None:
-    """The same of forward passes alone."""
-    step = read_step(config)
-    texts = random_texts(step, random)
     require_alike(scheduled(make_problem(**config), texts), step, replay_step(step, texts))
 
 

@@ -1,4 +1,4 @@
-"""The second replay of whole steps: figures of gather, reduce, optimizer, sharding and side work, from rules alone."""
+"""The second replay and the search of all orders of whole steps: figures from rules alone."""
 
 from __future__ import annotations
 
@@ -6,22 +6,38 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
 
+from tests.examples import part
 from tests.oracle import orders
-from tests.oracle.step_graph import Texts
+from tests.oracle.drawn import Config
+from tests.oracle.drawn_step import step_configs
+from tests.oracle.replay import Stuck
+from tests.oracle.step_graph import Texts, graph_of
 from tests.oracle.step_legal import Illegal
-from tests.oracle.step_replay import Whole, replay_step
+from tests.oracle.step_optimum import every_plan, optimum
+from tests.oracle.step_replay import Whole, replay_step, times_of
 from tests.oracle.step_rule import Rows, best_ahead, by_rule
 from tests.oracle.step_setup import read_step
 
 FOUR = {"devices": 4, "microbatches": 8, "forward": 10, "backward": 20}
+
+
 HALVES = {"devices": 4, "microbatches": 8, "forward": 10, "backward_input": 10, "backward_weight": 10}
+
+
 COSTS = {"gather": 15, "reduce": 30, "optimizer": 5}
+
+
 TWO = {
     "devices": 2, "stages": 8, "microbatches": 4, "placement": "loop", "forward": 5, "backward": 10, "activation": 1,
     "weights": 2, "gradients": 4, "states": 12,
 }  # fmt: skip
+
+
 INTERLEAVED, BREADTH_FIRST = orders.interleaved(2, 4, 4), orders.looped_bfs(2, 4, 4)
+
+
 SIDE = {"forward": 2, "backward": 4}
 
 
@@ -131,19 +147,11 @@ def test_program_of_a_device() -> None:
     for text, after in by_rule(step, INTERLEAVED).programs[0]:
         issued.setdefault(after, []).append(text)
     assert {after: " ".join(texts) for after, texts in issued.items()} == {
-        None: "0UNSHARD0 2UNSHARD0 4UNSHARD0",
-        "0F1": "0RESHARD0 6UNSHARD0",
-        "2F1": "2RESHARD0 0UNSHARD1",
-        "4F1": "4RESHARD0 2UNSHARD1",
-        "0F3": "0RESHARD1 4UNSHARD1",
-        "4F3": "4RESHARD1 0UNSHARD2",
-        "2B1": "2RESHARD1 4UNSHARD2",
-        "0B1": "0RESHARD2 2UNSHARD2",
-        "6B3": "6REDUCE_GRAD 6RESHARD0 0UNSHARD3",
-        "4B3": "4REDUCE_GRAD 4RESHARD2",
-        "2B3": "2REDUCE_GRAD 2RESHARD2",
-        "0B3": "0REDUCE_GRAD 0RESHARD3",
-    }
+        None: "0UNSHARD0 2UNSHARD0 4UNSHARD0", "0F1": "0RESHARD0 6UNSHARD0", "2F1": "2RESHARD0 0UNSHARD1",
+        "4F1": "4RESHARD0 2UNSHARD1", "0F3": "0RESHARD1 4UNSHARD1", "4F3": "4RESHARD1 0UNSHARD2",
+        "2B1": "2RESHARD1 4UNSHARD2", "0B1": "0RESHARD2 2UNSHARD2", "6B3": "6REDUCE_GRAD 6RESHARD0 0UNSHARD3",
+        "4B3": "4REDUCE_GRAD 4RESHARD2", "2B3": "2REDUCE_GRAD 2RESHARD2", "0B3": "0REDUCE_GRAD 0RESHARD3",
+    }  # fmt: skip
 
 
 def test_side_work_first() -> None:
@@ -175,3 +183,39 @@ def test_illegal_programs(program: list[tuple[str, str | None]], wrong: str) -> 
     step = read_step({"devices": 1, "microbatches": 1, "shard": "weights"})
     with pytest.raises(Illegal, match=wrong):
         replay_step(step, Texts([["0F0", "0B0"]], [program]))
+
+
+THREE = {"devices": 2, "microbatches": 3, "forward": 5, "backward": 10}
+
+
+@pytest.mark.parametrize(
+    ("config", "best"),
+    [
+        (THREE | {"side": [SIDE]}, 66), (THREE | {"side": [{"forward": 2}]}, 62),  # rule `first`: 72, 64
+        (THREE | {"gather": 3, "reduce": 4, "optimizer": 2}, 69),  # (M + P - 1)(f + B), and all three
+        (THREE | {"gather": 3, "reduce": 4, "optimizer": 2, "tied": 5}, 74),
+        ({"devices": 1, "microbatches": 2, "reduce": 3, "optimizer": 1}, 10),
+        ({"devices": 1, "stages": 2, "microbatches": 1, "reduce": 3, "optimizer": 1}, 11),  # 2 of 3 hidden
+        ({"devices": 1, "stages": 2, "microbatches": 1, "gather": 2, "shard": "weights"}, 9),
+    ],
+)  # fmt: skip
+def test_known_optima(config: dict[str, Any], best: int) -> None:
+    """Side work in bubbles; what a step must show; what it can hide."""
+    assert optimum(read_step(config), "FB") == best
+
+
+@part(8)
+@given(step_configs(most_devices=2, most_microbatches=2, levels=("none", "optimizer", "gradients")))
+def test_search_beside_every_plan(config: Config) -> None:
+    """Where plans are few, none is shorter than what the search finds, and one is as short."""
+    step = read_step(config)
+    ends = step.setup.stages * (len(step.setup.units) * 2 + (step.optimizer is not None) + 2)
+    assume(ends + 2 * len(step.side) * step.setup.microbatches <= 13)
+    best = None
+    for at, plan in every_plan(step, "FB"):
+        try:
+            makespan = max(times_of(graph_of(at, plan))[1])
+        except Stuck:
+            continue
+        best = makespan if best is None else min(best, makespan)
+    assert optimum(step, "FB") == best

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
+import pytest
 from hypothesis import given, strategies as st
 
 from pipesched import make_problem, plan, schedule_plan
@@ -50,22 +52,14 @@ def _require_replayed(schedule: Schedule, step: Step) -> None:
     assert not [*violations(schedule)]
 
 
-@part(4)
-@given(step_configs(has_side=True), st.randoms(use_true_random=False), CHANCES, CHANCES)
-def test_bubbles(config: Config, random: Random, split: float, pair: float) -> None:
-    """Halves, pairs, sharded weights, lanes, items of unequal times into any stage, some devices, budgets."""
-    require_good(config, random_rows(read_step(config).setup, random, split=split, pair=pair))
+@pytest.mark.parametrize("kinds", [{}, {"slices": True}, {"forward_only": True}], ids=str)
+def test_bubbles(kinds: dict[str, Any]) -> None:
+    """Halves, pairs, slices, forwards, sharded weights, lanes, items of unequal times into any stage, budgets."""
 
+    @part(4)
+    @given(step_configs(has_side=True, **kinds), st.randoms(use_true_random=False), CHANCES, CHANCES)
+    def judged(config: Config, random: Random, split: float, pair: float) -> None:
+        chances = {"split": 0 if "forward_only" in kinds else split, "pair": 0 if kinds else pair}
+        require_good(config, random_rows(read_step(config).setup, random, **chances))
 
-@part(4)
-@given(step_configs(has_side=True, slices=True), st.randoms(use_true_random=False), CHANCES)
-def test_bubbles_of_slices(config: Config, random: Random, split: float) -> None:
-    """The same with microbatches in slices."""
-    require_good(config, random_rows(read_step(config).setup, random, split=split))
-
-
-@part(4)
-@given(step_configs(has_side=True, forward_only=True), st.randoms(use_true_random=False))
-def test_bubbles_of_forwards(config: Config, random: Random) -> None:
-    """The same of forward passes alone."""
-    require_good(config, random_rows(read_step(config).setup, random))
+    judged()

@@ -14,13 +14,8 @@ from tests.strategies import amounts, problems
 
 ZERO_BUBBLE = {"forward": 10, "backward_input": 10, "backward_weight": 10}
 LEVELS_CASE: dict[str, Any] = {
-    "devices": 2,
-    "stages": 8,
-    "microbatches": 4,
-    "forward": 5,
-    "backward": 10,
-    "activation": 1,
-}
+    "devices": 2, "stages": 8, "microbatches": 4, "forward": 5, "backward": 10, "activation": 1,
+}  # fmt: skip
 
 
 def with_costs(shard: Shard | None = None, kept: tuple[int, int, int] = (0, 0, 0), **given: Any) -> Problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -15,41 +16,17 @@ from pipesched.pipeline.bounds import Bound, lower_bound, problem_bounds
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import schedule_plan
-from tests.examples import examples, part
-from tests.pipeline.optimum import optimum
+from tests.examples import examples
+from tests.oracle.alike import optimum
 from tests.strategies import SETTLED, plan_of, problems, random_plan, with_capacities
 
 randoms = st.randoms(use_true_random=False)
 tiny = problems(SETTLED, most_devices=2, most_microbatches=3, most_chunks=2, overlap=True, unlike=True)
-tiny_positive = problems(SETTLED, most_devices=2, most_microbatches=3, most_chunks=2, least=1, unlike=True)
 
 
 def bound_of(problem: Problem, plan: Plan) -> int:
     """The bound that applies to the schedule of a plan."""
     return lower_bound(schedule_plan(problem, plan)).ticks
-
-
-@pytest.mark.parametrize(
-    ("given", "best"),
-    [
-        ({"devices": 1, "microbatches": 3}, 9),  # one device: the work
-        ({"devices": 2, "microbatches": 2}, 9),  # (M + P - 1) (f + B)
-        ({"devices": 2, "microbatches": 3}, 12),
-        ({"devices": 3, "microbatches": 2}, 12),
-    ],
-)
-def test_the_judge_itself(given: dict[str, Any], best: int) -> None:
-    """Trying every order finds the known optimum (M + P - 1)(f + B) of equal stages with f = 1, B = 2."""
-    assert optimum(make_problem(placement="linear", **given), "FB") == best
-
-
-@pytest.mark.parametrize(
-    ("microbatches", "budget", "best"), [(2, 1, 12), (3, 1, 18), (2, 2, 9), (3, 2, 12), (3, 3, 12)]
-)
-def test_the_judge_under_a_budget(microbatches: int, budget: int, best: int) -> None:
-    """On two devices, budget 1 means one microbatch at a time (6 each); 2 is all that 1F1B needs for 3(M+1)."""
-    problem = make_problem(devices=2, microbatches=microbatches, budget=budget, placement="linear")
-    assert optimum(problem, "FB") == best
 
 
 @pytest.mark.parametrize(
@@ -111,15 +88,9 @@ def test_proven_optima(given: dict[str, Any], budget: int, best: int) -> None:
 
 
 H11: dict[str, Any] = {
-    "devices": 8,
-    "microbatches": 32,
-    "forward": 12,
-    "backward_input": 13,
-    "backward_weight": 9,
-    "p2p": 1,
-    "budget": 5,
-    "placement": "linear",
-}
+    "devices": 8, "microbatches": 32, "forward": 12, "backward_input": 13, "backward_weight": 9, "p2p": 1,
+    "budget": 5, "placement": "linear",
+}  # fmt: skip
 
 
 def test_memory_area_by_hand() -> None:
@@ -175,7 +146,7 @@ def test_pairs_lower_the_bound() -> None:
     problem = make_problem(devices=1, microbatches=2, overlap=2, placement="linear")
     plan = plan_of(problem, [["0F0", "(0F1;0B0)OVERLAP_F_B", "0B1"]])
     schedule = schedule_plan(problem, plan)
-    assert schedule.makespan_ticks == optimum(problem, "FB", pairs=True) == 5
+    assert schedule.makespan_ticks == 5
     assert lower_bound(schedule).ticks <= 5
     assert lower_bound(run(problem, "1f1b").schedule).ticks == 6
 
@@ -201,47 +172,18 @@ def test_never_above_a_legal_plan(
     assert 0 <= lower_bound(schedule).ticks <= schedule.makespan_ticks
 
 
-@pytest.mark.slow
-@part(2)
 @given(tiny, randoms)
-def test_never_above_the_optimum(problem: Problem, random: Random) -> None:
-    """The bound of any plan without pairs is at most the optimum over every order of its kinds of operations."""
-    assume(problem.stages * problem.microbatches <= 6)
-    best = {kinds: optimum(problem, kinds) for kinds in ("FB", "FIW")}
-    fused, split = (bound_of(problem, plan_of(problem, random_plan(problem, random, split=n))) for n in (0, 1))
-    assert fused <= (best["FB"] or 0)
-    assert split <= (best["FIW"] or 0)
-
-
-@given(tiny, randoms)
-def test_never_above_the_optimum_with_pairs(problem: Problem, random: Random) -> None:
-    """The bound of a plan that has a pair is at most the optimum over every order with any pairs."""
+def test_never_above_the_best_of_many_plans_with_pairs(problem: Problem, random: Random) -> None:
+    """The bound of a plan that has a pair is at most the shortest of many random plans with any pairs."""
     assume(problem.microbatches >= 2 and problem.stages * problem.microbatches <= 6)
-    plan = plan_of(problem, random_plan(problem, random, pair=1))
-    assume(plan.pairs)
-    assert bound_of(problem, plan) <= (optimum(problem, "FB", pairs=True) or 0)
-
-
-@given(tiny_positive, st.data())
-@pytest.mark.slow
-def test_never_above_the_optimum_under_a_budget(problem: Problem, data: st.DataObject) -> None:
-    """The bound of a schedule that fits its budget is at most the optimum over every order that fits it."""
-    assume(problem.stages * problem.microbatches <= 6)
-    kinds = "FIW" if problem.costs.split else "FB"
-    most = [int(peak) for peak in run(problem, "list").schedule.peak_grains]
-    tight = with_capacities(problem, [data.draw(st.integers(max(1, peak // 2), max(1, peak))) for peak in most])
-    best = optimum(tight, kinds)
-    assume(best is not None)
-    outcome = run(tight, "list")
-    assert outcome.schedule.fits
-    assert outcome.bound.ticks <= (best or 0) <= outcome.schedule.makespan_ticks
+    plans = [plan_of(problem, random_plan(problem, random, pair=1)) for _ in range(12)]
+    best = min(schedule_plan(problem, plan).makespan_ticks for plan in plans)
+    assert all(bound_of(problem, plan) <= best for plan in plans if plan.pairs)
 
 
 @given(problems(SETTLED, most_devices=2, most_microbatches=2, most_chunks=2, least=1))
 def test_one_microbatch_is_exact(problem: Problem) -> None:
     """A single microbatch runs along its critical path, so the bound is the optimum, but where W may fill a wait."""
-    from dataclasses import replace
-
     one = replace(problem, microbatches=1)
     bound = bound_of(one, run(one, "list").schedule.plan)
     if one.costs.split:  # W is not divided over two waits, which a bound does not know

@@ -82,21 +82,14 @@ def test_uneven_microbatches() -> None:
     """Six microbatches with works of 1 to 6 are as much as 21: so much more does moving a stage or a layer save."""
     sizes = {"work": [1, 2, 3, 4, 5, 6]}
     common: dict[str, Any] = {
-        "devices": 2,
-        "stages": 4,
-        "placement": "linear",
-        "microbatches": 6,
-        "forward": [1, 1, 2, 1],
-    }
+        "devices": 2, "stages": 4, "placement": "linear", "microbatches": 6, "forward": [1, 1, 2, 1],
+    }  # fmt: skip
     alike, uneven = (pipesched.run(pipesched.make_problem(**common, sizes=one), "list") for one in (None, sizes))
     assert saved_by_moving(alike.schedule) == 6 * Fraction(3, 2)
     assert saved_by_moving(uneven.schedule) == 21 * Fraction(3, 2)
     layers: dict[str, Any] = {
-        "devices": 4,
-        "layers": 10,
-        "layer": {"forward": 1, "backward": 2},
-        "last": {"forward": 2, "backward": 4},
-    }
+        "devices": 4, "layers": 10, "layer": {"forward": 1, "backward": 2}, "last": {"forward": 2, "backward": 4},
+    }  # fmt: skip
     by_layer = pipesched.run(pipesched.make_problem(**layers, layout=[2, 2, 2, 4], sizes=sizes), "1f1b").schedule
     assert saved_by_moving(by_layer) == 21 * 3
 
@@ -104,12 +97,8 @@ def test_uneven_microbatches() -> None:
 def test_uneven_slices_and_forwards_alone() -> None:
     """An overhead of each slice counts, and where forwards run alone nothing else does."""
     common: dict[str, Any] = {
-        "devices": 2,
-        "stages": 4,
-        "placement": "linear",
-        "microbatches": 2,
-        "forward": [1, 1, 2, 1],
-    }
+        "devices": 2, "stages": 4, "placement": "linear", "microbatches": 2, "forward": [1, 1, 2, 1],
+    }  # fmt: skip
     cut = pipesched.make_problem(**common, slices={"count": 2, "overhead": 1})
     forwards = pipesched.make_problem(**common, slices=2, mode="forward")
     # Device 1 works 2 x 9 and 2 x 2 x 2 overheads for each of its stages, or 2 x 3 forwards.

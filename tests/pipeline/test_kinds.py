@@ -10,20 +10,7 @@ from hypothesis import given, strategies as st
 
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.check import replayed_peaks, violations
-from pipesched.pipeline.kinds import (
-    ALL_KINDS,
-    COMPUTATION_LETTERS,
-    GRADIENT_LETTERS,
-    KEEP_ONLY,
-    KINDS,
-    LETTERS,
-    SLOT_LETTERS,
-    TRANSFER_LETTERS,
-    Allowed,
-    Need,
-    Resource,
-    computation_letters,
-)
+from pipesched.pipeline.kinds import ALL_KINDS, KINDS, LETTERS, SLOT_LETTERS, Need, Resource
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.schedule import Schedule, schedule_plan
@@ -32,17 +19,9 @@ from tests.strategies import SETTLED, Texts, problems, random_saving_plan, savin
 Times = dict[Op, tuple[int, int]]
 PLANS = ["FB", "FIW", "FBR", "FBOL", "FIWR", "FIWOL"]  # the kinds that an activation can go through
 PROBLEM = make_problem(
-    devices=2,
-    microbatches=1,
-    placement="linear",
-    forward=[2, 3],
-    backward_input=[5, 7],
-    backward_weight=[11, 13],
-    recompute=[17, 19],
-    offload=[23, 29],
-    reload=[31, 37],
-    p2p=4,
-)
+    devices=2, microbatches=1, placement="linear", forward=[2, 3], backward_input=[5, 7], backward_weight=[11, 13],
+    recompute=[17, 19], offload=[23, 29], reload=[31, 37], p2p=4,
+)  # fmt: skip
 
 
 def by_table(letters: str) -> Times:
@@ -127,31 +106,6 @@ def test_every_kind_is_whole(letter: str) -> None:
     assert {need.letter for need in kind.needs} <= set(ALL_KINDS)
     assert {need.stage for need in kind.needs} <= {-1, 0, 1}
     assert kind.is_transfer == (kind.resource is not Resource.DEVICE)
-
-
-def test_marks_and_names_tell_kinds_apart() -> None:
-    """No two kinds share a name; in letters all have marks of their own but B and I, which both are the gradient."""
-    assert len({kind.name for kind in KINDS.values()}) == len(KINDS)
-    marks = {letter: kind.mark for letter, kind in KINDS.items() if letter != "I"}
-    assert len(set(marks.values())) == len(marks)
-    assert KINDS["I"].mark == marks["B"]
-
-
-def test_groups_of_letters() -> None:
-    """The groups that other modules read are those of the table."""
-    assert LETTERS == "FBIWROL"
-    assert (SLOT_LETTERS, TRANSFER_LETTERS) == ("FBIWR", "OL")
-    assert set(GRADIENT_LETTERS) < set(COMPUTATION_LETTERS) < set(LETTERS)
-    assert (computation_letters(split=False), computation_letters(split=True)) == ("FB", "FIW")
-    assert [letter for letter, kind in KINDS.items() if not kind.in_ideal] == ["R"]
-
-
-def test_letters_of_actions() -> None:
-    """An action brings the kinds that it takes; keeping everything brings none."""
-    assert KEEP_ONLY.letters == Allowed().letters == ""
-    assert Allowed(recompute=True).letters == "R"
-    assert Allowed(offload=True).letters == "OL"
-    assert Allowed(offload=True, recompute=True).letters == "ROL"
 
 
 @given(

@@ -24,12 +24,8 @@ from tests.strategies import amounts
 
 FORWARD, WEIGHT = [3, 1, 4, 1, 5, 9, 2, 6], [2, 7, 1, 8, 2, 8, 1, 8]
 LAYER = {
-    "forward": FORWARD,
-    "backward_input": FORWARD,
-    "backward_weight": WEIGHT,
-    "activation": [1, 2] * 4,
-    "static": 1,
-}
+    "forward": FORWARD, "backward_input": FORWARD, "backward_weight": WEIGHT, "activation": [1, 2] * 4, "static": 1,
+}  # fmt: skip
 SMALL: dict[str, Any] = {"devices": 3, "microbatches": 4, "layer": LAYER}
 TIMES = [Fraction(28, 10) + Fraction(7 * layer % 15, 10) for layer in range(32)]
 LARGE: dict[str, Any] = {
@@ -86,14 +82,11 @@ def test_one_stage_a_device(change: dict[str, Any], work: int, cuts: dict[tuple[
 @pytest.mark.parametrize(
     ("placement", "change", "work"),
     [
-        ("loop", {}, 34),
-        ("loop", {"budget": 9}, 35),
-        ("loop", {"speed": [1, 0.5, 1]}, 43),
-        ("v", {}, 35),
+        ("loop", {}, 34), ("loop", {"budget": 9}, 35), ("loop", {"speed": [1, 0.5, 1]}, 43), ("v", {}, 35),
         ("v", {"speed": [1, 0.5, 1]}, 46),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_two_stages_a_device(placement: str, change: dict[str, Any], work: int) -> None:
     """The least largest work of all cuts into two stages a device, which each placement has its own."""
     assert work_of(make_problem(**SMALL, chunks=2, placement=placement, **change)) == work
@@ -122,12 +115,8 @@ def test_stages_are_the_sums_of_their_layers() -> None:
     """Costs add up, retain and checkpoint are means by activation, and a boundary has the latency of its layers."""
     layer = {**LAYER, "retain": [0.5, 1, 1, 1, 1, 1, 1, 0], "checkpoint": [0, 0.5] * 4}
     given: dict[str, Any] = {
-        "devices": 3,
-        "microbatches": 4,
-        "layer": layer,
-        "last": {"activation": 2},
-        "p2p": [1, 2, 3, 4, 5, 6, 7],
-    }
+        "devices": 3, "microbatches": 4, "layer": layer, "last": {"activation": 2}, "p2p": [1, 2, 3, 4, 5, 6, 7],
+    }  # fmt: skip
     problem = make_problem(**given, retain="0.25", layout=[4, 4, 0])
     spans = [*pairwise(accumulate((4, 4, 0), initial=0))]
     assert problem.costs.forward == tuple(sum(FORWARD[begin:end]) for begin, end in spans)
@@ -194,14 +183,9 @@ def test_balanced_lists_equal_brute_force(given: dict[str, Any]) -> None:
 
 
 BLOCKS: dict[str, Any] = {
-    "devices": 4,
-    "microbatches": 8,
-    "stages": 8,
-    "forward": FORWARD,
-    "backward": WEIGHT,
-    "p2p": [0, 1, 2, 3, 4, 5, 6],
-    "retain": [1, 0.5] * 4,
-}
+    "devices": 4, "microbatches": 8, "stages": 8, "forward": FORWARD, "backward": WEIGHT,
+    "p2p": [0, 1, 2, 3, 4, 5, 6], "retain": [1, 0.5] * 4,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -255,15 +255,6 @@ def test_what_is_refused(change: dict[str, Any], message: str) -> None:
     assert str(caught.value).startswith(message)
 
 
-def test_a_mirrored_pair_shares_its_work() -> None:
-    """With two copies of the weights a stage and its mirror are one group: either may have the layer more."""
-    given = {**MODEL, "placement": "bidirectional"}
-    problem = make_problem(**given)
-    assert problem.layers is not None
-    pairs = [problem.layers.layout[s] + problem.layers.layout[3 - s] for s in range(2)]
-    assert pairs == [7, 9]
-
-
 def test_a_problem_with_another_stage_count_is_refused() -> None:
     """Layers that were cut into other stages, or do not make the costs, cannot stand in a problem."""
     problem = make_problem(**MODEL)

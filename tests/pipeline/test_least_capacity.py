@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,31 +12,13 @@ from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.capacity import least_capacity, require_least_capacity
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.problem import Problem
-from tests.pipeline.optimum import optimum
+from tests.oracle.alike import optimum
 from tests.strategies import SETTLED, problems, with_capacities
 
 
 def floors(problem: Problem) -> list[int]:
     """The floor of each device."""
     return [least_capacity(problem, device) for device in range(problem.devices)]
-
-
-def test_linear_needs_one_activation() -> None:
-    """Linear: one activation a device."""
-    assert floors(make_problem(devices=4, placement="linear")) == [1, 1, 1, 1]
-    assert floors(make_problem(devices=2, placement="linear", activation=[3, 5])) == [3, 5]
-
-
-@pytest.mark.parametrize("placement", ["loop", "v", "wave"])
-def test_chunks_need_one_activation_each(placement: str) -> None:
-    """Loop and V: one of every chunk, since a microbatch's first chunk is held while its last one runs."""
-    assert floors(make_problem(devices=4, stages=8, activation=1, placement=placement)) == [2, 2, 2, 2]
-
-
-def test_bidirectional_needs_the_larger_of_its_two_stages() -> None:
-    """Each direction can run alone, so a device needs room for one of its stages at a time."""
-    problem = make_problem(devices=3, microbatches=2, placement="bidirectional", activation=[1, 5, 2])
-    assert floors(problem) == [2, 5, 2]
 
 
 def test_slices_need_the_gradients_of_keys_and_values() -> None:
@@ -88,14 +69,6 @@ def test_below_the_floor_is_said(problem: Problem, data: st.DataObject) -> None:
     assert caught.value.budget == pytest.approx(float(budget[device]))
     assert f"device {device} needs a budget of at least" in caught.value.reason
     assert caught.value.would_fit
-
-
-def test_no_budget_no_floor() -> None:
-    """Without a budget nothing is below it."""
-    problem = make_problem(devices=2, placement="linear")
-    require_least_capacity(problem)
-    with pytest.raises(NoSchedule):
-        require_least_capacity(replace(problem, memory=replace(problem.memory, budget=(1, 0.5))))
 
 
 def test_what_would_fit() -> None:

@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings, strategies as st
+from hypothesis import assume, given, strategies as st
 
 import pipesched
 from pipesched.pipeline.ops import Op
 from pipesched.pipeline.period import FEW, FEWEST, FEWEST_OF_CHUNKS, SteadyState, steady_state
 from pipesched.pipeline.plan import plan_from_slots
 from pipesched.pipeline.schedule import Schedule, schedule_plan
+from tests.examples import examples
 
 Slot = tuple[str, int, int, int, int, int]  # kind, stage, device, microbatch, start, end
 ALGORITHMS = (
@@ -74,7 +75,7 @@ def test_few_microbatches_or_no_time_have_none(values: dict[str, Any]) -> None:
     assert steady_state(scheduled("1f1b", **values)) is None
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(
     algorithm=st.sampled_from(ALGORITHMS),
     devices=st.sampled_from([2, 4]),
@@ -90,14 +91,9 @@ def test_unfolding_gives_every_slot_again(
     """One period, copied as often as it repeats, stands for all slots that were left out, to the tick."""
     try:
         schedule = scheduled(
-            algorithm,
-            devices=devices,
-            stages=devices * chunks,
-            microbatches=microbatches,
-            forward=forward[: devices * chunks],
-            backward=backward,
-            p2p=p2p,
-        )
+            algorithm, devices=devices, stages=devices * chunks, microbatches=microbatches,
+            forward=forward[: devices * chunks], backward=backward, p2p=p2p,
+        )  # fmt: skip
     except pipesched.NotApplicable:
         assume(False)
         return
@@ -125,7 +121,7 @@ def test_no_longer_stretch_is_steady(algorithm: str) -> None:
     assert not repeats(steady.end)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.sampled_from(["1f1b", "zb-h1", "zb-v"]), st.integers(0, 3), st.floats(0.3, 0.7))
 def test_few_slots_that_run_otherwise(algorithm: str, device: int, share: float) -> None:
     """Two slots that change places leave most of the timeline nearly steady; its first and last periods repeat."""

@@ -11,8 +11,8 @@ from hypothesis import given, strategies as st
 
 from pipesched.errors import ConfigError
 from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.placement import PLACEMENTS, Placement, explicit_placement, named_placement, placement_name
-from tests.replay import device_of
+from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement, placement_name
+from tests.oracle.alike import device_of
 
 
 @pytest.mark.parametrize(
@@ -40,11 +40,6 @@ def test_by_name(name: str, devices: int, stages: int, devices_of_stages: list[i
     assert placement.mirrored == (name == "bidirectional")
 
 
-def test_names_of_the_config() -> None:
-    """Exactly the documented names are known."""
-    assert set(PLACEMENTS) == {"linear", "loop", "v", "wave", "bidirectional"}
-
-
 @given(st.sampled_from(sorted(PLACEMENTS)), st.integers(1, 6), st.integers(1, 24))
 def test_sizes(name: str, devices: int, stages: int) -> None:
     """A placement takes S >= P; v only 2P, wave multiples of 2P, bidirectional P too; and it uses every device."""
@@ -65,16 +60,6 @@ def test_wrong_sizes_name_what_is_needed(name: str, nearest: str) -> None:
     with pytest.raises(ConfigError, match=nearest) as caught:
         make_problem(devices=4, stages=10, placement=name)
     assert caught.value.key == "placement"
-
-
-def test_linear_blocks_are_contiguous_and_nearly_equal() -> None:
-    """Linear with S > P means contiguous blocks whose sizes differ by at most one."""
-    for devices in range(1, 6):
-        for stages in range(devices, 20):
-            devices_of_stages = named_placement("linear", devices, stages).devices
-            sizes = [devices_of_stages.count(device) for device in range(devices)]
-            assert list(devices_of_stages) == sorted(devices_of_stages)
-            assert max(sizes) - min(sizes) <= 1
 
 
 @pytest.mark.parametrize(
@@ -142,26 +127,6 @@ def test_fewer_stages_than_devices(name: str) -> None:
     """A device without a stage is refused, whatever the placement."""
     with pytest.raises(ConfigError, match="4"):
         make_problem(devices=4, stages=3, placement=name)
-
-
-@given(st.lists(st.integers(0, 3), min_size=4, max_size=9))
-def test_explicit(devices_of_stages: list[int]) -> None:
-    """A list is taken as it stands when every device has a stage, and refused otherwise."""
-    if set(devices_of_stages) == {0, 1, 2, 3}:
-        assert explicit_placement(tuple(devices_of_stages), 4) == Placement(tuple(devices_of_stages))
-    else:
-        with pytest.raises(ConfigError, match="without a stage"):
-            explicit_placement(tuple(devices_of_stages), 4)
-
-
-@given(st.integers(1, 6), st.integers(1, 9))
-def test_mirrored_halves(devices: int, microbatches: int) -> None:
-    """Microbatches 0..M/2-1 find stage s on device s, the others on device P-1-s."""
-    placement = named_placement("bidirectional", devices, devices)
-    for stage in range(devices):
-        for mb in range(microbatches):
-            expected = stage if mb < microbatches // 2 else devices - 1 - stage
-            assert placement.device(stage, mb, microbatches) == expected
 
 
 @given(st.sampled_from(sorted(PLACEMENTS)), st.integers(1, 5), st.integers(1, 2))

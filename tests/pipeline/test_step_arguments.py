@@ -225,10 +225,7 @@ def test_stages_that_count_as_layers() -> None:
     ("level", "layout"), [("none", (2, 6)), ("optimizer", (3, 5)), ("gradients", (4, 4)), ("weights", (4, 4))]
 )
 def test_cuts_count_what_stays(level: str, layout: tuple[int, ...]) -> None:
-    """Under a budget device 0 gets as many layers as it has memory for, of which each level leaves it more.
-
-    A layer has 1 of activations, of which 1F1B holds two, and 2 + 2 + 4 that 4 ranks divide.
-    """
+    """Under a budget device 0 gets as many layers as it has memory for, of which each level leaves it more."""
     layer: dict[str, Any] = {"forward": 1, "activation": 1, "weights": 2, "gradients": 2, "states": 4}
     problem = make_problem(devices=2, layers=8, layer=layer, shard={"level": level, "ranks": 4}, budget=[22, 1000])
     assert problem.layers is not None

@@ -16,7 +16,7 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.ops import Op, Pair
 from pipesched.pipeline.problem import Problem
 from tests.examples import examples
-from tests.replay import device_of, parts
+from tests.oracle.alike import device_of, parts
 from tests.strategies import SETTLED, problems, random_saving_plan, saving_plan_of, texts_of
 
 TWO = pipesched.make_problem(devices=2, microbatches=2, offload=1, placement="linear")

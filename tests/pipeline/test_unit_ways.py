@@ -1,9 +1,7 @@
-"""Heads and tails of units, row by row, are those of the task graph; and so are their ways and residences."""
+"""Residences and groups of units, and the jobs of a device in columns."""
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import chain
 from random import Random
 from typing import Any
 
@@ -11,71 +9,22 @@ from hypothesis import example, given, strategies as st
 
 from pipesched import make_problem, plan
 from pipesched.core.arrays import column
-from pipesched.core.timing import UNREACHED, heads, tails
-from pipesched.pipeline.bounds import PassBounds
+from pipesched.core.bounds import Job, jackson_preemptive
+from pipesched.pipeline.bounds import DeviceJobs
 from pipesched.pipeline.capacity import order_edges
-from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.problem import Problem, alike
+from pipesched.pipeline.problem import alike
 from pipesched.pipeline.residences import residences
 from pipesched.pipeline.schedule import schedule_plan
-from tests.examples import part
 from tests.oracle.drawn import PLACEMENTS, Config, configs, random_rows
 from tests.oracle.setup import read_setup
 
 shapes = st.tuples(st.booleans(), st.booleans())
+
+
 few = shapes.flatmap(
     lambda cut: configs(PLACEMENTS, most_devices=3, most_microbatches=3, slices=cut[0], forward_only=cut[1])
 )
-
-
-@given(few)
-def test_heads_and_tails_are_those_of_the_graph(config: Config) -> None:
-    """With sizes, tables, slices, forwards alone, and both ways of a mirrored placement; of all that one stands for."""
-    problem = make_problem(**config)
-    passes, graph = PassBounds(problem, problem.letters, paired=False), lower(problem, index_of(problem))
-    shape = (len(problem.letters), problem.stages, -1)
-    for found, expected in ((passes.heads, heads(graph)), (passes.tails, tails(graph))):
-        assert found.tolist() == column(expected).reshape(shape)[:, :, passes.units].tolist()
-
-
-@part(4)
-@given(few)
-def test_no_stay_is_taken_for_longer_than_its_longest_way(config: Config) -> None:
-    """What a bound counts of a stay is a way from the start of F to the end of B or I; without slices the longest."""
-    problem = make_problem(**config)
-    if problem.mode == "forward":
-        return
-    passes, index = PassBounds(problem, problem.letters, paired=False), index_of(problem)
-    graph = lower(problem, index)
-    for stage, row in enumerate(passes.ways.paths().tolist()):
-        for unit, path in zip(passes.units.tolist(), row, strict=True):
-            start, end = index.row("F", stage)[unit], index.row(index.gradient, stage)[unit]
-            from_start = heads(graph, [0 if task == start else UNREACHED for task in range(len(graph))])
-            longest = from_start[end] + graph.durations[end]
-            assert path == longest if index.slices == 1 else path <= longest
-
-
-def index_of(problem: Problem) -> OpIndex:
-    """Return the numbers of all operations of a plain step."""
-    return OpIndex(problem.letters, problem.stages, problem.microbatches, problem.slices.count)
-
-
-@part(4)
-@given(few)
-def test_units_that_stand_for_others_equal_them(config: Config) -> None:
-    """Each unit has the costs and sizes of the one that stands for it, which goes the same way."""
-    model = make_problem(**config).model
-    units, counts = model.unlike
-    assert counts.sum() == model.units
-    tables = [model.where, *model.ticks.values(), model.there, model.back, *model.sizes.values()]
-    columns = [tuple(chain(*(table[:, unit].tolist() for table in tables))) for unit in range(model.units)]
-    known = Counter(columns)
-    assert {columns[unit] for unit in units} == set(known)
-    if len(units) < model.units:
-        assert Counter(columns) == sum(
-            (Counter({columns[unit]: count}) for unit, count in zip(units, counts.tolist(), strict=True)), Counter()
-        )
 
 
 @given(
@@ -134,3 +83,38 @@ def test_order_of_microbatches_that_are_alike() -> None:
     first = index.row("B", 0)[0]
     pairs = [(before - first, after - first) for part in edges for before, after, _ in part]
     assert sorted(pairs) == [(0, 2), (1, 3), (2, 4), (3, 5), (4, 8), (5, 9)]
+
+
+times = st.one_of(st.integers(0, 9), st.integers(0, 3))
+
+
+some = st.lists(st.builds(Job, times, times, times), min_size=1, max_size=40)
+
+
+@example([Job(0, 0, 0), Job(0, 0, 1)], 10**20)  # tails beyond 64 bits beside heads within
+@given(some, st.sampled_from([1, 10**20]))
+def test_fewer_jobs_take_as_long(jobs: list[Job], scale: int) -> None:
+    """Jobs that become one, as all stretches without them are too short, leave Jackson's schedule as long as it is."""
+    jobs = [Job(*(scale * ticks for ticks in job)) for job in jobs]
+    few = DeviceJobs(*map(column, zip(*jobs, strict=True))).fewer()
+    assert jackson_preemptive(few) == jackson_preemptive(jobs)
+    assert len(few) <= len(jobs)
+
+
+def test_many_jobs_become_few() -> None:
+    """Of jobs that come and go one by one only those count alone that might begin or end the longest stretch."""
+    jobs = [Job(number, 10, 1000 - number) for number in range(1000)]
+    few = DeviceJobs(*map(column, zip(*jobs, strict=True))).fewer()
+    assert jackson_preemptive(few) == jackson_preemptive(jobs)
+    assert len(few) < 500
+
+
+@given(some, some)
+def test_jobs_may_be_joined(jobs: list[Job], more: list[Job]) -> None:
+    """More jobs stand behind those of a device; the whole stretch is no longer than Jackson's schedule."""
+    both = DeviceJobs(*map(column, zip(*jobs, strict=True))).with_more(more)
+    assert both.listed() == [*jobs, *more]
+    assert both.with_more([]) is both
+    assert both.size == len(jobs) + len(more)
+    assert both.work == sum(job.work for job in both.listed())
+    assert sum(both.whole_stretch()) <= jackson_preemptive(both.listed())

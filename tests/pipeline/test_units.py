@@ -13,14 +13,14 @@ from hypothesis import assume, given, strategies as st
 from pipesched import NotApplicable, Outcome, make_problem, run
 from pipesched.comparing.compare import every_name
 from pipesched.pipeline.bounds import lower_bound
-from pipesched.pipeline.check import violations
-from pipesched.pipeline.ops import parse_op, parse_slot
+from pipesched.pipeline.ops import parse_slot
 from pipesched.pipeline.plan import Plan, plan_from_slots
 from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.schedulers.registry import algorithms, family
 from tests.examples import examples, part
 from tests.oracle import orders
 from tests.oracle.drawn import PLACEMENTS, Config, configs, random_rows, small_configs
+from tests.oracle.judge import require_replayed
 from tests.oracle.optimum import head_work_tail, optimum
 from tests.oracle.replay import Stuck, replay
 from tests.oracle.setup import fused, read_setup
@@ -49,29 +49,9 @@ def judge(outcome: Outcome, config: Config) -> None:
 
 def judge_schedule(schedule: Schedule, config: Config) -> None:
     """No rule is broken, and every time, metric and peak is that of the second replay."""
-    problem, plan, placement = schedule.problem, schedule.plan, schedule.problem.settled_placement
-    assert list(violations(schedule)) == []
+    problem, placement = schedule.problem, schedule.problem.settled_placement
     setup = fused(read_setup(config), problem.stages, placement.devices, mirrored=placement.mirrored)
-    lanes = [[str(plan.index.op(number)) for number in lane] for pair in plan.lanes for lane in pair]
-    waits = [(str(plan.index.op(before)), str(plan.index.op(after))) for before, after in plan.waits]
-    replayed = replay(setup, texts_of(plan), lanes, waits)
-    ticks, grains = problem.ticks.per_unit, problem.grains.per_unit
-    numbers = {text: plan.index.number(parse_op(text)) for text in replayed.start}
-    assert len(numbers) == len(plan)
-    for text, number in numbers.items():
-        assert schedule.start_ticks[number] == replayed.start[text] * ticks, text
-        assert schedule.end_ticks[number] == replayed.end[text] * ticks, text
-    assert schedule.makespan_ticks == replayed.makespan * ticks
-    assert schedule.span_ticks == replayed.span * ticks
-    assert schedule.ideal_ticks == replayed.ideal * ticks
-    assert schedule.busy_ticks == [time * ticks for time in replayed.busy]
-    assert schedule.bubble == float(replayed.bubble)
-    assert schedule.bubble_over_ideal == float(replayed.bubble_over_ideal)
-    assert schedule.bubble_span == float(replayed.bubble_span)
-    assert schedule.peak_grains == [held * grains for held in replayed.peak]
-    assert schedule.memory_grains == [
-        (held + static) * grains for held, static in zip(replayed.peak, setup.statics(), strict=True)
-    ]
+    require_replayed(schedule, setup)
 
 
 def plan_of(config: Config, rows: Sequence[Sequence[str]]) -> Plan:
@@ -80,112 +60,62 @@ def plan_of(config: Config, rows: Sequence[Sequence[str]]) -> Plan:
     return plan_from_slots(slots, setup.stages, setup.microbatches, slices=setup.slices)
 
 
-def judge_random_plan(config: Config, random: Random, split: float, pair: float) -> None:
-    """Any plan that keeps the rules is as the second replay says, and its bound no longer."""
-    problem = make_problem(**config)
-    rows = random_rows(read_setup(config), random, split=split, pair=pair)
-    plan = plan_of(config, rows)
-    assert texts_of(plan) == rows
-    schedule = schedule_plan(problem, plan)
-    judge_schedule(schedule, config)
-    assert lower_bound(schedule).ticks <= schedule.makespan_ticks
+KINDS_OF_CONFIGS: dict[str, dict[str, bool]] = {
+    "unlike microbatches": {},
+    "pairs of a given length": {"pairs": True},
+    "slices": {"slices": True},
+    "forwards": {"forward_only": True},
+    "forwards of slices": {"slices": True, "forward_only": True},
+}
 
 
-@given(configs(PLACEMENTS), randoms, chances, chances)
-def test_random_plans_of_microbatches_that_differ(config: Config, random: Random, split: float, pair: float) -> None:
-    """Sizes and tables, on every placement: random plans with halves of backwards and pairs."""
-    judge_random_plan(config, random, split, pair)
+@pytest.mark.parametrize("kind", KINDS_OF_CONFIGS)
+def test_random_plans(kind: str) -> None:
+    """Any plan that keeps the rules, halves and pairs included, is as the second replay says, its bound no longer."""
+    given_kinds = KINDS_OF_CONFIGS[kind]
 
-
-@given(configs(PLACEMENTS, pairs=True), randoms, chances)
-def test_random_plans_of_pairs(config: Config, random: Random, split: float) -> None:
-    """Pairs of a given length, of microbatches that differ in memory and messages."""
-    judge_random_plan(config, random, split, 1)
-
-
-@given(configs(PLACEMENTS, slices=True), randoms, chances, chances)
-def test_random_plans_of_slices(config: Config, random: Random, split: float, pair: float) -> None:
-    """The same where microbatches are cut."""
-    judge_random_plan(config, random, split, pair)
-
-
-@given(st.booleans().flatmap(lambda cut: configs(PLACEMENTS, slices=cut, forward_only=True)), randoms)
-def test_random_plans_of_forward_passes(config: Config, random: Random) -> None:
-    """The same where only forwards run."""
-    judge_random_plan(config, random, 0, 0)
-
-
-@pytest.mark.parametrize("name", every_name({}))
-def test_families_of_microbatches_that_differ(name: str) -> None:
-    """Sizes, tables, speeds and links: every family's times, metrics and peaks are those of the second replay."""
-
-    @part(4)
-    @given(configs(placements_of(name)))
-    def judged(config: Config) -> None:
-        needs_even = name in ("dualpipe", "chimera", "bitpipe")
-        odd = config["devices"] % 2 or (name == "dualpipe" and config["microbatches"] % 2)
-        if needs_even and odd:
-            with pytest.raises(NotApplicable, match="even number"):
-                run(make_problem(**config), name)
-        else:
-            judge(run(make_problem(**config), name), config)
+    @given(configs(PLACEMENTS, **given_kinds), randoms, chances, chances)
+    def judged(config: Config, random: Random, split: float, pair: float) -> None:
+        chosen = (0.0, 0.0) if "forward_only" in given_kinds else (split, 1.0 if "pairs" in given_kinds else pair)
+        problem, rows = make_problem(**config), random_rows(read_setup(config), random, split=chosen[0], pair=chosen[1])
+        plan = plan_of(config, rows)
+        assert texts_of(plan) == rows
+        schedule = schedule_plan(problem, plan)
+        judge_schedule(schedule, config)
+        assert lower_bound(schedule).ticks <= schedule.makespan_ticks
 
     judged()
 
 
-@pytest.mark.parametrize("name", every_name({}))
-def test_savings_of_microbatches_that_differ(name: str) -> None:
-    """The same where some stages are recomputed and others offloaded."""
+NAMES = every_name({})
+RUNS = [  # family, kinds of configs, a part of the examples
+    *((name, {}, 4) for name in NAMES),
+    *((name, {"saving": True}, 8) for name in NAMES),
+    *((known.name, {"pairs": True}, 4) for known in algorithms() if known.has_pairs),
+    *((name, {"slices": True}, 2) for name in WITH_SLICES),
+    *((name, {"forward_only": True, "slices": cut}, 4) for name in FORWARD_ONLY for cut in (False, True)),
+]
 
-    @part(8)
-    @given(configs(placements_of(name), saving=True), st.integers(0, 4), st.integers(0, 4))
+
+@pytest.mark.parametrize(("name", "kinds", "divisor"), RUNS)
+def test_families(name: str, kinds: dict[str, bool], divisor: int) -> None:
+    """Every family's times, metrics and peaks are those of the second replay, with savings, pairs, slices, forwards."""
+
+    @part(divisor)
+    @given(configs(placements_of(name), **kinds), st.integers(0, 4), st.integers(0, 4))
     def judged(config: Config, recompute: int, offload: int) -> None:
-        options = {"recompute": recompute or None, "offload": offload or None}
+        options = {"recompute": recompute or None, "offload": offload or None} if "saving" in kinds else {}
+        odd = config["devices"] % 2 or (name == "dualpipe" and config["microbatches"] % 2)
+        if name in ("dualpipe", "chimera", "bitpipe") and odd:
+            with pytest.raises(NotApplicable, match="even number"):
+                run(make_problem(**config), name, **options)
+            return
         try:
             outcome = run(make_problem(**config), name, **options)
         except NotApplicable:
+            assert {*kinds} & {"saving", "pairs"}
             return
         judge(outcome, config)
-
-    judged()
-
-
-@pytest.mark.parametrize("name", [known.name for known in algorithms() if known.has_pairs])
-def test_pairs_of_microbatches_that_differ(name: str) -> None:
-    """The same of families with pairs, where pairs last as the config says and microbatches differ in memory alone."""
-
-    @part(4)
-    @given(configs(placements_of(name), pairs=True))
-    def judged(config: Config) -> None:
-        try:
-            outcome = run(make_problem(**config), name)
-        except NotApplicable:
-            return
-        judge(outcome, config)
-
-    judged()
-
-
-@pytest.mark.parametrize("name", WITH_SLICES)
-def test_families_of_slices(name: str) -> None:
-    """The same where microbatches are cut into slices, by tokens, attention, parts of the work and an overhead."""
-
-    @part(2)
-    @given(configs(placements_of(name), slices=True), st.booleans())
-    def judged(config: Config, split: bool) -> None:
-        judge(run(make_problem(**config), name), config)
-
-    judged()
-
-
-@pytest.mark.parametrize("name", FORWARD_ONLY)
-def test_families_of_forward_passes(name: str) -> None:
-    """The same where only forwards run, with slices and without."""
-
-    @part(2)
-    @given(st.booleans().flatmap(lambda cut: configs(placements_of(name), slices=cut, forward_only=True)))
-    def judged(config: Config) -> None:
-        judge(run(make_problem(**config), name), config)
 
     judged()
 
@@ -214,29 +144,16 @@ few: Any = {"most_devices": 3, "most_microbatches": 4, "least": 1}
 
 
 @pytest.mark.slow
-@examples(100)
-@given(configs(PLACEMENTS, **few), randoms, st.booleans())
-def test_bounds_of_microbatches_that_differ(config: Config, random: Random, has_budget: bool) -> None:
+@pytest.mark.parametrize("kinds", [{}, {"slices": True}, {"forward_only": True}], ids=str)
+def test_bounds(kinds: dict[str, bool]) -> None:
     """No bound is above the optimum over every order, with a budget and without."""
-    judge_bound(config, random, has_budget)
 
+    @examples(100)
+    @given(configs(PLACEMENTS, **kinds, **few), randoms, st.booleans())
+    def judged(config: Config, random: Random, has_budget: bool) -> None:
+        judge_bound(config, random, has_budget)
 
-@pytest.mark.slow
-@examples(100)
-@given(configs(PLACEMENTS, slices=True, **few), randoms, st.booleans())
-def test_bounds_of_slices(config: Config, random: Random, has_budget: bool) -> None:
-    """The same where microbatches are cut."""
-    judge_bound(config, random, has_budget)
-
-
-@pytest.mark.slow
-@examples(100)
-@given(
-    st.booleans().flatmap(lambda cut: configs(PLACEMENTS, slices=cut, forward_only=True, **few)), randoms, st.booleans()
-)
-def test_bounds_of_forward_passes(config: Config, random: Random, has_budget: bool) -> None:
-    """The same where only forwards run."""
-    judge_bound(config, random, has_budget)
+    judged()
 
 
 @pytest.mark.slow

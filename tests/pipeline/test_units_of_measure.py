@@ -64,16 +64,9 @@ def test_spellings(text: str) -> None:
 def test_a_problem_holds_plain_numbers() -> None:
     """make_problem takes texts with units, in lists too, and the problem is the one of plain numbers."""
     plain = pipesched.make_problem(
-        devices=2,
-        forward=[0.25, 1],
-        backward=2,
-        p2p=0.01,
-        activation=0.5,
-        budget=8,
-        static=1.5,
-        time_unit="ms",
+        devices=2, forward=[0.25, 1], backward=2, p2p=0.01, activation=0.5, budget=8, static=1.5, time_unit="ms",
         unit="GB",
-    )
+    )  # fmt: skip
     measured = pipesched.make_problem(
         devices=2, forward=["250us", "1ms"], backward="2 ms", p2p="10us", activation="500MB", budget="8GB",
         static="0.0015TB", time_unit="ms", unit="GB",

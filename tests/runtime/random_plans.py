@@ -30,14 +30,9 @@ def made(algorithm: str, devices: int, *, unequal: bool = False) -> Outcome:
     for microbatches in (2 * devices + 1, 2 * devices):
         rows = [prod(size) for size in sizes_of(microbatches)]
         problem = pipesched.make_problem(
-            devices=devices,
-            stages=stages,
-            microbatches=microbatches,
-            forward=2,
-            backward=3,
-            p2p=1,
+            devices=devices, stages=stages, microbatches=microbatches, forward=2, backward=3, p2p=1,
             sizes={"work": rows} if unequal else None,
-        )
+        )  # fmt: skip
         try:
             return pipesched.run(problem, algorithm, **options)
         except NotApplicable:
@@ -58,22 +53,12 @@ def random_schedule(seed: int) -> Schedule:
         random.shuffle(placement)
         stages = len(placement)
     problem = pipesched.make_problem(
-        devices=devices,
-        stages=stages,
-        microbatches=random.randint(1, 5),
-        placement=placement,
-        offload=random.choice([0, 1, 3]),
-        forward=random.choice([0, 2]),
-        p2p=random.choice([0, 1]),
+        devices=devices, stages=stages, microbatches=random.randint(1, 5), placement=placement,
+        offload=random.choice([0, 1, 3]), forward=random.choice([0, 2]), p2p=random.choice([0, 1]),
         lanes=random.choice(["device", "pair"]),
-    )
+    )  # fmt: skip
     texts = random_saving_plan(
-        problem,
-        random,
-        split=random.choice([0, 0.5, 1]),
-        pair=random.choice([0, 0.5]),
-        recompute=random.choice([0, 0.3]),
-        offload=random.choice([0, 0.5, 1]),
-        wait=random.choice([0, 0.2]),
-    )
+        problem, random, split=random.choice([0, 0.5, 1]), pair=random.choice([0, 0.5]),
+        recompute=random.choice([0, 0.3]), offload=random.choice([0, 0.5, 1]), wait=random.choice([0, 0.2]),
+    )  # fmt: skip
     return pipesched.schedule_plan(problem, saving_plan_of(problem, texts))

@@ -93,18 +93,9 @@ def test_weights_are_bit_equal_in_order(pool: Pool, algorithm: str) -> None:
 def test_solved_with_offload_and_recompute(pool: Pool, budget: float) -> None:
     """What the solver finds within a budget, each activation kept, offloaded or recomputed, from its document."""
     problem = pipesched.make_problem(
-        devices=4,
-        stages=4,
-        microbatches=6,
-        placement="linear",
-        forward=2,
-        backward=4,
-        recompute=2,
-        offload=3,
-        activation=1,
-        checkpoint=0.25,
-        budget=budget,
-    )
+        devices=4, stages=4, microbatches=6, placement="linear", forward=2, backward=4, recompute=2, offload=3,
+        activation=1, checkpoint=0.25, budget=budget,
+    )  # fmt: skip
     outcome = solved(f"equality-{budget}", problem, offload=True, recompute=True, time_limit=3)
     assert outcome.schedule.fits
     assert outcome.schedule.offloaded + outcome.schedule.recomputed
@@ -114,8 +105,5 @@ def test_solved_with_offload_and_recompute(pool: Pool, budget: float) -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_random_legal_plans(pool: Pool, seed: int) -> None:
-    """B and I with W mixed, pairs, recomputation, offload, stages anywhere, two copies, microbatches in any order.
-
-    In every third the microbatches have unequal shapes.
-    """
+    """B and I with W mixed, pairs, recomputation, offload, stages anywhere, two copies, microbatches in any order."""
     assert_trains(pool, random_schedule(seed), unequal=not seed % 3)

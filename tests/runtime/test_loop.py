@@ -24,13 +24,9 @@ MODEL = "pipesched.runtime.model_source:small_model"
 def pipesched(folder: Path, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
     """Run a command in a folder of its own."""
     done = subprocess.run(
-        [sys.executable, "-m", "pipesched", *words],
-        cwd=folder,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=SECONDS,
-        check=False,
-    )
+        [sys.executable, "-m", "pipesched", *words], cwd=folder, capture_output=True, encoding="utf-8",
+        timeout=SECONDS, check=False,
+    )  # fmt: skip
     assert done.returncode == status, done.stderr[-3000:]
     return done
 
@@ -87,16 +83,9 @@ def test_profile_solve_train_measure(profiled: Path, tmp_path: Path) -> None:
     budget = sum(memory["static"][:4]) + 1.3 * max(fused)
     words = ["-c", str(profiled / "config.yaml"), "--mem-budget", f"{budget:.6f}", "--p2p", "0"]
     words += [
-        "--no-split-backward",
-        "--offload",
-        "--recompute",
-        "--placement",
-        "loop",
-        "--time-limit",
-        "5",
-        "-o",
+        "--no-split-backward", "--offload", "--recompute", "--placement", "loop", "--time-limit", "5", "-o",
         "solved.json",
-    ]
+    ]  # fmt: skip
     pipesched(tmp_path, "solve", *words)
     solved = json.loads((tmp_path / "solved.json").read_text())
     assert solved["metrics"]["fits"]

@@ -29,17 +29,9 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
 def problem(**more: Any) -> pipesched.Problem:
     """One stage a device, activations in units of one, checkpoints as small as the boundaries of the stages."""
     return pipesched.make_problem(
-        devices=DEVICES,
-        stages=DEVICES,
-        microbatches=MICROBATCHES,
-        placement="linear",
-        forward=1,
-        backward=2,
-        offload=1,
-        activation=1,
-        checkpoint=0,
-        **more,
-    )
+        devices=DEVICES, stages=DEVICES, microbatches=MICROBATCHES, placement="linear", forward=1, backward=2,
+        offload=1, activation=1, checkpoint=0, **more,
+    )  # fmt: skip
 
 
 def saving(budget: int, *, offload: bool, recompute: bool) -> Schedule:

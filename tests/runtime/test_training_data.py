@@ -206,13 +206,9 @@ def test_mistakes_in_a_training(model: str, given: dict[str, Any], steps: int, m
     options: dict[str, Any] = {"data": f"{GPT}:data", **given}
     with pytest.raises(pipesched.RankFailed) as error:
         train(
-            "interleaved",
-            f"{GPT}:{model}",
-            problem=problem(),
-            steps=2,
-            listener=lambda step, _: heard.append(step),
+            "interleaved", f"{GPT}:{model}", problem=problem(), steps=2, listener=lambda step, _: heard.append(step),
             **options,
-        )
+        )  # fmt: skip
     assert re.fullmatch(message, str(error.value))
     assert heard == [*range(steps)]
     assert "Traceback (most recent call last):" in error.value.trace

@@ -49,10 +49,7 @@ def test_the_published_figures(microbatches: int, makespan: int) -> None:
 
 @given(st.integers(1, 6), st.integers(1, 4))
 def test_what_it_idles_and_holds(half: int, units: int) -> None:
-    """Of our orders: at B = f half of Chimera's bubble; at B = 2f 2(P-2) forwards, and P-3 more for each further unit.
-
-    Device d holds 3P/2 + 1 + min(d, P-1-d) chunks.
-    """
+    """Of our orders: at B = f half of Chimera's bubble; at B = 2f 2(P-2) forwards, and P-3 more a further unit."""
     devices = 2 * half
     microbatches = units * devices
     even, double = (chunks(devices, microbatches, backward).schedule for backward in (1, 2))

@@ -1,17 +1,30 @@
-"""Building blocks: what they hold, where W goes, and the order of the repeated block."""
+"""Building blocks: what they hold, where W goes, and the repeated block in order, squeezed and dispatched."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, strategies as st
 
 from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
-from pipesched.schedulers.block import Block, Waits, busiest, published_peak, with_weights
+from pipesched.schedulers.block import (
+    Block,
+    Dispatcher,
+    Policy,
+    Waits,
+    busiest,
+    in_chunks,
+    published_peak,
+    squeeze,
+    with_weights,
+)
 from pipesched.schedulers.v_schedules import unit_block
-from tests.replay import Op, inputs
-from tests.strategies import blocks, stages_of
+from tests.oracle.alike import Op, Replayed, replay, setup_of
+from tests.oracle.replay import needs
+from tests.strategies import blocks, stages_of, texts_of
 
 
 def unit(devices: int) -> Problem:
@@ -92,9 +105,10 @@ def test_the_order_keeps_every_dependency(drawn: tuple[Problem, Block]) -> None:
     order = block.order(index).tolist()
     assert sorted(order) == list(range(index.size))
     done: set[Op] = set()
-    for op in map(index.op, order):
-        assert all(alternatives & done for alternatives, _ in inputs(problem, Op(*op[:3])))
-        done.add(Op(*op[:3]))
+    ops = [Op(*index.op(number)) for number in order]
+    for op in ops:
+        assert done.issuperset(needs(setup_of(problem), op, set(ops)))
+        done.add(op)
 
 
 def test_times_of_a_repeated_block() -> None:
@@ -127,3 +141,117 @@ def test_the_busiest_device() -> None:
     """The work for one microbatch of the device that has most, in ticks."""
     problem = make_problem(devices=2, stages=4, placement="v", forward=[1, 2, 3, 4.5], backward=[1, 1, 1, 1])
     assert busiest(problem) == 75
+
+
+def replayed(problem: Problem, index: OpIndex, orders: list[list[int]]) -> Replayed:
+    """The naive replay of these orders."""
+    return replay(problem, texts_of(Plan(index, orders)))
+
+
+@given(blocks())
+@pytest.mark.slow
+def test_never_later_than_the_block(drawn: tuple[Problem, Block]) -> None:
+    """In the room of the block by residence, all operations run, once each, within that room, and none starts
+    later than when each device runs the order of the block itself."""
+    given_problem, block = drawn
+    problem, chunk = in_chunks(given_problem)
+    index = OpIndex("".join(block.offsets), problem.stages, problem.microbatches)
+    capacity = block.peak(problem) * chunk
+    orders = squeeze(lower(problem, index), index, block, [capacity] * problem.devices)
+    assert orders is not None
+    assert sorted(number for order in orders for number in order) == list(range(index.size))
+    squeezed = replayed(problem, index, orders)
+    assert max(squeezed.peak) <= capacity
+    kept: list[list[int]] = [[] for _ in orders]
+    for number in block.order(index).tolist():
+        kept[problem.settled_placement.devices[index.op(number).stage]].append(number)
+    plain = replayed(problem, index, kept)
+    assert all(start <= plain.start[text] for text, start in squeezed.start.items())
+
+
+@pytest.mark.parametrize(("devices", "microbatches", "makespan", "peak"), [(4, 8, 63, 6), (8, 24, 177, 12)])
+def test_1f1b_v(devices: int, microbatches: int, makespan: int, peak: int) -> None:
+    """The published makespans of 1F1B-V at f = 1, B = 2, at its peak."""
+    problem = make_problem(devices=devices, stages=2 * devices, microbatches=microbatches, placement="v", activation=1)
+    index = OpIndex("FB", problem.stages, microbatches)
+    orders = squeeze(lower(problem, index), index, unit_block(problem), [peak] * devices)
+    assert orders is not None
+    found = replayed(problem, index, orders)
+    assert (found.makespan, int(max(found.peak))) == (makespan, peak)
+
+
+def test_too_little_room() -> None:
+    """Where the block holds more than the room, some forward never fits."""
+    problem = make_problem(devices=2, microbatches=4, placement="linear", activation=1)
+    block, index = Block({"F": [0, 1], "B": [4, 2]}, 3), OpIndex("FB", 2, 4)
+    assert block.peak(problem) == 2
+    assert squeeze(lower(problem, index), index, block, [2, 2]) is not None
+    assert squeeze(lower(problem, index), index, block, [1, 2]) is None
+
+
+def test_memory_holds_a_forward_back() -> None:
+    """The second forward moves up into the wait before I where there is memory for it, else behind W."""
+    problem = make_problem(
+        devices=2, microbatches=2, placement="linear", backward_input=1, backward_weight=1, activation=1
+    )
+    index, block = OpIndex("FIW", 2, 2), Block({"F": [0, 1], "I": [3, 2], "W": [4, 3]}, 6)
+    orders = [squeeze(lower(problem, index), index, block, [capacity, capacity]) for capacity in (1, 2)]
+    first = [texts_of(Plan(index, order or []))[0] for order in orders]
+    assert first == [["0F0", "0I0", "0W0", "0F1", "0I1", "0W1"], ["0F0", "0F1", "0I0", "0W0", "0I1", "0W1"]]
+
+
+PATIENCE = st.sampled_from([0, 1, 4, 20])
+
+
+@given(blocks(), PATIENCE, st.booleans(), st.sampled_from([0, 1_000_000]), st.integers(0, 2))
+def test_never_wedges(drawn: tuple[Problem, Block], patience: int, weight_first: bool, ahead: int, more: int) -> None:
+    """In the room of the block or more, with forwards in its order or with room kept for all that are overtaken: every
+    operation runs once, after its inputs, within that room."""
+    problem, chunk = in_chunks(drawn[0])
+    block = drawn[1]
+    index = OpIndex("".join(block.offsets), problem.stages, problem.microbatches)
+    capacity = (block.peak(problem) + more) * chunk
+    orders = Dispatcher(lower(problem, index), index, block).orders(
+        [capacity] * problem.devices, Policy(patience, weight_first, ahead)
+    )
+    assert orders is not None
+    assert sorted(number for order in orders for number in order) == list(range(index.size))
+    assert max(replay(problem, texts_of(Plan(index, orders))).peak) <= capacity
+
+
+@given(blocks(), st.integers(1, 3))
+def test_overtaking_runs_or_says_no(drawn: tuple[Problem, Block], ahead: int) -> None:
+    """With room kept for a few only, it may wedge; else it runs within its room."""
+    problem, chunk = in_chunks(drawn[0])
+    block = drawn[1]
+    index = OpIndex("".join(block.offsets), problem.stages, problem.microbatches)
+    capacity = block.peak(problem) * chunk
+    orders = Dispatcher(lower(problem, index), index, block).orders([capacity] * problem.devices, Policy(ahead=ahead))
+    if orders is not None:
+        assert max(replay(problem, texts_of(Plan(index, orders))).peak) <= capacity
+
+
+def test_weights_make_room() -> None:
+    """Where memory keeps a forward waiting, W runs and frees it."""
+    problem = make_problem(
+        devices=1, microbatches=2, placement="linear", backward_input=1, backward_weight=1, activation=1
+    )
+    index, block = OpIndex("FIW", 1, 2), Block({"F": [0], "I": [1], "W": [2]}, 3)
+    orders = Dispatcher(lower(problem, index), index, block).orders([1], Policy())
+    assert orders is not None
+    assert texts_of(Plan(index, orders)) == [["0F0", "0I0", "0W0", "0F1", "0I1", "0W1"]]
+
+
+@pytest.mark.parametrize(("patience", "expected"), [(0, "1F0 1I0 1F1 1I1 1W0 1W1"), (1, "1F0 1I0 1W0 1F1 1I1 1W1")])
+def test_patience(patience: int, expected: str) -> None:
+    """A W that would end after the next input arrives runs only if that input may wait as long: on the last of two
+    devices the second forward comes 1 after I, and W takes 3."""
+    problem = make_problem(
+        devices=2, microbatches=2, placement="linear", forward=[3, 1], backward_input=[9, 1], backward_weight=3,
+        activation=1,
+    )  # fmt: skip
+    index = OpIndex("FIW", 2, 2)
+    block = Block({"F": [0, 3], "I": [5, 4], "W": [14, 5]}, 16)
+    orders = Dispatcher(lower(problem, index), index, block).orders([2, 2], Policy(4 * patience))
+    assert orders is not None
+    assert texts_of(Plan(index, orders))[1] == expected.split()

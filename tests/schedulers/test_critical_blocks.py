@@ -9,14 +9,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pipesched import Plan, Problem, make_problem
-from pipesched.core import arrays
-from pipesched.core.kernels import fits
 from pipesched.pipeline.check import violations
 from pipesched.pipeline.lowering import lower
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.schedulers.trials import Orders, shorten_path
-from pipesched.schedulers.zero_bubble import Switches, greedy_orders, handcrafted
+from pipesched.schedulers.zero_bubble import Switches, greedy_orders
 from tests.strategies import limited
 
 PROBLEM = make_problem(
@@ -48,28 +46,6 @@ def test_from_one_microbatch_at_a_time(activations: int, makespan: int) -> None:
     assert list(violations(schedule)) == []
     assert max(schedule.peak_grains) <= capacity
     assert schedule.makespan_ticks == makespan
-
-
-def test_nothing_to_gain() -> None:
-    """ZB-H1 of two devices meets its bound: the search gives it back as it was."""
-    index = OpIndex("FIW", PROBLEM.stages, PROBLEM.microbatches)
-    orders = handcrafted(index, warm_up=1, delay=1)
-    schedule = schedule_plan(PROBLEM, Plan(index, orders))
-    assert schedule.makespan_ticks == 13
-    assert shortened(PROBLEM, orders, capacity=100, rounds=50) == orders
-
-
-def test_same_seed_same_answer() -> None:
-    """The search takes chances, always the same ones."""
-    one, two = (shortened(PROBLEM, one_by_one(PROBLEM), capacity=8, rounds=30) for _ in range(2))
-    assert one == two
-
-
-def test_plain_kernels_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compiled kernels and plain Python take the same moves."""
-    found = shortened(PROBLEM, one_by_one(PROBLEM), capacity=40, rounds=200)
-    monkeypatch.setattr(arrays, "compiled_kernels", lambda: None)
-    assert shortened(PROBLEM, one_by_one(PROBLEM), capacity=40, rounds=200) == found
 
 
 @settings(deadline=None)
@@ -110,12 +86,3 @@ def test_the_local_search_finds_the_optimum(switches: Switches) -> None:
     improved = shorten_path(lower(problem, index), index, [capacity] * 8, offsets, greedy, 200, 50)
     before, after = (schedule_plan(problem, Plan(index, orders)).span_ticks for orders in (greedy, improved))
     assert before > after == 7 * (f + b + 2 * hop) + 24 * (f + b) + w
-
-
-def test_what_fits() -> None:
-    """Memory is taken at the start of F and given back at the ends of I and W."""
-    index = OpIndex("FIW", 2, 4)
-    graph = lower(PROBLEM, index)
-    (f0, f1), (i0, _), (w0, _) = (index.row(kind, 0)[:2] for kind in "FIW")
-    assert [fits([f0, i0, f1, w0], 0, 4, graph.takes, graph.gives, capacity) for capacity in (2, 3)] == [False, True]
-    assert [fits([f0, i0, w0, f1], 0, 4, graph.takes, graph.gives, capacity) for capacity in (1, 2)] == [False, True]

@@ -15,7 +15,7 @@ from pipesched.comparing.compare import every_name
 from pipesched.config.load import load_config
 from pipesched.pipeline.check import violations
 from pipesched.schedulers.registry import FAMILIES
-from tests.replay import replay
+from tests.oracle.alike import replay
 from tests.strategies import problems, starts, texts_of
 
 EXAMPLE = Path(__file__).parents[2] / "configs" / "building-block.yaml"

@@ -21,15 +21,9 @@ def deepseek(half: int, rank: int, count: int) -> list[str]:
         main[:1] = ["F0", "B1"]
     last = [f"{kind}{phase}" for kind, phase in zip("B" * inner + "I" * inner, "10" * inner, strict=True)]
     return [
-        *["F0"] * (2 * outer),
-        *["F0", "F1"] * inner,
-        *["I1", "W", "F1"] * outer,
-        *main,
-        *["B1", "F1B0"] * outer,
-        *last,
-        *["W", "I0"] * outer,
-        *["W"] * inner,
-    ]
+        *["F0"] * (2 * outer), *["F0", "F1"] * inner, *["I1", "W", "F1"] * outer, *main, *["B1", "F1B0"] * outer,
+        *last, *["W", "I0"] * outer, *["W"] * inner,
+    ]  # fmt: skip
 
 
 def spelled(steps: list[str], lanes: list[Lane]) -> list[str]:

@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from inspect import signature
-from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
 
 from pipesched import ConfigError, NotApplicable, Problem, compare, make_problem, run
 from pipesched.schedulers.family import FORWARDS, SLICED, prepare
-from pipesched.schedulers.registry import ALIASES, FAMILIES, algorithms, aliases, family
-from tests.replay import parts, replay
-from tests.strategies import problems, random_plan, texts_of
+from pipesched.schedulers.registry import ALIASES, FAMILIES, algorithms, family
+from tests.strategies import texts_of
 
 LINEAR_FAMILIES = [one.name for one in algorithms() if one.placement == "linear"]
 LOOP_FAMILIES = [one.name for one in algorithms() if one.placement == "loop"]
-
-
-def test_the_families() -> None:
-    """The names, placements and aliases of the families, in the order of the list."""
-    placements = {one.name: one.placement for one in algorithms()}
-    assert (
-        placements.items()
-        >= {
-            "sequential": "linear",
-            "naive": "linear",
-            "1f1b": "linear",
-            "eager-1f1b": "linear",
-            "interleaved": "loop",
-            "looped-bfs": "loop",
-            "list": "any",
-        }.items()
-    )
-    assert aliases("naive") == ["gpipe", "afab", "fill-drain"]
-    assert aliases("looped-bfs") == ["breadth-first"]
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -99,13 +76,6 @@ def test_loop_families_do_not_fuse(name: str, placement: Any) -> None:
     assert problem.settled_placement.devices == (0, 1, 2, 0, 1, 2)
 
 
-@pytest.mark.parametrize("placement", ["auto", "linear", "loop"])
-@pytest.mark.parametrize("name", LINEAR_FAMILIES + LOOP_FAMILIES)
-def test_one_stage_a_device_is_linear_and_loop(name: str, placement: str) -> None:
-    """With S = P linear and loop are the same placement, so neither contradicts the other's families."""
-    assert prepare(make_problem(devices=3, placement=placement), family(name)).settled_placement.devices == (0, 1, 2)
-
-
 @pytest.mark.parametrize(
     ("name", "placement", "stages"),
     [
@@ -141,23 +111,6 @@ def test_list_takes_any_placement(placement: Any) -> None:
     """`list` keeps the placement and the stages of the config."""
     problem = make_problem(devices=3, stages=6, placement=placement)
     assert prepare(problem, family("list")) is problem
-
-
-@given(problems(("linear",), split=False, least=1))
-def test_linear_blocks_agree_with_fused_1f1b(problem: Problem) -> None:
-    """1F1B by hand over the unfused blocks of `placement: linear` is what the fused one says: time and memory."""
-    fused = run(problem, "1f1b").schedule
-    size = problem.stages // problem.devices
-    unfused: list[list[str]] = []
-    for row in texts_of(fused.plan):
-        unfused.append([])
-        for [(stage, kind, mb)] in map(parts, row):
-            block = range(stage * size, (stage + 1) * size)
-            unfused[-1] += [f"{one}{kind}{mb}" for one in (block if kind == "F" else reversed(block))]
-    naive = replay(problem, unfused)
-    assert (fused.makespan_ticks, fused.span_ticks, fused.busy_ticks) == (naive.makespan, naive.span, naive.busy)
-    held = [Fraction(peak, fused.problem.grains.per_unit) for peak in fused.peak_grains]
-    assert held == [peak / problem.grains.per_unit for peak in naive.peak]
 
 
 def test_over_budget_is_no_refusal() -> None:
@@ -204,14 +157,6 @@ def test_best_of_a_comparison() -> None:
     tighter = make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10, budget=1)
     assert best_of(tighter) == ("interleaved", 285)
     assert best_of(make_problem(devices=4, stages=9)) is None
-
-
-def test_random_plans_are_random() -> None:
-    """The random plans of these tests do vary: pairs, split and mixed backwards all occur."""
-    problem = make_problem(devices=2, stages=4, microbatches=4, placement="loop")
-    texts = [str(random_plan(problem, Random(seed), split=0.5, pair=0.5)) for seed in range(20)]
-    assert len(set(texts)) == 20
-    assert all(any(mark in text for text in texts) for mark in ("OVERLAP", "W", "B"))
 
 
 def test_messages_name_the_families_that_run_slices_and_forwards_alone() -> None:

@@ -19,7 +19,7 @@ from pipesched.pipeline.schedule import Schedule, schedule_plan
 from pipesched.results.outcome import run
 from pipesched.schedulers.plan_of import joined, with_joins
 from pipesched.schedulers.registry import algorithms
-from tests.replay import replay
+from tests.oracle.alike import replay
 from tests.strategies import plan_of, problems, random_plan, texts_of
 
 DEAR_HALVES: dict[str, Any] = {"forward": 1, "backward": 2, "backward_input": 1.5, "backward_weight": 1.5}
@@ -74,10 +74,7 @@ def test_memory_of_a_joined_backward() -> None:
     st.randoms(use_true_random=False),
 )
 def test_never_longer(problem: Problem, random: Random) -> None:
-    """The joined plan keeps every rule, has the same order, and is never longer than the plan as it is.
-
-    Its times and its memory are those of a replay that knows nothing of the package's.
-    """
+    """The joined plan keeps every rule, has the same order, and is never longer than the plan as it is."""
     plan = plan_of(problem, random_plan(problem, random, split=1 if random.random() < 1 / 2 else 1 / 2))
     before, after = (schedule_plan(problem, one) for one in (plan, joined(problem, plan)))
     naive = replay(problem, texts_of(after.plan))

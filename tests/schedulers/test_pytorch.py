@@ -37,18 +37,10 @@ class Size(NamedTuple):
 
 
 SIZES_IN_FILE = [
-    Size("1f1b", 3, 1, 4),
-    Size("naive", 2, 1, 3),
-    Size("looped-bfs", 2, 2, 3),
-    Size("interleaved", 3, 2, 2),
-    Size("interleaved", 3, 2, 8),
-    Size("interleaved-zb", 3, 2, 2),
-    Size("interleaved-zb", 3, 2, 8),
-    Size("dualpipe-v", 2, 2, 5),
-    Size("dualpipe-v", 3, 2, 6),
-    Size("zb-v", 2, 2, 3),
-    Size("zb-v", 3, 2, 7),
-]
+    Size("1f1b", 3, 1, 4), Size("naive", 2, 1, 3), Size("looped-bfs", 2, 2, 3), Size("interleaved", 3, 2, 2),
+    Size("interleaved", 3, 2, 8), Size("interleaved-zb", 3, 2, 2), Size("interleaved-zb", 3, 2, 8),
+    Size("dualpipe-v", 2, 2, 5), Size("dualpipe-v", 3, 2, 6), Size("zb-v", 2, 2, 3), Size("zb-v", 3, 2, 7),
+]  # fmt: skip
 
 
 def ours(size: Size) -> list[list[str]]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.schedulers.family import prepare
 from pipesched.schedulers.registry import family
 from tests.quality_cases import on_v, work_of
 from tests.quality_problems import ON_V
-from tests.quality_table import Table
+from tests.quality_table import Table, golden_test
 
 FAMILIES = ("1f1b-v", "zb-v", "v-half", "v-min")
 
@@ -39,8 +37,4 @@ BEST = Table(
     },
 )
 
-
-@pytest.mark.parametrize(("variant", "case"), BEST.entries)
-@pytest.mark.nightly
-def test_each_v_schedule_by_each_objective(variant: str, case: str) -> None:
-    BEST.check(variant, case)
+test_each_v_schedule_by_each_objective = golden_test(BEST, nightly=True)

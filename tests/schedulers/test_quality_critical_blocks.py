@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from pipesched.pipeline.check import checked
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.schedule import Schedule, schedule_plan
@@ -11,7 +9,7 @@ from pipesched.schedulers.trials import shorten_path
 from pipesched.schedulers.zero_bubble import Switches, greedy_orders
 from tests.quality_cases import split, split_trial, work_of
 from tests.quality_problems import SPLIT
-from tests.quality_table import Table
+from tests.quality_table import Table, golden_test
 
 ROUNDS, SLACK = 150, 50
 
@@ -52,12 +50,5 @@ SPANS = Table(
     golden={"greedy": (26, 46, 8025, 139, 154, 174, 187), "one by one": (27, 46, 16059, 144, 198, 236, 230)},
 )
 
-
-@pytest.mark.parametrize(("start", "case"), MAKESPANS.entries)
-def test_the_local_search_shortens_the_makespan(start: str, case: str) -> None:
-    MAKESPANS.check(start, case)
-
-
-@pytest.mark.parametrize(("start", "case"), SPANS.entries)
-def test_the_local_search_shortens_the_span(start: str, case: str) -> None:
-    SPANS.check(start, case)
+test_the_local_search_shortens_the_makespan = golden_test(MAKESPANS)
+test_the_local_search_shortens_the_span = golden_test(SPANS)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import partial
 
-import pytest
-
 from pipesched.pipeline.lowering import lower
 from pipesched.schedulers.block import POLICIES, Dispatcher, Policy
 from tests.quality_cases import on_v, v_trial, work_of
 from tests.quality_problems import ON_V
-from tests.quality_table import Table
+from tests.quality_table import Table, golden_test
 
 NAMED = {
     f"patience {Fraction(one.patience, 4)}, ahead {one.ahead}{'' if one.weight_first else ', I before W'}": one
@@ -67,12 +65,5 @@ LEAST = Table(
     },
 )
 
-
-@pytest.mark.parametrize(("policy", "case"), HALF.entries)
-def test_each_policy_on_the_block_of_v_half(policy: str, case: str) -> None:
-    HALF.check(policy, case)
-
-
-@pytest.mark.parametrize(("policy", "case"), LEAST.entries)
-def test_each_policy_on_the_block_of_v_min(policy: str, case: str) -> None:
-    LEAST.check(policy, case)
+test_each_policy_on_the_block_of_v_half = golden_test(HALF)
+test_each_policy_on_the_block_of_v_min = golden_test(LEAST)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from pipesched.core.arrays import ceil_div
 from pipesched.errors import NotApplicable
 from pipesched.pipeline.bounds import lower_bound
@@ -11,7 +9,7 @@ from pipesched.results.outcome import run
 from pipesched.schedulers.registry import algorithms
 from tests.quality_cases import free
 from tests.quality_problems import FREE
-from tests.quality_table import Table
+from tests.quality_table import Table, golden_test
 
 NAMES = [algorithm.name for algorithm in algorithms() if not algorithm.required]
 
@@ -69,8 +67,4 @@ MADE = Table(
     },
 )
 
-
-@pytest.mark.parametrize(("name", "case"), MADE.entries)
-@pytest.mark.nightly
-def test_each_family(name: str, case: str) -> None:
-    MADE.check(name, case)
+test_each_family = golden_test(MADE, nightly=True)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from pipesched.core.listsched import PRIORITIES, TIES
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.schedulers.list_scheduler import list_scheduler
 from tests.quality_cases import bound_of, problem_of
 from tests.quality_problems import PROBLEMS
-from tests.quality_table import Table
+from tests.quality_table import Table, golden_test
 
 
 def reached(rule: str, case: str) -> int:
@@ -45,7 +43,4 @@ LISTED = Table(
     },
 )
 
-
-@pytest.mark.parametrize(("rule", "case"), LISTED.entries)
-def test_each_priority_and_each_tie(rule: str, case: str) -> None:
-    LISTED.check(rule, case)
+test_each_priority_and_each_tie = golden_test(LISTED)

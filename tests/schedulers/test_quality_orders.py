@@ -8,7 +8,7 @@ from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.bounds import lower_bound
 from pipesched.results.outcome import run
 from tests.quality_problems import UNLIKE
-from tests.quality_table import Table
+from tests.quality_table import Table, golden_test
 
 
 def reached(name: str, case: str) -> int | None:
@@ -45,19 +45,6 @@ HASTY = Table(
 )
 PLANNED = Table(reached, least, variants=("list",), cases=tuple(UNLIKE), golden={"list": (280, 914, 19080, 149)})
 
-
-@pytest.mark.parametrize(("name", "case"), SEARCHED.entries)
-@pytest.mark.nightly
-def test_searched(name: str, case: str) -> None:
-    SEARCHED.check(name, case)
-
-
-@pytest.mark.parametrize(("name", "case"), HASTY.entries)
-def test_searched_in_haste(name: str, case: str) -> None:
-    HASTY.check(name, case)
-
-
-@pytest.mark.parametrize(("name", "case"), PLANNED.entries)
-@pytest.mark.nightly
-def test_planned_anew(name: str, case: str) -> None:
-    PLANNED.check(name, case)
+test_searched = golden_test(SEARCHED, nightly=True)
+test_searched_in_haste = golden_test(HASTY)
+test_planned_anew = golden_test(PLANNED, nightly=True)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from pipesched.pipeline.lowering import lower
 from pipesched.schedulers.block import squeeze
 from tests.quality_cases import DRAWN_BLOCKS, on_v, v_trial, work_of
 from tests.quality_problems import ON_V
-from tests.quality_table import Table
+from tests.quality_table import Table, golden_test
 
 
 def reached(design: str, case: str) -> int | None:
@@ -33,7 +31,4 @@ SQUEEZED = Table(
     },
 )
 
-
-@pytest.mark.parametrize(("design", "case"), SQUEEZED.entries)
-def test_squeezed_blocks(design: str, case: str) -> None:
-    SQUEEZED.check(design, case)
+test_squeezed_blocks = golden_test(SQUEEZED)

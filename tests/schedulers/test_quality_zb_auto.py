@@ -9,7 +9,7 @@ from pipesched.schedulers.trials import Effort
 from pipesched.schedulers.zero_bubble import EFFORT, zb_auto
 from tests.quality_cases import split, work_of
 from tests.quality_problems import SPLIT
-from tests.quality_table import Table
+from tests.quality_table import Table, golden_test
 
 NO_EFFORT = Effort(operations=0, rounds=0, slack=EFFORT.slack)
 
@@ -43,12 +43,5 @@ STARTS = Table(
     golden={"span": (26, 47, 7587, 139, 154, 174, 185), "makespan": (27, 47, 7587, 141, 169, 174, 195)},
 )
 
-
-@pytest.mark.parametrize(("objective", "case"), BEST.entries)
-def test_zb_auto_by_each_objective(objective: str, case: str) -> None:
-    BEST.check(objective, case)
-
-
-@pytest.mark.parametrize(("objective", "case"), STARTS.entries)
-def test_zb_auto_before_its_local_search(objective: str, case: str) -> None:
-    STARTS.check(objective, case)
+test_zb_auto_by_each_objective = golden_test(BEST)
+test_zb_auto_before_its_local_search = golden_test(STARTS)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from pipesched.schedulers.zero_bubble import Switches, greedy_orders
 from tests.quality_cases import split, split_trial, work_of
 from tests.quality_problems import SPLIT
-from tests.quality_table import Table
+from tests.quality_table import Table, golden_test
 
 # Turns, the patience before the first I, later, and of a weight gradient; any number of forwards in flight, or few.
 SWITCHES = {
@@ -45,7 +43,4 @@ GREEDY = Table(
     },
 )
 
-
-@pytest.mark.parametrize(("switches", "case"), GREEDY.entries)
-def test_each_setting_of_the_greedy(switches: str, case: str) -> None:
-    GREEDY.check(switches, case)
+test_each_setting_of_the_greedy = golden_test(GREEDY)

@@ -13,18 +13,13 @@ from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.zero_bubble import Switches, greedy_orders
-from tests.replay import replay
+from tests.oracle.alike import replay
 from tests.strategies import limited, texts_of
 
 UNIT: dict[str, Any] = {"devices": 4, "microbatches": 8, "forward": 1, "backward_input": 1, "backward_weight": 1}
 MIDDLE: dict[str, Any] = {
-    "devices": 8,
-    "microbatches": 24,
-    "forward": 185,
-    "backward_input": 181,
-    "backward_weight": 93,
-    "p2p": 6,
-}
+    "devices": 8, "microbatches": 24, "forward": 185, "backward_input": 181, "backward_weight": 93, "p2p": 6,
+}  # fmt: skip
 UNEVEN = {
     "devices": 8,
     "microbatches": 32,
@@ -69,13 +64,6 @@ def test_makespans_that_are_proved_optimal(problem: dict[str, Any], budget: int,
     assert auto("makespan", budget=budget, **problem).schedule.makespan_ticks == makespan
 
 
-def test_tight_memory() -> None:
-    """P8 M32 f12 b13 w9 with room for five microbatches: within 2 % of the proven 1648 (a list schedule has 1763)."""
-    costs: dict[str, Any] = {"forward": 12, "backward_input": 13, "backward_weight": 9, "p2p": 1}
-    schedule = auto("makespan", devices=8, microbatches=32, budget=5, **costs).schedule
-    assert 1648 <= schedule.makespan_ticks <= 1680
-
-
 def test_objectives_differ() -> None:
     """Each objective is the better one by its own measure where the two disagree."""
     by_span, by_makespan = (auto(goal, budget=10, **RETAINED).schedule for goal in ("span", "makespan"))
@@ -90,12 +78,6 @@ def test_the_default_limit_is_two_p() -> None:
     assert 4 < max(outcome.schedule.peak_grains) <= 8
     free = run(make_problem(**{**UNIT, "microbatches": 40, "budget": 8}), "zb-auto")
     assert texts_of(free.schedule.plan) == texts_of(outcome.schedule.plan)
-
-
-def test_same_answer_again() -> None:
-    """The local search takes chances, always the same ones."""
-    one, two = (auto("span", budget=3, **UNIT).schedule.plan for _ in range(2))
-    assert texts_of(one) == texts_of(two)
 
 
 def test_a_budget_below_one_microbatch() -> None:
@@ -117,10 +99,7 @@ def test_an_objective_that_does_not_exist() -> None:
 @given(limited(), st.sampled_from(["span", "makespan"]))
 @pytest.mark.slow
 def test_never_over_budget_nor_worse_than_what_fits(problem: Problem, objective: str) -> None:
-    """The naive replay agrees, the check passes, the peaks fit, and ZB-H1, ZB-H2 and 1F1B that fit are no better.
-
-    Where I takes memory, 1F1B may fit only because its backwards are whole.
-    """
+    """The naive replay agrees, the check passes, the peaks fit, and ZB-H1, ZB-H2 and 1F1B that fit are no better."""
     schedule = run(problem, "zb-auto", objective=objective).schedule
     naive = replay(schedule.problem, texts_of(schedule.plan))
     assert list(violations(schedule)) == []

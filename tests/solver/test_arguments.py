@@ -96,15 +96,6 @@ def test_a_hint_of_another_model() -> None:
             pipesched.solve(LINEAR, hint=pipesched.run(other, "list"))
 
 
-def test_a_hint_may_be_an_outcome() -> None:
-    """An Outcome stands for its schedule, wherever it comes from: a solve, an algorithm, a file."""
-    best = pipesched.solve(LINEAR, time_limit=30)
-    for hint in (best, best.schedule):
-        report = pipesched.solve(LINEAR, hint=hint, method="portfolio").report
-        assert report is not None
-        assert report.value == 31
-
-
 def test_a_hint_from_a_file(tmp_path: Any) -> None:
     """What was written and read is a hint as good as what was written."""
     best = pipesched.solve(LINEAR, time_limit=30)

@@ -19,7 +19,8 @@ from pipesched.results.status import Status
 from pipesched.schedulers.registry import algorithms
 from pipesched.solver.feasible import cases_of
 from pipesched.solver.solve import solve
-from tests.pipeline.optimum import optimum_of_choices
+from tests.oracle.alike import setup_of
+from tests.oracle.optimum import optimum_of_choices
 from tests.strategies import problems, with_capacities
 
 ALL_THREE: dict[str, Any] = {"forward": 1, "backward": 2, "backward_input": 1.5, "backward_weight": 1.5}
@@ -47,35 +48,35 @@ def test_goldens(split: bool | None, makespan: float) -> None:
         both=True,
         unlike=True,
     ),
-    st.sampled_from(["makespan", "span"]),
     st.data(),
 )
-def test_the_optimum_of_tiny_problems(problem: Problem, objective: str, data: st.DataObject) -> None:
+def test_the_optimum_of_tiny_problems(problem: Problem, data: st.DataObject) -> None:
     """What solve proves, with a budget or without, is the least over all choices and all orders."""
     assume(problem.stages * problem.microbatches <= 4)
     if data.draw(st.booleans()):
         floors = [least_capacity(problem, device) for device in range(problem.devices)]
         most = 3 * problem.microbatches * max(problem.grains.largest["activation"])
         problem = with_capacities(problem, [data.draw(st.integers(least, max(least, most))) for least in floors])
-    best = optimum_of_choices(problem, span=objective == "span")
+    best = optimum_of_choices(setup_of(problem))
     try:
-        outcome = solve(problem, objective=objective, time_limit=20, workers=1, advice=False)
+        outcome = solve(problem, time_limit=20, workers=1, advice=False)
     except NoSchedule:
         assert best is None
         return
     assert not [*violations(outcome.schedule)]
-    assert outcome.report is not None
-    assert (outcome.status, outcome.report.value_ticks) == (Status.OPTIMAL, best)
+    assert best is not None
+    assert outcome.status == Status.OPTIMAL
+    assert outcome.schedule.makespan_ticks == best * problem.ticks.per_unit
 
 
 @given(problems(("linear", "loop"), most_devices=2, most_microbatches=2, most_chunks=1, both=True, unlike=True))
 def test_bounds_are_never_above_the_optimum(problem: Problem) -> None:
     """Neither the bound of a case that chooses, nor that of a family's own kinds, is above what they bound."""
     assume(problem.stages * problem.microbatches <= 4)
-    best = optimum_of_choices(problem)
+    best = optimum_of_choices(setup_of(problem))
     assert best is not None
     (case,) = cases_of(problem, None, KEEP_ONLY)
-    assert case.bound().ticks <= best
+    assert case.bound().ticks <= best * problem.ticks.per_unit
 
 
 def test_ticks_of_either_way_are_not_those_of_both() -> None:

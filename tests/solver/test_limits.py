@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import count
 from threading import Event
 from typing import Any
 
 import pytest
 
 import pipesched
-from pipesched.core import clock
 from pipesched.core.clock import EVERY, Clock, TimeIsUp, under, watched
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.kinds import Allowed
@@ -23,44 +21,6 @@ UNEVEN: dict[str, Any] = {
     "devices": 4, "stages": 8, "microbatches": 80, "forward": [3, 2, 2, 2, 2, 2, 2, 4], "backward": 5, "p2p": 0.5,
     "budget": 5,
 }  # fmt: skip
-FIRST = 300  # looks until there is a first schedule, at most
-LATER = 20  # looks after the limit, at most: where steps end
-
-
-class Seconds:
-    """A clock that goes on by a second whenever it is read."""
-
-    def __init__(self) -> None:
-        self.counter = count()
-        self.now = 0
-
-    def __call__(self) -> int:
-        self.now = next(self.counter)
-        return self.now
-
-
-@pytest.fixture
-def seconds(monkeypatch: pytest.MonkeyPatch) -> Seconds:
-    """A clock for all limits."""
-    counted = Seconds()
-    monkeypatch.setattr(clock, "monotonic", counted)
-    return counted
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("placement", ["linear", "loop", "v", "wave"])
-@pytest.mark.parametrize("allowed", [{}, {"recompute": True}])
-def test_whatever_is_cut_off(placement: str, allowed: dict[str, Any], seconds: Seconds) -> None:
-    """Wherever the limit falls: a checked schedule within the budget, a bound, and soon the end."""
-    problem = pipesched.make_problem(**{**UNEVEN, "placement": placement, "activation": 1, "budget": 8})
-    for limit in (1, 5, 30, 80, 150, 300, 700, 1500, 4000):
-        began = seconds.now
-        outcome = pipesched.solve(problem, time_limit=limit, method="portfolio", **allowed)
-        assert seconds.now - began <= max(limit, FIRST) + LATER
-        assert outcome.report is not None
-        assert outcome.schedule.fits
-        assert pipesched.check(outcome) == []
-        assert outcome.report.bound.ticks <= outcome.report.value_ticks
 
 
 def test_watched_looks_again_and_again() -> None:

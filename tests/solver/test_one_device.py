@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import pipesched
 from pipesched.core.cpsat import Limits
@@ -13,6 +13,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.solver.bounds import DeviceModel, most_promising, suits
 from pipesched.solver.saving_portfolio import KeepingCase
 from plain_model import plain_model
+from tests.examples import examples
 from tests.solver.periodic.problems import tight
 
 pytestmark = pytest.mark.slow
@@ -34,7 +35,7 @@ def least_of(case: KeepingCase, device: int | None) -> int:
 
 
 @given(tight(most_devices=3, most_microbatches=4, most_chunks=2))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_never_above_an_optimum(problem: Problem) -> None:
     """No device alone needs longer than the exact model of all devices, which knows none of the extra precedences."""
     case = KeepingCase(problem)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from pipesched.solver.portfolio import ruled_candidates
 from tests.quality_cases import best_value, keeping, saving
 from tests.quality_problems import PROBLEMS, SAVING, TIGHT
-from tests.quality_table import Table
+from tests.quality_table import Table, golden_test
 
 OBJECTIVES = ("makespan", "span")
 
@@ -42,12 +40,5 @@ SAVED = Table(
     rising=True,
 )
 
-
-@pytest.mark.parametrize(("objective", "case"), KEEPING.entries)
-def test_bounds_where_activations_are_kept(objective: str, case: str) -> None:
-    KEEPING.check(objective, case)
-
-
-@pytest.mark.parametrize(("objective", "case"), SAVED.entries)
-def test_bounds_where_memory_may_be_saved(objective: str, case: str) -> None:
-    SAVED.check(objective, case)
+test_bounds_where_activations_are_kept = golden_test(KEEPING)
+test_bounds_where_memory_may_be_saved = golden_test(SAVED)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 
-import pytest
-
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.check import checked
 from pipesched.solver.case import Case
@@ -13,7 +11,7 @@ from pipesched.solver.model import full_model
 from plain_model import plain_model
 from tests.quality_cases import keeping, saving
 from tests.quality_problems import SMALL, SMALL_SAVING
-from tests.quality_table import Table
+from tests.quality_table import Table, golden_test
 
 MODELS = {"full": full_model, "plain": plain_model}
 
@@ -59,12 +57,5 @@ SAVED = Table(
     golden={"saving, makespan": (18, 300, 22), "saving, span": (18, 300, 22)},
 )
 
-
-@pytest.mark.parametrize(("variant", "case"), KEPT.entries)
-def test_optima_where_activations_are_kept(variant: str, case: str) -> None:
-    KEPT.check(variant, case)
-
-
-@pytest.mark.parametrize(("variant", "case"), SAVED.entries)
-def test_optima_where_memory_is_saved(variant: str, case: str) -> None:
-    SAVED.check(variant, case)
+test_optima_where_activations_are_kept = golden_test(KEPT)
+test_optima_where_memory_is_saved = golden_test(SAVED)

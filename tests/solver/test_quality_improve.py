@@ -14,7 +14,7 @@ from pipesched.core.cpsat import Limits
 from pipesched.solver.neighbourhood import improve
 from pipesched.solver.policy import SolvePolicy, WindowPolicy
 from tests.quality_cases import keeping
-from tests.quality_table import Table
+from tests.quality_table import Table, golden_test
 
 pytestmark = pytest.mark.slow
 
@@ -41,8 +41,4 @@ IMPROVED = Table(
     golden={"makespan": (179, 214, 66, 200, 1830, 92), "span": (179, 214, 66, 197, 1830, 87)},
 )
 
-
-@pytest.mark.parametrize(("objective", "case"), IMPROVED.entries)
-@pytest.mark.nightly
-def test_the_search_improves_a_list_schedule(objective: str, case: str) -> None:
-    IMPROVED.check(objective, case)
+test_the_search_improves_a_list_schedule = golden_test(IMPROVED, nightly=True)

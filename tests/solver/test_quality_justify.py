@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import chain
 
-import pytest
-
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
 from pipesched.solver.policy import PortfolioPolicy, SolvePolicy
 from pipesched.solver.portfolio import justify, pools
 from tests.quality_cases import best_value, bound_of, keeping
 from tests.quality_problems import PROBLEMS
-from tests.quality_table import Table
+from tests.quality_table import Table, golden_test
 
 
 def reached(seed: str, case: str) -> int | None:
@@ -38,8 +36,4 @@ JUSTIFIED = Table(
     },
 )
 
-
-@pytest.mark.parametrize(("seed", "case"), JUSTIFIED.entries)
-@pytest.mark.nightly
-def test_justification_of_a_list_schedule(seed: str, case: str) -> None:
-    JUSTIFIED.check(seed, case)
+test_justification_of_a_list_schedule = golden_test(JUSTIFIED, nightly=True)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-import pytest
-
 from pipesched.pipeline.kinds import Allowed
 from pipesched.pipeline.schedule import schedule_plan
 from pipesched.solver.case import Candidate
 from pipesched.solver.saving_portfolio import saving_rules, with_savings
 from tests.quality_cases import best_value, limit_of_saving, roomy, saving
 from tests.quality_problems import SAVING
-from tests.quality_table import Table
+from tests.quality_table import Table, golden_test
 
 EVERY_RULE = {str(rule): rule for rule in saving_rules(Allowed(True, True))}
 
@@ -59,12 +57,5 @@ FORWARDS_FIRST = Table(
     },
 )
 
-
-@pytest.mark.parametrize(("rule", "case"), BACKWARDS_FIRST.entries)
-def test_each_rule_that_saves_memory_where_backwards_come_first(rule: str, case: str) -> None:
-    BACKWARDS_FIRST.check(rule, case)
-
-
-@pytest.mark.parametrize(("rule", "case"), FORWARDS_FIRST.entries)
-def test_each_rule_that_saves_memory_where_forwards_come_first(rule: str, case: str) -> None:
-    FORWARDS_FIRST.check(rule, case)
+test_each_rule_that_saves_memory_where_backwards_come_first = golden_test(BACKWARDS_FIRST)
+test_each_rule_that_saves_memory_where_forwards_come_first = golden_test(FORWARDS_FIRST)

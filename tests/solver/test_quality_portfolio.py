@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from pipesched.solver.portfolio import PLAIN_RULES, named_candidates, ruled_candidates
 from tests.quality_cases import best_value, bound_of, keeping
 from tests.quality_problems import PROBLEMS
-from tests.quality_table import Table
+from tests.quality_table import Table, golden_test
 
 
 def reached(part: str, case: str) -> int | None:
@@ -34,7 +32,4 @@ PORTFOLIO = Table(
     },
 )
 
-
-@pytest.mark.parametrize(("part", "case"), PORTFOLIO.entries)
-def test_each_part_of_the_portfolio(part: str, case: str) -> None:
-    PORTFOLIO.check(part, case)
+test_each_part_of_the_portfolio = golden_test(PORTFOLIO)

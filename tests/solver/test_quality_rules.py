@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from pipesched.solver.portfolio import RULES, listed, pools
 from tests.quality_cases import best_value, bound_of, keeping
 from tests.quality_problems import PROBLEMS
-from tests.quality_table import Table
+from tests.quality_table import Table, golden_test
 
 
 def reached(rule: str, case: str) -> int | None:
@@ -32,7 +30,4 @@ RULED = Table(
     },
 )
 
-
-@pytest.mark.parametrize(("rule", "case"), RULED.entries)
-def test_each_rule_of_list_scheduling(rule: str, case: str) -> None:
-    RULED.check(rule, case)
+test_each_rule_of_list_scheduling = golden_test(RULED)

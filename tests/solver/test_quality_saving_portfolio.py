@@ -8,7 +8,7 @@ import pytest
 
 from pipesched.solver.case import Candidate
 from tests.quality_cases import best_value, limit_of_saving, saving
-from tests.quality_table import Table
+from tests.quality_table import Table, golden_test
 
 pytestmark = pytest.mark.slow
 
@@ -46,8 +46,4 @@ PARTS = Table(
     },
 )
 
-
-@pytest.mark.parametrize(("part", "case"), PARTS.entries)
-@pytest.mark.nightly
-def test_each_part_of_the_portfolio_that_saves_memory(part: str, case: str) -> None:
-    PARTS.check(part, case)
+test_each_part_of_the_portfolio_that_saves_memory = golden_test(PARTS, nightly=True)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pytest
-
 from pipesched.solver.case import Candidate
 from pipesched.solver.policy import DEFAULT
 from pipesched.solver.portfolio import RULES, listed, pools
 from tests.quality_cases import best_value, bound_of, keeping
-from tests.quality_table import Table
+from tests.quality_table import Table, golden_test
 
 SEVERAL_STAGES = ("v", "uneven v", "loop", "uneven loop", "wave", "scattered")
 
@@ -39,7 +37,4 @@ SHARED = Table(
     },
 )
 
-
-@pytest.mark.parametrize(("pause", "case"), SHARED.entries)
-def test_list_schedules_under_shares(pause: str, case: str) -> None:
-    SHARED.check(pause, case)
+test_list_schedules_under_shares = golden_test(SHARED)

@@ -6,19 +6,16 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings, strategies as st
 
 from pipesched.errors import NoSchedule
 from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.bounds import lower_bound
 from pipesched.pipeline.capacity import capacity_edges
 from pipesched.pipeline.check import check
 from pipesched.pipeline.ops import OpIndex
 from pipesched.results.outcome import run
 from pipesched.solver.solve import solve
-from tests.pipeline.optimum import optimum
-from tests.replay import replay
-from tests.strategies import problems, texts_of, with_capacities
+from tests.oracle.alike import replay
+from tests.strategies import texts_of
 
 UNIT: dict[str, Any] = {"devices": 4, "microbatches": 8, "forward": 1, "backward_input": 1, "backward_weight": 1}
 
@@ -71,34 +68,3 @@ def test_every_forward_leaves_the_room_that_an_i_needs() -> None:
         for before, after in zip(edge.before, edge.after, strict=True)
     }
     assert arrows == {("0I0", "0F2"), ("0W0", "0F2")}
-
-
-@settings(deadline=None, max_examples=60)
-@given(
-    problems(
-        ("linear", "loop", "v"), most_devices=2, most_microbatches=3, most_chunks=2, split=True, saving=True, least=1
-    ),
-    st.booleans(),
-    st.data(),
-)
-@pytest.mark.slow
-@pytest.mark.nightly
-def test_against_every_order(problem: Any, by_span: bool, data: st.DataObject) -> None:
-    """Under any budget solve finds the value of the best of all orders, whatever is retained; no bound is above it."""
-    assume(problem.stages * problem.microbatches <= 6)
-    grains, index = problem.grains, OpIndex("FIW", problem.stages, problem.microbatches)
-    most = index.microbatches * (sum(grains.largest["activation"]) + sum(grains.largest["caught"]))
-    tight = with_capacities(problem, [data.draw(st.integers(0, most)) for _ in range(problem.devices)])
-    best = optimum(tight, "FIW", span=by_span)
-    try:
-        outcome = solve(tight, objective="span" if by_span else "makespan", polish=False)
-    except NoSchedule:
-        assert best is None
-        return
-    assert best is not None
-    assert outcome.report is not None
-    assert outcome.report.bound.ticks <= best
-    assert outcome.report.value_ticks == best
-    assert by_span or lower_bound(outcome.schedule).ticks <= best
-    assert check(outcome) == []
-    assert outcome.schedule.fits

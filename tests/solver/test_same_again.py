@@ -60,12 +60,9 @@ def test_in_another_process() -> None:
     given = json.dumps([values, {"method": "periodic", "seed": 2, "time_limit": 600, "placement": "v"}])
     answers = {
         subprocess.run(
-            [sys.executable, "-c", PRINTED, given],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
+            [sys.executable, "-c", PRINTED, given], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True,
+            text=True, check=True,
         ).stdout
         for seed in ("1", "77")
-    }
+    }  # fmt: skip
     assert len(answers) == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
-from random import Random
 from typing import Any
 
 import pytest
@@ -23,9 +22,8 @@ from pipesched.solver.saving_portfolio import KeepingCase
 from pipesched.solver.search import Event
 from pipesched.solver.solve import solve
 from plain_model import plain_model
-from tests.examples import part
-from tests.pipeline.optimum import optimum
-from tests.replay import replay
+from tests.examples import examples
+from tests.oracle.alike import replay
 from tests.strategies import problems, texts_of, with_capacities
 
 FUSED: dict[str, Any] = {"forward": 1, "backward": 2}
@@ -70,11 +68,8 @@ def test_proven_optima(objective: str, budget: int | None, best: int, values: di
     """Optima that another program proved."""
     report = report_of(solve(linear(**values, budget=budget), objective=objective))
     assert (report.value_ticks, report.bound.ticks, report.status, report.stopped_by) == (
-        best,
-        best,
-        "optimal",
-        "proof",
-    )
+        best, best, "optimal", "proof",
+    )  # fmt: skip
 
 
 @pytest.mark.slow
@@ -107,22 +102,6 @@ def tight(draw: st.DrawFn, least: int = 0, most: int = 12) -> Problem:
     return with_capacities(problem, [capacity + draw(st.integers(0, capacity)) for capacity in capacities])
 
 
-@part(2)
-@given(tight(least=1, most=9), st.booleans())
-def test_equal_to_brute_force(problem: Problem, span: bool) -> None:
-    """On tiny problems the answer is the optimum of all orders; a span lies between the bound and what was found."""
-    kinds = "FIW" if problem.costs.split else "FB"
-    outcome = solve(problem, objective="span" if span else "makespan", workers=1, time_limit=30)
-    report = report_of(outcome)
-    best = optimum(problem, kinds, span=span)
-    assert best is not None
-    assert report.bound.ticks <= best <= report.value_ticks
-    case = KeepingCase(problem, "span" if span else "makespan")
-    if all(origin.start is not None for origin in case.origins):
-        assert report.value_ticks == best
-        assert report.status == "optimal"
-
-
 def test_a_device_may_begin_later_to_have_a_shorter_span() -> None:
     """With its second microbatch, before the first is there to run: 45.75, and 46.5 where microbatches are in order."""
     costs = {"forward": [7, 1.25], "backward_input": 5, "backward_weight": [1.25, 9], "p2p": 2.75}
@@ -134,7 +113,7 @@ def test_a_device_may_begin_later_to_have_a_shorter_span() -> None:
 
 
 @given(tight())
-@settings(max_examples=40)
+@examples(40)
 @pytest.mark.slow
 def test_what_holds_on_every_answer(problem: Problem) -> None:
     """Every rule is kept, times are the plan's own replay, the budget holds, no bound is above the makespan."""
@@ -146,44 +125,6 @@ def test_what_holds_on_every_answer(problem: Problem) -> None:
     assert (again.makespan, again.span) == (schedule.makespan_ticks, schedule.span_ticks)
     assert outcome.bound.ticks <= schedule.makespan_ticks
     assert report_of(outcome).value_ticks == schedule.makespan_ticks
-
-
-@given(problems(("auto", "linear", "loop", "v"), most_devices=4, most_microbatches=6, least=1), st.randoms())
-@settings(max_examples=25)
-@pytest.mark.slow
-@pytest.mark.nightly
-def test_never_worse_than_a_heuristic_that_fits(problem: Problem, random: Random) -> None:
-    """No family that fits the budget and splits the backward no more than the solve does is better.
-
-    Where an I takes memory, a whole backward fits where its halves may not, and a fused stage where its parts may not:
-    what one of these keeps until its W another has given back.
-    """
-    problem = _settled(problem)
-    capacity = least_capacity(problem, 0)
-    problem = with_capacities(problem, [capacity * random.randint(2, 4) + 1] * problem.devices)
-    try:
-        found = solve(problem, method="portfolio", split_backward=True)
-    except NoSchedule:
-        return
-    for name in FAMILIES:
-        try:
-            rival = run(problem, name).schedule
-        except (ConfigError, NoSchedule):
-            continue
-        is_fused = rival.problem.stages != problem.stages
-        holds_more_in_parts = any(problem.grains.largest["caught"]) and ("B" in rival.plan.index.letters or is_fused)
-        if rival.fits and not holds_more_in_parts:
-            assert found.schedule.makespan_ticks <= rival.makespan_ticks, name
-
-
-def _settled(problem: Problem) -> Problem:
-    from pipesched.pipeline.placement import named_placement
-
-    return (
-        problem
-        if problem.placement
-        else replace(problem, placement=named_placement("linear", problem.devices, problem.stages))
-    )
 
 
 @given(tight(most=8))
@@ -242,14 +183,6 @@ def test_overlapped_pairs_are_kept() -> None:
     assert outcome.bound.ticks <= outcome.schedule.makespan_ticks
 
 
-@pytest.mark.slow
-def test_same_seed_same_answer() -> None:
-    """One worker and one seed repeat the schedule."""
-    problem = linear(**UNIT, stages=8, placement="v", budget=3)
-    first, second = (solve(problem, workers=1, seed=7).schedule for _ in range(2))
-    assert texts_of(first.plan) == texts_of(second.plan)
-
-
 def test_a_hint_is_taken() -> None:
     """A good schedule given as a hint is the answer when the portfolio knows no better."""
     problem = linear(**UNIT, budget=3)
@@ -305,16 +238,9 @@ def test_the_gap_is_relative_to_the_bound_in_every_stage() -> None:
 def test_cases_share_what_others_leave() -> None:
     """Where one placement is cut off by its share of the time and another one is soon done, the first goes on."""
     problem = make_problem(
-        devices=2,
-        stages=4,
-        microbatches=3,
-        forward=5,
-        backward=5,
-        p2p=6,
-        activation=4,
-        retain=Decimal("0.25"),
+        devices=2, stages=4, microbatches=3, forward=5, backward=5, p2p=6, activation=4, retain=Decimal("0.25"),
         budget=18.5,
-    )
+    )  # fmt: skip
     report = report_of(solve(problem, objective="span", recompute=True, time_limit=2))
     assert report.stopped_by in ("proof", "time limit")
 

@@ -153,18 +153,10 @@ def test_never_above_the_best_of_every_way(
     """On the smallest cases, of all states that can follow each other."""
     forward, backward, recompute, offload, reload = costs
     problem = make_problem(
-        devices=devices,
-        microbatches=4 if devices == 1 else 2,
-        placement="linear",
-        forward=forward,
-        backward=backward,
-        recompute=recompute,
-        offload=offload,
-        reload=reload,
-        checkpoint=checkpoint,
-        budget=budget,
+        devices=devices, microbatches=4 if devices == 1 else 2, placement="linear", forward=forward,
+        backward=backward, recompute=recompute, offload=offload, reload=reload, checkpoint=checkpoint, budget=budget,
         lanes=lanes,
-    )
+    )  # fmt: skip
     optimum = least_makespan(problem, "R" * allowed.recompute + "O" * allowed.offload)
     assert optimum is not None
     assert SavingCase(problem, "makespan", allowed).bound().ticks <= optimum

@@ -1,4 +1,4 @@
-"""Solves of whole steps: known optima, and what must hold on every answer."""
+"""Solves of whole steps: known optima, savings of memory, and what must hold on every answer."""
 
 from __future__ import annotations
 
@@ -14,10 +14,20 @@ from pipesched.schedulers.registry import FAMILIES
 from pipesched.solver.solve import solve
 
 TWO: dict[str, Any] = {"devices": 2, "microbatches": 3, "forward": 5, "backward": 10}
+
+
 FOUR: dict[str, Any] = {"devices": 4, "microbatches": 8, "forward": 10, "backward": 20}
+
+
 HALVES: dict[str, Any] = {"devices": 3, "microbatches": 3, "forward": 5, "backward_input": 6, "backward_weight": 4}
+
+
 SIDE = {"forward": 2, "backward": 4}
+
+
 STEP: dict[str, Any] = {"gather": 3, "reduce": 4, "optimizer": 2}
+
+
 WHOLE: dict[str, Any] = TWO | {"stages": 4, "gather": 3, "reduce": 4}
 
 
@@ -138,3 +148,27 @@ def test_a_hint_of_the_same_problem() -> None:
     hint = solved(TWO | STEP)
     assert solved(TWO | STEP, hint=hint).schedule.makespan == 69
     assert solved(TWO | {"reduce": 4}, hint=run(make_problem(**TWO), "1f1b")).schedule.makespan == 64
+
+
+SAVED: dict[str, Any] = {"devices": 2, "microbatches": 4, "forward": 5, "backward": 10, "checkpoint": 0.1, "offload": 3}
+
+
+@pytest.mark.parametrize("actions", [{"offload": True}, {"recompute": True}, {"offload": True, "recompute": True}])
+def test_savings_beside_a_step(actions: dict[str, Any]) -> None:
+    """The step follows the passes, the budget holds, and saving memory makes the step shorter."""
+    problem = make_problem(**SAVED, gather=3, reduce=4, optimizer=1, budget=1.2)
+    kept = solve(problem, time_limit=3, advice=False)
+    saved = solve(problem, time_limit=3, advice=False, **actions)
+    assert saved.schedule.fits
+    assert not [*violations(saved.schedule)]
+    assert saved.schedule.makespan < kept.schedule.makespan
+    assert saved.schedule.plan.count("OPTIMIZER") == 2
+
+
+def test_savings_beside_side_work() -> None:
+    """Side work counts in the budget of a solve that recomputes."""
+    side = [{"forward": 2, "backward": 3, "activation": 0.2}]
+    problem = make_problem(**SAVED, side=side, budget=2.5)
+    schedule = solve(problem, time_limit=3, advice=False, recompute=True).schedule
+    assert schedule.fits
+    assert schedule.plan.count("G") == 4

@@ -60,10 +60,7 @@ def every_schedule(problem: Problem) -> Iterator[Schedule]:
 
 
 def test_every_order_of_1f1b_and_more() -> None:
-    """Of six microbatches with works 1 to 6 on four devices no schedule takes less than 96, as 1F1B in its best order.
-
-    The bound without a search: the way of the largest, 72, among all others, of which each adds its forward.
-    """
+    """Of six microbatches with works 1 to 6 on 4 devices no schedule takes less than 96, as 1F1B in its best order."""
     outcome = solve(make_problem(**GOLDEN), time_limit=60, advice=False)
     assert outcome.report is not None
     assert (outcome.status, outcome.schedule.makespan) == ("optimal", 96)
@@ -87,11 +84,7 @@ def test_forwards_through_equal_stages_meet_their_bound(name: str) -> None:
 @part(4)
 @given(shapes.flatmap(lambda cut: small_configs(slices=cut[0], forward_only=cut[1])))
 def test_no_family_is_shorter_in_any_order(config: Config) -> None:
-    """No family's schedule that fits is shorter, whatever the order in which it feeds the microbatches.
-
-    Where slices have an overhead, which a whole backward counts once and its halves once each, families with whole
-    backwards are held against a solve of these.
-    """
+    """No family's schedule that fits is shorter, whatever the order in which it feeds the microbatches."""
     assume(config["stages"] == config["devices"])  # of more stages a family may run fewer, with less overhead
     config = config | {"placement": config.get("placement") or "linear"}
     problem = make_problem(**config)
@@ -278,12 +271,8 @@ def test_changes_that_are_no_advice() -> None:
     assert differ == ["split backward", "one activation more", "recompute", "offload", "one activation less"]
     sliced = names_of_changes(devices=2, microbatches=4, slices=2, budget=3)
     assert sliced == [
-        "split backward",
-        "one activation more",
-        "2 microbatches",
-        "8 microbatches",
-        "one activation less",
-    ]
+        "split backward", "one activation more", "2 microbatches", "8 microbatches", "one activation less",
+    ]  # fmt: skip
     assert names_of_changes(devices=2, microbatches=4, mode="forward") == ["2 microbatches", "8 microbatches"]
 
 

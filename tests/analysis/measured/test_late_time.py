@@ -133,10 +133,7 @@ def by_definition(step: Sequence[Sequence[Ran]]) -> dict[str, tuple[float, ...]]
 
 @given(st.integers(0, 10**6))
 def test_every_gap_by_its_definition(seed: int) -> None:
-    """Random families, latencies and pauses: of each slot that is late message and runtime are as the definition says.
-
-    Where the clocks are found: they are given.
-    """
+    """Random families and latencies: of each slot that is late message and runtime are as the definition says."""
     random = Random(seed)
     schedule = None
     while schedule is None or schedule.plan.pairs:

@@ -149,13 +149,9 @@ def primus_files(
 def made(algorithm: str, devices: int, chunks: int, microbatches: int) -> Schedule | None:
     """The schedule of a family, None where it does not apply."""
     problem = pipesched.make_problem(
-        devices=devices,
-        stages=devices * chunks,
-        microbatches=microbatches,
-        forward=2,
-        backward_input=2,
+        devices=devices, stages=devices * chunks, microbatches=microbatches, forward=2, backward_input=2,
         backward_weight=2,
-    )
+    )  # fmt: skip
     try:
         return pipesched.run(problem, algorithm).schedule
     except NotApplicable:

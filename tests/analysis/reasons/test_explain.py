@@ -24,8 +24,8 @@ from pipesched.pipeline.schedule import schedule_plan
 from pipesched.results.timed_moves import timed_tasks
 from tests.examples import at_night_but, examples, part
 from tests.oracle.drawn import Config, random_rows, small_configs
+from tests.oracle.reasons import PlainSchedule, retimed
 from tests.oracle.setup import read_setup
-from tests.plain_reasons import PlainSchedule, PlainUnits, retimed
 from tests.strategies import SETTLED, placements_of, problems, random_saving_plan, saving_plan_of, with_capacities
 
 SCALE = 10**6  # parts of a tick, more than operations
@@ -282,7 +282,7 @@ def test_random_plans_of_units(config: Config, budget: bool, late: bool, random:
     schedule = schedule_plan(problem, plan(problem, texts))
 
     def plain_of(schedule: Schedule) -> PlainSchedule:
-        return PlainUnits(schedule, setup)
+        return PlainSchedule(schedule, setup)
 
     judge(varied(schedule, random, budget=budget, late=late, plain_of=plain_of), plain_of)
 

@@ -14,7 +14,7 @@ from pipesched.errors import Deadlock, InvalidSchedule
 from pipesched.pipeline.ops import parse_op
 from pipesched.render.explanation import move_lines
 from pipesched.results.timed_moves import timed_tasks
-from tests.plain_reasons import PlainSchedule
+from tests.oracle.reasons import PlainSchedule
 from tests.strategies import plan_of
 
 

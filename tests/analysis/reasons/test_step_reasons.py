@@ -27,26 +27,12 @@ LITTLE = Fraction(1, 100_000)
 COLUMNS = {"UNSHARD": "gather", "REDUCE_GRAD": "reduce", "OPTIMIZER": "optimizer", "E": "forward", "G": "backward"}
 ITEM = SideItem(forward=(2,), backward=(4,), devices=(0, 1), p2p=1)
 F_AND_B: dict[str, Any] = {
-    "devices": 4,
-    "microbatches": 8,
-    "forward": 10,
-    "backward": 20,
-    "gather": 15,
-    "reduce": 30,
-    "optimizer": 5,
-}
+    "devices": 4, "microbatches": 8, "forward": 10, "backward": 20, "gather": 15, "reduce": 30, "optimizer": 5,
+}  # fmt: skip
 SMALL: dict[str, Any] = {
-    "devices": 2,
-    "stages": 4,
-    "microbatches": 2,
-    "forward": 5,
-    "backward": 10,
-    "gather": 4,
-    "reduce": 3,
-    "optimizer": 2,
-    "tied": 1,
-    "side": (ITEM,),
-}
+    "devices": 2, "stages": 4, "microbatches": 2, "forward": 5, "backward": 10, "gather": 4, "reduce": 3,
+    "optimizer": 2, "tied": 1, "side": (ITEM,),
+}  # fmt: skip
 
 
 def small() -> Schedule:

@@ -1,4 +1,4 @@
-"""Schedules under noise and with slow devices: figures against an independent replay, and what they depend on."""
+"""Schedules and steps under noise and with slow devices: figures against an independent replay."""
 
 from __future__ import annotations
 
@@ -17,18 +17,29 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
+from pipesched import robustness, run, schedule_plan
 from pipesched.analysis.robustness import BLOCK, Factors, Replay, Variation
 from pipesched.core.timing import earliest_times
 from pipesched.errors import ConfigError, Deadlock, NotApplicable
 from pipesched.pipeline.ops import parse_op
+from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.step import Shard, SideItem
 from pipesched.schedulers.registry import FAMILIES
 from tests.analysis.robust import plain
 from tests.examples import at_night_but
+from tests.oracle.reasons import PlainSchedule
+from tests.pipeline.steps import whole_steps, with_costs
 from tests.strategies import SETTLED, plan_of, problems, random_plan
 from tests.unit_schedules import forwards, sized, sliced
 
 SPLIT: dict[str, Any] = {"devices": 4, "stages": 8, "microbatches": 8, "backward_input": 5, "backward_weight": 5}
+
+
 PROBLEM = pipesched.make_problem(forward=5, p2p=0.5, offload=2, **SPLIT)
+
+
 SAVED = pipesched.run(PROBLEM, "1f1b", recompute=1, offload=3)
 
 
@@ -51,7 +62,7 @@ def replayed(schedule: pipesched.Schedule, variation: Variation, sample: int) ->
         of_device = factor_of(f"device {device}", *settings, variation.device_noise)
         return own if device is None else own * float(of_device[sample])
 
-    return float(plain.makespan(schedule, factor)) / schedule.problem.ticks.per_unit
+    return float(plain.makespan(PlainSchedule(schedule), factor))
 
 
 @given(problems(SETTLED, overlap=True, saving=True, most_microbatches=4), st.randoms(use_true_random=False))
@@ -108,7 +119,7 @@ def test_figures_against_an_independent_simulation(case: tuple[str, float]) -> N
     """Mean, standard deviation and quantiles agree with plain random numbers, within four standard errors."""
     name, devices = case
     outcome, count, noise = pipesched.run(PROBLEM, name), 800, 0.2
-    random = Random(20)
+    random, retimed = Random(20), PlainSchedule(outcome.schedule)
 
     def lognormal(variation: float) -> float:
         sigma = sqrt(log1p(variation**2))
@@ -116,8 +127,7 @@ def test_figures_against_an_independent_simulation(case: tuple[str, float]) -> N
 
     def once() -> float:
         of_device = [lognormal(devices) for _ in range(4)]
-        slowed = plain.makespan(outcome.schedule, lambda _, device: lognormal(noise) * of_device[device or 0])
-        return float(slowed) / outcome.schedule.problem.ticks.per_unit
+        return float(plain.makespan(retimed, lambda _, device: lognormal(noise) * of_device[device or 0]))
 
     others = [once() for _ in range(count)]
     (row,) = pipesched.robustness(outcome, noise=noise, device_noise=devices, samples=4000)
@@ -347,3 +357,68 @@ def test_units_alike() -> None:
     found = pipesched.robustness(pipesched.run(double, "1f1b"), samples=50)[0]
     assert found.makespans == pytest.approx(alike.makespans, rel=1e-12)
     assert found.stragglers == alike.stragglers
+
+
+FINE = 10**6  # parts of a tick
+
+
+NOISE = Variation(noise=0.3, device_noise=0.2, samples=2, seed=5)
+
+
+def factor(text: str, noise: float) -> list[float]:
+    """The factors of a text in each sample."""
+    row = np.empty((1, NOISE.samples))
+    Factors(NOISE.seed, 0, NOISE.samples).fill(row, [text], noise)
+    return [float(one) for one in row[0]]
+
+
+def sampled(schedule: Schedule, sample: int) -> float:
+    """The makespan where each operation lasts what its texts say, its device too; no latencies."""
+    index, plan = schedule.plan.index, schedule.plan
+    home = {number: device for device, order in enumerate(plan.orders) for number in order}
+    lengths = [0] * index.size
+    for order in plan.machines:
+        for number in order:
+            text = "0REDUCE_TIED" if index.kind_of(number) == "REDUCE_TIED" else str(plan.slot(number))
+            times = factor(text, NOISE.noise)[sample]
+            if number in home:
+                times *= factor(f"device {home[number]}", NOISE.device_noise)[sample]
+            lengths[number] = round(schedule.graph.durations[number] * times * FINE)
+    return schedule_plan(schedule.problem, plan, lengths).makespan_ticks / FINE / schedule.problem.ticks.per_unit
+
+
+def small(shard: Shard) -> Schedule:
+    """A schedule with every kind of operation, and no latencies."""
+    item = SideItem(forward=(2,), backward=(4,), devices=(0, 1))
+    costs: dict[str, Any] = {"gather": 4, "reduce": 9, "optimizer": 2, "tied": 3, "side": (item,)}
+    shape: dict[str, Any] = {"devices": 2, "stages": 4, "microbatches": 2, "forward": 5, "backward": 10}
+    return run(with_costs(shard, **shape, **costs), "interleaved", side_rule="first").schedule
+
+
+@pytest.mark.parametrize("shard", [Shard("optimizer"), Shard("gradients", reduce="each"), Shard("weights", ahead=1)])
+def test_each_sample_of_a_step_is_a_replay(shard: Shard) -> None:
+    """Operations of a step have the factors of their texts, both ends of tied gradients one, lanes none of devices."""
+    schedule = small(shard)
+    found = Replay(schedule).makespans(NOISE)
+    assert found.tolist() == pytest.approx([sampled(schedule, sample) for sample in (0, 1)], rel=1e-5)
+    assert Replay(schedule).makespans(Variation(noise=0, samples=2)).tolist() == [schedule.makespan] * 2
+
+
+@given(problem=whole_steps(), random=st.randoms(use_true_random=False))
+def test_stragglers_do_not_slow_lanes(problem: Problem, random: Random) -> None:
+    """A device at half its speed is slow in its slots, optimizers and side work among them, and its lane is not."""
+    problem = replace(problem, speed=(1,) * problem.devices)
+    schedule = schedule_plan(problem, plan_of(problem, random_plan(problem, random)))
+    slow = Replay(schedule).stragglers(to_fraction(2))
+    for device, makespan in enumerate(slow):
+        speed = tuple(Decimal("0.5") if one == device else 1 for one in range(problem.devices))
+        other = replace(schedule.problem, speed=speed)  # type: ignore[arg-type]
+        assert schedule_plan(other, schedule.plan).makespan == makespan
+
+
+def test_figures_of_a_step() -> None:
+    """A reduction that ends last counts, and a slow device makes its optimizer slow."""
+    problem = with_costs(devices=2, microbatches=2, forward=1, backward=2, reduce=7, optimizer=3)
+    (row,) = robustness(run(problem, "1f1b"), straggler=2, noise=0, samples=2)
+    assert (row.makespan, row.mean) == (9 + 7 + 3, 19)
+    assert row.stragglers == (13 + 7 + 6, 13 + 7 + 6)

@@ -13,14 +13,12 @@ from hypothesis import given, strategies as st
 from pipesched import ConfigError, NoSchedule, Outcome, Problem, make_problem, run
 from pipesched.comparing.compare import every_name
 from pipesched.pipeline.check import violations
-from pipesched.pipeline.problem import equals
 from pipesched.schedulers.ordering import rules
 from pipesched.schedulers.registry import family
 from tests.examples import at_night_but, examples, part
 from tests.oracle import orders
 from tests.oracle.drawn import Config, configs
 from tests.pipeline.test_units import judge_schedule, placements_of, randoms
-from tests.schedulers.feeding.test_fed_plan import FIXED
 from tests.strategies import texts_of
 
 RISING = [1, 2, 3, 4, 5, 6]
@@ -109,31 +107,6 @@ def renamed(rows: list[list[str]], order: list[int]) -> list[list[str]]:
         return f"({one(forward)};{one(backward)})OVERLAP_F_B"
 
     return [[*map(one, row)] for row in rows]
-
-
-@pytest.mark.parametrize("name", at_night_but(FIXED[::2], FIXED))
-@pytest.mark.slow
-def test_the_best_of_all_orders(name: str) -> None:
-    """It is the first of the shortest of all orders of microbatches, those that fit the budget before others."""
-
-    @part(8)
-    @given(fitting(name, **few), randoms)
-    def judged(config: Config, random: Random) -> None:
-        order = random.sample(range(config["microbatches"]), config["microbatches"])
-        if random.random() < 0.5:
-            config = with_budget(config, applied(config, name, order=order))
-        best = applied(config, name, order="best")
-        every = [(*worth(applied(config, name, order=order)), order) for order in permutations(range(len(order)))]
-        assert (*worth(best), best.order) == min(every)
-        if best.ordering is not None:
-            kinds = equals(best.problem)
-            assert best.ordering.exact
-            assert best.ordering.tried <= len(every)
-            assert (best.ordering.tried == len(every)) == (len(set(kinds)) == len(kinds))
-            made = [applied(config, name, order=rule).schedule.makespan for rule in ("given", "verl")]
-            assert [best.ordering.given, best.ordering.verl] == made
-
-    judged()
 
 
 def judge_best_of_many(config: Config, name: str, random: Random) -> None:
@@ -233,13 +206,6 @@ def test_alike_microbatches(rule: str) -> None:
         plain, outcome = run(problem, "1f1b"), run(problem, "1f1b", order=rule)
         assert outcome.ordering is None
         assert texts_of(outcome.schedule.plan) == texts_of(plain.schedule.plan)
-
-
-def test_a_list_of_alike_microbatches() -> None:
-    """They keep the numbers of their data: the first forward is that of the first one listed."""
-    outcome = run(make_problem(devices=4, microbatches=4), "1f1b", order=[3, 1, 2, 0])
-    assert texts_of(outcome.schedule.plan)[0][:4] == ["0F3", "0F1", "0F2", "0F0"]
-    assert outcome.order == (3, 1, 2, 0)
 
 
 def test_both_ways() -> None:

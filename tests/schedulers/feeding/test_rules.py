@@ -1,7 +1,8 @@
-"""Orders by rule: verl's, by work, and which microbatches are equal."""
+"""Orders by rule: verl's, by work, and all orders of microbatches of which some are equal."""
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -9,17 +10,12 @@ from hypothesis import given, strategies as st
 
 from pipesched import make_problem, run
 from pipesched.pipeline.problem import equals
-from pipesched.schedulers.ordering import rules, verl, works
+from pipesched.schedulers.ordering import count_orders, every_order, in_turn, rules, verl, works
 from tests.oracle import orders
 
 
 def one_a_device(**values: Any) -> Any:
     return make_problem(devices=2, **values)
-
-
-def test_verl_of_six() -> None:
-    """With work 1 to 6 the largest stand in the middle."""
-    assert verl(one_a_device(sizes={"work": [1, 2, 3, 4, 5, 6]})) == (1, 3, 5, 4, 2, 0)
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=9))
@@ -73,3 +69,42 @@ def test_by_work_as_an_option(rule: str, order: tuple[int, ...]) -> None:
     assert outcome.order == order
     assert outcome.ordering is not None
     assert outcome.ordering.source("1f1b") == f"{rule} first"
+
+
+@st.composite
+def drawn_equals(draw: st.DrawFn) -> list[int]:
+    """Of up to six microbatches the first that equals each."""
+    kinds = draw(st.lists(st.integers(0, 3), min_size=1, max_size=6))
+    return [kinds.index(kind) for kind in kinds]
+
+
+@given(drawn_equals())
+def test_every_order_once(equal: list[int]) -> None:
+    """They are the permutations in which equal microbatches stand by their numbers, in lexicographical order."""
+    expected = [
+        order
+        for order in permutations(range(len(equal)))
+        if all(
+            order.index(first) < order.index(one) for one in order for first in range(one) if equal[first] == equal[one]
+        )
+    ]
+    assert [*map(tuple, every_order(equal).tolist())] == expected
+    assert count_orders(equal) == len(expected)
+
+
+@given(drawn_equals(), st.randoms(use_true_random=False))
+def test_equal_ones_in_turn(equal: list[int], random: object) -> None:
+    """Of all orders with the same kinds in the same places, that one comes first."""
+    order = random.sample(range(len(equal)), len(equal))  # type: ignore[attr-defined]
+    same = [
+        other
+        for other in permutations(range(len(equal)))
+        if all(equal[one] == equal[two] for one, two in zip(order, other, strict=True))
+    ]
+    assert in_turn(order, equal) == min(same)
+
+
+@pytest.mark.parametrize(("equal", "count"), [([0] * 64, 1), ([0] * 7 + [7], 8), ([*range(20)], 2432902008176640000)])
+def test_how_many(equal: list[int], count: int) -> None:
+    """Equal microbatches make few orders of many; different ones more than any machine tries."""
+    assert count_orders(equal) == count

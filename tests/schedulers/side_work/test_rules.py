@@ -77,14 +77,8 @@ def test_sharded_weights() -> None:
     """Where weights come and go, `auto` takes the number of stages ahead with which side work costs least."""
     side = [VISION]
     config: dict[str, Any] = {
-        "devices": 2,
-        "stages": 8,
-        "microbatches": 4,
-        "forward": 5,
-        "backward": 10,
-        "gather": 4,
-        "reduce": 4,
-    }
+        "devices": 2, "stages": 8, "microbatches": 4, "forward": 5, "backward": 10, "gather": 4, "reduce": 4,
+    }  # fmt: skip
     made = {
         ahead: run(make_problem(**config, side=side, shard={"level": "weights", "ahead": ahead}), "interleaved")
         for ahead in (1, 2, 3, 4, "auto")

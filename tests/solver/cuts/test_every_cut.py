@@ -56,14 +56,10 @@ def large(*, split: bool, chunks: int = 1) -> Chain:
 @pytest.mark.parametrize(
     ("chain", "bound"),
     [
-        (uneven(), 188),
-        (uneven((1, 0.5, 1)), 252),
-        (uneven(budget=9), 218),
-        (large(split=True), 1658.73),
-        (large(split=False), 1746.618),
-        (large(split=True, chunks=2), 1527.552),
+        (uneven(), 188), (uneven((1, 0.5, 1)), 252), (uneven(budget=9), 218), (large(split=True), 1658.73),
+        (large(split=False), 1746.618), (large(split=True, chunks=2), 1527.552),
     ],
-)
+)  # fmt: skip
 def test_the_bounds_of_two_models_are_known(chain: Chain, bound: float) -> None:
     assert least_of_every_cut(chain) == Fraction(str(bound)) * chain.per_unit
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import pipesched
 from pipesched.core.cpsat import Limits
@@ -15,6 +15,7 @@ from pipesched.pipeline.problem import Problem
 from pipesched.solver.periodic.beam import BlockOperations, DownAndUp
 from pipesched.solver.periodic.search import PeriodicSchedule, PeriodModel
 from pipesched.solver.saving_portfolio import KeepingCase
+from tests.examples import examples
 from tests.solver.periodic.test_periods import repeats
 from tests.strategies import with_capacities
 
@@ -36,7 +37,7 @@ def on_a_v(draw: st.DrawFn) -> Problem:
 
 
 @given(on_a_v())
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_equal_to_the_model(problem: Problem) -> None:
     """From the least period that is possible down to one, it says what CP-SAT says; phases that it finds repeat."""
     case = KeepingCase(problem)

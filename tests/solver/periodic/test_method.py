@@ -65,14 +65,6 @@ def test_the_report_says_how_it_repeats() -> None:
     assert report.repetition.refuted >= 29
 
 
-@pytest.mark.nightly
-def test_the_same_answer_again() -> None:
-    """One worker and a seed repeat the answer."""
-    problem = pipesched.make_problem(**{**LATENT, "microbatches": 12}, placement="v")
-    one, other = (solve(problem, method="periodic", workers=1, seed=3, time_limit=120).schedule for _ in range(2))
-    assert one.start_ticks == other.start_ticks
-
-
 def test_a_document_keeps_what_is_known(tmp_path: Any) -> None:
     """What is known about periodic schedules is written and read."""
     outcome = solve(pipesched.make_problem(**LATENT, placement="v"), method="periodic", time_limit=120)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-import pytest
 from hypothesis import strategies as st
 
 from pipesched.core.tasks import NOWHERE, Edges, TaskGraph, arrow
 from pipesched.core.timing import heads, tails
-
-Graphs = Callable[..., st.SearchStrategy[TaskGraph]]
 
 
 @st.composite
@@ -89,42 +86,20 @@ def random_jobs(draw: st.DrawFn, *, pools: int = 1, resources: int = 1, chained:
     return graph, capacities, owners
 
 
-@pytest.fixture(scope="session")
-def jobs() -> Callable[..., st.SearchStrategy[Jobs]]:
-    """The strategy for random jobs under a cap."""
-    return random_jobs
+def pipeline(devices: int, microbatches: int, forward: int, backward: int, lag: int = 0) -> TaskGraph:
+    """A linear pipeline by hand: F(stage, microbatch) is task stage*M + microbatch, its backward comes P*M later."""
+    half, rows = devices * microbatches, range(devices)
+    home = [stage for stage in rows for _ in range(microbatches)]
+    row = [range(stage * microbatches, (stage + 1) * microbatches) for stage in range(2 * devices)]
+    edges = [Edges(row[stage], row[devices + stage]) for stage in rows]
+    for stage in rows[1:]:
+        edges.append(Edges(row[stage - 1], row[stage], lag))
+        edges.append(Edges(row[devices + stage], row[devices + stage - 1], lag))
+    durations = [forward] * half + [backward] * half
+    takes, gives = [1] * half + [0] * half, [0] * half + [1] * half
+    return TaskGraph(durations, home * 2, [1] * devices, edges, takes, gives, home * 2)
 
 
-@pytest.fixture(scope="session")
-def graphs() -> Graphs:
-    """The strategy for random task graphs."""
-    return random_graphs
-
-
-@pytest.fixture(scope="session")
-def pipeline() -> Callable[..., TaskGraph]:
-    """A linear pipeline by hand, with no help of the pipeline layer.
-
-    F(stage, microbatch) is task stage*M + microbatch, its backward comes P*M later; F takes 1 of its device's memory
-    and B gives it back.
-    """
-
-    def build(devices: int, microbatches: int, forward: int, backward: int, lag: int = 0) -> TaskGraph:
-        half, rows = devices * microbatches, range(devices)
-        home = [stage for stage in rows for _ in range(microbatches)]
-        row = [range(stage * microbatches, (stage + 1) * microbatches) for stage in range(2 * devices)]
-        edges = [Edges(row[stage], row[devices + stage]) for stage in rows]
-        for stage in rows[1:]:
-            edges.append(Edges(row[stage - 1], row[stage], lag))
-            edges.append(Edges(row[devices + stage], row[devices + stage - 1], lag))
-        durations = [forward] * half + [backward] * half
-        takes, gives = [1] * half + [0] * half, [0] * half + [1] * half
-        return TaskGraph(durations, home * 2, [1] * devices, edges, takes, gives, home * 2)
-
-    return build
-
-
-@pytest.fixture(scope="session")
 def six_by_six() -> TaskGraph:
     """Six jobs on six machines (Fisher and Thompson 1963): 55 ticks."""
     rows = "2 1 0 3 1 6 3 7 5 3 4 6/1 8 2 5 4 10 5 10 0 10 3 4/2 5 3 4 5 8 0 9 1 1 4 7"
@@ -139,49 +114,30 @@ def six_by_six() -> TaskGraph:
 Dataflow = tuple[TaskGraph, list[int]]  # the graph (multipliers are resource 0, adders resource 1) and the latencies
 
 
-@pytest.fixture(scope="session")
-def dataflow() -> Callable[..., Dataflow]:
-    """A hardware graph: `types` is a string of `*` and `+`, `edges` its operands; latency beyond `ii` is a lag."""
-
-    def build(
-        types: str,
-        edges: Iterable[tuple[int, int]],
-        multipliers: int,
-        adders: int,
-        latency: int = 1,
-        ii: int | None = None,
-    ) -> Dataflow:
-        latencies = [latency if kind == "*" else 1 for kind in types]
-        busy = [latency if ii is None else ii] if types else []
-        durations = [busy[0] if kind == "*" else 1 for kind in types]
-        arrows = [arrow(before, after, latencies[before] - durations[before]) for before, after in edges]
-        resources = [0 if kind == "*" else 1 for kind in types]
-        return TaskGraph(durations, resources, [multipliers, adders], arrows), latencies
-
-    return build
+def dataflow(
+    types: str, edges: Iterable[tuple[int, int]], multipliers: int, adders: int, latency: int = 1, ii: int | None = None
+) -> Dataflow:
+    """A hardware graph and its latencies: `types` is a string of `*` and `+`; latency beyond `ii` is a lag."""
+    latencies = [latency if kind == "*" else 1 for kind in types]
+    busy = [latency if ii is None else ii] if types else []
+    durations = [busy[0] if kind == "*" else 1 for kind in types]
+    arrows = [arrow(before, after, latencies[before] - durations[before]) for before, after in edges]
+    resources = [0 if kind == "*" else 1 for kind in types]
+    return TaskGraph(durations, resources, [multipliers, adders], arrows), latencies
 
 
-@pytest.fixture(scope="session")
-def sum_of_products() -> Callable[[Sequence[int]], tuple[str, list[tuple[int, int]]]]:
-    """(a+b)*(c+d) + (e+f)*(g+h) + .. as a balanced tree: types and operands for `dataflow`.
-
-    The i-th addition of the text is task `order[i]`, so that `order` permutes the input; then come the products and the
-    tree that adds them up.
-    """
-
-    def build(order: Sequence[int]) -> tuple[str, list[tuple[int, int]]]:
-        additions, products = len(order), len(order) // 2
-        types = "+" * additions + "*" * products
-        edges = [(task, additions + place // 2) for place, task in enumerate(order)]
-        level = list(range(additions, additions + products))
-        while len(level) > 1:
-            sums = range(len(types), len(types) + len(level) // 2)
-            edges += [(operand, sums[place // 2]) for place, operand in enumerate(level)]
-            types += "+" * len(sums)
-            level = list(sums)
-        return types, edges
-
-    return build
+def sum_of_products(order: Sequence[int]) -> tuple[str, list[tuple[int, int]]]:
+    """(a+b)*(c+d) + .. as a balanced tree for `dataflow`; the i-th addition of the text is task `order[i]`."""
+    additions, products = len(order), len(order) // 2
+    types = "+" * additions + "*" * products
+    edges = [(task, additions + place // 2) for place, task in enumerate(order)]
+    level = list(range(additions, additions + products))
+    while len(level) > 1:
+        sums = range(len(types), len(types) + len(level) // 2)
+        edges += [(operand, sums[place // 2]) for place, operand in enumerate(level)]
+        types += "+" * len(sums)
+        level = list(sums)
+    return types, edges
 
 
 class PlainListScheduler:
@@ -263,18 +219,10 @@ class PlainListScheduler:
                 self.picked.append(task)
 
 
-Plain = Callable[[TaskGraph, Sequence[int | None], str, str], tuple[dict[int, int], list[int]]]
-
-
-@pytest.fixture(scope="session")
-def plain() -> Plain:
+def plain(
+    graph: TaskGraph, capacities: Sequence[int | None], priority: str, tie: str
+) -> tuple[dict[int, int], list[int]]:
     """The plain list scheduler: the starts and the order of picks, of all tasks unless the capacities wedge it."""
-
-    def schedule(
-        graph: TaskGraph, capacities: Sequence[int | None], priority: str, tie: str
-    ) -> tuple[dict[int, int], list[int]]:
-        scheduler = PlainListScheduler(graph, capacities, priority, tie)
-        scheduler.run(sum(graph.durations) + 2 * len(graph.edges))
-        return scheduler.starts, scheduler.picked
-
-    return schedule
+    scheduler = PlainListScheduler(graph, capacities, priority, tie)
+    scheduler.run(sum(graph.durations) + 2 * len(graph.edges))
+    return scheduler.starts, scheduler.picked

@@ -12,10 +12,10 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from pipesched import Problem, Schedule
-from tests.oracle import replay as oracle
+from pipesched import Schedule
+from tests.oracle.alike import setup_of
+from tests.oracle.replay import Op, lag, memory_moves, name, needs, parts, slot_duration
 from tests.oracle.setup import Setup
-from tests.replay import device_of, inputs, length, name, parts
 
 Slot = str
 Row = tuple[int, str]  # the stage and the kind of a cost
@@ -61,15 +61,9 @@ def retimed(rows: Rows, arcs: Arcs, lengths: Mapping[Slot, int], release: Mappin
 
 
 class Plain:
-    """A timed plan, and every question about it. `arcs` are inputs and wait edges; times begin at 0.
+    """A timed plan, and every question about it. `arcs` are inputs and wait edges; times begin at 0."""
 
-    Of a measured one `arrived` is when the message of each slot was there, less than 0 where it had none.
-    """
-
-    def __init__(
-        self, rows: Rows, devices: int, arcs: Arcs, start: Times, end: Times, arrived: Times | None = None
-    ) -> None:
-        self.arrived = arrived
+    def __init__(self, rows: Rows, devices: int, arcs: Arcs, start: Times, end: Times) -> None:
         self.rows, self.devices, self.arcs, self.start, self.end = rows, devices, arcs, start, end
         self.lengths = {slot: end[slot] - start[slot] for slot in start}
         self.order = [slot for row in rows for slot in row]
@@ -148,19 +142,13 @@ class Plain:
             return (*self.on_walk(self.walk(last, own=True), time, "drain"), None)
         waiting = row[place]
         if time >= self.allowed[waiting]:
-            return self.late(waiting, time), waiting, waiting
+            return "late", waiting, waiting
         held, full = self.held_back(row[place + 1 :], begin, self.allowed[waiting], takes, fits)
         if held is not None and time >= held[0]:
             return "order", held[1], waiting
         if full is not None and time >= full[0]:
             return "memory", full[1], waiting
         return (*self.on_walk(self.walk(waiting), time, "wait" if place else "warm_up"), waiting)
-
-    def late(self, slot: Slot, time: int) -> str:
-        """Why a slot that could run does not at a time."""
-        if self.arrived is None:
-            return "late"
-        return "message" if time < self.arrived[slot] else "runtime"
 
     def ready(self, slot: Slot) -> int:
         """When the inputs of a slot are there."""
@@ -202,34 +190,21 @@ class Plain:
     def on_walk(self, walk: Iterable[tuple[int, int, str, Slot]], time: int, running: str) -> tuple[str, Slot]:
         """What the walk has at a tick: exactly one thing."""
         [(kind, slot)] = [(kind, slot) for begin, end, kind, slot in walk if begin <= time < end]
-        return {"runs": running, "late": self.late(slot, time)}.get(kind, kind), slot
+        return {"runs": running}.get(kind, kind), slot
 
 
 Fits = Callable[[Slot, int], bool]
 
 
-def plain_arcs(problem: Problem, rows: Rows, waits: Iterable[tuple[str, str]] = ()) -> dict[Slot, list[Arc]]:
-    """The inputs of each slot, those of both parts of a pair, and its wait edges."""
-    slot_of = {op: slot for row in rows for slot in row for op in parts(slot)}
-    slot_of_text = {name(op): slot for op, slot in slot_of.items()}
-    arcs: dict[Slot, list[Arc]] = {slot: [] for row in rows for slot in row}
-    for op, slot in slot_of.items():
-        for alternatives, lag in inputs(problem, op, slot_of):
-            [before] = alternatives & slot_of.keys()
-            crosses = device_of(problem, *before[::2]) != device_of(problem, *op[::2])
-            arcs[slot].append(Arc(slot_of[before], lag, min(before.stage, op.stage) if crosses else None))
-    for early, late in waits:
-        arcs[slot_of_text[late]].append(Arc(slot_of_text[early], is_input=False))
-    return arcs
-
-
 class PlainSchedule(Plain):
-    """A schedule of a pipeline; slots are texts."""
+    """A schedule of a pipeline, read by the second replay; slots are texts. Without a setup microbatches are alike."""
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, setup: Setup | None = None) -> None:
         plan, self.problem = schedule.plan, schedule.problem
+        self.setup = setup or setup_of(schedule.problem)
         rows = [[str(plan.slot(number)) for number in order] for order in plan.orders]
         rows += [[str(plan.slot(number)) for number in lane] for pair in plan.lanes for lane in pair]
+        self.planned = {op for row in rows for slot in row for op in self.parts(slot)}
         op = plan.index.op
         arcs = self.inputs(rows, [(str(op(early)), str(op(late))) for early, late in plan.waits])
         numbers = {str(plan.slot(number)): number for order in plan.machines for number in order}
@@ -237,16 +212,35 @@ class PlainSchedule(Plain):
         start = {slot: schedule.start_ticks[number] - first for slot, number in numbers.items()}
         end = {slot: schedule.end_ticks[number] - first for slot, number in numbers.items()}
         super().__init__(rows, self.problem.devices, arcs, start, end)
-        self.recomputed = {op[::2] for slot in self.order for op in parts(slot) if op.kind == "R"}
         assert self.lengths == {slot: self.length(slot) for slot in self.order}
 
+    def parts(self, slot: Slot) -> list[Op]:
+        """The operations of a slot."""
+        return parts(self.setup, slot)
+
     def inputs(self, rows: Rows, waits: Sequence[tuple[str, str]]) -> Arcs:
-        """What each slot waits for, its wait edges included."""
-        return plain_arcs(self.problem, rows, waits)
+        """What each slot waits for, those of both parts of a pair, and its wait edges."""
+        slot_of = {op: slot for row in rows for slot in row for op in self.parts(slot)}
+        slot_of_text = {name(self.setup, op): slot for op, slot in slot_of.items()}
+        arcs: dict[Slot, list[Arc]] = {slot: [] for row in rows for slot in row}
+        for op, slot in slot_of.items():
+            for before in needs(self.setup, op, slot_of):
+                here, there = self.setup.device(before.stage, op.microbatch), self.setup.device(op.stage, op.microbatch)
+                late = self.ticks(lag(self.setup, before, op, here, there))
+                arcs[slot].append(Arc(slot_of[before], late, min(before.stage, op.stage) if here != there else None))
+        for early, late_one in waits:
+            arcs[slot_of_text[late_one]].append(Arc(slot_of_text[early], is_input=False))
+        return arcs
 
     def length(self, slot: Slot) -> int:
         """How long a slot takes."""
-        return length(self.problem, slot)
+        return self.ticks(slot_duration(self.setup, self.parts(slot), self.home(slot)))
+
+    def ticks(self, time: Fraction) -> int:
+        """A time in ticks."""
+        ticks = time * self.problem.ticks.per_unit
+        assert ticks.denominator == 1
+        return int(ticks)
 
     def earliest(self, rows: Rows | None = None) -> tuple[Times, Times]:
         """The earliest times, of other rows perhaps."""
@@ -258,39 +252,21 @@ class PlainSchedule(Plain):
 
     def changes(self, slot: Slot, start: int, end: int) -> Iterator[tuple[int, Fraction]]:
         """When a slot takes (above 0) and gives back (below 0) memory of its device, in grains."""
-        for op in parts(slot):
-            whole = Fraction(self.problem.grains.largest["activation"][op.stage])
-            retain, keep = (
-                Fraction(str(share[op.stage])) for share in (self.problem.memory.retain, self.problem.memory.checkpoint)
-            )
-            if op.kind in "FL":
-                yield start, whole
-            if op.kind == "R":
-                yield start, whole * (1 - keep)
-            if op.kind == "F" and op[::2] in self.recomputed:
-                yield end, -whole * (1 - keep)
-            if op.kind == "I" and retain > 1:
-                yield start, whole * (retain - 1)
-            if op.kind in "BIWO":
-                freed = {"B": Fraction(1), "I": max(1 - retain, Fraction(0)), "W": retain, "O": Fraction(1)}
-                yield end, -whole * freed[op.kind]
+        for op in self.parts(slot):
+            for move in memory_moves(self.setup, op, self.planned):
+                yield end if move.at_end else start, move.change * self.problem.grains.per_unit
 
     def home(self, slot: Slot) -> int:
         """The device whose memory a slot uses."""
-        return device_of(self.problem, *parts(slot)[0][::2])
+        op = self.parts(slot)[0]
+        return self.setup.device(op.stage, op.microbatch)
 
     def room(self, device: int) -> Fraction | None:
         """What the budget of a device leaves for activations, in grains; None without one."""
         if self.problem.memory.budget is None:
             return None
-        static = 0
-        for stage in range(self.problem.stages):
-            placement = self.problem.settled_placement
-            copies = [placement.devices[stage]]
-            if placement.mirrored:
-                copies.append(self.problem.devices - 1 - copies[0])
-            static += self.problem.grains.static[stage] * copies.count(device)
-        return Fraction(str(self.problem.memory.budget[device])) * self.problem.grains.per_unit - static
+        budget = Fraction(str(self.problem.memory.budget[device]))
+        return (budget - self.setup.statics()[device]) * self.problem.grains.per_unit
 
     @cached_property
     def is_over(self) -> bool:
@@ -338,19 +314,24 @@ class PlainSchedule(Plain):
 
     def ops_of(self, slot: Slot) -> list[str]:
         """The texts of the operations of a slot."""
-        return [name(op) for op in parts(slot)]
+        return [name(self.setup, op) for op in self.parts(slot)]
 
     def costs_of(self, slot: Slot, *, lasting: bool = False) -> list[Row]:
         """The costs in the duration of a slot; with `lasting` those that are more than nothing."""
-        ops, ticks = parts(slot), self.problem.ticks
-        if len(ops) == 2 and "overlap" in ticks.mean:
-            return [(ops[0].stage, "overlap")] if ticks.mean["overlap"][ops[0].stage] or not lasting else []
-        return [(op.stage, op.kind) for op in ops if ticks.of(op.kind)[op.stage] or not lasting]
+        ops = self.parts(slot)
+        if len(ops) == 2 and self.setup.overlap is not None:
+            return [(ops[0].stage, "overlap")] if self.lengths[slot] or not lasting else []
+        times = [slot_duration(self.setup, [op], self.home(slot)) for op in ops]
+        return [(op.stage, op.kind) for op, time in zip(ops, times, strict=True) if time or not lasting]
 
     @property
     def least_hops(self) -> Sequence[int]:
-        """The least latency of each boundary."""
-        return self.problem.ticks.mean["p2p"]
+        """The least latency of each boundary, of all units both ways."""
+        setup, found = self.setup, []
+        for edge in pairwise(range(setup.stages)):
+            ends = [(unit, [setup.device(stage, unit[0]) for stage in edge]) for unit in setup.units]
+            found.append(min(setup.latency(edge, unit, *way) for unit, two in ends for way in (two, two[::-1])))
+        return [*map(self.ticks, found)]
 
     def makespan_with(self, scale: int, changed: Row | int | None, by: int) -> int:
         """The makespan at the earliest times, in parts of a tick, with one cost or one latency changed."""
@@ -382,73 +363,3 @@ class PlainSchedule(Plain):
                         yield slot, start, to, rows, None
                     else:
                         yield slot, start, to, rows, max(end[one] for one in self.on_device)
-
-
-class PlainUnits(PlainSchedule):
-    """A schedule in which microbatches differ, are cut into slices, or run forward alone, read by the second replay."""
-
-    def __init__(self, schedule: Schedule, setup: Setup) -> None:
-        self.setup = setup
-        super().__init__(schedule)
-
-    @cached_property
-    def planned(self) -> set[oracle.Op]:
-        """All operations."""
-        return {op for row in self.rows for slot in row for op in oracle.parts(self.setup, slot)}
-
-    def inputs(self, rows: Rows, waits: Sequence[tuple[str, str]]) -> Arcs:
-        """What each slot waits for: there are no wait edges."""
-        slot_of = {op: slot for row in rows for slot in row for op in oracle.parts(self.setup, slot)}
-        arcs: dict[Slot, list[Arc]] = {slot: [] for row in rows for slot in row}
-        for op, slot in slot_of.items():
-            for before in oracle.needs(self.setup, op, slot_of):
-                here, there = self.setup.device(before.stage, op.microbatch), self.setup.device(op.stage, op.microbatch)
-                lag = self._ticks(oracle.lag(self.setup, before, op, here, there))
-                arcs[slot].append(Arc(slot_of[before], lag, min(before.stage, op.stage) if here != there else None))
-        return arcs
-
-    def length(self, slot: Slot) -> int:
-        return self._ticks(oracle.slot_duration(self.setup, self._parts(slot), self.home(slot)))
-
-    def _ticks(self, time: Fraction) -> int:
-        ticks = time * self.problem.ticks.per_unit
-        assert ticks.denominator == 1
-        return int(ticks)
-
-    def _parts(self, slot: Slot) -> list[oracle.Op]:
-        return oracle.parts(self.setup, slot)
-
-    def ops_of(self, slot: Slot) -> list[str]:
-        return [oracle.name(self.setup, op) for op in self._parts(slot)]
-
-    def home(self, slot: Slot) -> int:
-        op = self._parts(slot)[0]
-        return self.setup.device(op.stage, op.microbatch)
-
-    def changes(self, slot: Slot, start: int, end: int) -> Iterator[tuple[int, Fraction]]:
-        for op in self._parts(slot):
-            for move in oracle.memory_moves(self.setup, op, self.planned):
-                yield end if move.at_end else start, move.change * self.problem.grains.per_unit
-
-    def costs_of(self, slot: Slot, *, lasting: bool = False) -> list[Row]:
-        ops = self._parts(slot)
-        if len(ops) == 2 and self.setup.overlap is not None:
-            return [(ops[0].stage, "overlap")] if self.lengths[slot] or not lasting else []
-        lengths = [oracle.slot_duration(self.setup, [op], self.home(slot)) for op in ops]
-        return [(op.stage, op.kind) for op, time in zip(ops, lengths, strict=True) if time or not lasting]
-
-    @property
-    def least_hops(self) -> Sequence[int]:
-        """The least latency of each boundary, of all units both ways."""
-        setup = self.setup
-        found = []
-        for stage in range(setup.stages - 1):
-            times = []
-            for unit in setup.units:
-                ends = setup.device(stage, unit[0]), setup.device(stage + 1, unit[0])
-                times += [
-                    setup.latency((stage, stage + 1), unit, *ends),
-                    setup.latency((stage, stage + 1), unit, *ends[::-1]),
-                ]
-            found.append(self._ticks(min(times)))
-        return found
