@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -90,9 +91,14 @@ def test_field_without_a_sentence() -> None:
     assert [*house.policy_has_the_numbers(HOUSE.changed("solver/policy", text))]
 
 
-MOST_OF_ALL = 76_287  # lines of Python in the package: this number only falls
+MOST_OF_ALL = 73_576  # lines of Python in the package: this number only falls, as do the next two
+MOST_FILES = 286  # in the package
+MOST_OF_TESTS = 64_070  # lines of Python in tests/
 
 
 def test_the_package_grows_no_more() -> None:
     """What is added makes something else deletable, and that is deleted."""
     assert sum(module.text.count("\n") for module in HOUSE.modules.values()) <= MOST_OF_ALL
+    assert len(HOUSE.modules) <= MOST_FILES
+    tests = Path(__file__).parent.rglob("*.py")
+    assert sum(path.read_text(encoding="utf-8").count("\n") for path in tests) <= MOST_OF_TESTS
