@@ -304,7 +304,7 @@ def _untimed(tables: TimeTables) -> Iterator[str]:
 def _misplaced(tables: TimeTables) -> Iterator[str]:
     """Yield operations on another device than that of their stage, and transfers on other lanes than that device's."""
     index, where = tables.index, tables.problem.model.where
-    if "O" in index.letters or "L" in index.letters:
+    if tables.plan.lanes or {*"OL"} & {*index.letters}:
         yield from _misplaced_transfers(tables)
     runs_on = tables.runs_on[: index.passes].reshape(-1, *where.shape)
     is_wrong = (runs_on != where) & (runs_on >= 0)

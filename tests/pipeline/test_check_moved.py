@@ -49,7 +49,8 @@ def require_none_is_free(schedule: Schedule) -> None:
     assert [*violations(schedule)] == []
     for numbers in slots_of(schedule):
         said = " ".join(violations(moved(schedule, numbers, -1)))
-        assert any(str(schedule.plan.index.op(number)) in said for number in numbers)
+        ops = [str(schedule.plan.index.op(number)) for number in numbers]
+        assert any(op in said or ("UNSHARD" in op and "the gather for" in said) for op in ops)  # by its pass
 
 
 @given(problems(SETTLED, overlap=True, saving=True, unlike=True), randoms, st.sampled_from([0, 0.5, 1]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.arguments import make_problem
@@ -85,6 +85,7 @@ def no_plan(random: Random, index: OpIndex, devices: int) -> Plan:
 
 @examples(200)
 @given(st.integers(0, 2**32))
+@example(78744)  # F and B on lanes of transfers
 def test_no_plan_is_refused_and_never_a_crash(seed: int) -> None:
     """Each has an error, or is timed and the check says what is wrong; the check also says so of times of anything."""
     random = Random(seed)

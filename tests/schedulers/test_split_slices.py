@@ -51,7 +51,7 @@ def test_figures_at_unit_costs(devices: int, microbatches: int, slices: int) -> 
     for schedule, most in ((one, devices - 1 + slices), (two, 2 * devices - 2 + slices), (v, devices - 1 + slices)):
         assert max(schedule.peak_memory) * slices == pytest.approx(min(units, most))
         assert list(violations(schedule)) == []
-    if units >= 2 * devices - 1:
+    if microbatches >= 2 * devices - 1:
         assert one.makespan == pytest.approx(work + 2 * (devices - 1) / slices)
         assert two.span == pytest.approx(work)
         assert v.span == pytest.approx(work)

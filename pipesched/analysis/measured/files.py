@@ -101,7 +101,8 @@ class _Letters:
                 if not self.more():
                     raise
                 continue
-            if end < len(self.text) or not self.more():  # else a number may go on
+            behind = self.text[end : end + 3]
+            if len(behind) > 2 or behind.strip(".eE+-") or not self.more():  # else a number may go on
                 self.at = min(end, len(self.text))
                 return found
 
