@@ -117,7 +117,7 @@ def check(problem: Problem) -> None:
             if is_covered(said, schedule) and (limit is None or max(schedule.memory) <= limit):
                 what = f"{other.algorithm} takes {schedule.makespan}, {said.where}: {said.bound} for {said.covers}"
                 per_unit, size = schedule.problem.ticks.per_unit, schedule.plan.index.size
-                rounded = size if problem.speed is not None else 0  # two stages at a speed, or both as one: unlike ticks
+                rounded = size if problem.speed is not None else 0  # two stages, or both as one, are unlike
                 assert Fraction(schedule.makespan_ticks + rounded, per_unit) >= said.bound, what
 
 
