@@ -102,7 +102,7 @@ def _of(module: str, name: str) -> Callable[..., Any]:
 
 
 register(
-    show=_of("render.notebook", "mime_bundle"),
+    show=_of("render.table", "mime_bundle"),
     write=_of("file_formats.files", "write"),
     read=_of("file_formats.files", "read_given"),
 )

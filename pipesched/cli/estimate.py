@@ -104,8 +104,8 @@ def _parts(
 
 def print_layout(found: Estimate, screen: Screen) -> None:
     """Print the stages as other frameworks take them."""
-    from pipesched.estimation.derived import layout_document, layout_lines
+    from pipesched.results.handover.subject import layout_document, layout_lines
 
     model, stages = found.setup.model, found.stage_items
-    lines = layout_lines(model, stages, found.setup.parallel.pipeline)
-    show(screen, lambda: layout_document(model, stages), lines, soft_wrap=True)
+    lines = layout_lines(model.letters, stages, found.setup.parallel.pipeline)
+    show(screen, lambda: layout_document(model.letters, stages), lines, soft_wrap=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -14,7 +14,7 @@ from pipesched.errors import ConfigError, NotApplicable, blame
 from pipesched.estimation.communication import boundary_times, hop_times
 from pipesched.estimation.items import GB, LAYER, Items, Stage, copies_sent, hides_experts, pair_times
 from pipesched.estimation.memory import CONTEXT, FRAGMENTATION
-from pipesched.estimation.model import ModelShape, items_of
+from pipesched.estimation.model import items_of
 from pipesched.estimation.setup import ADAM, DEEPEP, GATHER, NONE, Setup
 from pipesched.estimation.step import step_values, with_keys
 from pipesched.estimation.terms import ATTENTION as ATTENDING, PER_MS, total
@@ -22,7 +22,7 @@ from pipesched.estimation.times import OPERATIONS
 from pipesched.pipeline.arguments import make_problem
 from pipesched.pipeline.cutting import CutItems, balanced_layout
 from pipesched.pipeline.layers import BALANCED, EQUAL, LayerCosts, Layers, equal_layout, least_counts
-from pipesched.pipeline.layout_text import StageItems, layout_text, read_megatron_text, stages_of, stages_of_counts
+from pipesched.pipeline.layout_text import StageItems, read_megatron_text, stages_of, stages_of_counts
 from pipesched.pipeline.placement import Placement, named_placement
 from pipesched.pipeline.problem import Problem
 from pipesched.pipeline.quantities import (
@@ -40,31 +40,6 @@ from pipesched.pipeline.readers import read_placement
 from pipesched.pipeline.recut import recut, speeds_of
 from pipesched.pipeline.step import ALL
 from pipesched.pipeline.units import FORWARD_ONLY, SHARED, WHOLE_ONLY, Slices, read_slices, with_attentions
-from pipesched.results.handover.subject import torchtitan_modules
-
-
-def layout_lines(model: ModelShape, stages: Sequence[StageItems], devices: int) -> Iterator[str]:
-    """Yield what to give to Megatron-LM and to torchtitan for stages of a model on so many devices."""
-    yield "# Megatron-LM"
-    flag = "--hybrid-layer-pattern" if model.letters else "--pipeline-model-parallel-layout"
-    yield f"--pipeline-model-parallel-size {devices} {flag} '{layout_text(model.letters, stages)}'"
-    yield ""
-    yield "# torchtitan: module_fqns_per_model_part"
-    try:
-        modules = torchtitan_modules(stages)
-    except NotApplicable as error:
-        yield f"# {error.message}"
-        return
-    yield from ("[", *(f"    {names},".replace("'", '"') for names in modules), "]")
-
-
-def layout_document(model: ModelShape, stages: Sequence[StageItems]) -> dict[str, Any]:
-    """Return format "pipesched.layout" (version 1): the texts, null where a framework cannot have these stages."""
-    content = {"format": "pipesched.layout", "version": 1, "megatron": layout_text(model.letters, stages)}
-    try:
-        return {**content, "torchtitan": torchtitan_modules(stages)}
-    except NotApplicable:
-        return {**content, "torchtitan": None}
 
 
 def ends_of_layout(setup: Setup, layout: tuple[int, ...] | str, stages: int) -> tuple[int, ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
 from pipesched.pipeline.problem import Problem
@@ -36,6 +34,10 @@ def merged(problem: Problem, *, eager: bool = False) -> Plan:
     return Plan(index, [[number for _, number in sorted(row)] for row in slots])
 
 
+def _chimera_requires(problem: Problem) -> None:
+    need_even("chimera", ("devices",), problem)
+
+
 FAMILY = Family(
     name="chimera",
     plan=chimera,
@@ -44,7 +46,7 @@ FAMILY = Family(
     bubble="(P-2)/(2M+P-2) at B = f and P dividing M",
     memory="P/2+1 .. P when M >= P",
     paper="Chimera (Li and Hoefler 2021, arXiv 2107.06925)",
-    requires=partial(need_even, "chimera", ("devices",)),
+    requires=_chimera_requires,
     settled_order=True,
 )
 
@@ -57,6 +59,10 @@ def bitpipe(problem: Problem) -> Plan:
     return merged(problem, eager=True)
 
 
+def _bitpipe_requires(problem: Problem) -> None:
+    need_even("bitpipe", ("devices",), problem)
+
+
 BITPIPE = Family(
     name="bitpipe",
     plan=bitpipe,
@@ -67,6 +73,6 @@ BITPIPE = Family(
     memory="3P/4+1/2 .. P when M >= P",
     paper="BitPipe (Wu et al. 2024, arXiv 2410.19367)",
     elsewhere="the authors' Megatron fork (P dividing M)",
-    requires=partial(need_even, "bitpipe", ("devices",)),
+    requires=_bitpipe_requires,
     settled_order=True,
 )

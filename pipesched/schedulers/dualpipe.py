@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import replace
-from functools import partial
 
 from pipesched.pipeline.ops import OpIndex
 from pipesched.pipeline.plan import Plan
@@ -148,6 +147,10 @@ def eight_steps(
     return run.order, run.pairs
 
 
+def _require_even(problem: Problem) -> None:
+    need_even("dualpipe", ("devices", "microbatches"), problem)
+
+
 FAMILY = Family(
     name="dualpipe",
     plan=dualpipe,
@@ -157,7 +160,7 @@ FAMILY = Family(
     memory="min(M, P+1)",
     paper="DeepSeek-V3 (2024, arXiv 2412.19437)",
     elsewhere="DeepSeek DualPipe (M >= 2P)",
-    requires=partial(need_even, "dualpipe", ("devices", "microbatches")),
+    requires=_require_even,
     settled_order=True,
     has_pairs=True,
     splits_backward=True,

@@ -26,9 +26,7 @@ FLAG = re.compile(r"(?<![\w-])--[a-z]")
 BACKTICKED = re.compile(r"`([a-z][a-z_0-9]*(?:\.[a-z_]+)?)`")
 # Of these messages speak that are about the problem, where `about_problem` has the flags, or about a block, which
 # stands in a config, as the last two do.
-OF_OTHERS = {SOURCE / "estimation" / name for name in ("frameworks.py", "layout.py")} | set(
-    (SOURCE / "results" / "handover").glob("*.py")
-)  # flags
+OF_OTHERS = {*(SOURCE / "results" / "handover").glob("*.py")}  # flags
 WITHOUT_FLAG = {
     "links",  # in files and in Python only
     "sizes",

@@ -13,13 +13,14 @@ from hypothesis import given, strategies as st
 
 from pipesched.errors import ConfigError
 from pipesched.estimation.communication import boundary_time
-from pipesched.estimation.derived import derive, layout_lines, read_layout
+from pipesched.estimation.derived import derive, read_layout
 from pipesched.estimation.huggingface import model_notes, read_model
 from pipesched.estimation.items import Items, copies_sent
 from pipesched.estimation.model import ModelShape, Seen
 from pipesched.estimation.parameters import layer_flops, parameters
 from pipesched.estimation.setup_reader import setup_of
 from pipesched.pipeline.layout_text import layout_text
+from pipesched.results.handover.subject import layout_lines
 
 RECORDS = {
     record["name"]: record["config"]
@@ -149,7 +150,7 @@ def test_patterns_are_read_and_written() -> None:
     stages = read_layout(run, text)
     assert [stage.layers for stage in stages] == [14, 16, 11, 11]
     assert layout_text(model.letters, stages) == text
-    assert f"--hybrid-layer-pattern '{text}'" in "\n".join(layout_lines(model, stages, 4))
+    assert f"--hybrid-layer-pattern '{text}'" in "\n".join(layout_lines(model.letters, stages, 4))
     with pytest.raises(ConfigError, match=r"must be the pattern of the model with \| between stages: MEMEM"):
         read_layout(run, "ME|MEM")
     listed = read_model({**RECORDS[NEMOTRON], "hybrid_override_pattern": "MEMEM|*E"})

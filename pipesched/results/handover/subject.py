@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import eq
@@ -12,7 +12,13 @@ from pipesched.checks import require_sequence, require_type, require_whole
 from pipesched.errors import ConfigError, Deadlock, NoSchedule, NotApplicable
 from pipesched.pipeline.kinds import COMPUTATION_LETTERS
 from pipesched.pipeline.layers import rows_of
-from pipesched.pipeline.layout_text import StageItems, looks_like_text, read_megatron_text, stages_of_counts
+from pipesched.pipeline.layout_text import (
+    StageItems,
+    layout_text,
+    looks_like_text,
+    read_megatron_text,
+    stages_of_counts,
+)
 from pipesched.pipeline.metrics import ACTIVATIONS
 from pipesched.pipeline.placement import named_placement
 from pipesched.pipeline.plan import renumbered, without_step
@@ -291,3 +297,27 @@ def no_whole_step(problem: Problem, trainer: str, *, takes_slices: bool = False)
     if problem.side:
         return f"{trainer} has no side work in its schedules, and this one has (operations E and G)"
     return None
+
+
+def layout_lines(letters: str, stages: Sequence[StageItems], devices: int) -> Iterator[str]:
+    """Yield what to give to Megatron-LM and to torchtitan for stages on so many devices; `letters` of a hybrid."""
+    yield "# Megatron-LM"
+    flag = "--hybrid-layer-pattern" if letters else "--pipeline-model-parallel-layout"
+    yield f"--pipeline-model-parallel-size {devices} {flag} '{layout_text(letters, stages)}'"
+    yield ""
+    yield "# torchtitan: module_fqns_per_model_part"
+    try:
+        modules = torchtitan_modules(stages)
+    except NotApplicable as error:
+        yield f"# {error.message}"
+        return
+    yield from ("[", *(f"    {names},".replace("'", '"') for names in modules), "]")
+
+
+def layout_document(letters: str, stages: Sequence[StageItems]) -> dict[str, Any]:
+    """Return format "pipesched.layout" (version 1): the texts, null where a framework cannot have these stages."""
+    content = {"format": "pipesched.layout", "version": 1, "megatron": layout_text(letters, stages)}
+    try:
+        return {**content, "torchtitan": torchtitan_modules(stages)}
+    except NotApplicable:
+        return {**content, "torchtitan": None}
