@@ -51,6 +51,7 @@ def small_steps(draw: st.DrawFn) -> Config:
         replayed = replay_step(step, random_texts(step, random)._replace(waits=()))
         config["budget"] = [max(peak + kept, 1) for peak, kept in zip(replayed.peak, step.statics(), strict=True)]
     if step.level == "weights":
+        assume(config["shard"].get("gather") != "each")  # with which nothing is gathered ahead
         config["shard"]["ahead"] = "auto"
     return config
 
