@@ -32,7 +32,7 @@ def test_torchtitan_names_are_pytorchs() -> None:
     """PyTorch's own loader knows each name."""
     from torch.distributed.pipelining.schedules import get_schedule_class
 
-    names = {name for text in texts("torchtitan").values() for name in re.findall(r"pipeline_schedule=(\w+)", text)}
+    names = {name for text in texts("torchtitan").values() for name in re.findall(r"parallel_schedule=(\w+)", text)}
     assert len(names) > 5
     for name in names:
         assert get_schedule_class(name).__name__ == f"Schedule{name}"
