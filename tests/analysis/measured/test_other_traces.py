@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 import pipesched
 from pipesched.analysis.measured import files as stream
@@ -283,6 +283,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.text(), VALUES, max_size=5), st.integers(1, 9), st.booleans(), st.integers(0, 3))
+@example({"": -0.0}, 2, False, 0)  # cut behind its point
 def test_what_is_read_in_parts_is_the_same(content: dict[str, Any], part: int, packed: bool, indent: int) -> None:
     """Entries that are read a few letters at a time are those of the whole file; of a list each of its own."""
     text = json.dumps(content, indent=indent or None, ensure_ascii=False)
