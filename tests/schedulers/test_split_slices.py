@@ -45,7 +45,7 @@ def test_zb_v_by_hand() -> None:
 
 @given(*sizes)
 def test_figures_at_unit_costs(devices: int, microbatches: int, slices: int) -> None:
-    """With slices enough ZB-V and ZB-H2 idle nothing in their span, beside P-1 slices of a stage and of a device."""
+    """From 2P-1 microbatches on ZB-V and ZB-H2 have no idle span, beside P-1 slices of a stage and of a device."""
     work, units = 6 * microbatches, microbatches * slices
     one, two, v = (outcome_of(name, devices, microbatches, slices).schedule for name in ("zb-h1", "zb-h2", "zb-v"))
     for schedule, most in ((one, devices - 1 + slices), (two, 2 * devices - 2 + slices), (v, devices - 1 + slices)):
