@@ -45,17 +45,17 @@ from pipesched.estimation.trust.evidence import (
 from pipesched.executors.opening import open_executor as open_executor
 from pipesched.file_formats.files import read as read, write as write
 from pipesched.file_formats.registry import Format as Format, file_format as file_format, formats as formats
-from pipesched.pipeline.arguments import make_problem as make_problem
-from pipesched.pipeline.bounds import Bound as Bound
-from pipesched.pipeline.check import check as check
-from pipesched.pipeline.costs import Costs as Costs, Memory as Memory
-from pipesched.pipeline.ops import Op as Op, Pair as Pair
-from pipesched.pipeline.placement import Placement as Placement
-from pipesched.pipeline.plan import Plan as Plan
-from pipesched.pipeline.problem import Problem as Problem
-from pipesched.pipeline.schedule import Schedule as Schedule, schedule_plan as schedule_plan
-from pipesched.pipeline.typed_plan import plan as plan
-from pipesched.pipeline.units import Sizes as Sizes, Slices as Slices
+from pipesched.pipeline.bounds.bounds import Bound as Bound
+from pipesched.pipeline.check.check import check as check
+from pipesched.pipeline.plan.plan import Plan as Plan
+from pipesched.pipeline.plan.schedule import Schedule as Schedule, schedule_plan as schedule_plan
+from pipesched.pipeline.plan.typed_plan import plan as plan
+from pipesched.pipeline.problem.arguments import make_problem as make_problem
+from pipesched.pipeline.problem.costs import Costs as Costs, Memory as Memory
+from pipesched.pipeline.problem.ops import Op as Op, Pair as Pair
+from pipesched.pipeline.problem.placement import Placement as Placement
+from pipesched.pipeline.problem.problem import Problem as Problem
+from pipesched.pipeline.problem.units import Sizes as Sizes, Slices as Slices
 from pipesched.render.figure.draw import figure as figure
 from pipesched.render.gantt import Gantt as Gantt
 from pipesched.render.table import Table as Table

@@ -69,7 +69,7 @@ def order_digest(outcome: Outcome) -> str:
 def timer(problem: Problem, plan: Plan) -> Callable[[], Any]:
     """Return what times the orders of a plan, its wait table included; the graph is there already."""
     from pipesched.core import timing
-    from pipesched.pipeline.lowering import lower_plan
+    from pipesched.pipeline.plan.lowering import lower_plan
 
     graph, orders = lower_plan(problem, plan), getattr(plan, "lines", plan.machines)
     try:
@@ -151,7 +151,7 @@ def robust() -> Numbers:
 
 def messages() -> Numbers:
     """Run 131,072 operations with one queue of messages a device, and with free ones: the ratio of their seconds."""
-    from pipesched.pipeline.step import Messages  # which old builds lack
+    from pipesched.pipeline.plan.step import Messages  # which old builds lack
 
     warm("interleaved")
     taken: dict[str, list[float]] = {"free": [], "rank": []}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.results.outcome import Outcome, run
 
 SIZES = ((4, 8), (8, 64), (8, 512), (8, 4096), (32, 2048))  # devices, microbatches

@@ -19,8 +19,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pipesched.core.cpsat import Limits
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.results.outcome import SolveReport
 from pipesched.solver.saving_portfolio import KeepingCase
 from pipesched.solver.solve import solve

@@ -19,8 +19,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.solver.solve import solve
 from reproduce_optpipe import Cell
 

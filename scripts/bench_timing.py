@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.results.outcome import run
 
 DEVICES, STAGES, MICROBATCHES = 32, 128, 512

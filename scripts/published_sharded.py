@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pipesched.pipeline.step import WEIGHTS
+from pipesched.pipeline.plan.step import WEIGHTS
 from published_memory import GB, GIB, NAMES
 from published_runs import Run, published_runs, records
 from published_times import Compared, estimate_of

@@ -15,8 +15,8 @@ from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.terms import MESSAGES, total
 from pipesched.estimation.times import layer_times
-from pipesched.pipeline.costs import in_one
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem.costs import in_one
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.results.outcome import run
 from published_runs import Run
 

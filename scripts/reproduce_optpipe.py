@@ -23,9 +23,9 @@ from fractions import Fraction
 from itertools import product
 from typing import NamedTuple
 
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.results.outcome import Outcome
 from pipesched.solver.solve import solve
 

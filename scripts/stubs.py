@@ -12,9 +12,9 @@ from pathlib import Path
 from textwrap import fill
 
 import pipesched
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.declared import PARAMETERS
-from pipesched.pipeline.shapes import Field
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.declared import PARAMETERS
+from pipesched.pipeline.problem.shapes import Field
 
 PACKAGE = Path(__file__).parents[1] / "pipesched"
 STUB = PACKAGE / "pipeline" / "arguments.pyi"
@@ -25,10 +25,10 @@ HEAD = '''\
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipesched.pipeline.placement import Placement
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import Number
-from pipesched.pipeline.step import Messages, Shard, SideItem
+from pipesched.pipeline.problem.placement import Placement
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import Number
+from pipesched.pipeline.plan.step import Messages, Shard, SideItem
 
 def make_problem(
     *,

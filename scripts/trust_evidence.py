@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pipesched.estimation.trust.evidence import PublishedRun
 from pipesched.estimation.trust.facts import ComparedRun, facts_of
 from pipesched.estimation.trust.inside import weights_of
-from pipesched.pipeline.step import WEIGHTS
+from pipesched.pipeline.plan.step import WEIGHTS
 from published_memory import Peak
 from published_precision import FILE, precision_runs, publisher
 from published_runs import FILES, Run, published_runs, records_of

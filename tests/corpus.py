@@ -20,13 +20,13 @@ from typing import Any
 from pipesched.analysis.explain import explain
 from pipesched.documents.explanation import explanation_document
 from pipesched.errors import PipeschedError
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.capacity import least_capacity
-from pipesched.pipeline.check import over_budget, violations
-from pipesched.pipeline.metrics import HELD
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.bounds.capacity import least_capacity
+from pipesched.pipeline.check.check import over_budget, violations
+from pipesched.pipeline.plan.metrics import HELD
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.results.outcome import Outcome, run
 
 FILE = Path(__file__).parent / "data" / "corpus.json.gz"

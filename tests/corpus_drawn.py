@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given as drawing, seed, settings, strategies as st
 
 from pipesched.errors import PipeschedError
-from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.results.outcome import run
 from pipesched.schedulers.registry import FAMILIES
 from tests.corpus import answers_of, given, plain

@@ -12,8 +12,8 @@ from random import Random
 from typing import NamedTuple
 
 from pipesched.errors import NotApplicable
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.units import Sizes
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.units import Sizes
 from pipesched.results.outcome import run
 from pipesched.results.packing import Packing
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from pipesched.hls.graph import DataflowGraph, Delay, Dependence, Operation
 from pipesched.hls.schedule import Units, make_units
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.capacity import least_capacity
-from pipesched.pipeline.ops import parse_op, parse_slot, parse_transfer
-from pipesched.pipeline.plan import Plan, plan_from_slots
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import exact, grains_per_unit, whole
+from pipesched.pipeline.bounds.capacity import least_capacity
+from pipesched.pipeline.plan.plan import Plan, plan_from_slots
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.ops import parse_op, parse_slot, parse_transfer
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import exact, grains_per_unit, whole
 from pipesched.schedulers.block import Block, with_weights
 from pipesched.schedulers.family import prepare
 from pipesched.schedulers.registry import family

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipesched.pipeline.kinds import COMPUTATION_LETTERS, KINDS
+from pipesched.pipeline.problem.kinds import COMPUTATION_LETTERS, KINDS
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "pipesched"
@@ -41,7 +41,7 @@ def test_what_code_is_named_exists() -> None:
         "FAMILY": "schedulers/naive.py",
         "Format": "file_formats/registry.py",
         "COMMANDS": "cli/app.py",
-        "Allowed": "pipeline/kinds.py",
+        "Allowed": "pipeline/problem/kinds.py",
         "COLOURS": "file_formats/chrome_trace.py",
     }
     for name, file in places.items():
@@ -72,6 +72,6 @@ def test_a_new_kind_touches_at_most_ten_files() -> None:
         for path in PACKAGE.rglob("*.py")
         if any(re.fullmatch(f"[{letters}]+", text) and OF_CHOICES & set(text) for text in constants(path))
     }
-    others = {"pipesched/estimation/huggingface.py", "pipesched/pipeline/layout_text.py"}
+    others = {"pipesched/estimation/huggingface.py", "pipesched/pipeline/layers/layout_text.py"}
     assert naming - others <= listed  # there L is the head in Megatron-LM's texts
-    assert "pipesched/pipeline/check.py" in naming  # the search above finds something
+    assert "pipesched/pipeline/check/check.py" in naming  # the search above finds something

@@ -19,9 +19,9 @@ from pipesched.documents.comparison import comparison_document, frontier_documen
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document
 from pipesched.errors import ConfigError
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.plan import LanePair
-from pipesched.pipeline.step import Shard, SideItem
+from pipesched.pipeline.plan.plan import LanePair
+from pipesched.pipeline.plan.step import Shard, SideItem
+from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.render.view import View
 from pipesched.results.comparison import SweepPoint
 from pipesched.results.status import Status, StoppedBy

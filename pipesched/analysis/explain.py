@@ -20,15 +20,15 @@ from pipesched.core.reasons import LATE_PARTS, NOTHING, Gap, Idle, TimedTasks, c
 from pipesched.core.timing import earliest_times
 from pipesched.display import HasPage, from_file
 from pipesched.errors import ConfigError, NoSchedule
-from pipesched.pipeline.bounds import Bound
-from pipesched.pipeline.check import checked
-from pipesched.pipeline.costs import HALVES, Costs, entries_of
-from pipesched.pipeline.kinds import KINDS, STEP_KINDS
-from pipesched.pipeline.ops import SIDE_MESSAGES, OpIndex, Pair, Slot
-from pipesched.pipeline.plan import SIDE_KINDS
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import canonical, in_units, plain, to_fraction
-from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule
+from pipesched.pipeline.bounds.bounds import Bound
+from pipesched.pipeline.check.check import checked
+from pipesched.pipeline.plan.plan import SIDE_KINDS
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan, timed_schedule
+from pipesched.pipeline.problem.costs import HALVES, Costs, entries_of
+from pipesched.pipeline.problem.kinds import KINDS, STEP_KINDS
+from pipesched.pipeline.problem.ops import SIDE_MESSAGES, OpIndex, Pair, Slot
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import canonical, in_units, plain, to_fraction
 from pipesched.results.covered import Claim
 from pipesched.results.outcome import Outcome
 from pipesched.results.timed_moves import OrderMove, best_moves, timed_tasks

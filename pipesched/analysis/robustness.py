@@ -30,11 +30,11 @@ from pipesched.core.timing import CaseSweep
 from pipesched.display import Displayable, from_file
 from pipesched.errors import ConfigError
 from pipesched.executors.opening import chosen, lent, workers_of
-from pipesched.pipeline.check import excesses
-from pipesched.pipeline.costs import BRIEF
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import plain, to_fraction
-from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.check.check import excesses
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.problem.costs import BRIEF
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import plain, to_fraction
 from pipesched.results.comparison import Comparison, Entry
 from pipesched.results.outcome import Outcome
 

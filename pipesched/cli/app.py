@@ -75,7 +75,7 @@ def command_of(name: str) -> Any:
 @cache
 def own_command(name: str) -> Any:
     """Return a command of an installed package, a function as Typer takes it; None where there is none."""
-    from pipesched.pipeline.door import installed, loaded
+    from pipesched.pipeline.plan.door import installed, loaded
 
     entry = installed("pipesched.commands").get(name)
     if entry is None:

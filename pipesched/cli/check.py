@@ -83,7 +83,7 @@ def _checked(files: Sequence[str], problem: ProblemSource, ranges: str | None) -
     """Return the schedule, None where its operations cannot run, and a sentence for each rule that it breaks."""
     from pipesched.cli.reading import read_schedule
     from pipesched.documents.schedule import wrong_claims
-    from pipesched.pipeline.check import over_budget, violations
+    from pipesched.pipeline.check.check import over_budget, violations
 
     text = None
     try:

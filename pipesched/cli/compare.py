@@ -27,7 +27,7 @@ from pipesched.cli.progress import doing
 from pipesched.documents.json_text import dump
 from pipesched.errors import ConfigError
 from pipesched.file_formats.registry import COMPARISON, FIGURES, SWEEP
-from pipesched.pipeline.quantities import has_unit
+from pipesched.pipeline.problem.quantities import has_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pipesched.comparing.contestants import Contestant
     from pipesched.config.load import Config
     from pipesched.config.values import Algorithm, Values
-    from pipesched.pipeline.problem import Problem
+    from pipesched.pipeline.problem.problem import Problem
     from pipesched.results.comparison import Comparison, Sweep
     from pipesched.results.outcome import Outcome
 
@@ -135,7 +135,7 @@ def _swept(
     """Return the comparison at each value of a field, given as FIELD=VALUES."""
     from pipesched.config.load import algorithm_of, load_values
     from pipesched.config.values import assumes_halves
-    from pipesched.pipeline.suspicions import other_models
+    from pipesched.pipeline.problem.suspicions import other_models
 
     with reading.flags_of_problem(source):
         values = load_values(source.document or reading.config_source(source.config), source.overrides)
@@ -398,7 +398,7 @@ def read_contestants(
     from pipesched.comparing.contestants import GivenAlgorithm, GivenPlan, contestants, name_files, problem_of_plans
     from pipesched.config.load import load_config
     from pipesched.config.values import rounding_note
-    from pipesched.pipeline.suspicions import other_stages
+    from pipesched.pipeline.problem.suspicions import other_stages
     from pipesched.text.given import Given
 
     plans = contestants(name_files(files)) if files else None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pipesched.analysis.explain import Explanation, Planner
     from pipesched.analysis.measured.timeline import Timeline
-    from pipesched.pipeline.problem import Problem
+    from pipesched.pipeline.problem.problem import Problem
     from pipesched.results.outcome import Outcome
 
     Subject = tuple[Outcome, Problem | None, Planner | None]

@@ -129,7 +129,7 @@ def _of_traces(files: list[str], plan: str | None, ranges: str | None, source: P
     from pipesched.explore.pipeline_board import board_of
     from pipesched.explore.sheet import EditHistory, loaded
     from pipesched.explore.state import State
-    from pipesched.pipeline.check import checked
+    from pipesched.pipeline.check.check import checked
 
     if not files:
         raise ConfigError("--plan and --ranges go with the traces of a run; give them too")
@@ -150,7 +150,7 @@ def _of_file(name: str, source: ProblemSource) -> tuple[Outcome, PipelinePlanner
     from pipesched.comparing.contestants import GivenPlan, problem_of_plans
     from pipesched.config.values import Source
     from pipesched.documents.problem import problem_document
-    from pipesched.pipeline.check import checked
+    from pipesched.pipeline.check.check import checked
 
     outcome = reading.read_schedule(name, source).outcome
     checked(outcome.schedule)

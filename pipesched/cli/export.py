@@ -49,8 +49,8 @@ def command(
     Text goes to standard output unless -o names a file; so does a picture with -o -.
     """
     from pipesched.file_formats.files import content_of
-    from pipesched.pipeline.check import checked
-    from pipesched.pipeline.layout_text import looks_like_text
+    from pipesched.pipeline.check.check import checked
+    from pipesched.pipeline.layers.layout_text import looks_like_text
 
     if framework is not None:
         counts = layers if layers is None or looks_like_text(layers) else whole_numbers("--layers", layers, least=0)

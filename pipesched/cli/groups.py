@@ -12,7 +12,7 @@ from pipesched.cli import options
 from pipesched.cli.options import CommandOption
 from pipesched.cli.progress import progress_of
 from pipesched.errors import ConfigError
-from pipesched.pipeline.declared import BY_NAME, FIELDS
+from pipesched.pipeline.problem.declared import BY_NAME, FIELDS
 
 FIGURE_SUFFIXES = (".svg", ".png", ".pdf")
 

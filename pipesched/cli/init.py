@@ -9,7 +9,7 @@ from pathlib import Path
 from pipesched.cli.options import argument, option, whole_number
 from pipesched.cli.reading import flags_of_problem
 from pipesched.errors import ConfigError, blame
-from pipesched.pipeline.door import require_free
+from pipesched.pipeline.plan.door import require_free
 from pipesched.schedulers.registry import KNOWN
 
 

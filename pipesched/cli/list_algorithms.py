@@ -15,7 +15,7 @@ from pipesched.schedulers.family import prepare
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from pipesched.pipeline.problem import Problem
+    from pipesched.pipeline.problem.problem import Problem
     from pipesched.schedulers.family import Family
 
 PRESETS = {  # kind -> what to know of the table

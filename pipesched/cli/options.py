@@ -15,13 +15,13 @@ import typer
 from pipesched.checks import MOST_SECONDS, MOST_WORKERS, require_name
 from pipesched.errors import ConfigError
 from pipesched.estimation.setup import BATCH, PARALLEL, TRAINING
-from pipesched.pipeline.declared import FIELDS, INSIDE
-from pipesched.pipeline.quantities import parse_number
-from pipesched.pipeline.shapes import ByKey, ByName, Either, Field, Flag, Label, ListOf, OneOf, Searched
+from pipesched.pipeline.problem.declared import FIELDS, INSIDE
+from pipesched.pipeline.problem.quantities import parse_number
+from pipesched.pipeline.problem.shapes import ByKey, ByName, Either, Field, Flag, Label, ListOf, OneOf, Searched
 from pipesched.schedulers.options import OPTIONS, TAKEN
 
 if TYPE_CHECKING:
-    from pipesched.pipeline.schedule import Schedule
+    from pipesched.pipeline.plan.schedule import Schedule
     from pipesched.render.view import View
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from pipesched.display import Displayable
-    from pipesched.pipeline.problem import Problem
+    from pipesched.pipeline.problem.problem import Problem
     from pipesched.render.gantt import Gantt
     from pipesched.render.view import View
     from pipesched.results.outcome import Outcome

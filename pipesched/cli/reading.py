@@ -12,14 +12,14 @@ from pipesched.cli.groups import ALGORITHM_FLAGS, about_problem, spell
 from pipesched.cli.options import ProblemSource, argument, option
 from pipesched.cli.progress import doing
 from pipesched.errors import ConfigError, blame
-from pipesched.pipeline.declared import BY_NAME
+from pipesched.pipeline.problem.declared import BY_NAME
 
 if TYPE_CHECKING:
     from pipesched.config.load import Config
     from pipesched.config.values import Source
     from pipesched.display import Displayable
     from pipesched.file_formats.files import ReadSchedule, Text
-    from pipesched.pipeline.problem import Problem
+    from pipesched.pipeline.problem.problem import Problem
     from pipesched.results.comparison import Comparison, Frontier, Sweep
     from pipesched.results.outcome import Outcome
     from pipesched.text.given import Given
@@ -127,7 +127,7 @@ def flags_of_problem(source: ProblemSource | None = None) -> Iterator[None]:
 def given_config(source: ProblemSource, *, notes: bool = True, chooses: bool = False) -> Config:
     """Return the problem and algorithm of a config with options on top, told by `notes`. Raises ConfigError."""
     from pipesched.config.load import load_config
-    from pipesched.pipeline.suspicions import suspicions
+    from pipesched.pipeline.problem.suspicions import suspicions
 
     with flags_of_problem(source):
         config = load_config(source.document or config_source(source.config), source.overrides, chooses=chooses)
@@ -167,7 +167,7 @@ def _note(notes: Iterable[str], rounded: str | None) -> None:
 
 def note_halves(source: ProblemSource, *, assumed: bool, outcomes: Iterable[Outcome | None]) -> None:
     """Say once on stderr that halves of the backward are `assumed`, where a schedule runs them."""
-    from pipesched.pipeline.suspicions import assumed_halves
+    from pipesched.pipeline.problem.suspicions import assumed_halves
 
     made = ((outcome.algorithm, outcome.schedule) for outcome in outcomes if outcome is not None)
     note = assumed_halves(made) if assumed else None
@@ -177,7 +177,7 @@ def note_halves(source: ProblemSource, *, assumed: bool, outcomes: Iterable[Outc
 
 def note_fused(given: Problem, outcomes: Iterable[Outcome | None]) -> None:
     """Say once on stderr that stages of the given problem differ, where they are fused."""
-    from pipesched.pipeline.suspicions import fused_stages
+    from pipesched.pipeline.problem.suspicions import fused_stages
 
     made = ((outcome.algorithm, outcome.schedule) for outcome in outcomes if outcome is not None)
     note_on_stderr(fused_stages(given, made))
@@ -252,7 +252,7 @@ def default_algorithm(config: Config) -> str:
 def read_file(name: str, source: ProblemSource) -> ReadSchedule | Comparison | Sweep | Frontier | Displayable:
     """Return what a file or "-" holds; a CSV is timed by the costs of `source`. Raises ConfigError, InvalidSchedule."""
     from pipesched.file_formats.files import ReadSchedule, is_csv, parse, timing_by
-    from pipesched.pipeline.suspicions import assumed_cut, assumed_order
+    from pipesched.pipeline.problem.suspicions import assumed_cut, assumed_order
 
     with doing(f"reading {name}"):
         text = _text(name, source.config)
@@ -282,7 +282,7 @@ def read_schedule(name: str, source: ProblemSource) -> ReadSchedule:
 def _timing(source: ProblemSource) -> Any:
     from pipesched.config.load import ImportedProblem, imported_problem, load_values
     from pipesched.config.values import problem_of
-    from pipesched.pipeline.suspicions import other_stages
+    from pipesched.pipeline.problem.suspicions import other_stages
 
     config = config_source(source.config)
 

@@ -34,7 +34,7 @@ def command(
 
     Without a config it is the built-in default: 4 devices, 8 stages, 8 microbatches, forward 5, backward 10.
     """
-    from pipesched.pipeline.suspicions import ALIKE_MEMORY
+    from pipesched.pipeline.problem.suspicions import ALIKE_MEMORY
 
     target_format(target, SCHEDULE)  # raises for a bad target before anything takes long
     names, source = split_positionals(words, problem)

@@ -31,7 +31,7 @@ def command(
     schedule.
     """
     from pipesched.file_formats.files import ReadSchedule, kind_of
-    from pipesched.pipeline.check import checked
+    from pipesched.pipeline.check.check import checked
 
     if are_traces(files):
         timeline = read_timeline(files, plan, problem, ranges)

@@ -11,12 +11,12 @@ from pipesched.cli.progress import is_quiet, left_for_search, most_classified, p
 from pipesched.cli.reading import given_config, note_fused, note_halves, note_on_stderr, read_schedule, with_config
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.file_formats.registry import FRONTIER, SCHEDULE
-from pipesched.pipeline.kinds import computation_letters
-from pipesched.pipeline.placement import PLACEMENTS
+from pipesched.pipeline.problem.kinds import computation_letters
+from pipesched.pipeline.problem.placement import PLACEMENTS
 
 if TYPE_CHECKING:
     from pipesched.config.load import Config
-    from pipesched.pipeline.problem import Problem
+    from pipesched.pipeline.problem.problem import Problem
 
 SECONDS = 60.0  # of a solve, by default
 
@@ -108,7 +108,7 @@ def _searched(given: Problem, settings: dict[str, Any], search: SearchOptions) -
 
 def _given(source: ProblemSource, search: SearchOptions) -> tuple[Config, dict[str, Any]]:
     """Return the config, and the settings of the search."""
-    from pipesched.pipeline.check import checked
+    from pipesched.pipeline.check.check import checked
     from pipesched.schedulers.registry import is_known
 
     settings = dict(search.settings)

@@ -80,7 +80,7 @@ def read_timeline(files: Sequence[str], plan: str | None, source: ProblemSource,
 
 def _placement(source: ProblemSource) -> Any:
     """Return the placement of a config, or of the option alone; None where it is left open."""
-    from pipesched.pipeline.quantities import is_several
+    from pipesched.pipeline.problem.quantities import is_several
 
     if source.config is not None:
         return given_config(source, notes=False).problem.placement

@@ -17,11 +17,11 @@ from pipesched.cli.profile import DATA, DTYPE, LOSS, TRACEBACK, VOCAB, data_opti
 from pipesched.cli.progress import doing
 from pipesched.cli.reading import ALGO, asked_outcome, note_on_stderr
 from pipesched.errors import ConfigError, RankFailed
-from pipesched.pipeline.problem import differs
+from pipesched.pipeline.problem.problem import differs
 from pipesched.runtime import require_torch
 
 if TYPE_CHECKING:
-    from pipesched.pipeline.schedule import Schedule
+    from pipesched.pipeline.plan.schedule import Schedule
 
 MOST_SHOWN = 12  # lines of --verify
 DEFAULTS = {"--steps": "5", "--rate": "0.001", "--seed": "0"}

@@ -12,8 +12,8 @@ from pipesched.comparing.contestants import Contestant, GivenAlgorithm, GivenPla
 from pipesched.config.values import problem_of, values_of
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable, OwnCodeFailed
 from pipesched.executors.opening import chosen, lent
-from pipesched.pipeline.costs import Memory
-from pipesched.pipeline.problem import Problem, require_problem
+from pipesched.pipeline.problem.costs import Memory
+from pipesched.pipeline.problem.problem import Problem, require_problem
 from pipesched.results.best_cut import work_of
 from pipesched.results.comparison import Comparison, Entry
 from pipesched.results.outcome import run

@@ -12,15 +12,15 @@ from pipesched.checks import require_label, require_mapping, shown
 from pipesched.config.load import timed_by
 from pipesched.config.values import Algorithm, Source, read_algorithm, read_fields
 from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
-from pipesched.pipeline.check import checked
-from pipesched.pipeline.declared import BY_NAME, top_keys
-from pipesched.pipeline.layers import BALANCED
-from pipesched.pipeline.placement import Placement
-from pipesched.pipeline.plan import Plan, placement_of
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.readers import read_placement
-from pipesched.pipeline.recut import can_be_cut, fuse, open_cut, recut, settled, with_layout
-from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.check.check import checked
+from pipesched.pipeline.layers.layers import BALANCED
+from pipesched.pipeline.layers.recut import can_be_cut, fuse, open_cut, recut, settled, with_layout
+from pipesched.pipeline.plan.plan import Plan, placement_of
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.problem.declared import BY_NAME, top_keys
+from pipesched.pipeline.problem.placement import Placement
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.readers import read_placement
 from pipesched.results.outcome import Outcome, run
 from pipesched.schedulers.options import checked_options
 from pipesched.schedulers.registry import family, is_known

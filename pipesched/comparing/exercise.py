@@ -10,7 +10,7 @@ from pipesched.comparing.contestants import contestants, scheduled
 from pipesched.config.load import load_config
 from pipesched.config.values import TASK, Source, source_of
 from pipesched.errors import ConfigError, NotApplicable
-from pipesched.pipeline.check import over_budget
+from pipesched.pipeline.check.check import over_budget
 from pipesched.text.sections import Entries, Section, located
 from pipesched.text.yaml_reader import parse_yaml
 

@@ -14,8 +14,8 @@ from pipesched.checks import require_mapping, require_name, require_number, show
 from pipesched.comparing.compare import Algorithms, chosen_executor, comparison_calls, read_plans, run_calls
 from pipesched.comparing.contestants import problem_of_plans
 from pipesched.errors import ConfigError
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import (
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import (
     TIME,
     OutOfLimits,
     Unit,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from pipesched.config.values import Values
-    from pipesched.pipeline.shapes import Field
+    from pipesched.pipeline.problem.shapes import Field
 
 MOST_VALUES = 10_000
 WHOLES = {"shard": "level", "messages": "queue"}  # what a word is of a mapping that is varied
@@ -191,7 +191,7 @@ def _entry_of(varied: Field) -> str:
 def sweep_points(base: Values, field: Field, values: Sequence[Any]) -> list[tuple[int | float | str, Problem]]:
     """Return each value with the problem in which `field` has it. Raises ConfigError for a bad value."""
     from pipesched.config.values import problem_of, put
-    from pipesched.pipeline.declared import BY_NAME
+    from pipesched.pipeline.problem.declared import BY_NAME
     from pipesched.text.given import Given
 
     points = list[tuple[int | float | str, Problem]]()
@@ -254,7 +254,7 @@ def _in_unit(value: Any, field: Field, problem: Problem) -> Fraction:
 
 def varied_field(name: str) -> Field:
     """Return the field that a sweep varies, by its parameter or its key. Raises ConfigError."""
-    from pipesched.pipeline.declared import BY_KEY, BY_NAME, VARIED
+    from pipesched.pipeline.problem.declared import BY_KEY, BY_NAME, VARIED
 
     if not isinstance(name, str):
         raise ConfigError(f"must be the name of a field, not {shown(name)}", "field")

@@ -9,10 +9,10 @@ from pipesched.errors import ConfigError
 from pipesched.estimation.derived import derive
 from pipesched.estimation.setup import SIZES, Setup
 from pipesched.estimation.setup_reader import ReadSetup, read_setup
-from pipesched.pipeline.declared import SETUP_NAMES
-from pipesched.pipeline.layers import RULES
-from pipesched.pipeline.layout_text import looks_like_text
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.layers.layers import RULES
+from pipesched.pipeline.layers.layout_text import looks_like_text
+from pipesched.pipeline.problem.declared import SETUP_NAMES
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.text.given import Given, located
 from pipesched.text.sections import Section, Sections, located as located_in_sections, merged
 

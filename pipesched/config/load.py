@@ -11,12 +11,12 @@ from pipesched.checks import require_flag, require_name, shown
 from pipesched.config import values as config_values
 from pipesched.config.values import Source, Values, rounding_note
 from pipesched.errors import ConfigError, blame
-from pipesched.pipeline.placement import PLACEMENTS, Placement
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import count_of, is_several
-from pipesched.pipeline.recut import can_be_cut, fitted_to, seeks_best
-from pipesched.pipeline.shapes import Flag, Label, OneOf, declare, declared
+from pipesched.pipeline.layers.recut import can_be_cut, fitted_to, seeks_best
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.problem.placement import PLACEMENTS, Placement
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import count_of, is_several
+from pipesched.pipeline.problem.shapes import Flag, Label, OneOf, declare, declared
 from pipesched.text.given import Given, located
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from pipesched.estimation.model_reader import read_model_section
 from pipesched.estimation.parameters import parameters
 from pipesched.estimation.setup import BATCH, PARALLEL, TRAINING, Setup
 from pipesched.estimation.setup_reader import setup_of
-from pipesched.pipeline.declared import BY_KEY, FIELDS, INSIDE, SECTIONS, SETUP, keys_of
-from pipesched.pipeline.shapes import ByKey, Field, Flag, Label, Number, OneOf, Schema, declared, object_schema
+from pipesched.pipeline.problem.declared import BY_KEY, FIELDS, INSIDE, SECTIONS, SETUP, keys_of
+from pipesched.pipeline.problem.shapes import ByKey, Field, Flag, Label, Number, OneOf, Schema, declared, object_schema
 from pipesched.schedulers.options import OPTIONS, options_of
 from pipesched.schedulers.registry import ALIASES, FAMILIES, family
 from pipesched.text.sections import merged

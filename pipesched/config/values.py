@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import look_up, shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline import declared
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.costs import HALVES, TABLED
-from pipesched.pipeline.declared import BY_NAME, MAPPINGS
-from pipesched.pipeline.layers import PARTS, WORK, rows_of
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import MOST_DIGITS, OutOfLimits, is_several, plain, rounding_of, to_fraction
-from pipesched.pipeline.shapes import Each, Field, Label
-from pipesched.pipeline.step import EACH, FREE, GRADIENTS, WEIGHTS, Messages, Shard
-from pipesched.pipeline.units import AUTO, Sizes, Slices
+from pipesched.pipeline.layers.layers import PARTS, WORK, rows_of
+from pipesched.pipeline.plan.step import EACH, FREE, GRADIENTS, WEIGHTS, Messages, Shard
+from pipesched.pipeline.problem import declared
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.costs import HALVES, TABLED
+from pipesched.pipeline.problem.declared import BY_NAME, MAPPINGS
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import MOST_DIGITS, OutOfLimits, is_several, plain, rounding_of, to_fraction
+from pipesched.pipeline.problem.shapes import Each, Field, Label
+from pipesched.pipeline.problem.units import AUTO, Sizes, Slices
 from pipesched.schedulers import options as known
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.options import OPTIONS

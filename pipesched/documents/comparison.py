@@ -21,8 +21,8 @@ from pipesched.documents.problem import (
     read_ordering,
 )
 from pipesched.errors import ConfigError
-from pipesched.pipeline.check import excesses
-from pipesched.pipeline.costs import Memory
+from pipesched.pipeline.check.check import excesses
+from pipesched.pipeline.problem.costs import Memory
 from pipesched.results.comparison import (
     VARIED_WORDS,
     Comparison,

@@ -13,7 +13,7 @@ from pipesched.documents.json_text import head, picked
 from pipesched.hls.explanation import HardwareExplanation
 from pipesched.hls.modulo import Intervals
 from pipesched.hls.outcome import HardwareOutcome, RuleTable
-from pipesched.pipeline.plan import SIDE_KINDS
+from pipesched.pipeline.plan.plan import SIDE_KINDS
 
 if TYPE_CHECKING:
     from pipesched.analysis.measured.timeline import Timeline

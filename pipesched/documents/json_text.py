@@ -12,8 +12,8 @@ from typing import Any
 
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.metrics import HELD, RECEIVED
-from pipesched.pipeline.quantities import parse_number, plain
+from pipesched.pipeline.plan.metrics import HELD, RECEIVED
+from pipesched.pipeline.problem.quantities import parse_number, plain
 
 VERSION = 1
 VERSION_OF_UNITS = 2  # of schedules in which microbatches differ, or steps have more than passes

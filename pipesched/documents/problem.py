@@ -12,15 +12,15 @@ from typing import Any
 from pipesched.checks import require_name, require_whole, shown
 from pipesched.documents.json_text import get, nearly_equal, plain_values, require_finite
 from pipesched.errors import ConfigError
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.costs import HALVES, KEPT, SHARES, SIZES, STEP_TIMES
-from pipesched.pipeline.declared import BY_KEY, BY_NAME, FIELDS, SECTIONS, keys_of
-from pipesched.pipeline.layers import KEYS, PARTS, RULES, Amount, Blocks
-from pipesched.pipeline.problem import PLAIN, Problem
-from pipesched.pipeline.quantities import plain, simplest
-from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.step import SIDE_SIZES, item_values
-from pipesched.pipeline.units import FORWARD_ONLY, WHOLE_ONLY, unit_values
+from pipesched.pipeline.layers.layers import KEYS, PARTS, RULES, Amount, Blocks
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.plan.step import SIDE_SIZES, item_values
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.costs import HALVES, KEPT, SHARES, SIZES, STEP_TIMES
+from pipesched.pipeline.problem.declared import BY_KEY, BY_NAME, FIELDS, SECTIONS, keys_of
+from pipesched.pipeline.problem.problem import PLAIN, Problem
+from pipesched.pipeline.problem.quantities import plain, simplest
+from pipesched.pipeline.problem.units import FORWARD_ONLY, WHOLE_ONLY, unit_values
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.options import ORDER

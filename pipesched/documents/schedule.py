@@ -24,14 +24,23 @@ from pipesched.documents import json_text, problem as problems
 from pipesched.documents.json_text import get, nearly_equal, picked, plain_values
 from pipesched.documents.problem import exact_time
 from pipesched.errors import ConfigError, InvalidSchedule, WrongOperation
-from pipesched.pipeline.bounds import Bound
-from pipesched.pipeline.message_programs import given_programs
-from pipesched.pipeline.ops import Op, Pair, Slot, parse_message, parse_network, parse_op, parse_slot, parse_transfer
-from pipesched.pipeline.placement import placement_name
-from pipesched.pipeline.plan import NOTHING_BEFORE, Plan, plan_from_slots, with_parts
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import in_units, plain
-from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.bounds.bounds import Bound
+from pipesched.pipeline.plan.message_programs import given_programs
+from pipesched.pipeline.plan.plan import NOTHING_BEFORE, Plan, plan_from_slots, with_parts
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.problem.ops import (
+    Op,
+    Pair,
+    Slot,
+    parse_message,
+    parse_network,
+    parse_op,
+    parse_slot,
+    parse_transfer,
+)
+from pipesched.pipeline.problem.placement import placement_name
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import in_units, plain
 from pipesched.results.covered import CHOSEN
 from pipesched.results.outcome import (
     MEASURED,

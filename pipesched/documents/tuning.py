@@ -14,7 +14,7 @@ from pipesched.estimation.result import Estimate, sizes_beside
 from pipesched.estimation.setup import SIZES
 from pipesched.estimation.times import OPERATIONS
 from pipesched.estimation.trust.evidence import PublishedRun, SpeedRatio, Trust
-from pipesched.pipeline.step import NOTHING
+from pipesched.pipeline.plan.step import NOTHING
 from pipesched.tuning.result import Tuning
 from pipesched.tuning.space import Layout
 from pipesched.tuning.trial import Trial

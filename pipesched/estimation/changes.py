@@ -17,7 +17,7 @@ from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import FULL, NONE, SELECTIVE, Setup
 from pipesched.estimation.trust.evidence import evidence_base
 from pipesched.estimation.trust.inside import memory_margin
-from pipesched.pipeline.step import LEVELS
+from pipesched.pipeline.plan.step import LEVELS
 
 SUGGESTED = 3
 MOST_PAIRED = 4  # changes to which another one is added

@@ -10,7 +10,7 @@ from pipesched.estimation.memory import state_bytes
 from pipesched.estimation.model import Experts
 from pipesched.estimation.setup import ALLGATHER, ALLTOALL, Setup, ShardGroup
 from pipesched.estimation.terms import COMMUNICATION, LAUNCHES, MESSAGES, PER_MS, TRAFFIC, Term, Terms
-from pipesched.pipeline.placement import Placement
+from pipesched.pipeline.problem.placement import Placement
 
 FORWARD = "forward"
 DISPATCH_AND_COMBINE = "dispatch and combine"

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from pipesched.estimation.derived import budget_of
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import SIZES
-from pipesched.pipeline.costs import KEPT, Entry
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import plain, to_fraction
-from pipesched.pipeline.step import SHARD, item_values
-from pipesched.pipeline.units import FORWARD_ONLY, unit_values
+from pipesched.pipeline.plan.step import SHARD, item_values
+from pipesched.pipeline.problem.costs import KEPT, Entry
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import plain, to_fraction
+from pipesched.pipeline.problem.units import FORWARD_ONLY, unit_values
 from pipesched.schedulers.family import ANY
 from pipesched.schedulers.registry import family
 from pipesched.text.writer import ConfigText, ConfigWriter, decimal_text, flow, in_list, quoted

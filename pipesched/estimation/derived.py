@@ -19,13 +19,15 @@ from pipesched.estimation.setup import ADAM, DEEPEP, GATHER, NONE, Setup
 from pipesched.estimation.step import step_values, with_keys
 from pipesched.estimation.terms import ATTENTION as ATTENDING, PER_MS, total
 from pipesched.estimation.times import OPERATIONS
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.cutting import CutItems, balanced_layout
-from pipesched.pipeline.layers import BALANCED, EQUAL, LayerCosts, Layers, equal_layout, least_counts
-from pipesched.pipeline.layout_text import StageItems, read_megatron_text, stages_of, stages_of_counts
-from pipesched.pipeline.placement import Placement, named_placement
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import (
+from pipesched.pipeline.layers.cutting import CutItems, balanced_layout
+from pipesched.pipeline.layers.layers import BALANCED, EQUAL, LayerCosts, Layers, equal_layout, least_counts
+from pipesched.pipeline.layers.layout_text import StageItems, read_megatron_text, stages_of, stages_of_counts
+from pipesched.pipeline.layers.recut import recut, speeds_of
+from pipesched.pipeline.plan.step import ALL
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.placement import Placement, named_placement
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import (
     MEMORY,
     MOST_DIGITS,
     TIME,
@@ -36,10 +38,8 @@ from pipesched.pipeline.quantities import (
     rounded,
     to_fraction,
 )
-from pipesched.pipeline.readers import read_placement
-from pipesched.pipeline.recut import recut, speeds_of
-from pipesched.pipeline.step import ALL
-from pipesched.pipeline.units import FORWARD_ONLY, SHARED, WHOLE_ONLY, Slices, read_slices, with_attentions
+from pipesched.pipeline.problem.readers import read_placement
+from pipesched.pipeline.problem.units import FORWARD_ONLY, SHARED, WHOLE_ONLY, Slices, read_slices, with_attentions
 
 
 def ends_of_layout(setup: Setup, layout: tuple[int, ...] | str, stages: int) -> tuple[int, ...]:

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from pipesched.checks import require_label, require_number, require_whole
 from pipesched.errors import ConfigError
-from pipesched.pipeline.quantities import MEMORY
-from pipesched.pipeline.shapes import ByKey, Count, Either, Number, declare, declared
+from pipesched.pipeline.problem.quantities import MEMORY
+from pipesched.pipeline.problem.shapes import ByKey, Count, Either, Number, declare, declared
 
 MOST = 1e9
 LOW_PEAKS = ("fp8", "mxfp8", "nvfp4")  # peaks of products in few bits, and the shares of them that these reach

@@ -11,8 +11,8 @@ from pipesched.checks import require_number
 from pipesched.errors import ConfigError
 from pipesched.estimation.hardware import COUNTS, GEMM, NUMBERS, OTHERS, SHARES, Efficiency, GpuModel
 from pipesched.estimation.model_reader import HARDWARE, preset, preset_names, presets
-from pipesched.pipeline.quantities import MEMORY, Unit, has_unit, plain, read_number
-from pipesched.pipeline.shapes import Field, OneOf
+from pipesched.pipeline.problem.quantities import MEMORY, Unit, has_unit, plain, read_number
+from pipesched.pipeline.problem.shapes import Field, OneOf
 from pipesched.text.sections import Entries
 from pipesched.text.yaml_reader import Value
 

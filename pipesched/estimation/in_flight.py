@@ -7,10 +7,10 @@ from functools import lru_cache
 from typing import Any
 
 from pipesched.errors import PipeschedError
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.kinds import KINDS
-from pipesched.pipeline.placement import Placement
-from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.kinds import KINDS
+from pipesched.pipeline.problem.placement import Placement
 from pipesched.schedulers.registry import family
 
 ENOUGH = 4  # rounds of the pipeline after which a device holds no more

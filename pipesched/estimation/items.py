@@ -26,7 +26,7 @@ from pipesched.estimation.model import ModelShape
 from pipesched.estimation.setup import SELECTIVE, Setup
 from pipesched.estimation.terms import AGAIN, ATTENTION, PER_MS, RECOMPUTE, Term, Terms, total
 from pipesched.estimation.times import OPERATIONS, ItemTimes, embedding_times, head_times, layer_times, mtp_times
-from pipesched.pipeline.placement import Placement
+from pipesched.pipeline.problem.placement import Placement
 
 MACHINES = ("of compute", "of network")  # of a rank
 COMPUTE, NETWORK = range(2)

@@ -21,8 +21,8 @@ from pipesched.estimation.parameters import (
 )
 from pipesched.estimation.setup import ADAM, ADAM_BF16, FULL, MUON, SELECTIVE, SGD, Setup, TrainingSetup
 from pipesched.estimation.terms import Term, Terms
-from pipesched.pipeline.quantities import to_fraction
-from pipesched.pipeline.step import GRADIENTS, OPTIMIZER_STATES, WEIGHTS
+from pipesched.pipeline.plan.step import GRADIENTS, OPTIMIZER_STATES, WEIGHTS
+from pipesched.pipeline.problem.quantities import to_fraction
 
 CONTEXT = 750_000_000
 FRAGMENTATION = Fraction(4, 100)

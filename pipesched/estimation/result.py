@@ -23,12 +23,12 @@ from pipesched.estimation.step import GATHER, OPTIMIZER, REDUCE
 from pipesched.estimation.terms import PER_MS, Term, Terms, total
 from pipesched.estimation.times import optimizer_terms
 from pipesched.estimation.trust.evidence import SpeedRatio, Trust
-from pipesched.pipeline.costs import KEPT, Entry, in_one
-from pipesched.pipeline.layout_text import StageItems, layout_text, stages_of
-from pipesched.pipeline.metrics import NETWORK, PARTS, SIDE
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import in_units, to_fraction
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.layers.layout_text import StageItems, layout_text, stages_of
+from pipesched.pipeline.plan.metrics import NETWORK, PARTS, SIDE
+from pipesched.pipeline.plan.schedule import schedule_plan
+from pipesched.pipeline.problem.costs import KEPT, Entry, in_one
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import in_units, to_fraction
 from pipesched.results.outcome import Outcome
 
 RATES = 6  # fields of a TrainingStep before those that fall where it takes longer

@@ -30,8 +30,9 @@ from pipesched.estimation.model import (
     require_stages,
     require_tensor,
 )
-from pipesched.pipeline.quantities import Exact
-from pipesched.pipeline.shapes import (
+from pipesched.pipeline.plan.step import LEVELS, NOTHING, OPTIMIZER_STATES
+from pipesched.pipeline.problem.quantities import Exact
+from pipesched.pipeline.problem.shapes import (
     ByKey,
     Count,
     Either,
@@ -45,7 +46,6 @@ from pipesched.pipeline.shapes import (
     declare,
     declared,
 )
-from pipesched.pipeline.step import LEVELS, NOTHING, OPTIMIZER_STATES
 
 NONE, SELECTIVE, FULL = RECOMPUTES = ("none", "selective", "full")
 RING, GATHER = CONTEXTS = ("ring", "gather")

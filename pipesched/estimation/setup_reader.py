@@ -25,9 +25,9 @@ from pipesched.estimation.setup import (
     TrainingSetup,
     packed,
 )
-from pipesched.pipeline.layers import BEST
-from pipesched.pipeline.shapes import AUTO
-from pipesched.pipeline.step import LEVELS, NOTHING, OPTIMIZER_STATES
+from pipesched.pipeline.layers.layers import BEST
+from pipesched.pipeline.plan.step import LEVELS, NOTHING, OPTIMIZER_STATES
+from pipesched.pipeline.problem.shapes import AUTO
 from pipesched.text.sections import Entries, Section, Sections, located, merged
 from pipesched.text.yaml_reader import Value, parse_yaml, read_text
 

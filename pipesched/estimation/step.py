@@ -17,8 +17,8 @@ from pipesched.estimation.memory import state_bytes
 from pipesched.estimation.setup import Setup, ShardGroup
 from pipesched.estimation.terms import PER_MS, Term, Terms, total
 from pipesched.estimation.times import optimizer_terms
-from pipesched.pipeline.placement import Placement
-from pipesched.pipeline.step import GRADIENTS, NOTHING, OPTIMIZER_STATES, WEIGHTS
+from pipesched.pipeline.plan.step import GRADIENTS, NOTHING, OPTIMIZER_STATES, WEIGHTS
+from pipesched.pipeline.problem.placement import Placement
 
 GATHER, REDUCE, OPTIMIZER = STEP_TIMES = ("gather", "reduce", "optimizer")
 SIZES = ("weights", "gradients", "states")  # of a stage, which ranks may divide

@@ -34,7 +34,7 @@ from pipesched.estimation.model import Latent, ModelShape, attended
 from pipesched.estimation.parameters import attention_columns, core_score
 from pipesched.estimation.setup import ADAM, FULL, GATHER, SELECTIVE, Setup
 from pipesched.estimation.terms import ATTENTION, COMMUNICATION, LAUNCHES, PRODUCTS, Term, Terms, recomputed, total
-from pipesched.pipeline.step import OPTIMIZER_STATES
+from pipesched.pipeline.plan.step import OPTIMIZER_STATES
 
 DRAWN = 1.25  # fused attention with dropout draws a random number for each score
 

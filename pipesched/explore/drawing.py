@@ -18,7 +18,7 @@ from pipesched.explore.pipeline_board import PipelineBoard
 from pipesched.explore.sheet import held_back_by
 from pipesched.explore.state import State
 from pipesched.explore.unit_board import UnitBoard
-from pipesched.pipeline.kinds import Resource
+from pipesched.pipeline.problem.kinds import Resource
 from pipesched.render.gantt import (
     Item,
     LegendKey,

@@ -27,17 +27,17 @@ from pipesched.explore.board import (
 )
 from pipesched.file_formats.files import content_of, read, refuse_existing, write_file
 from pipesched.file_formats.registry import SCHEDULE, format_for
-from pipesched.pipeline.check import checked, violations
-from pipesched.pipeline.kinds import ALL_KINDS, NETWORK_KINDS, STEP_KINDS, Allowed
-from pipesched.pipeline.message_programs import require_free
-from pipesched.pipeline.ops import parse_op
-from pipesched.pipeline.placement import placement_name
-from pipesched.pipeline.plan import SIDE_KINDS, Plan
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import in_units, plain, to_fraction
-from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.pipeline.step import WEIGHTS
-from pipesched.pipeline.units import FORWARD_ONLY
+from pipesched.pipeline.check.check import checked, violations
+from pipesched.pipeline.plan.message_programs import require_free
+from pipesched.pipeline.plan.plan import SIDE_KINDS, Plan
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.plan.step import WEIGHTS
+from pipesched.pipeline.problem.kinds import ALL_KINDS, NETWORK_KINDS, STEP_KINDS, Allowed
+from pipesched.pipeline.problem.ops import parse_op
+from pipesched.pipeline.problem.placement import placement_name
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import in_units, plain, to_fraction
+from pipesched.pipeline.problem.units import FORWARD_ONLY
 from pipesched.render.explanation import gap_words
 from pipesched.render.gantt import peak_text
 from pipesched.render.scene import number

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from pipesched.pipeline.kinds import ALL_KINDS, GRADIENT_LETTERS, KINDS, LANES, Kind, Resource, Scope
-from pipesched.pipeline.ops import Op, Pair, Slot
-from pipesched.pipeline.plan import lane_of
-from pipesched.pipeline.quantities import TIME, in_units
-from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.step import SideItem
+from pipesched.pipeline.plan.plan import lane_of
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.plan.step import SideItem
+from pipesched.pipeline.problem.kinds import ALL_KINDS, GRADIENT_LETTERS, KINDS, LANES, Kind, Resource, Scope
+from pipesched.pipeline.problem.ops import Op, Pair, Slot
+from pipesched.pipeline.problem.quantities import TIME, in_units
 from pipesched.render.scene import message_lanes
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.registry import called

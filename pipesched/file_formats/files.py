@@ -15,11 +15,11 @@ from pipesched.checks import require_flag, require_label, require_name, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.file_formats import registry
-from pipesched.pipeline.door import blamed, place_of
-from pipesched.pipeline.placement import Placement
-from pipesched.pipeline.plan import Plan, with_parts
-from pipesched.pipeline.problem import Problem, require_problem
-from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.plan.door import blamed, place_of
+from pipesched.pipeline.plan.plan import Plan, with_parts
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.problem.placement import Placement
+from pipesched.pipeline.problem.problem import Problem, require_problem
 from pipesched.results.capabilities import kind_of_capability, load_place
 from pipesched.results.comparison import Comparison, Frontier, Sweep
 from pipesched.results.outcome import Outcome, run

@@ -31,15 +31,15 @@ from pipesched.checks import joined, shown
 from pipesched.core.tasks import NOWHERE, TaskGraph, arrow
 from pipesched.core.timing import earliest_times
 from pipesched.errors import ConfigError, Deadlock, Inexpressible, InvalidSchedule, NotApplicable
-from pipesched.pipeline.costs import fields_of
-from pipesched.pipeline.message_programs import given_programs, pytorch_programs, without_messages
-from pipesched.pipeline.ops import Op, Pair, Slot, message_op
-from pipesched.pipeline.placement import Placement
-from pipesched.pipeline.plan import NOTHING_BEFORE, Plan, ends_of_stages, plan_from_slots
-from pipesched.pipeline.problem import Problem, differs
-from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.step import OF_FILE, WEIGHTS
-from pipesched.pipeline.step_plan import Issued, with_step
+from pipesched.pipeline.plan.message_programs import given_programs, pytorch_programs, without_messages
+from pipesched.pipeline.plan.plan import NOTHING_BEFORE, Plan, ends_of_stages, plan_from_slots
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.plan.step import OF_FILE, WEIGHTS
+from pipesched.pipeline.plan.step_plan import Issued, with_step
+from pipesched.pipeline.problem.costs import fields_of
+from pipesched.pipeline.problem.ops import Op, Pair, Slot, message_op
+from pipesched.pipeline.problem.placement import Placement
+from pipesched.pipeline.problem.problem import Problem, differs
 from pipesched.results.handover.subject import no_whole_step
 from pipesched.results.trainers import refused_by_pytorch, unlike_for_pytorch
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import require_callable, require_label, shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.door import blamed, installed, loaded, package_of, place, place_of, require_free
+from pipesched.pipeline.plan.door import blamed, installed, loaded, package_of, place, place_of, require_free
 from pipesched.results.capabilities import CAPABILITIES, load_place
 
 if TYPE_CHECKING:

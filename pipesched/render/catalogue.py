@@ -10,7 +10,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.table import Column, Table
 from rich.text import Text
 
-from pipesched.pipeline.shapes import Field
+from pipesched.pipeline.problem.shapes import Field
 from pipesched.render.grid import GAP, fitting, folded, grid, right, uncut, width_of, without_room
 from pipesched.render.scene import Spelling, as_parameters
 from pipesched.schedulers.family import SIMULATED, Family

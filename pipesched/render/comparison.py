@@ -16,12 +16,12 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from pipesched.checks import joined, look_up
-from pipesched.pipeline import quantities as units
-from pipesched.pipeline.check import over_budget
-from pipesched.pipeline.declared import BY_KEY, words_of
-from pipesched.pipeline.layers import BEST as BEST_RULE
-from pipesched.pipeline.quantities import Exact, in_units, plain, to_fraction
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.check.check import over_budget
+from pipesched.pipeline.layers.layers import BEST as BEST_RULE
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem import quantities as units
+from pipesched.pipeline.problem.declared import BY_KEY, words_of
+from pipesched.pipeline.problem.quantities import Exact, in_units, plain, to_fraction
 from pipesched.render.grid import FittedTable, folded, grid, heads, right, uncut, width_of
 from pipesched.render.palette import DIM, OVER, ink
 from pipesched.render.scatter import BOLD, Path, PlotPoint, Scatter, Wall

@@ -23,8 +23,8 @@ from pipesched.estimation.setup import SIZES, Setup
 from pipesched.estimation.trace import Trace
 from pipesched.estimation.trust.evidence import Interval, OutsideField, PublishedRun, SpeedRatio, Trust
 from pipesched.estimation.trust.facts import RunFacts
-from pipesched.pipeline.kinds import KINDS, computation_letters
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem.kinds import KINDS, computation_letters
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.render.grid import fitting_columns, folded, grid, right, uncut, width_of, without_room
 from pipesched.render.scene import counted, number, numbers_text
 from pipesched.render.summary import BAD, MOST_LISTED, cut_said

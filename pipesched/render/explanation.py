@@ -17,10 +17,10 @@ from pipesched.analysis.measured.ranges import ops_of
 from pipesched.analysis.measured.timeline import Timeline
 from pipesched.checks import joined
 from pipesched.core.reasons import Idle, classes
-from pipesched.pipeline.kinds import ALL_KINDS, KINDS, STEP_KINDS
-from pipesched.pipeline.ops import Op
-from pipesched.pipeline.plan import SIDE_KINDS
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.plan.plan import SIDE_KINDS
+from pipesched.pipeline.plan.schedule import schedule_plan
+from pipesched.pipeline.problem.kinds import ALL_KINDS, KINDS, STEP_KINDS
+from pipesched.pipeline.problem.ops import Op
 from pipesched.render.comparison import some_devices
 from pipesched.render.gantt import Gantt, MarkLines
 from pipesched.render.grid import grid, right, uncut

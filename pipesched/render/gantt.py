@@ -22,11 +22,11 @@ from pipesched.checks import require_flag, require_sequence, require_type, requi
 from pipesched.core.arrays import ceil_div
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
-from pipesched.pipeline.kinds import ALL_KINDS, KINDS, LANES, MESSAGE_KINDS, STEP_KINDS
-from pipesched.pipeline.ops import SIDE_MESSAGES, Op
-from pipesched.pipeline.period import SteadyState, has_chunks, steady_state
-from pipesched.pipeline.quantities import Number, in_units, plain
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.plan.period import SteadyState, has_chunks, steady_state
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.kinds import ALL_KINDS, KINDS, LANES, MESSAGE_KINDS, STEP_KINDS
+from pipesched.pipeline.problem.ops import SIDE_MESSAGES, Op
+from pipesched.pipeline.problem.quantities import Number, in_units, plain
 from pipesched.render.palette import (
     CRITICAL_STYLE,
     DIM,

@@ -19,7 +19,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from pipesched.pipeline.quantities import plain, to_fraction
+from pipesched.pipeline.problem.quantities import plain, to_fraction
 from pipesched.render.gantt import Item, Line, wrap
 from pipesched.render.grid import FittedTable, folded, grid, right, shortened
 from pipesched.render.palette import DIM, OVER, ink

@@ -14,14 +14,14 @@ from math import ceil, floor, gcd
 from typing import NamedTuple
 
 from pipesched.core.arrays import ceil_div
-from pipesched.pipeline.kinds import ALL_KINDS, KINDS, LANES, STEP_KINDS, Scope
-from pipesched.pipeline.metrics import picker
-from pipesched.pipeline.ops import SIDE_MESSAGES, Op
-from pipesched.pipeline.plan import SIDE_KINDS, lane_of
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import in_units, plain
-from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.step import EDGE, FREE, PAIR as PAIR_QUEUE
+from pipesched.pipeline.plan.metrics import picker
+from pipesched.pipeline.plan.plan import SIDE_KINDS, lane_of
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.plan.step import EDGE, FREE, PAIR as PAIR_QUEUE
+from pipesched.pipeline.problem.kinds import ALL_KINDS, KINDS, LANES, STEP_KINDS, Scope
+from pipesched.pipeline.problem.ops import SIDE_MESSAGES, Op
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import in_units, plain
 from pipesched.render.palette import place_of
 
 

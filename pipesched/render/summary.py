@@ -9,18 +9,18 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from pipesched.pipeline.costs import Entry, entries_of
-from pipesched.pipeline.declared import BY_NAME
-from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
-from pipesched.pipeline.layers import BALANCED, GIVEN, rows_of
-from pipesched.pipeline.message_programs import BestOrder
-from pipesched.pipeline.metrics import ACTIVATIONS, NETWORK, PARTS
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import canonical, in_units, plain, rounded, to_fraction
-from pipesched.pipeline.recut import balance, saved_by_moving, seeks_best
-from pipesched.pipeline.schedule import Schedule, requeued
-from pipesched.pipeline.step import BEST, EDGE, GRADIENTS, ON_DEVICE, PAIR, RANK, WEIGHTS
-from pipesched.pipeline.units import FORWARD_ONLY, Slices
+from pipesched.pipeline.layers.layers import BALANCED, GIVEN, rows_of
+from pipesched.pipeline.layers.recut import balance, saved_by_moving, seeks_best
+from pipesched.pipeline.plan.message_programs import BestOrder
+from pipesched.pipeline.plan.metrics import ACTIVATIONS, NETWORK, PARTS
+from pipesched.pipeline.plan.schedule import Schedule, requeued
+from pipesched.pipeline.plan.step import BEST, EDGE, GRADIENTS, ON_DEVICE, PAIR, RANK, WEIGHTS
+from pipesched.pipeline.problem.costs import Entry, entries_of
+from pipesched.pipeline.problem.declared import BY_NAME
+from pipesched.pipeline.problem.kinds import KEEP_ONLY, Allowed
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import canonical, in_units, plain, rounded, to_fraction
+from pipesched.pipeline.problem.units import FORWARD_ONLY, Slices
 from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.scene import MEASURED_MEMORY, Spelling, as_parameters, counted, devices_text, has_static, number
 from pipesched.results.best_cut import CutChoice

@@ -15,14 +15,14 @@ from rich.text import Text
 from pipesched.checks import shown
 from pipesched.display import Displayable, HasPage
 from pipesched.errors import ConfigError, PipeschedError
-from pipesched.pipeline.bounds import Bound
-from pipesched.pipeline.costs import Costs, Memory, in_one, one_or_all
-from pipesched.pipeline.declared import keys_of
-from pipesched.pipeline.placement import Placement
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.units import FORWARD_ONLY, SHARED, Shares, Sizes, Slices
+from pipesched.pipeline.bounds.bounds import Bound
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.costs import Costs, Memory, in_one, one_or_all
+from pipesched.pipeline.problem.declared import keys_of
+from pipesched.pipeline.problem.placement import Placement
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.units import FORWARD_ONLY, SHARED, Shares, Sizes, Slices
 from pipesched.render.catalogue import CatalogueTable, catalogue_details
 from pipesched.render.comparison import (
     ComparisonTable,

@@ -13,8 +13,8 @@ from rich.segment import Segment
 
 from pipesched.checks import require_flag, require_name, require_number, require_type, require_whole, shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.quantities import Number, first_entries, in_units, is_several, no_number, to_fraction
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.quantities import Number, first_entries, in_units, is_several, no_number, to_fraction
 from pipesched.render.palette import DIM, break_mark
 from pipesched.render.scene import TimeScale, Window, axis_ticks, in_all, number, round_step, zoomed
 

@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 
 from pipesched.core.arrays import Ints, np
 from pipesched.errors import InvalidSchedule, NoSchedule
-from pipesched.pipeline.cutting import CutTask, least_cut
-from pipesched.pipeline.layers import BEST, equal_layout
-from pipesched.pipeline.plan import Plan, mismatch
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import grains_per_unit
-from pipesched.pipeline.recut import all_cuts, cut_at, ends_of, items_of, layers_before, layout_of, seeks_best
-from pipesched.pipeline.schedule import Schedule, timed_plan
+from pipesched.pipeline.layers.cutting import CutTask, least_cut
+from pipesched.pipeline.layers.layers import BEST, equal_layout
+from pipesched.pipeline.layers.recut import all_cuts, cut_at, ends_of, items_of, layers_before, layout_of, seeks_best
+from pipesched.pipeline.plan.plan import Plan, mismatch
+from pipesched.pipeline.plan.schedule import Schedule, timed_plan
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import grains_per_unit
 from pipesched.schedulers.cut_times import CutTimes
 
 MOST_TRIED = 4_000_000  # operations of all cuts: of more a search tries some

@@ -26,9 +26,9 @@ from pipesched.checks import (
 )
 from pipesched.display import DisplayableRows, HasPage
 from pipesched.errors import ConfigError
-from pipesched.pipeline.costs import BRIEF
-from pipesched.pipeline.recut import is_cut_open
-from pipesched.pipeline.step import AUTO, FULL, GATHERS, LEVELS, QUEUES, REDUCES
+from pipesched.pipeline.layers.recut import is_cut_open
+from pipesched.pipeline.plan.step import AUTO, FULL, GATHERS, LEVELS, QUEUES, REDUCES
+from pipesched.pipeline.problem.costs import BRIEF
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.covered import CHOSEN
 from pipesched.results.outcome import Outcome

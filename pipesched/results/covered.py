@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from pipesched.checks import joined
-from pipesched.pipeline.bounds import Bound
-from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.recut import is_cut_open
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.bounds.bounds import Bound
+from pipesched.pipeline.layers.recut import is_cut_open
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.kinds import KEEP_ONLY, Allowed
+from pipesched.pipeline.problem.problem import Problem
 
 WHOLE, HALVES, BOTH = "backwards whole", "backwards in halves", "backwards whole or in halves"
 NO_PAIRS = "without pairs of F and B"

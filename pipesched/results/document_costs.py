@@ -8,10 +8,10 @@ from fractions import Fraction
 from math import lcm
 from typing import Any, NamedTuple
 
-from pipesched.pipeline.costs import Entry
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import Exact, canonical, rounded, to_fraction
-from pipesched.pipeline.units import Sizes
+from pipesched.pipeline.problem.costs import Entry
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import Exact, canonical, rounded, to_fraction
+from pipesched.pipeline.problem.units import Sizes
 
 MILLION = 10**6  # works and sizes have six decimals
 PASSES = ("forward", "backward_input", "backward_weight")

@@ -23,18 +23,18 @@ from pipesched.checks import (
 from pipesched.core.clock import look
 from pipesched.display import Displayable, HasPage
 from pipesched.errors import ConfigError, Deadlock, NoSchedule, NotApplicable, PipeschedError
-from pipesched.pipeline.bounds import Bound, lower_bound
-from pipesched.pipeline.capacity import require_least_capacity
-from pipesched.pipeline.check import checked, over_budget
-from pipesched.pipeline.costs import fields_of
-from pipesched.pipeline.kinds import Allowed
-from pipesched.pipeline.message_programs import with_queues
-from pipesched.pipeline.plan import Plan, with_parts
-from pipesched.pipeline.problem import Problem, differs, require_problem, require_size
-from pipesched.pipeline.quantities import canonical, in_units, plain
-from pipesched.pipeline.recut import is_cut_open, seeks_best
-from pipesched.pipeline.residences import require_kept
-from pipesched.pipeline.schedule import Schedule, queued, schedule_plan
+from pipesched.pipeline.bounds.bounds import Bound, lower_bound
+from pipesched.pipeline.bounds.capacity import require_least_capacity
+from pipesched.pipeline.bounds.residences import require_kept
+from pipesched.pipeline.check.check import checked, over_budget
+from pipesched.pipeline.layers.recut import is_cut_open, seeks_best
+from pipesched.pipeline.plan.message_programs import with_queues
+from pipesched.pipeline.plan.plan import Plan, with_parts
+from pipesched.pipeline.plan.schedule import Schedule, queued, schedule_plan
+from pipesched.pipeline.problem.costs import fields_of
+from pipesched.pipeline.problem.kinds import Allowed
+from pipesched.pipeline.problem.problem import Problem, differs, require_problem, require_size
+from pipesched.pipeline.problem.quantities import canonical, in_units, plain
 from pipesched.results import covered
 from pipesched.results.best_cut import CutChoice, CutMaker, best_cut
 from pipesched.results.status import Status, StoppedBy

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from pipesched.checks import require_whole, shown
 from pipesched.display import Displayable
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import plain
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import plain
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.covered import of_packing
 from pipesched.results.document_costs import DocumentCosts, DocumentLoad, load_of

@@ -12,14 +12,14 @@ from pipesched.core.reasons import NOTHING, Arc, TimedTasks, candidate_moves, mo
 from pipesched.core.tasks import Edges, TaskGraph
 from pipesched.core.timing import UNTIMED, Times, earliest_times
 from pipesched.errors import InvalidSchedule
-from pipesched.pipeline.check_step import checked_programs
-from pipesched.pipeline.lowering import Sent, lower_plan, precedence_rows, queues_of
-from pipesched.pipeline.ops import Slot
-from pipesched.pipeline.plan import NetworkEntry, Plan, with_parts
-from pipesched.pipeline.quantities import in_units
-from pipesched.pipeline.schedule import Schedule, timed_schedule
-from pipesched.pipeline.step import ON_DEVICE, WEIGHTS
-from pipesched.pipeline.step_plan import network_programs, reshard_times, step_arrows, waits_of
+from pipesched.pipeline.check.check_step import checked_programs
+from pipesched.pipeline.plan.lowering import Sent, lower_plan, precedence_rows, queues_of
+from pipesched.pipeline.plan.plan import NetworkEntry, Plan, with_parts
+from pipesched.pipeline.plan.schedule import Schedule, timed_schedule
+from pipesched.pipeline.plan.step import ON_DEVICE, WEIGHTS
+from pipesched.pipeline.plan.step_plan import network_programs, reshard_times, step_arrows, waits_of
+from pipesched.pipeline.problem.ops import Slot
+from pipesched.pipeline.problem.quantities import in_units
 
 MOST_RETIMED = 5_000_000  # operations, over all moves
 MOST_MOVES = 10

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from pipesched.pipeline.kinds import COMPUTATION_LETTERS, KINDS
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.kinds import COMPUTATION_LETTERS, KINDS
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.results.handover.subject import UNLIKE, has_unlike_messages, no_whole_step
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.registry import family

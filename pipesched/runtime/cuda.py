@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.problem.kinds import KINDS
 from pipesched.runtime.activation import Activation, Host
 from pipesched.runtime.channels import LENGTH, Shape, Transfers, buffer_for, bytes_of, header_of, shapes_in
 from pipesched.runtime.team import MEETING, PATIENCE, Team

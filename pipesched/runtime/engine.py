@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from torch.profiler import record_function
 
-from pipesched.pipeline.kinds import KINDS
-from pipesched.pipeline.ops import Op
+from pipesched.pipeline.problem.kinds import KINDS
+from pipesched.pipeline.problem.ops import Op
 from pipesched.runtime.channels import Shape, Transfers, shapes_of
 from pipesched.runtime.program import RECEIVE, RUN, SEND, ProgramStep, taker_of
 from pipesched.runtime.stage import StageRunner, has_gradient

@@ -19,8 +19,8 @@ import torch
 
 from pipesched.checks import cut, require_whole, shown
 from pipesched.errors import ConfigError, ModelFailed
-from pipesched.pipeline.ops import Op
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem.ops import Op
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.runtime.channels import shapes_of
 from pipesched.runtime.program import RUN, ProgramStep
 

@@ -13,7 +13,7 @@ import torch
 
 from pipesched.checks import require_whole
 from pipesched.errors import PipeschedError
-from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.problem.kinds import KINDS
 from pipesched.results.outcome import Quartiles
 from pipesched.runtime.channels import Shape, shapes_of
 from pipesched.runtime.devices import CPU, CUDA, device_of, kind_of_device, take_device, transfers_for

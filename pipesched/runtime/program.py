@@ -23,16 +23,16 @@ from typing import NamedTuple
 from pipesched.checks import shown
 from pipesched.core.timing import in_order
 from pipesched.errors import ConfigError, InvalidSchedule, PipeschedWarning, WrongOperation
-from pipesched.pipeline.check import checked
-from pipesched.pipeline.kinds import KINDS, STEP_KINDS, STEP_SLOTS
-from pipesched.pipeline.lowering import lower_plan, waits_of_times
-from pipesched.pipeline.message_programs import without_messages
-from pipesched.pipeline.ops import Op
-from pipesched.pipeline.placement import Placement
-from pipesched.pipeline.plan import NOTHING_BEFORE, Plan
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.pipeline.units import FORWARD_ONLY
+from pipesched.pipeline.check.check import checked
+from pipesched.pipeline.plan.lowering import lower_plan, waits_of_times
+from pipesched.pipeline.plan.message_programs import without_messages
+from pipesched.pipeline.plan.plan import NOTHING_BEFORE, Plan
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.problem.kinds import KINDS, STEP_KINDS, STEP_SLOTS
+from pipesched.pipeline.problem.ops import Op
+from pipesched.pipeline.problem.placement import Placement
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.units import FORWARD_ONLY
 from pipesched.results.outcome import Outcome, run
 from pipesched.schedulers.registry import is_known
 

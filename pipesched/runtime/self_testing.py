@@ -14,9 +14,9 @@ import torch
 
 from pipesched.checks import require_callable, require_name, require_whole
 from pipesched.errors import ConfigError, RankFailed
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.results.outcome import run
 from pipesched.runtime.devices import CPU, CUDA, kind_of_device
 from pipesched.runtime.profiling import StageProfile

@@ -17,8 +17,8 @@ import torch.distributed as dist
 from pipesched.checks import require_callable, require_number, require_whole
 from pipesched.errors import ConfigError, PipeschedError
 from pipesched.executors import cores
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.results.outcome import Outcome
 from pipesched.runtime import model_source
 from pipesched.runtime.devices import CPU, backend_of, kind_of_device, take_device

@@ -13,7 +13,7 @@ import torch
 
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.placement import Placement
+from pipesched.pipeline.problem.placement import Placement
 from pipesched.runtime.team import Team
 
 Tied = Sequence[Mapping[int, str]]  # of each weight that stages share: its name in the module of each

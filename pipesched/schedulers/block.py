@@ -24,12 +24,12 @@ from pipesched.core.arrays import Ints, Kernels, column, in_range, lists, np, to
 from pipesched.core.clock import look
 from pipesched.core.listsched import insert_in_order
 from pipesched.core.tasks import TaskGraph, WaitTable
-from pipesched.pipeline.lowering import lower
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem, typical
-from pipesched.pipeline.quantities import Exact, canonical
-from pipesched.pipeline.units import SHARED, Slices
+from pipesched.pipeline.plan.lowering import lower
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.problem.ops import OpIndex
+from pipesched.pipeline.problem.problem import Problem, typical
+from pipesched.pipeline.problem.quantities import Exact, canonical
+from pipesched.pipeline.problem.units import SHARED, Slices
 from pipesched.schedulers.plan_of import last_slice_first
 from pipesched.schedulers.trials import Effort, Orders, Trials, trials
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.problem.ops import OpIndex
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.family import Family, need_even
 
 

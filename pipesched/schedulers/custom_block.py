@@ -12,11 +12,11 @@ from typing import Any
 
 from pipesched.checks import shown
 from pipesched.errors import ConfigError, NotApplicable
-from pipesched.pipeline.lowering import lower
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import TIME, Unit, grains_per_unit, in_units, read_number, whole
+from pipesched.pipeline.plan.lowering import lower
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.problem.ops import OpIndex
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import TIME, Unit, grains_per_unit, in_units, read_number, whole
 from pipesched.schedulers.block import Block, busiest, in_chunks, squeeze as squeezed, with_weights, works
 from pipesched.schedulers.family import ANY, Family
 

@@ -11,10 +11,10 @@ from typing import NamedTuple
 from pipesched.core.arrays import Ints, column, np
 from pipesched.core.clock import look
 from pipesched.core.tasks import Edges
-from pipesched.pipeline.lowering import lower
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.recut import at_spans, ends_of, kinds_of_items
+from pipesched.pipeline.layers.recut import at_spans, ends_of, kinds_of_items
+from pipesched.pipeline.plan.lowering import lower
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.ordering import LARGEST, SlotSweep, SlotTimes, UnitTables, tables_of
 
 Span = tuple[int, int]  # of items

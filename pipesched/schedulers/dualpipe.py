@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.problem.ops import OpIndex
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.family import Family, need_even
 from pipesched.schedulers.plan_of import Arranged, of_devices
 

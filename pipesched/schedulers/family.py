@@ -17,11 +17,11 @@ from pipesched.checks import (
 )
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError, NotApplicable
-from pipesched.pipeline.placement import PLACEMENTS, named_placement
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.recut import can_be_cut, fitted_to
-from pipesched.pipeline.units import FORWARD_ONLY
+from pipesched.pipeline.layers.recut import can_be_cut, fitted_to
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.problem.placement import PLACEMENTS, named_placement
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.units import FORWARD_ONLY
 
 ANY = "any"
 SIMULATED = "by simulation"  # a formula that nobody gives

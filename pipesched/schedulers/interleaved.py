@@ -15,11 +15,11 @@ from typing import NamedTuple
 from pipesched.core.arrays import ceil_div
 from pipesched.core.clock import look
 from pipesched.errors import Deadlock, NotApplicable
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.pipeline.units import FORWARD_ONLY
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.problem.ops import OpIndex
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.units import FORWARD_ONLY
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.naive import naive
 from pipesched.schedulers.one_f_one_b import seq_1f1b

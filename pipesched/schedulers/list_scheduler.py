@@ -6,11 +6,11 @@ from itertools import chain
 
 from pipesched.core.listsched import list_schedule
 from pipesched.errors import NoSchedule
-from pipesched.pipeline.capacity import forward_headrooms, require_least_capacity
-from pipesched.pipeline.lowering import lower
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.bounds.capacity import forward_headrooms, require_least_capacity
+from pipesched.pipeline.plan.lowering import lower
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.problem.ops import OpIndex
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.family import ANY, Family
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from itertools import chain
 
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.units import FORWARD_ONLY
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.units import FORWARD_ONLY
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.plan_of import last_slice_first, plain_index
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.problem.ops import OpIndex
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.plan_of import forwards_over_backwards, linear_plan, of_devices
 

@@ -10,9 +10,9 @@ from typing import Any
 from pipesched.checks import cut, require_flag, require_name, shown
 from pipesched.core.listsched import PRIORITIES, TIES
 from pipesched.errors import ConfigError, NotApplicable
-from pipesched.pipeline.problem import MOST_OPERATIONS
-from pipesched.pipeline.quantities import TIME, first_entries, is_several, require_limits, to_fraction
-from pipesched.pipeline.shapes import Count, Either, Field, Flag, ListOf, Number, OneOf, ValueShape
+from pipesched.pipeline.problem.problem import MOST_OPERATIONS
+from pipesched.pipeline.problem.quantities import TIME, first_entries, is_several, require_limits, to_fraction
+from pipesched.pipeline.problem.shapes import Count, Either, Field, Flag, ListOf, Number, OneOf, ValueShape
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.ordering import BEST, WORDS
 

@@ -21,16 +21,16 @@ from pipesched.core.clock import look
 from pipesched.core.tasks import Edges
 from pipesched.core.timing import CaseSweep
 from pipesched.errors import ConfigError, NoSchedule
-from pipesched.pipeline.kinds import GRADIENT_LETTERS, KINDS
-from pipesched.pipeline.lowering import lower
-from pipesched.pipeline.model import StepModel
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.placement import Placement
-from pipesched.pipeline.plan import Plan, renumbered
-from pipesched.pipeline.problem import Problem, equals, in_order
-from pipesched.pipeline.quantities import in_units
-from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.pipeline.units import FORWARD_ONLY
+from pipesched.pipeline.plan.lowering import lower
+from pipesched.pipeline.plan.plan import Plan, renumbered
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.problem.kinds import GRADIENT_LETTERS, KINDS
+from pipesched.pipeline.problem.model import StepModel
+from pipesched.pipeline.problem.ops import OpIndex
+from pipesched.pipeline.problem.placement import Placement
+from pipesched.pipeline.problem.problem import Problem, equals, in_order
+from pipesched.pipeline.problem.quantities import in_units
+from pipesched.pipeline.problem.units import FORWARD_ONLY
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.plan_of import Timing
 

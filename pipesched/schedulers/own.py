@@ -24,12 +24,12 @@ from warnings import warn
 
 from pipesched.checks import require_label, require_name, require_type, shown
 from pipesched.errors import ConfigError, NotApplicable, OwnCodeFailed, PipeschedWarning
-from pipesched.pipeline.check import checked
-from pipesched.pipeline.door import blamed, installed, loaded, package_of, place, place_of, require_free
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import schedule_plan
-from pipesched.pipeline.typed_plan import plan as typed_plan
+from pipesched.pipeline.check.check import checked
+from pipesched.pipeline.plan.door import blamed, installed, loaded, package_of, place, place_of, require_free
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.plan.schedule import schedule_plan
+from pipesched.pipeline.plan.typed_plan import plan as typed_plan
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.family import ANY, SIMULATED, Family
 from pipesched.schedulers.options import COMMON, TAKEN
 from pipesched.schedulers.registry import KNOWN, OWN

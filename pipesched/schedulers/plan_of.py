@@ -16,14 +16,14 @@ from typing import Any
 from pipesched.core.arrays import column, np
 from pipesched.core.timing import Retiming, Times
 from pipesched.errors import ConfigError, Deadlock, InvalidSchedule, NoSchedule
-from pipesched.pipeline.kinds import KINDS, LETTERS
-from pipesched.pipeline.lowering import lower_plan
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.plan import Plan, with_parts
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import canonical, to_fraction
-from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.pipeline.units import FORWARD_ONLY
+from pipesched.pipeline.plan.lowering import lower_plan
+from pipesched.pipeline.plan.plan import Plan, with_parts
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.problem.kinds import KINDS, LETTERS
+from pipesched.pipeline.problem.ops import OpIndex
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import canonical, to_fraction
+from pipesched.pipeline.problem.units import FORWARD_ONLY
 from pipesched.schedulers.family import Family
 
 MOST_REPLAYED = 4_000_000  # operations, in all timings of a plan with one join less

@@ -11,7 +11,7 @@ from typing import Any
 
 from pipesched.checks import joined, require_name, require_type
 from pipesched.display import Displayable
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.family import Family
 
 FAMILIES = {  # name -> module of this package and the Family in it, in the order in which they are listed

@@ -15,15 +15,15 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from pipesched.errors import NotApplicable
-from pipesched.pipeline.costs import entries_of
-from pipesched.pipeline.kinds import Allowed
-from pipesched.pipeline.layers import rows_of
-from pipesched.pipeline.metrics import shared_lanes
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.plan import LanePair, Plan
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import canonical, to_fraction
-from pipesched.pipeline.residences import require_offload, require_recompute
+from pipesched.pipeline.bounds.residences import require_offload, require_recompute
+from pipesched.pipeline.layers.layers import rows_of
+from pipesched.pipeline.plan.metrics import shared_lanes
+from pipesched.pipeline.plan.plan import LanePair, Plan
+from pipesched.pipeline.problem.costs import entries_of
+from pipesched.pipeline.problem.kinds import Allowed
+from pipesched.pipeline.problem.ops import OpIndex
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import canonical, to_fraction
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.options import FULL, OFFLOAD, RECOMPUTE
 

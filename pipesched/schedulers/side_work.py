@@ -18,13 +18,13 @@ from pipesched.core.clock import EVERY, look
 from pipesched.core.tasks import reversed_graph
 from pipesched.core.timing import earliest_times
 from pipesched.errors import InvalidSchedule
-from pipesched.pipeline.bounds import lower_bound
-from pipesched.pipeline.ops import Op, StepOp
-from pipesched.pipeline.plan import Plan, settled
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule, best_ahead, schedule_plan, timed_plan
-from pipesched.pipeline.step import AUTO
-from pipesched.pipeline.step_plan import optimizers, with_programs, with_slots
+from pipesched.pipeline.bounds.bounds import lower_bound
+from pipesched.pipeline.plan.plan import Plan, settled
+from pipesched.pipeline.plan.schedule import Schedule, best_ahead, schedule_plan, timed_plan
+from pipesched.pipeline.plan.step import AUTO
+from pipesched.pipeline.plan.step_plan import optimizers, with_programs, with_slots
+from pipesched.pipeline.problem.ops import Op, StepOp
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.options import FIRST
 
 LOOK = 32  # gaps of a device that are looked at for one piece of work, before its last

@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import partial
 
 from pipesched.core.arrays import ceil_div, lists, np
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.problem.ops import OpIndex
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.block import (
     Block,
     Design,

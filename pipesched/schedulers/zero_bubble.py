@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from pipesched.core.arrays import Kernels, ceil_div, column, in_range, lists, np
 from pipesched.core.clock import look
-from pipesched.pipeline.capacity import require_least_capacity
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.bounds.capacity import require_least_capacity
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.problem.ops import OpIndex
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.plan_of import last_slice_first, split_one_forward_one_backward
 from pipesched.schedulers.trials import Effort, Orders, Trials, trials

@@ -17,7 +17,11 @@ from typing import Any, NamedTuple, TypeVar
 
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import PipeschedError
-from pipesched.pipeline.costs import (
+from pipesched.pipeline.bounds.residences import require_offload, require_recompute
+from pipesched.pipeline.layers.layers import GIVEN, PARTS, Amount, LayerCosts, Layers
+from pipesched.pipeline.layers.recut import balanced_for, can_be_cut, cut_again, fuse, open_cut, recut
+from pipesched.pipeline.plan.step import SideItem, item_values
+from pipesched.pipeline.problem.costs import (
     HALVES,
     KEPT,
     PER_STAGE,
@@ -29,15 +33,11 @@ from pipesched.pipeline.costs import (
     Entry,
     Memory,
 )
-from pipesched.pipeline.kinds import Allowed
-from pipesched.pipeline.layers import GIVEN, PARTS, Amount, LayerCosts, Layers
-from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement, placement_name
-from pipesched.pipeline.problem import Problem, differs, letters_of
-from pipesched.pipeline.quantities import Exact, canonical, in_units, plain, rounded, to_fraction
-from pipesched.pipeline.recut import balanced_for, can_be_cut, cut_again, fuse, open_cut, recut
-from pipesched.pipeline.residences import require_offload, require_recompute
-from pipesched.pipeline.step import SideItem, item_values
-from pipesched.pipeline.units import FORWARD_ONLY, SHARED
+from pipesched.pipeline.problem.kinds import Allowed
+from pipesched.pipeline.problem.placement import PLACEMENTS, Placement, named_placement, placement_name
+from pipesched.pipeline.problem.problem import Problem, differs, letters_of
+from pipesched.pipeline.problem.quantities import Exact, canonical, in_units, plain, rounded, to_fraction
+from pipesched.pipeline.problem.units import FORWARD_ONLY, SHARED
 from pipesched.results.outcome import Advice, Outcome, SolveReport
 from pipesched.results.status import Status, StoppedBy
 from pipesched.solver.case import Candidate

@@ -20,7 +20,7 @@ from pipesched.errors import WorkerDied
 from pipesched.executors import cores
 from pipesched.executors.batches import PendingCall
 from pipesched.executors.opening import cores_of_each, others_at_a_time, shares_cores
-from pipesched.pipeline.bounds import Bound
+from pipesched.pipeline.bounds.bounds import Bound
 from pipesched.solver.case import Candidate
 from pipesched.solver.search import Rank, Search
 

@@ -18,13 +18,13 @@ from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import heads, topological_order
-from pipesched.pipeline.bounds import Bound, step_times
-from pipesched.pipeline.lowering import lower
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.placement import Placement, placement_name
-from pipesched.pipeline.plan import renumbered, without_step
-from pipesched.pipeline.problem import Problem, alike, differs, equals, in_order
-from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.bounds.bounds import Bound, step_times
+from pipesched.pipeline.plan.lowering import lower
+from pipesched.pipeline.plan.plan import renumbered, without_step
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.problem.ops import OpIndex
+from pipesched.pipeline.problem.placement import Placement, placement_name
+from pipesched.pipeline.problem.problem import Problem, alike, differs, equals, in_order
 from pipesched.schedulers.ordering import VERL, Order, in_turn, rules
 from pipesched.solver.policy import DEFAULT, SolvePolicy
 

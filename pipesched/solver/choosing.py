@@ -19,16 +19,16 @@ from pipesched.core.clock import Clock, look
 from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.tasks import Edges, TaskGraph
 from pipesched.core.timing import UNTIMED
-from pipesched.pipeline.bounds import Bound, PassBounds, problem_bounds, work_bounds
-from pipesched.pipeline.capacity import capacity_edges, least_capacity, least_held, order_edges
-from pipesched.pipeline.costs import HALVES, entries_of
-from pipesched.pipeline.kinds import COMPUTATION_LETTERS, KEEP_ONLY, KINDS, Allowed
-from pipesched.pipeline.lowering import lower
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.plan import Plan, without_step
-from pipesched.pipeline.recut import one_way
-from pipesched.pipeline.residences import Residence
-from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.bounds.bounds import Bound, PassBounds, problem_bounds, work_bounds
+from pipesched.pipeline.bounds.capacity import capacity_edges, least_capacity, least_held, order_edges
+from pipesched.pipeline.bounds.residences import Residence
+from pipesched.pipeline.layers.recut import one_way
+from pipesched.pipeline.plan.lowering import lower
+from pipesched.pipeline.plan.plan import Plan, without_step
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.problem.costs import HALVES, entries_of
+from pipesched.pipeline.problem.kinds import COMPUTATION_LETTERS, KEEP_ONLY, KINDS, Allowed
+from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.schedulers.plan_of import joined, with_joins
 from pipesched.schedulers.side_work import side_schedule
 from pipesched.solver import portfolio

@@ -14,14 +14,14 @@ from math import gcd
 
 from pipesched.checks import require_name, require_sequence, shown
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable, Remedy
-from pipesched.pipeline.capacity import least_capacity, least_held, require_least_capacity
-from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
-from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import canonical, plain, rounded, to_fraction
-from pipesched.pipeline.recut import fuse, open_cut, settled
-from pipesched.pipeline.step import WEIGHTS
-from pipesched.pipeline.units import FORWARD_ONLY
+from pipesched.pipeline.bounds.capacity import least_capacity, least_held, require_least_capacity
+from pipesched.pipeline.layers.recut import fuse, open_cut, settled
+from pipesched.pipeline.plan.step import WEIGHTS
+from pipesched.pipeline.problem.kinds import KEEP_ONLY, Allowed
+from pipesched.pipeline.problem.placement import PLACEMENTS, Placement, named_placement
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import canonical, plain, rounded, to_fraction
+from pipesched.pipeline.problem.units import FORWARD_ONLY
 from pipesched.solver.case import Case
 from pipesched.solver.choosing import ChoosingCase
 from pipesched.solver.policy import DEFAULT, SolvePolicy

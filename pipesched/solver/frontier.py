@@ -17,12 +17,12 @@ from pipesched.checks import MOST_SECONDS, MOST_WORKERS, require_callable, requi
 from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.errors import NoSchedule
 from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, cores_of_each, lent, workers_of
-from pipesched.pipeline.bounds import Bound
-from pipesched.pipeline.kinds import Allowed
-from pipesched.pipeline.message_programs import require_free
-from pipesched.pipeline.placement import placement_name
-from pipesched.pipeline.problem import Problem, require_problem
-from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.bounds.bounds import Bound
+from pipesched.pipeline.plan.message_programs import require_free
+from pipesched.pipeline.problem.kinds import Allowed
+from pipesched.pipeline.problem.placement import placement_name
+from pipesched.pipeline.problem.problem import Problem, require_problem
+from pipesched.pipeline.problem.quantities import in_units
 from pipesched.results.comparison import Frontier, FrontierPoint
 from pipesched.results.covered import of_search
 from pipesched.results.outcome import Outcome

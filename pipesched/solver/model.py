@@ -23,11 +23,11 @@ from pipesched.core.clock import look
 from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.tasks import Edges
 from pipesched.core.timing import UNTIMED, heads, tails, topological_order
-from pipesched.pipeline.bounds import PassBounds
-from pipesched.pipeline.capacity import capacity_edges, order_edges, says_all
-from pipesched.pipeline.lowering import lower
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.residences import Residence, held, late_residences, residences
+from pipesched.pipeline.bounds.bounds import PassBounds
+from pipesched.pipeline.bounds.capacity import capacity_edges, order_edges, says_all
+from pipesched.pipeline.bounds.residences import Residence, held, late_residences, residences
+from pipesched.pipeline.plan.lowering import lower
+from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.solver.case import Case
 
 PROVING, REFUTING, REFUTING_LARGE = "no_lp", "objective_lb_search", "objective_lb_search_no_lp"

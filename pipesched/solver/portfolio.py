@@ -20,15 +20,15 @@ from pipesched.core.listsched import list_schedule
 from pipesched.core.tasks import TaskGraph, reversed_graph
 from pipesched.core.timing import tails
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule, PipeschedWarning
-from pipesched.pipeline.bounds import PassBounds
-from pipesched.pipeline.capacity import forward_headrooms, require_least_capacity, taken_by_backwards
-from pipesched.pipeline.ops import Op, OpIndex
-from pipesched.pipeline.placement import Placement
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.recut import opened
-from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.pipeline.units import FORWARD_ONLY
+from pipesched.pipeline.bounds.bounds import PassBounds
+from pipesched.pipeline.bounds.capacity import forward_headrooms, require_least_capacity, taken_by_backwards
+from pipesched.pipeline.layers.recut import opened
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.problem.ops import Op, OpIndex
+from pipesched.pipeline.problem.placement import Placement
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.units import FORWARD_ONLY
 from pipesched.schedulers.family import ANY, Family, prepare
 from pipesched.schedulers.options import ORDER, labelled
 from pipesched.schedulers.ordering import BEST, FedFamily, ordering_of

@@ -22,13 +22,13 @@ from pipesched.checks import (
 from pipesched.core.cpsat import Limits
 from pipesched.errors import ConfigError
 from pipesched.executors.opening import chosen
-from pipesched.pipeline.kinds import Allowed
-from pipesched.pipeline.problem import Problem, require_problem
-from pipesched.pipeline.readers import with_budget
-from pipesched.pipeline.recut import is_cut_open, one_way
-from pipesched.pipeline.residences import require_offload, require_recompute
-from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.units import FORWARD_ONLY
+from pipesched.pipeline.bounds.residences import require_offload, require_recompute
+from pipesched.pipeline.layers.recut import is_cut_open, one_way
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.kinds import Allowed
+from pipesched.pipeline.problem.problem import Problem, require_problem
+from pipesched.pipeline.problem.readers import with_budget
+from pipesched.pipeline.problem.units import FORWARD_ONLY
 from pipesched.results.outcome import Outcome, run
 from pipesched.schedulers.options import OBJECTIVES
 from pipesched.schedulers.registry import is_known

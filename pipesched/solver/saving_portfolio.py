@@ -24,14 +24,14 @@ from pipesched.core.cpsat import TaskModel
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import UNTIMED
 from pipesched.errors import Deadlock
-from pipesched.pipeline.bounds import Bound
-from pipesched.pipeline.capacity import capacity_edges, forward_headrooms, least_capacity, order_edges
-from pipesched.pipeline.kinds import COMPUTATION_LETTERS, GRADIENT_LETTERS, KEEP_ONLY, KINDS, Allowed
-from pipesched.pipeline.lowering import MemoryEvent, lower, memory_waits, plan_of_times
-from pipesched.pipeline.ops import Op, OpIndex
-from pipesched.pipeline.plan import LanePair, Plan
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.bounds.bounds import Bound
+from pipesched.pipeline.bounds.capacity import capacity_edges, forward_headrooms, least_capacity, order_edges
+from pipesched.pipeline.plan.lowering import MemoryEvent, lower, memory_waits, plan_of_times
+from pipesched.pipeline.plan.plan import LanePair, Plan
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.problem.kinds import COMPUTATION_LETTERS, GRADIENT_LETTERS, KEEP_ONLY, KINDS, Allowed
+from pipesched.pipeline.problem.ops import Op, OpIndex
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.plan_of import one_forward_one_backward, split_one_forward_one_backward
 from pipesched.solver import portfolio
 from pipesched.solver.bounds import best_in_time, keeping_bounds, saving_bounds

@@ -13,13 +13,13 @@ from typing import NamedTuple
 from pipesched.core.clock import Clock, TimeIsUp, look, under
 from pipesched.core.cpsat import Limits
 from pipesched.errors import InvalidSchedule
-from pipesched.pipeline.bounds import Bound
-from pipesched.pipeline.capacity import least_capacity, taken_by_backwards
-from pipesched.pipeline.check import checked
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.quantities import in_units, plain
-from pipesched.pipeline.schedule import schedule_plan, timed_schedule
-from pipesched.pipeline.units import FORWARD_ONLY
+from pipesched.pipeline.bounds.bounds import Bound
+from pipesched.pipeline.bounds.capacity import least_capacity, taken_by_backwards
+from pipesched.pipeline.check.check import checked
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.plan.schedule import schedule_plan, timed_schedule
+from pipesched.pipeline.problem.quantities import in_units, plain
+from pipesched.pipeline.problem.units import FORWARD_ONLY
 from pipesched.results.outcome import BestHeuristic
 from pipesched.solver.case import Candidate, Case
 from pipesched.solver.portfolio import warn_of_bug

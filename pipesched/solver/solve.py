@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any
 from pipesched.core.clock import Clock, TimeIsUp, look, under
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.executors.opening import FEWEST_OPERATIONS, lent
-from pipesched.pipeline.bounds import Bound, highest, work_bounds
-from pipesched.pipeline.check import checked
-from pipesched.pipeline.kinds import Allowed
-from pipesched.pipeline.layers import BEST
-from pipesched.pipeline.message_programs import with_queues
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import Number, in_units
-from pipesched.pipeline.recut import all_cuts, is_cut_open, layout_of, seeks_best, work_of_largest
-from pipesched.pipeline.schedule import Schedule, queued
-from pipesched.pipeline.step import BEST as BEST_ORDER, Messages
+from pipesched.pipeline.bounds.bounds import Bound, highest, work_bounds
+from pipesched.pipeline.check.check import checked
+from pipesched.pipeline.layers.layers import BEST
+from pipesched.pipeline.layers.recut import all_cuts, is_cut_open, layout_of, seeks_best, work_of_largest
+from pipesched.pipeline.plan.message_programs import with_queues
+from pipesched.pipeline.plan.schedule import Schedule, queued
+from pipesched.pipeline.plan.step import BEST as BEST_ORDER, Messages
+from pipesched.pipeline.problem.kinds import Allowed
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import Number, in_units
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.covered import of_search
 from pipesched.results.outcome import CutReport, Outcome, SolveReport, TriedCut

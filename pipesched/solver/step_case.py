@@ -17,14 +17,14 @@ from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
 from pipesched.core.timing import UNTIMED
 from pipesched.errors import InvalidSchedule
-from pipesched.pipeline.bounds import Bound, step_times
-from pipesched.pipeline.capacity import least_capacity
-from pipesched.pipeline.lowering import plan_of_times
-from pipesched.pipeline.ops import Op, Pair
-from pipesched.pipeline.plan import SIDE_KINDS, Plan, plan_from_slots, without_step
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.pipeline.step import AUTO, WEIGHTS, SideItem
+from pipesched.pipeline.bounds.bounds import Bound, step_times
+from pipesched.pipeline.bounds.capacity import least_capacity
+from pipesched.pipeline.plan.lowering import plan_of_times
+from pipesched.pipeline.plan.plan import SIDE_KINDS, Plan, plan_from_slots, without_step
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.plan.step import AUTO, WEIGHTS, SideItem
+from pipesched.pipeline.problem.ops import Op, Pair
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.plan_of import of_passes
 from pipesched.schedulers.side_work import side_schedule
 from pipesched.solver.bounds import best_in_time, step_bounds

@@ -19,13 +19,13 @@ from pipesched.core.bounds import Job, jackson_preemptive
 from pipesched.core.clock import look
 from pipesched.core.tasks import Edges, TaskGraph, arrow
 from pipesched.core.timing import UNREACHED, heads, tails, topological_order
-from pipesched.pipeline.bounds import Bound, step_ends
-from pipesched.pipeline.capacity import capacity_edges, order_edges
-from pipesched.pipeline.ops import NO_NUMBER, Op, OpIndex, StepOp
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.residences import residences
-from pipesched.pipeline.step import AUTO, GRADIENTS, WEIGHTS
-from pipesched.pipeline.step_plan import ahead_of, gathers, reduces, tied_stages, updates
+from pipesched.pipeline.bounds.bounds import Bound, step_ends
+from pipesched.pipeline.bounds.capacity import capacity_edges, order_edges
+from pipesched.pipeline.bounds.residences import residences
+from pipesched.pipeline.plan.step import AUTO, GRADIENTS, WEIGHTS
+from pipesched.pipeline.plan.step_plan import ahead_of, gathers, reduces, tied_stages, updates
+from pipesched.pipeline.problem.ops import NO_NUMBER, Op, OpIndex, StepOp
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.solver.case import Case
 from pipesched.solver.model import TunedModel
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import require_mapping, shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.declared import SETUP_NAMES, nearest_key
-from pipesched.pipeline.quantities import OutOfLimits, plain, rounding_of
-from pipesched.pipeline.shapes import only_numbers
+from pipesched.pipeline.problem.declared import SETUP_NAMES, nearest_key
+from pipesched.pipeline.problem.quantities import OutOfLimits, plain, rounding_of
+from pipesched.pipeline.problem.shapes import only_numbers
 from pipesched.text.yaml_reader import Value
 
 

@@ -10,7 +10,15 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from pipesched.pipeline.quantities import LEAST_WRITTEN, MOST_DIGITS, Number, canonical, plain, rounded, to_fraction
+from pipesched.pipeline.problem.quantities import (
+    LEAST_WRITTEN,
+    MOST_DIGITS,
+    Number,
+    canonical,
+    plain,
+    rounded,
+    to_fraction,
+)
 
 PLAIN = re.compile(r"[A-Za-z][\w ./-]*[\w]", re.ASCII)  # a text that YAML takes for one
 ENTRY = re.compile(r"(?P<before>(?P<indent> *)(?:# )?(?P<key>\w+): *)(?P<value>[^#]*?)(?P<gap> *)(?P<remark>#.*)?")

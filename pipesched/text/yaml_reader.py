@@ -16,7 +16,7 @@ import yaml
 
 from pipesched.checks import cut, shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.quantities import OutOfLimits, parse_number
+from pipesched.pipeline.problem.quantities import OutOfLimits, parse_number
 
 MOST_VALUES = 200_000  # after aliases are followed
 MOST_DEPTH = 8

@@ -17,8 +17,8 @@ from pipesched.estimation.result import Estimate
 from pipesched.estimation.trust.evidence import PublishedRun
 from pipesched.estimation.trust.facts import shape_of
 from pipesched.estimation.trust.inside import Judge
-from pipesched.pipeline.declared import BY_NAME
-from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.problem.declared import BY_NAME
+from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.text.writer import ConfigText, dump
 from pipesched.tuning import judged
 from pipesched.tuning.result import Doubt, NearMiss, OverMemory, Tuning

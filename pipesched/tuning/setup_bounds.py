@@ -28,7 +28,7 @@ from pipesched.estimation.setup import Setup
 from pipesched.estimation.step import GATHER, OPTIMIZER, REDUCE, TERMS, item_terms, reduce_terms
 from pipesched.estimation.terms import PER_MS, Terms, total
 from pipesched.estimation.times import optimizer_terms
-from pipesched.pipeline.placement import Placement, named_placement
+from pipesched.pipeline.problem.placement import Placement, named_placement
 from pipesched.schedulers.family import ANY, Family
 
 PER_SECOND = 10**6  # microseconds

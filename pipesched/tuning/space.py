@@ -37,11 +37,11 @@ from pipesched.estimation.setup import (
 )
 from pipesched.estimation.setup_reader import read_unsized, require_agreement
 from pipesched.estimation.trust.evidence import evidence_base
-from pipesched.pipeline.costs import KEPT
-from pipesched.pipeline.quantities import MEMORY, Unit, exact_number, is_several, to_fraction
-from pipesched.pipeline.shapes import AUTO, only_numbers
-from pipesched.pipeline.step import LEVELS, OF_FILE, read_messages
-from pipesched.pipeline.units import TRAIN
+from pipesched.pipeline.plan.step import LEVELS, OF_FILE, read_messages
+from pipesched.pipeline.problem.costs import KEPT
+from pipesched.pipeline.problem.quantities import MEMORY, Unit, exact_number, is_several, to_fraction
+from pipesched.pipeline.problem.shapes import AUTO, only_numbers
+from pipesched.pipeline.problem.units import TRAIN
 from pipesched.results.trainers import families_of
 from pipesched.schedulers.registry import FAMILIES, family
 from pipesched.text.given import located as located_value

@@ -17,7 +17,7 @@ from pipesched.cli.app import COMMANDS, command_of
 from pipesched.cli.groups import ALGORITHM_FLAGS, COMMAND_FLAGS, KEY_FLAGS, PROBLEM_FLAGS, about_problem, spell, spelled
 from pipesched.config.hardware import load_hardware
 from pipesched.errors import ConfigError, NotApplicable
-from pipesched.pipeline.declared import BY_KEY
+from pipesched.pipeline.problem.declared import BY_KEY
 from pipesched.render.view import View
 from pipesched.schedulers.options import OPTIONS
 

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from pipesched.errors import InvalidSchedule
 from pipesched.file_formats.pytorch_csv import dump, parse
-from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.results.outcome import run
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]

@@ -16,8 +16,8 @@ from pipesched.cli.groups import GROUPS, PROBLEM_FLAGS
 from pipesched.cli.options import parse_value
 from pipesched.cli.reading import given_config
 from pipesched.errors import ConfigError
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.problem import Problem
 from tests.config.test_overrides import OVERRIDES as BY_NAME
 from tests.every_number import FILE, GIVEN
 

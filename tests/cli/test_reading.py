@@ -10,7 +10,7 @@ import pytest
 from pipesched.cli.options import ProblemSource
 from pipesched.cli.reading import given_config
 from pipesched.errors import ConfigError
-from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.text.yaml_reader import MOST_BYTES
 
 

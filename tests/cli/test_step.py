@@ -12,8 +12,8 @@ import pytest
 
 from pipesched.cli.groups import GROUPS
 from pipesched.cli.reading import given_config
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.step import Shard
+from pipesched.pipeline.plan.step import Shard
+from pipesched.pipeline.problem.arguments import make_problem
 
 Cli = Callable[..., "CompletedProcess[str]"]
 

@@ -11,7 +11,7 @@ from pipesched.cli.compare import read_sweep
 from pipesched.cli.groups import PROBLEM_FLAGS
 from pipesched.comparing.compare import compare
 from pipesched.config.load import load, load_values
-from pipesched.pipeline.declared import BY_NAME, words_of
+from pipesched.pipeline.problem.declared import BY_NAME, words_of
 
 Cli = Callable[..., "CompletedProcess[str]"]
 

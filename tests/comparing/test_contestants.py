@@ -14,8 +14,8 @@ import pipesched
 from pipesched.comparing.contestants import contestants, name_files
 from pipesched.documents.comparison import comparison_document
 from pipesched.errors import ConfigError
-from pipesched.pipeline.check import violations
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.check.check import violations
+from pipesched.pipeline.problem.problem import Problem
 from tests.strategies import SETTLED, plan_of, problems, random_plan
 
 SMALL = pipesched.make_problem(devices=2, stages=4, microbatches=4, forward=[1, 2, 1, 2], budget=9)

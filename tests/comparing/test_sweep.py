@@ -14,9 +14,9 @@ from pipesched.comparing.sweep import sweep, sweep_points, varied_field
 from pipesched.config.load import load, load_values
 from pipesched.documents.comparison import sweep_document, sweep_of
 from pipesched.errors import ConfigError
-from pipesched.pipeline.declared import BY_KEY, NUMERIC
-from pipesched.pipeline.shapes import Count, Field
-from pipesched.pipeline.step import Shard
+from pipesched.pipeline.plan.step import Shard
+from pipesched.pipeline.problem.declared import BY_KEY, NUMERIC
+from pipesched.pipeline.problem.shapes import Count, Field
 from pipesched.render.comparison import sweep_lines, sweep_plot
 from pipesched.results.comparison import Entry
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pipesched.config.load import load as load_config
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem.problem import Problem
 
 
 @pytest.fixture

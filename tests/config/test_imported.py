@@ -8,10 +8,10 @@ import pytest
 
 from pipesched.config.load import ImportedProblem, imported_problem, timed_by
 from pipesched.errors import ConfigError
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.ops import Op
-from pipesched.pipeline.placement import Placement
-from pipesched.pipeline.plan import Plan, plan_from_slots
+from pipesched.pipeline.plan.plan import Plan, plan_from_slots
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.ops import Op
+from pipesched.pipeline.problem.placement import Placement
 
 HOME = Placement((0, 1))
 

@@ -10,8 +10,8 @@ import pytest
 from pipesched.comparing.sweep import sweep
 from pipesched.config.load import load as load_problem
 from pipesched.errors import ConfigError
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.results.outcome import Outcome, run
 
 Load = Callable[..., Problem]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.declared import BY_KEY
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import Exact, canonical, to_fraction
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.declared import BY_KEY
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import Exact, canonical, to_fraction
 
 Load = Callable[..., Problem]
 

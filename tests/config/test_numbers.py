@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.pipeline.quantities import (
+from pipesched.pipeline.problem.quantities import (
     OutOfLimits,
     exact,
     grains_per_unit,

@@ -31,8 +31,8 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("scratch")
     shutil.copytree(PACKAGE, folder / "pipesched", ignore=shutil.ignore_patterns("__pycache__"))
     for file, before, line in (
-        ("pipeline/costs.py", "    tied: Exact | None = declare(", COST),
-        ("pipeline/problem.py", "    lanes: str = declare(", SEASON),
+        ("pipeline/problem/costs.py", "    tied: Exact | None = declare(", COST),
+        ("pipeline/problem/problem.py", "    lanes: str = declare(", SEASON),
         ("estimation/setup.py", "    full_layers: int | None = None\n", TRAINING),
     ):
         path = folder / "pipesched" / file

@@ -12,9 +12,9 @@ import pytest
 
 from pipesched.config.load import load as load_problem
 from pipesched.errors import ConfigError
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.declared import PARAMETERS
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.declared import PARAMETERS
+from pipesched.pipeline.problem.problem import Problem
 from tests.every_number import FILE, GIVEN
 
 Load = Callable[..., Problem]

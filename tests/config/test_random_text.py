@@ -11,8 +11,8 @@ from hypothesis import example, given, strategies as st
 from pipesched.config.load import load_config
 from pipesched.config.values import Source
 from pipesched.errors import ConfigError
-from pipesched.pipeline.declared import BY_KEY, BY_NAME
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem.declared import BY_KEY, BY_NAME
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.text.yaml_reader import decode, parse_yaml
 
 PIECES = [

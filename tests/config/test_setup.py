@@ -15,7 +15,7 @@ from pipesched.config.load import load_config
 from pipesched.config.starter import json_schema, setup_starter
 from pipesched.errors import ConfigError
 from pipesched.estimation.model_reader import preset_names
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem.problem import Problem
 from tests.examples import at_night_but
 
 Load = Callable[..., Problem]

@@ -16,9 +16,9 @@ from pipesched.config.load import load as load_problem, load_config
 from pipesched.config.starter import json_schema, starter
 from pipesched.config.values import Algorithm
 from pipesched.errors import ConfigError
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.declared import FIELDS, SECTIONS, SETUP, keys_of, top_keys
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.declared import FIELDS, SECTIONS, SETUP, keys_of, top_keys
+from pipesched.pipeline.problem.problem import Problem
 
 Load = Callable[..., Problem]
 

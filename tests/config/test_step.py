@@ -11,9 +11,9 @@ from jsonschema import Draft202012Validator
 
 from pipesched.config.load import load as load_problem, load_config
 from pipesched.config.starter import json_schema
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.step import Shard
+from pipesched.pipeline.plan.step import Shard
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.problem import Problem
 
 Load = Callable[..., Problem]
 

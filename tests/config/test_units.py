@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pipesched.config.load import load as load_problem, load_config
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.problem import Problem
 
 Load = Callable[..., Problem]
 

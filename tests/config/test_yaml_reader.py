@@ -12,8 +12,8 @@ import pytest
 
 from pipesched.config.load import load as load_config
 from pipesched.errors import ConfigError
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.text import yaml_reader
 from pipesched.text.yaml_reader import MOST_BYTES, parse_yaml
 

@@ -17,9 +17,9 @@ from pipesched.core.listsched import (
 )
 from pipesched.core.tasks import TaskGraph, arrow, violations
 from pipesched.core.timing import heads, tails, topological_order
-from pipesched.pipeline.lowering import lower
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.plan.lowering import lower
+from pipesched.pipeline.problem.ops import OpIndex
+from pipesched.pipeline.problem.problem import Problem
 from tests.core.graphs import random_graphs
 from tests.strategies import problems
 

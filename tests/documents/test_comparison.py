@@ -17,7 +17,7 @@ from pipesched.documents.comparison import (
     sweep_document,
 )
 from pipesched.documents.json_text import dump
-from pipesched.pipeline.check import check
+from pipesched.pipeline.check.check import check
 from pipesched.results.comparison import pareto_points
 
 

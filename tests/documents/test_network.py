@@ -11,8 +11,8 @@ import pipesched
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse, wrong_claims
 from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.pipeline.ops import Op
-from pipesched.pipeline.schedule import TimedOp
+from pipesched.pipeline.plan.schedule import TimedOp
+from pipesched.pipeline.problem.ops import Op
 from tests.stepped import REDUCED, SHARDED, SIDE, SMALL
 
 CASES: list[tuple[str, dict[str, Any]]] = [

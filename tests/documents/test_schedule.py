@@ -13,9 +13,9 @@ import pipesched
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse, wrong_claims
 from pipesched.errors import ConfigError
-from pipesched.pipeline.ops import parse_slot
-from pipesched.pipeline.plan import plan_from_slots
-from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.plan.plan import plan_from_slots
+from pipesched.pipeline.problem.ops import parse_slot
+from pipesched.pipeline.problem.quantities import to_fraction
 
 
 def made(algorithm: str, **problem: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import pipesched
 from pipesched.documents.problem import problem_document, read_problem
 from pipesched.documents.schedule import document
 from pipesched.errors import ConfigError
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem.problem import Problem
 from tests.strategies import amounts, one_or_list
 
 STEP: dict[str, Any] = {

@@ -14,7 +14,7 @@ import pipesched
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse, wrong_claims
 from pipesched.errors import ConfigError, WrongOperation
-from pipesched.pipeline.check import violations
+from pipesched.pipeline.check.check import violations
 from tests.oracle.drawn import PLACEMENTS, Config, configs, random_rows
 from tests.oracle.setup import read_setup
 

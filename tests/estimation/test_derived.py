@@ -16,7 +16,7 @@ from pipesched.estimation.items import GB, Items
 from pipesched.estimation.parameters import layer_flops
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
-from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.problem.quantities import to_fraction
 from tests.estimation.setups import LLAMA, setup
 
 FAMILIES = ("1f1b", "naive", "zb-h1", "interleaved", "zb-v", "dualpipe-v", "chimera", "list")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipesched.estimation.in_flight import most_of_first
-from pipesched.pipeline.placement import named_placement
+from pipesched.pipeline.problem.placement import named_placement
 
 
 @pytest.mark.parametrize(

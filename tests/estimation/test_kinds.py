@@ -19,7 +19,7 @@ from pipesched.estimation.items import Items, copies_sent
 from pipesched.estimation.model import ModelShape, Seen
 from pipesched.estimation.parameters import layer_flops, parameters
 from pipesched.estimation.setup_reader import setup_of
-from pipesched.pipeline.layout_text import layout_text
+from pipesched.pipeline.layers.layout_text import layout_text
 from pipesched.results.handover.subject import layout_lines
 
 RECORDS = {

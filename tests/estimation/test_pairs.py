@@ -16,9 +16,9 @@ from pipesched.estimation.setup import Setup, TrainingSetup
 from pipesched.estimation.terms import AGAIN
 from pipesched.estimation.times import layer_times
 from pipesched.estimation.trace import trace
-from pipesched.pipeline.costs import in_one
-from pipesched.pipeline.quantities import to_fraction
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.plan.schedule import schedule_plan
+from pipesched.pipeline.problem.costs import in_one
+from pipesched.pipeline.problem.quantities import to_fraction
 from tests.estimation.setups import setup
 
 EXPERTS: dict[str, Any] = {

@@ -22,12 +22,12 @@ from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.setup_reader import setup_of
 from pipesched.estimation.trace import trace
-from pipesched.pipeline.costs import STEP_TIMES
-from pipesched.pipeline.placement import named_placement
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import to_fraction
-from pipesched.pipeline.recut import recut
-from pipesched.pipeline.step import LEVELS, Shard
+from pipesched.pipeline.layers.recut import recut
+from pipesched.pipeline.plan.step import LEVELS, Shard
+from pipesched.pipeline.problem.costs import STEP_TIMES
+from pipesched.pipeline.problem.placement import named_placement
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.render.estimate import estimate_view
 from tests.estimation.setups import LLAMA, setup
 

@@ -17,7 +17,7 @@ from pipesched.explore.app.app import ExploreApp
 from pipesched.explore.pipeline_board import PipelinePlanner, board_of
 from pipesched.explore.sheet import loaded
 from pipesched.explore.state import State, Unplaced
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem.problem import Problem
 
 Result = TypeVar("Result")
 

@@ -12,7 +12,7 @@ from pipesched.explore.drawing import BoardScreen, Viewport, draw
 from pipesched.explore.pipeline_board import PipelineBoard, PipelinePlanner, board_of
 from pipesched.explore.sheet import loaded
 from pipesched.explore.state import State
-from pipesched.pipeline.check import violations
+from pipesched.pipeline.check.check import violations
 from tests.stepped import SHARDED, SIDE, SMALL, TIED
 
 

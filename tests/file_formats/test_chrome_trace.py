@@ -16,8 +16,8 @@ from hypothesis import given, strategies as st
 import pipesched
 from pipesched.documents.json_text import dump
 from pipesched.file_formats.chrome_trace import COLOURS, document
-from pipesched.pipeline.kinds import ALL_KINDS
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.kinds import ALL_KINDS
 from tests.oracle.alike import device_of, inputs, parts, replay
 from tests.stepped import SMALL
 from tests.strategies import SETTLED, Texts, plan_of, problems, random_plan, random_saving_plan, saving_plan_of

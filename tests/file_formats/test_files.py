@@ -18,7 +18,7 @@ from pipesched.documents.comparison import comparison_document, frontier_documen
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse
 from pipesched.errors import ConfigError, NotApplicable
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.results.comparison import pareto_points
 from tests.strategies import SETTLED, problems, random_saving_plan, saving_plan_of
 

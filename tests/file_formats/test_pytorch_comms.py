@@ -10,8 +10,8 @@ from hypothesis import given, strategies as st
 import pipesched
 from pipesched.errors import ConfigError, Inexpressible
 from pipesched.file_formats.pytorch_csv import dump, dump_comms, parse
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.registry import FAMILIES
 from tests.strategies import plan_of, problems, random_plan
 from tests.torch_ranks import HAS_WAITS, needs_torch

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 import pipesched
 from pipesched.errors import NotApplicable
 from pipesched.file_formats.pytorch_csv import Imported, dump, parse
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem.problem import Problem
 from tests.oracle.alike import replay
 from tests.strategies import Texts, plan_of, problems, random_plan, saving_plan_of, texts_of
 

@@ -10,8 +10,8 @@ import pytest
 import pipesched
 from pipesched.errors import InvalidSchedule
 from pipesched.file_formats.pytorch_csv import dump_comms
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.problem import Problem
 
 FAMILIES = ["1f1b", "interleaved", "looped-bfs", "zb-v", "interleaved-zb", "dualpipe-v"]
 

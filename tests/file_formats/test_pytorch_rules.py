@@ -10,10 +10,10 @@ from hypothesis import given, strategies as st
 
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.file_formats.pytorch_csv import parse
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.check import violations
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.check.check import violations
+from pipesched.pipeline.plan.schedule import schedule_plan
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.problem import Problem
 from tests.oracle.alike import Stuck, replay
 from tests.pytorch_files import disturb, transfers, with_transfers, with_waits
 from tests.strategies import problems, random_plan

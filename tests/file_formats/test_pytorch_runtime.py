@@ -16,7 +16,7 @@ import pytest
 import pipesched
 from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
 from pipesched.file_formats.pytorch_csv import dump, parse
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.schedulers.registry import FAMILIES
 from tests.pytorch_files import disturb, with_transfers, with_waits
 from tests.solved import solved

@@ -17,10 +17,10 @@ import pipesched
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse
 from pipesched.errors import ConfigError, NoSchedule
-from pipesched.pipeline.check import violations
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import Exact, to_fraction
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.check.check import violations
+from pipesched.pipeline.plan.schedule import schedule_plan
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import Exact, to_fraction
 from tests.strategies import SETTLED, problems as saving_problems, random_saving_plan, saving_plan_of
 
 FAMILIES = ("sequential", "naive", "1f1b", "eager-1f1b", "interleaved", "looped-bfs", "list")

@@ -10,9 +10,9 @@ import pytest
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse, wrong_claims
 from pipesched.errors import ConfigError
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.check import violations
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.check.check import violations
+from pipesched.pipeline.plan.schedule import schedule_plan
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.results.outcome import Outcome
 from tests.strategies import Texts, saving_plan_of
 

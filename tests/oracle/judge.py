@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pipesched.pipeline.check import replayed_peaks, violations
-from pipesched.pipeline.ops import parse_op
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.check.check import replayed_peaks, violations
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.ops import parse_op
 from tests.oracle.alike import setup_of
 from tests.oracle.replay import replay
 from tests.oracle.setup import Setup

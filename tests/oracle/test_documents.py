@@ -12,7 +12,7 @@ from hypothesis import assume, given, strategies as st
 from pipesched import ConfigError, make_problem, plan, run, schedule_plan
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse, wrong_claims
-from pipesched.pipeline.check import violations
+from pipesched.pipeline.check.check import violations
 from pipesched.results.outcome import Outcome
 from tests.oracle.drawn import Config, configs
 from tests.oracle.drawn_step import random_texts, step_configs

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from pipesched import NoSchedule, make_problem, plan, run, schedule_plan, solve
-from pipesched.pipeline.bounds import lower_bound
+from pipesched.pipeline.bounds.bounds import lower_bound
 from tests.examples import part
 from tests.oracle.drawn import Config, small_configs
 from tests.oracle.drawn_step import random_texts, step_configs

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from pipesched import run
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.bounds import Bound, lower_bound, problem_bounds
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.bounds.bounds import Bound, lower_bound, problem_bounds
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.plan.schedule import schedule_plan
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.problem import Problem
 from tests.examples import examples
 from tests.oracle.alike import optimum
 from tests.strategies import SETTLED, plan_of, problems, random_plan, with_capacities

@@ -6,11 +6,11 @@ from random import Random
 
 from hypothesis import given, strategies as st
 
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.capacity import capacity_edges, says_all
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.bounds.capacity import capacity_edges, says_all
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.ops import OpIndex
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.solver.model import sorted_rows
 from pipesched.solver.saving_portfolio import KeepingCase
 from tests.strategies import plan_of, problems, random_plan, with_capacities

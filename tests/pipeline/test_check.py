@@ -12,13 +12,13 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.check import MOST_VIOLATIONS, check, checked, excesses, violations
-from pipesched.pipeline.ops import parse_op
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import canonical, plain, to_fraction
-from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.check.check import MOST_VIOLATIONS, check, checked, excesses, violations
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.ops import parse_op
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import canonical, plain, to_fraction
 from tests.oracle.alike import device_of, name, parts
 from tests.strategies import SETTLED, plan_of, problems, random_plan, texts_of
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched import ConfigError, make_problem, plan, run, schedule_plan
-from pipesched.pipeline.check import check, replayed_peaks, violations
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.check.check import check, replayed_peaks, violations
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.problem import Problem
 from tests.oracle.drawn import Config, configs, random_rows
 from tests.oracle.setup import read_setup
 from tests.pipeline.steps import whole_steps

@@ -8,7 +8,7 @@ from math import comb
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.pipeline.cutting import (
+from pipesched.pipeline.layers.cutting import (
     NEARLY,
     CutTask,
     Ends,
@@ -20,7 +20,7 @@ from pipesched.pipeline.cutting import (
     least_cut,
     runs_of,
 )
-from pipesched.pipeline.placement import named_placement
+from pipesched.pipeline.problem.placement import named_placement
 from tests.examples import examples
 
 ENOUGH = 10**9  # stages to look at

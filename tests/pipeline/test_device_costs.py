@@ -10,10 +10,10 @@ import pytest
 
 from pipesched import ConfigError, Problem, make_problem, run
 from pipesched.core.timing import Times
-from pipesched.pipeline.bounds import lower_bound
-from pipesched.pipeline.check import check, violations
-from pipesched.pipeline.costs import at_speed
-from pipesched.pipeline.schedule import schedule_plan, timed_schedule
+from pipesched.pipeline.bounds.bounds import lower_bound
+from pipesched.pipeline.check.check import check, violations
+from pipesched.pipeline.plan.schedule import schedule_plan, timed_schedule
+from pipesched.pipeline.problem.costs import at_speed
 from pipesched.schedulers.registry import family
 
 SPEED: dict[str, Any] = {"speed": [1, 1, 0.8, 1]}

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.recut import saved_by_moving
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.layers.recut import saved_by_moving
+from pipesched.pipeline.plan.schedule import schedule_plan
+from pipesched.pipeline.problem.problem import Problem
 from tests.strategies import SETTLED, plan_of, problems, random_plan, random_saving_plan, saving_plan_of
 
 # The last of eight devices has a heavy head.

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from pipesched.errors import ConfigError
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.layers import BALANCED
-from pipesched.pipeline.placement import Placement
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import to_fraction
-from pipesched.pipeline.recut import balance, saved_by_moving
+from pipesched.pipeline.layers.layers import BALANCED
+from pipesched.pipeline.layers.recut import balance, saved_by_moving
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.placement import Placement
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.results.outcome import run
 from tests.examples import part
 from tests.pipeline.test_layout import held_at_least, held_by_1f1b, layouts, legal, models

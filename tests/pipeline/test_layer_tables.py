@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from pipesched import ConfigError, Outcome, Problem, make_problem, plan, run, schedule_plan, solve
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse
-from pipesched.pipeline.costs import entries_of
+from pipesched.pipeline.problem.costs import entries_of
 from tests.examples import examples
 
 TABLE: dict[str, Any] = {

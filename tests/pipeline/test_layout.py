@@ -14,11 +14,11 @@ from hypothesis import given, strategies as st
 
 from pipesched.documents.problem import problem_document, read_problem
 from pipesched.errors import ConfigError, NotApplicable
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.layers import BALANCED
-from pipesched.pipeline.placement import Placement, named_placement
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.layers.layers import BALANCED
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.placement import Placement, named_placement
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.results.handover.hand_over import hand_over
 from pipesched.results.outcome import run
 from tests.strategies import amounts

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched.errors import ConfigError, NotApplicable
-from pipesched.pipeline.layout_text import MOST, StageItems, megatron_text, read_megatron_text, stages_of
+from pipesched.pipeline.layers.layout_text import MOST, StageItems, megatron_text, read_megatron_text, stages_of
 from pipesched.results.handover.subject import torchtitan_modules
 
 EXAMPLE = "Et*9|(t*10|)*6t*10L"

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from pipesched.errors import NoSchedule
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.capacity import least_capacity, require_least_capacity
-from pipesched.pipeline.kinds import Allowed
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.bounds.capacity import least_capacity, require_least_capacity
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.kinds import Allowed
+from pipesched.pipeline.problem.problem import Problem
 from tests.oracle.alike import optimum
 from tests.strategies import SETTLED, problems, with_capacities
 

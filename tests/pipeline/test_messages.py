@@ -28,10 +28,10 @@ from pipesched import (
 )
 from pipesched.core.reasons import Idle
 from pipesched.documents import json_text, schedule as documents
-from pipesched.pipeline.message_programs import BestOrder
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule, requeued
-from pipesched.pipeline.step import Messages
+from pipesched.pipeline.plan.message_programs import BestOrder
+from pipesched.pipeline.plan.schedule import Schedule, requeued
+from pipesched.pipeline.plan.step import Messages
+from pipesched.pipeline.problem.problem import Problem
 from tests.oracle.test_messages import ends_of
 from tests.strategies import texts_of
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched.errors import ConfigError
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.placement import PLACEMENTS, Placement, named_placement, placement_name
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.placement import PLACEMENTS, Placement, named_placement, placement_name
 from tests.oracle.alike import device_of
 
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.check import violations
-from pipesched.pipeline.ops import Op, OpIndex, parse_slot
-from pipesched.pipeline.plan import LanePair, Plan, plan_from_slots
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.check.check import violations
+from pipesched.pipeline.plan.plan import LanePair, Plan, plan_from_slots
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.ops import Op, OpIndex, parse_slot
+from pipesched.pipeline.problem.problem import Problem
 from tests.examples import examples
 from tests.oracle.alike import parts
 from tests.strategies import SETTLED, plan_of, problems, random_plan, texts_of

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched.errors import ConfigError
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.check import check
-from pipesched.pipeline.ops import parse_slot
-from pipesched.pipeline.placement import Placement
-from pipesched.pipeline.plan import Plan, placement_of, plan_from_slots, settled
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.check.check import check
+from pipesched.pipeline.plan.plan import Plan, placement_of, plan_from_slots, settled
+from pipesched.pipeline.plan.schedule import schedule_plan
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.ops import parse_slot
+from pipesched.pipeline.problem.placement import Placement
+from pipesched.pipeline.problem.problem import Problem
 from tests.strategies import SETTLED, plan_of, problems, random_plan
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
-from pipesched.pipeline.quantities import canonical, exact, in_one_scale, plain_numbers, to_fraction
+from pipesched.pipeline.problem.quantities import canonical, exact, in_one_scale, plain_numbers, to_fraction
 
 numbers = st.one_of(
     st.integers(-1, 2 * 10**12),

@@ -17,11 +17,11 @@ import pipesched
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule, NotApplicable
-from pipesched.pipeline.bounds import lower_bound
-from pipesched.pipeline.check import check, violations
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.readers import with_budget
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.bounds.bounds import lower_bound
+from pipesched.pipeline.check.check import check, violations
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.readers import with_budget
 
 Pass = tuple[int, int]  # a stage, and a microbatch: r * K + k
 FORWARDS = ("sequential", "naive", "interleaved", "looped-bfs", "list")

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from pipesched.errors import ConfigError, Deadlock
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.check import violations
-from pipesched.pipeline.ops import parse_op
-from pipesched.pipeline.plan import LanePair
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule
+from pipesched.pipeline.check.check import violations
+from pipesched.pipeline.plan.plan import LanePair
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan, timed_schedule
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.ops import parse_op
+from pipesched.pipeline.problem.problem import Problem
 from tests.oracle.alike import parts
 from tests.oracle.judge import require_replayed
 from tests.strategies import SETTLED, Texts, plan_of, problems, random_saving_plan, saving_plan_of

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched.errors import ConfigError, Deadlock
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.problem import Problem
 from tests.examples import examples
 from tests.oracle.alike import Stuck, parts, replay
 from tests.oracle.judge import require_replayed

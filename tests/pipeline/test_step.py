@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from pipesched import make_problem, plan, run, schedule_plan
-from pipesched.pipeline.bounds import Bound, lower_bound, problem_bounds, work_bounds
-from pipesched.pipeline.check import violations
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.step import WEIGHTS, Shard
+from pipesched.pipeline.bounds.bounds import Bound, lower_bound, problem_bounds, work_bounds
+from pipesched.pipeline.check.check import violations
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.plan.step import WEIGHTS, Shard
+from pipesched.pipeline.problem.problem import Problem
 from tests.pipeline.steps import with_costs
 from tests.stepped import REDUCED
 

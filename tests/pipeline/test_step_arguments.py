@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 
 from pipesched.errors import ConfigError, NotApplicable
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.costs import KEPT, STEP_TIMES
-from pipesched.pipeline.placement import named_placement
-from pipesched.pipeline.problem import Problem, differs, equals, in_order, typical
-from pipesched.pipeline.quantities import to_fraction
-from pipesched.pipeline.readers import with_budget
-from pipesched.pipeline.recut import fitted_to, fuse
-from pipesched.pipeline.step import Shard, SideItem
+from pipesched.pipeline.layers.recut import fitted_to, fuse
+from pipesched.pipeline.plan.step import Shard, SideItem
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.costs import KEPT, STEP_TIMES
+from pipesched.pipeline.problem.placement import named_placement
+from pipesched.pipeline.problem.problem import Problem, differs, equals, in_order, typical
+from pipesched.pipeline.problem.quantities import to_fraction
+from pipesched.pipeline.problem.readers import with_budget
 from pipesched.solver.advice import with_microbatches
 from tests.strategies import problems
 

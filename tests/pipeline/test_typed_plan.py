@@ -13,8 +13,8 @@ from hypothesis import assume, given, strategies as st
 import pipesched
 from pipesched.documents.schedule import document
 from pipesched.errors import ConfigError
-from pipesched.pipeline.ops import Op, Pair
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem.ops import Op, Pair
+from pipesched.pipeline.problem.problem import Problem
 from tests.examples import examples
 from tests.oracle.alike import device_of, parts
 from tests.strategies import SETTLED, problems, random_saving_plan, saving_plan_of, texts_of

@@ -10,12 +10,12 @@ from hypothesis import example, given, strategies as st
 from pipesched import make_problem, plan
 from pipesched.core.arrays import column
 from pipesched.core.bounds import Job, jackson_preemptive
-from pipesched.pipeline.bounds import DeviceJobs
-from pipesched.pipeline.capacity import order_edges
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.problem import alike
-from pipesched.pipeline.residences import residences
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.bounds.bounds import DeviceJobs
+from pipesched.pipeline.bounds.capacity import order_edges
+from pipesched.pipeline.bounds.residences import residences
+from pipesched.pipeline.plan.schedule import schedule_plan
+from pipesched.pipeline.problem.ops import OpIndex
+from pipesched.pipeline.problem.problem import alike
 from tests.oracle.drawn import PLACEMENTS, Config, configs, random_rows
 from tests.oracle.setup import read_setup
 

@@ -12,10 +12,10 @@ from hypothesis import assume, given, strategies as st
 
 from pipesched import NotApplicable, Outcome, make_problem, run
 from pipesched.comparing.compare import every_name
-from pipesched.pipeline.bounds import lower_bound
-from pipesched.pipeline.ops import parse_slot
-from pipesched.pipeline.plan import Plan, plan_from_slots
-from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.bounds.bounds import lower_bound
+from pipesched.pipeline.plan.plan import Plan, plan_from_slots
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.problem.ops import parse_slot
 from pipesched.schedulers.registry import algorithms, family
 from tests.examples import examples, part
 from tests.oracle import orders

@@ -15,7 +15,7 @@ from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document
 from pipesched.errors import ConfigError
 from pipesched.file_formats.files import Text, read_document
-from pipesched.pipeline.quantities import MEMORY, TIME, Unit, has_unit, read_number, to_fraction
+from pipesched.pipeline.problem.quantities import MEMORY, TIME, Unit, has_unit, read_number, to_fraction
 
 BY_KEY = {"time_unit": TIME, "memory.unit": MEMORY}
 SIZES = {  # of the units, written again, in the smallest of their kind

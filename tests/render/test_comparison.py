@@ -11,7 +11,7 @@ from rich.console import Console
 
 from pipesched.comparing.compare import compare
 from pipesched.documents.comparison import comparison_document, comparison_of
-from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.render.comparison import ComparisonTable, frozen, sweep_table
 from pipesched.render.gantt import Gantt
 from pipesched.results.comparison import Sweep, SweepPoint

@@ -13,10 +13,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.ops import Op, Pair, Slot
-from pipesched.pipeline.plan import plan_from_slots
-from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.plan.plan import plan_from_slots
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.ops import Op, Pair, Slot
 from pipesched.render.gantt import AXIS_EVERY, HALF, Gantt
 from pipesched.render.palette import colour_of
 from pipesched.results.outcome import run

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pipesched.comparing.compare import compare
-from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.render.comparison import marks, pareto
 from pipesched.results.comparison import Comparison, pareto_points
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.render.gantt import Gantt
 from pipesched.render.summary import summary
 from pipesched.results.outcome import Outcome

@@ -14,8 +14,8 @@ from rich.console import Console
 
 import pipesched
 from pipesched import Gantt, Outcome, Table
-from pipesched.pipeline.kinds import KINDS
-from pipesched.pipeline.ops import parse_op
+from pipesched.pipeline.problem.kinds import KINDS
+from pipesched.pipeline.problem.ops import parse_op
 from pipesched.render.gantt import fold_of
 from pipesched.render.palette import HUES, colour_of, place_of
 from pipesched.render.scene import operation_times, quantum

@@ -12,9 +12,9 @@ import pytest
 
 from pipesched.errors import NoSchedule, NotApplicable
 from pipesched.executors.opening import FEWEST_OPERATIONS
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.layers import least_counts
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.layers.layers import least_counts
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.results.best_cut import work_of
 from pipesched.results.outcome import Outcome, run
 

@@ -17,14 +17,14 @@ from pipesched.analysis.explain import explain
 from pipesched.comparing.compare import compare
 from pipesched.comparing.packing.pack import pack
 from pipesched.errors import ConfigError, NoSchedule
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.capacity import least_capacity
-from pipesched.pipeline.placement import named_placement, placement_name
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import to_fraction
-from pipesched.pipeline.readers import with_budget
-from pipesched.pipeline.recut import balanced_for, layout_of
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.bounds.capacity import least_capacity
+from pipesched.pipeline.layers.recut import balanced_for, layout_of
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.placement import named_placement, placement_name
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import to_fraction
+from pipesched.pipeline.problem.readers import with_budget
 from pipesched.render.html.data import schedule_data
 from pipesched.results.outcome import Outcome
 from pipesched.solver.frontier import frontier

@@ -35,7 +35,7 @@ def test_what_it_breaks_is_told_with_it() -> None:
     """A schedule without an operation is refused by its name."""
     short = pipesched.plan(PROBLEM, ["0F0 0F1 0B0", "1F0 1B0 1F1 1B1"], name="short one")
     with pytest.raises(pipesched.InvalidSchedule, match="short one breaks the rules of its problem: 0B1 is missing"):
-        pipesched.pipeline.check.checked(pipesched.schedule_plan(PROBLEM, short))
+        pipesched.pipeline.check.check.checked(pipesched.schedule_plan(PROBLEM, short))
 
 
 def test_plans_compare_by_their_names() -> None:

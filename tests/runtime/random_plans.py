@@ -10,7 +10,7 @@ import pytest
 
 import pipesched
 from pipesched.errors import NotApplicable
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.results.outcome import Outcome
 from tests.strategies import random_saving_plan, saving_plan_of
 

@@ -9,7 +9,7 @@ import pytest
 
 import pipesched
 from pipesched.errors import ConfigError, PipeschedWarning
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.runtime.program import CALL, RECEIVE, RUN, SEND, ProgramStep, checked_schedule, programs, warn_left_out
 from tests.runtime.test_program import hangs
 from tests.torch_ranks import needs_torch

@@ -14,8 +14,8 @@ import pytest
 
 import pipesched
 from pipesched.documents.schedule import document
-from pipesched.pipeline.kinds import KINDS
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.kinds import KINDS
 from pipesched.schedulers.registry import FAMILIES
 from tests.examples import at_night_but
 from tests.runtime.random_plans import made, random_schedule, sizes_of

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.pipeline.ops import parse_op
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.ops import parse_op
 from tests.runtime_ranks import Pool
 from tests.solved import solved
 from tests.torch_ranks import needs_torch

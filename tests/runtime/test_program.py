@@ -8,8 +8,8 @@ from itertools import accumulate
 import pytest
 
 import pipesched
-from pipesched.pipeline.kinds import KINDS
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.kinds import KINDS
 from pipesched.runtime.program import RECEIVE, RUN, SEND, ProgramStep, programs
 from pipesched.schedulers.registry import FAMILIES
 from tests.examples import at_night_but

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pipesched.errors import ConfigError
-from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.problem.kinds import KINDS
 from tests.torch_ranks import needs_torch
 
 pytestmark = needs_torch

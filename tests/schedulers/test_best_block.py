@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pipesched import Problem, make_problem
-from pipesched.pipeline.lowering import lower
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.plan.lowering import lower
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.plan.schedule import schedule_plan
+from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.schedulers.block import Waits, best_of, in_chunks, squeeze, v_blocks
 from pipesched.schedulers.registry import family
 from tests.strategies import problems

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from pipesched import Outcome, make_problem, run
 from pipesched.errors import ConfigError, NotApplicable
-from pipesched.pipeline.placement import Placement
+from pipesched.pipeline.problem.placement import Placement
 
 # The first two devices of the figures of P = 4, M = 4 and 8 in the authors' repository (docs/BitPipe_images: BitPipe-v
 # and scale-moreb); the others are theirs in the other direction.

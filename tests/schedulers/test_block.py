@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.lowering import lower
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.plan.lowering import lower
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.ops import OpIndex
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.block import (
     Block,
     Dispatcher,

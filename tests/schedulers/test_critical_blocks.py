@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pipesched import Plan, Problem, make_problem
-from pipesched.pipeline.check import violations
-from pipesched.pipeline.lowering import lower
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.check.check import violations
+from pipesched.pipeline.plan.lowering import lower
+from pipesched.pipeline.plan.schedule import schedule_plan
+from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.schedulers.trials import Orders, shorten_path
 from pipesched.schedulers.zero_bubble import Switches, greedy_orders
 from tests.strategies import limited

@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from pipesched import ConfigError, NotApplicable, Problem, compare, make_problem, run
 from pipesched.comparing.compare import every_name
 from pipesched.config.load import load_config
-from pipesched.pipeline.check import violations
+from pipesched.pipeline.check.check import violations
 from pipesched.schedulers.registry import FAMILIES
 from tests.oracle.alike import replay
 from tests.strategies import problems, starts, texts_of

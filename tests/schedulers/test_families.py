@@ -17,9 +17,9 @@ from pipesched.core import arrays
 from pipesched.core.arrays import compiled_kernels
 from pipesched.core.listsched import PRIORITIES, TIES
 from pipesched.errors import ConfigError, NoSchedule
-from pipesched.pipeline.bounds import lower_bound
-from pipesched.pipeline.check import violations
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.bounds.bounds import lower_bound
+from pipesched.pipeline.check.check import violations
+from pipesched.pipeline.plan.schedule import schedule_plan
 from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.registry import FAMILIES, algorithms, family
 from tests.examples import part

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched.errors import ConfigError, NoSchedule
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.check import violations
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.check.check import violations
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.results.outcome import run
 from pipesched.schedulers.plan_of import joined, with_joins
 from pipesched.schedulers.registry import algorithms

@@ -10,8 +10,8 @@ from hypothesis import assume, given, strategies as st
 
 from pipesched import ConfigError, NoSchedule, Plan, Problem, make_problem, run
 from pipesched.core.listsched import PRIORITIES, TIES
-from pipesched.pipeline.capacity import least_capacity
-from pipesched.pipeline.check import violations
+from pipesched.pipeline.bounds.capacity import least_capacity
+from pipesched.pipeline.check.check import violations
 from tests.examples import examples
 from tests.oracle.alike import Op, Replayed, device_of, inputs, name, parts, replay
 from tests.strategies import ALL_PLACEMENTS, SETTLED, problems, texts_of, with_capacities

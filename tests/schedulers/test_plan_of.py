@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pipesched import make_problem, run
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.plan_of import of_passes, plan_of
 from pipesched.schedulers.registry import algorithms, family
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pipesched.errors import NotApplicable
-from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.results.outcome import Outcome, run
 
 

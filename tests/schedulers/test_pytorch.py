@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from pipesched import Plan, make_problem, run
-from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.schedulers.v_schedules import published_order
 from tests.schedulers.pytorch import MULTI, SINGLE, executed, rounds, takes
 from tests.strategies import texts_of

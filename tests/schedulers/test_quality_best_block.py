@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.plan.schedule import schedule_plan
 from pipesched.schedulers.family import prepare
 from pipesched.schedulers.registry import family
 from tests.quality_cases import on_v, work_of

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pipesched.pipeline.check import checked
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.check.check import checked
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
 from pipesched.schedulers.trials import shorten_path
 from pipesched.schedulers.zero_bubble import Switches, greedy_orders
 from tests.quality_cases import split, split_trial, work_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import partial
 
-from pipesched.pipeline.lowering import lower
+from pipesched.pipeline.plan.lowering import lower
 from pipesched.schedulers.block import POLICIES, Dispatcher, Policy
 from tests.quality_cases import on_v, v_trial, work_of
 from tests.quality_problems import ON_V

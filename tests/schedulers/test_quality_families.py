@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipesched.core.arrays import ceil_div
 from pipesched.errors import NotApplicable
-from pipesched.pipeline.bounds import lower_bound
+from pipesched.pipeline.bounds.bounds import lower_bound
 from pipesched.results.outcome import run
 from pipesched.schedulers.registry import algorithms
 from tests.quality_cases import free

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipesched.core.listsched import PRIORITIES, TIES
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.plan.schedule import schedule_plan
 from pipesched.schedulers.list_scheduler import list_scheduler
 from tests.quality_cases import bound_of, problem_of
 from tests.quality_problems import PROBLEMS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.bounds import lower_bound
+from pipesched.pipeline.bounds.bounds import lower_bound
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.results.outcome import run
 from tests.quality_problems import UNLIKE
 from tests.quality_table import Table, golden_test

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipesched.pipeline.lowering import lower
+from pipesched.pipeline.plan.lowering import lower
 from pipesched.schedulers.block import squeeze
 from tests.quality_cases import DRAWN_BLOCKS, on_v, v_trial, work_of
 from tests.quality_problems import ON_V

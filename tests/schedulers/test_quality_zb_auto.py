@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.plan.schedule import schedule_plan
 from pipesched.schedulers.trials import Effort
 from pipesched.schedulers.zero_bubble import EFFORT, zb_auto
 from tests.quality_cases import split, work_of

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from pipesched import ConfigError, NotApplicable, Outcome, Problem, Schedule, make_problem, run, solve
 from pipesched.comparing.compare import every_name
-from pipesched.pipeline.ops import Op, Pair
+from pipesched.pipeline.problem.ops import Op, Pair
 from pipesched.results.trainers import refused_by_pytorch, runs_in
 from tests.examples import at_night_but, part
 from tests.oracle.judge import require_replayed

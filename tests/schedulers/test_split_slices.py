@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched import Outcome, make_problem, run
-from pipesched.pipeline.check import violations
-from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.check.check import violations
+from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.schedulers.v_schedules import published_order
 from tests.strategies import texts_of
 

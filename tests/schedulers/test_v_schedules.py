@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pipesched import Problem, make_problem, run
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.plan.schedule import schedule_plan
+from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.v_schedules import published_order
 from tests.strategies import problems

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pipesched import ConfigError, NoSchedule, Plan, Problem, make_problem, run
-from pipesched.pipeline.check import violations
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.check.check import violations
+from pipesched.pipeline.plan.schedule import schedule_plan
+from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.zero_bubble import Switches, greedy_orders
 from tests.oracle.alike import replay

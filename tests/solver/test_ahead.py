@@ -12,7 +12,7 @@ import pipesched
 from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.core.cpsat import Limits
 from pipesched.errors import WorkerDied
-from pipesched.pipeline.kinds import KEEP_ONLY
+from pipesched.pipeline.problem.kinds import KEEP_ONLY
 from pipesched.solver.ahead import CasesAhead, PortfoliosAhead, WorkAhead
 from pipesched.solver.feasible import cases_of
 from pipesched.solver.policy import CasePolicy, SolvePolicy

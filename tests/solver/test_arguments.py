@@ -13,8 +13,8 @@ from hypothesis import given, settings
 
 import pipesched
 from pipesched.errors import ConfigError, NotApplicable, PipeschedWarning
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.registry import Catalogue, family
 from pipesched.solver.portfolio import family_schedule, named_candidates

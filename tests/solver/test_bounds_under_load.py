@@ -9,7 +9,7 @@ import pytest
 
 from pipesched.core import clock
 from pipesched.documents.schedule import report_of, solver_document
-from pipesched.pipeline.arguments import make_problem
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.results.outcome import SolveReport
 from pipesched.schedulers.registry import algorithms
 from pipesched.solver.cuts.tried import FamilyCuts, chain_of, fused_for_families, least_by_work

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.capacity import least_capacity
-from pipesched.pipeline.check import violations
-from pipesched.pipeline.kinds import KEEP_ONLY
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.bounds.capacity import least_capacity
+from pipesched.pipeline.check.check import violations
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.kinds import KEEP_ONLY
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.results.outcome import run
 from pipesched.results.status import Status
 from pipesched.schedulers.registry import algorithms

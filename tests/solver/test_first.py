@@ -12,8 +12,8 @@ import pipesched
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
 from pipesched.errors import NoSchedule
-from pipesched.pipeline.check import violations
-from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
+from pipesched.pipeline.check.check import violations
+from pipesched.pipeline.problem.kinds import KEEP_ONLY, Allowed
 from pipesched.results.status import StoppedBy
 from pipesched.solver.case import Case
 from pipesched.solver.feasible import feasible, placed

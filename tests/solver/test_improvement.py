@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from pipesched import run
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits, SearchAnswer
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.check import violations
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.check.check import violations
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.solver.case import Case
 from pipesched.solver.frontier import frontier
 from pipesched.solver.neighbourhood import TimeWindow, WindowModel, _WindowSearch, improve

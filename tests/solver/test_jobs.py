@@ -14,7 +14,7 @@ from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
 from pipesched.errors import ConfigError
 from pipesched.executors.opening import chosen, others_at_a_time
-from pipesched.pipeline.kinds import KEEP_ONLY
+from pipesched.pipeline.problem.kinds import KEEP_ONLY
 from pipesched.solver import ahead as ahead_module
 from pipesched.solver.ahead import CasesAhead, PortfoliosAhead
 from pipesched.solver.feasible import feasible, placed

@@ -10,7 +10,7 @@ import pytest
 import pipesched
 from pipesched.core.clock import EVERY, Clock, TimeIsUp, under, watched
 from pipesched.core.cpsat import Limits
-from pipesched.pipeline.kinds import Allowed
+from pipesched.pipeline.problem.kinds import Allowed
 from pipesched.results.status import StoppedBy
 from pipesched.solver.policy import DEFAULT
 from pipesched.solver.saving_portfolio import KeepingCase, SavingCase

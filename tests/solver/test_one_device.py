@@ -9,7 +9,7 @@ from hypothesis import given
 
 import pipesched
 from pipesched.core.cpsat import Limits
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.solver.bounds import DeviceModel, most_promising, suits
 from pipesched.solver.saving_portfolio import KeepingCase
 from plain_model import plain_model

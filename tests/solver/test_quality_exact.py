@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from pipesched.core.cpsat import Limits
-from pipesched.pipeline.check import checked
+from pipesched.pipeline.check.check import checked
 from pipesched.solver.case import Case
 from pipesched.solver.model import full_model
 from plain_model import plain_model

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from pipesched.pipeline.kinds import Allowed
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.plan.schedule import schedule_plan
+from pipesched.pipeline.problem.kinds import Allowed
 from pipesched.solver.case import Candidate
 from pipesched.solver.saving_portfolio import saving_rules, with_savings
 from tests.quality_cases import best_value, limit_of_saving, roomy, saving

@@ -14,7 +14,7 @@ import pytest
 
 import pipesched
 from pipesched.errors import ConfigError
-from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
+from pipesched.pipeline.problem.kinds import KEEP_ONLY, Allowed
 from pipesched.solver import policy
 from pipesched.solver.feasible import cases_of
 from pipesched.solver.model import full_model

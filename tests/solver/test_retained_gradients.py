@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from pipesched.errors import NoSchedule
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.capacity import capacity_edges
-from pipesched.pipeline.check import check
-from pipesched.pipeline.ops import OpIndex
+from pipesched.pipeline.bounds.capacity import capacity_edges
+from pipesched.pipeline.check.check import check
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.results.outcome import run
 from pipesched.solver.solve import solve
 from tests.oracle.alike import replay

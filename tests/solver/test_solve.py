@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.capacity import least_capacity
-from pipesched.pipeline.check import violations
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import schedule_plan
-from pipesched.pipeline.typed_plan import plan
+from pipesched.pipeline.bounds.capacity import least_capacity
+from pipesched.pipeline.check.check import violations
+from pipesched.pipeline.plan.schedule import schedule_plan
+from pipesched.pipeline.plan.typed_plan import plan
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.results.outcome import Outcome, SolveReport, run
 from pipesched.schedulers.registry import FAMILIES
 from pipesched.solver.saving_portfolio import KeepingCase

@@ -12,11 +12,11 @@ from hypothesis import assume, given, settings, strategies as st
 
 from pipesched.core.bounds import may_hold
 from pipesched.core.cpsat import Limits
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.bounds import lower_bound
-from pipesched.pipeline.capacity import least_capacity
-from pipesched.pipeline.kinds import Allowed
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.bounds.bounds import lower_bound
+from pipesched.pipeline.bounds.capacity import least_capacity
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.kinds import Allowed
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.results.outcome import Outcome
 from pipesched.solver.model import SavingModel
 from pipesched.solver.saving_portfolio import SavingCase

@@ -8,7 +8,7 @@ import pytest
 
 from pipesched import make_problem, run
 from pipesched.errors import ConfigError, NoSchedule, PipeschedError
-from pipesched.pipeline.check import violations
+from pipesched.pipeline.check.check import violations
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.registry import FAMILIES
 from pipesched.solver.solve import solve

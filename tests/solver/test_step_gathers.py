@@ -12,9 +12,9 @@ import pytest
 from pipesched import make_problem
 from pipesched.core.cpsat import Limits
 from pipesched.errors import InvalidSchedule
-from pipesched.pipeline.kinds import KEEP_ONLY
-from pipesched.pipeline.ops import Op, parse_op
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.kinds import KEEP_ONLY
+from pipesched.pipeline.problem.ops import Op, parse_op
 from pipesched.solver.feasible import as_cases
 from pipesched.solver.policy import DEFAULT
 from pipesched.solver.step_case import StepCase

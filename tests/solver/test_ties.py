@@ -11,9 +11,9 @@ from hypothesis import given
 import pipesched
 from pipesched.analysis.explain import explain
 from pipesched.errors import NoSchedule
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.results.timed_moves import shortened
 from pipesched.schedulers.registry import FAMILIES
 from pipesched.solver.case import Candidate

@@ -10,13 +10,13 @@ from hypothesis import given, settings, strategies as st
 
 from pipesched.core.cpsat import Limits
 from pipesched.errors import ConfigError, NoSchedule
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.capacity import least_capacity, order_edges
-from pipesched.pipeline.check import checked
-from pipesched.pipeline.kinds import Allowed
-from pipesched.pipeline.lowering import plan_of_times
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.bounds.capacity import least_capacity, order_edges
+from pipesched.pipeline.check.check import checked
+from pipesched.pipeline.plan.lowering import plan_of_times
+from pipesched.pipeline.plan.schedule import schedule_plan
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.kinds import Allowed
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.results.outcome import run
 from pipesched.solver.model import saving_model
 from pipesched.solver.saving_portfolio import (

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from pipesched import ConfigError, Deadlock, NoSchedule, frontier, make_problem, run, solve
-from pipesched.pipeline.capacity import least_capacity
-from pipesched.pipeline.kinds import Allowed
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.bounds.capacity import least_capacity
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.problem.kinds import Allowed
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.registry import compared
 from pipesched.solver.advice import changes
 from pipesched.solver.portfolio import fed_candidates, named_candidates, ruled_candidates

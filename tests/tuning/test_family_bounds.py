@@ -17,10 +17,10 @@ from pipesched.estimation.derived import outline
 from pipesched.estimation.huggingface import read_model
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.ops import Pair
-from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.pipeline.step import LEVELS
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.plan.step import LEVELS
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.ops import Pair
 from pipesched.results.outcome import run
 from pipesched.schedulers.family import prepare
 from pipesched.schedulers.registry import FAMILIES, family

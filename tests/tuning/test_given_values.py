@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.problem.quantities import to_fraction
 from tests.tuning.spaces import ALGORITHMS, GPU, SPACE, Config, enumerated, fastest, is_sure
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 
 from pipesched.errors import ConfigError
 from pipesched.estimation.model import divisors
-from pipesched.pipeline.step import LEVELS
+from pipesched.pipeline.plan.step import LEVELS
 from pipesched.schedulers.registry import FAMILIES, family
 from pipesched.tuning.prune import REASONS, PrunedPoints, sift
 from pipesched.tuning.space import FIELDS, OF_PRECISION, OF_SHARDS, Layout, Space, SpacePoint, read_space

@@ -23,9 +23,9 @@ from pipesched.analysis.measured.files import RecordedRun, Steps
 from pipesched.analysis.measured.ranges import PER_UNIT, Range, ops_of, producers
 from pipesched.core.arrays import round_up
 from pipesched.errors import InvalidSchedule
-from pipesched.pipeline.kinds import KINDS
-from pipesched.pipeline.ops import Op, Pair as PairSlot, Slot
-from pipesched.pipeline.quantities import in_units
+from pipesched.pipeline.problem.kinds import KINDS
+from pipesched.pipeline.problem.ops import Op, Pair as PairSlot, Slot
+from pipesched.pipeline.problem.quantities import in_units
 
 Pair = tuple[int, int]
 Bounds = Mapping[Pair, int]

@@ -22,9 +22,9 @@ from pipesched.analysis.measured.ranges import CountedRank, Range, Recorded, Tra
 from pipesched.analysis.measured.torch_profiler import ProfilerTrace, charted
 from pipesched.checks import joined, require_sequence, shown
 from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.pipeline.ops import Op
-from pipesched.pipeline.placement import Placement, explicit_placement, named_placement
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem.ops import Op
+from pipesched.pipeline.problem.placement import Placement, explicit_placement, named_placement
+from pipesched.pipeline.problem.problem import Problem
 
 GZIP = b"\x1f\x8b"
 PART = 1 << 20  # letters that are read at a time

@@ -22,19 +22,19 @@ from pipesched.analysis.measured.ranges import PER_UNIT, ops_of
 from pipesched.core.arrays import Ints, np
 from pipesched.core.timing import UNTIMED, earliest_times
 from pipesched.errors import Deadlock, InvalidSchedule
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.costs import entries_of
-from pipesched.pipeline.kinds import KINDS, TRANSFER_LETTERS
-from pipesched.pipeline.lowering import Sent, with_message_tasks
-from pipesched.pipeline.message_programs import with_queues
-from pipesched.pipeline.ops import Op, other_end
-from pipesched.pipeline.placement import Placement
-from pipesched.pipeline.plan import NOTHING_BEFORE, MessageProgram, Plan, plan_from_slots
-from pipesched.pipeline.problem import Problem, in_order, typical
-from pipesched.pipeline.quantities import Exact, canonical, in_units, plain, ticks_per_unit, to_fraction
-from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.step import EDGE, FREE, QUEUES, Messages
-from pipesched.pipeline.units import FORWARD_ONLY, TRAIN
+from pipesched.pipeline.plan.lowering import Sent, with_message_tasks
+from pipesched.pipeline.plan.message_programs import with_queues
+from pipesched.pipeline.plan.plan import NOTHING_BEFORE, MessageProgram, Plan, plan_from_slots
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.plan.step import EDGE, FREE, QUEUES, Messages
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.costs import entries_of
+from pipesched.pipeline.problem.kinds import KINDS, TRANSFER_LETTERS
+from pipesched.pipeline.problem.ops import Op, other_end
+from pipesched.pipeline.problem.placement import Placement
+from pipesched.pipeline.problem.problem import Problem, in_order, typical
+from pipesched.pipeline.problem.quantities import Exact, canonical, in_units, plain, ticks_per_unit, to_fraction
+from pipesched.pipeline.problem.units import FORWARD_ONLY, TRAIN
 from pipesched.results.outcome import Quartiles
 
 LETTER_OF = {kind.cost: letter for letter, kind in KINDS.items()}

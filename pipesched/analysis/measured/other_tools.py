@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 from pipesched.analysis.measured.ranges import Range, Recorded, TraceSource, idle_as_waits, ticks_of
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.ops import Op, Pair
-from pipesched.pipeline.placement import Placement
+from pipesched.pipeline.problem.ops import Op, Pair
+from pipesched.pipeline.problem.placement import Placement
 
 OTLP, NSYS = TraceSource("OpenTelemetry", "us"), TraceSource("Nsight Systems", "us")
 PRIMUS = TraceSource("Primus", "ms", clock_a_step=True)

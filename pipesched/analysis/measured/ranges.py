@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import require_name, require_type, shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.kinds import KINDS
-from pipesched.pipeline.ops import Op, Pair, Slot
+from pipesched.pipeline.problem.kinds import KINDS
+from pipesched.pipeline.problem.ops import Op, Pair, Slot
 
 PER_UNIT = 10**6  # ticks in a unit of time: picoseconds in a microsecond, nanoseconds in a millisecond
 LONGEST = Decimal(10**18)  # of the times in a trace

@@ -28,14 +28,14 @@ from pipesched.checks import require_type
 from pipesched.core.timing import UNTIMED
 from pipesched.display import HasPage, from_file
 from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.pipeline.check import checked
-from pipesched.pipeline.costs import PER_STAGE, STEP_TIMES, Costs, Memory
-from pipesched.pipeline.kinds import KINDS, LETTERS
-from pipesched.pipeline.placement import Placement
-from pipesched.pipeline.problem import Problem, differs
-from pipesched.pipeline.quantities import TIME, canonical, in_units, plain, ticks_per_unit, to_fraction
-from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.units import FORWARD_ONLY
+from pipesched.pipeline.check.check import checked
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.costs import PER_STAGE, STEP_TIMES, Costs, Memory
+from pipesched.pipeline.problem.kinds import KINDS, LETTERS
+from pipesched.pipeline.problem.placement import Placement
+from pipesched.pipeline.problem.problem import Problem, differs
+from pipesched.pipeline.problem.quantities import TIME, canonical, in_units, plain, ticks_per_unit, to_fraction
+from pipesched.pipeline.problem.units import FORWARD_ONLY
 from pipesched.results.outcome import MEASURED, Outcome, Quartiles
 from pipesched.text.writer import ConfigText, ConfigWriter, quoted
 

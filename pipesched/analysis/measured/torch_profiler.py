@@ -37,8 +37,8 @@ from pipesched.analysis.measured.ranges import (
 )
 from pipesched.checks import shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.kinds import KINDS, LETTERS
-from pipesched.pipeline.ops import Op, Pair, Slot, other_end, parse_op, parse_slot
+from pipesched.pipeline.problem.kinds import KINDS, LETTERS
+from pipesched.pipeline.problem.ops import Op, Pair, Slot, other_end, parse_op, parse_slot
 
 LAUNCHES, RAN = ("cuda_runtime", "cuda_driver"), ("kernel", "gpu_memcpy", "gpu_memset")
 MESSAGE = "nccl"

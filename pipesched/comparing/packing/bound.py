@@ -30,10 +30,10 @@ from typing import NamedTuple
 from pipesched.comparing.packing.bins import Assignment
 from pipesched.comparing.packing.timing import RankTimes, Timed
 from pipesched.core.arrays import np
-from pipesched.pipeline.kinds import KINDS
-from pipesched.pipeline.placement import Placement
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.units import WHOLE
+from pipesched.pipeline.problem.kinds import KINDS
+from pipesched.pipeline.problem.placement import Placement
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.units import WHOLE
 from pipesched.results.document_costs import MILLION, DocumentCosts, Rate, load_of
 
 HALF = Fraction(1, 2 * MILLION)  # of what works and sizes are rounded to

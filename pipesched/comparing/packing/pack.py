@@ -17,12 +17,12 @@ from pipesched.comparing.packing.timing import RankTimes, model_costs, on_best_c
 from pipesched.core.arrays import ceil_div
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable, Remedy
 from pipesched.estimation.derived import SetupCutter
-from pipesched.pipeline.kinds import KINDS
-from pipesched.pipeline.message_programs import require_free
-from pipesched.pipeline.problem import Problem, require_problem
-from pipesched.pipeline.quantities import TIME, Unit, exact, exact_numbers, plain, to_fraction
-from pipesched.pipeline.recut import can_be_cut
-from pipesched.pipeline.units import OF_BOTH, Slices
+from pipesched.pipeline.layers.recut import can_be_cut
+from pipesched.pipeline.plan.message_programs import require_free
+from pipesched.pipeline.problem.kinds import KINDS
+from pipesched.pipeline.problem.problem import Problem, require_problem
+from pipesched.pipeline.problem.quantities import TIME, Unit, exact, exact_numbers, plain, to_fraction
+from pipesched.pipeline.problem.units import OF_BOTH, Slices
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.document_costs import DocumentCosts, FactorCosts, load_of
 from pipesched.results.packing import Packing, PackingBaseline

@@ -14,7 +14,7 @@ from pipesched.comparing.packing.bins import Assignment, Bins, DocumentSizes, in
 from pipesched.comparing.packing.bound import rates_of, sum_of
 from pipesched.comparing.packing.timing import Filled, RankTimes, Timed, none_empty, positions_of, within
 from pipesched.core.arrays import Ints, np
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.results.document_costs import Rate, load_of
 
 FASTEST = 3  # ranks that are asked to take something

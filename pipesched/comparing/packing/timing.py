@@ -17,15 +17,15 @@ from pipesched.errors import ConfigError, Deadlock, NoSchedule, NotApplicable
 from pipesched.estimation.derived import SetupCutter
 from pipesched.estimation.items import core_time
 from pipesched.estimation.terms import PER_MS
-from pipesched.pipeline.costs import in_one
-from pipesched.pipeline.kinds import KINDS
-from pipesched.pipeline.layers import BALANCED, GIVEN
-from pipesched.pipeline.lowering import lower, precedence_rows
-from pipesched.pipeline.plan import Plan
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import to_fraction
-from pipesched.pipeline.recut import all_cuts, is_cut_open, layout_of, recut, seeks_best
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.layers.layers import BALANCED, GIVEN
+from pipesched.pipeline.layers.recut import all_cuts, is_cut_open, layout_of, recut, seeks_best
+from pipesched.pipeline.plan.lowering import lower, precedence_rows
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.plan.schedule import schedule_plan
+from pipesched.pipeline.problem.costs import in_one
+from pipesched.pipeline.problem.kinds import KINDS
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.document_costs import MILLION, DocumentCosts, DocumentLoad, ModelCosts
 from pipesched.results.outcome import run

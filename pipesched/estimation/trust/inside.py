@@ -29,7 +29,7 @@ from pipesched.estimation.trust.evidence import (
 )
 from pipesched.estimation.trust.facts import SHARES, ComparedRun, RunFacts, facts_of
 from pipesched.estimation.trust.residuals import NOISE, PRECISION, ResidualModel, covariance
-from pipesched.pipeline.step import LEVELS
+from pipesched.pipeline.plan.step import LEVELS
 
 TOLERANCE = 2  # how many times the largest, or which part of the smallest, counts as measured
 DEFAULTS = ("1f1b", "interleaved")  # measured with every kind of model, somewhere

@@ -16,7 +16,7 @@ from pipesched.explore.drawing import BoardDrawing, painter_of
 from pipesched.explore.pipeline_board import MOST_SENSITIVE, PipelineBoard
 from pipesched.explore.sheet import by_size, details, pause_reasons, pauses, title
 from pipesched.explore.state import ALGORITHM, KEYS, State, Unplaced
-from pipesched.pipeline.kinds import KINDS
+from pipesched.pipeline.problem.kinds import KINDS
 from pipesched.render.gantt import Line
 from pipesched.render.palette import IDLE_MARKS
 from pipesched.render.view import LineFrame

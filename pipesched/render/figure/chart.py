@@ -39,10 +39,10 @@ from matplotlib.patches import Patch
 
 from pipesched.core.arrays import ceil_div
 from pipesched.errors import ConfigError
-from pipesched.pipeline.kinds import ALL_KINDS, LANES
-from pipesched.pipeline.ops import Op
-from pipesched.pipeline.quantities import plain
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.kinds import ALL_KINDS, LANES
+from pipesched.pipeline.problem.ops import Op
+from pipesched.pipeline.problem.quantities import plain
 from pipesched.render.comparison import SHOWN_DEVICES, drawn, edge, not_drawn, some_devices
 from pipesched.render.palette import FALLING, HUES, MOST_SHADES, Rgb, colour_of, place_of, stripe_of, text_on
 from pipesched.render.scene import (

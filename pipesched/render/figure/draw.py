@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from pipesched.checks import shown
 from pipesched.display import Displayable, from_file
 from pipesched.errors import ConfigError
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import Number
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import Number
 from pipesched.render.view import FONT, PAGE, View
 from pipesched.results.capabilities import capability_of
 from pipesched.results.comparison import Comparison, Frontier, Sweep

@@ -18,7 +18,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from pipesched.analysis.robustness import Robustness, RobustnessRow
 from pipesched.errors import ConfigError
-from pipesched.pipeline.quantities import plain
+from pipesched.pipeline.problem.quantities import plain
 from pipesched.render.comparison import PlotMark, best_lines, measure_named, title_of, title_of_field
 from pipesched.render.figure.chart import (
     DASHES,

@@ -27,17 +27,17 @@ from pipesched.core.timing import UNTIMED
 from pipesched.documents.problem import order_document, problem_document
 from pipesched.documents.schedule import solver_document
 from pipesched.errors import Deadlock, NotApplicable
-from pipesched.pipeline.bounds import lower_bound
-from pipesched.pipeline.kinds import ALL_KINDS, KINDS
-from pipesched.pipeline.lowering import PrecedenceRow, Sent, precedence_rows
-from pipesched.pipeline.metrics import SIDE, WHOLE_GRADIENTS, WHOLE_WEIGHTS
-from pipesched.pipeline.model import received
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.plan import NOTHING_BEFORE, SIDE_KINDS, Plan
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import whole
-from pipesched.pipeline.schedule import Schedule, schedule_plan, timed_schedule
-from pipesched.pipeline.step import GRADIENTS, WEIGHTS
+from pipesched.pipeline.bounds.bounds import lower_bound
+from pipesched.pipeline.plan.lowering import PrecedenceRow, Sent, precedence_rows
+from pipesched.pipeline.plan.metrics import SIDE, WHOLE_GRADIENTS, WHOLE_WEIGHTS
+from pipesched.pipeline.plan.plan import NOTHING_BEFORE, SIDE_KINDS, Plan
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan, timed_schedule
+from pipesched.pipeline.plan.step import GRADIENTS, WEIGHTS
+from pipesched.pipeline.problem.kinds import ALL_KINDS, KINDS
+from pipesched.pipeline.problem.model import received
+from pipesched.pipeline.problem.ops import OpIndex
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import whole
 from pipesched.render.palette import HUES, Rgb, colour_of, place_of
 from pipesched.render.scene import chunk_of, chunk_of_stage, is_numbered
 from pipesched.results.covered import of_schedule

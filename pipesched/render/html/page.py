@@ -16,11 +16,11 @@ from itertools import chain
 from pipesched.checks import shown
 from pipesched.core.reasons import classes
 from pipesched.errors import ConfigError, NotApplicable
-from pipesched.pipeline.check import checked
-from pipesched.pipeline.kinds import ALL_KINDS
-from pipesched.pipeline.ops import Op, Pair
-from pipesched.pipeline.plan import SIDE_KINDS, lane_of
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.check.check import checked
+from pipesched.pipeline.plan.plan import SIDE_KINDS, lane_of
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.kinds import ALL_KINDS
+from pipesched.pipeline.problem.ops import Op, Pair
 from pipesched.render.comparison import some_devices
 from pipesched.render.html.data import IDLE_LOOKS, STRIPES, Palette, schedule_data
 from pipesched.render.palette import HUES, IDLE_MARKS, Rgb, colour_of, place_of, text_on

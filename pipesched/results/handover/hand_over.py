@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 from pipesched.checks import look_up
 from pipesched.display import from_file
 from pipesched.errors import ConfigError, Inexpressible
-from pipesched.pipeline.check import checked
-from pipesched.pipeline.kinds import KINDS
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.step import GRADIENTS, LEVELS, NOTHING, OPTIMIZER_STATES, WEIGHTS
+from pipesched.pipeline.check.check import checked
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.plan.step import GRADIENTS, LEVELS, NOTHING, OPTIMIZER_STATES, WEIGHTS
+from pipesched.pipeline.problem.kinds import KINDS
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.results.handover import megatron, torchtitan
 from pipesched.results.handover.subject import (
     GROUPED,

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipesched.pipeline.costs import in_one
-from pipesched.pipeline.layout_text import layout_text, megatron_text
-from pipesched.pipeline.problem import typical
-from pipesched.pipeline.quantities import plain
+from pipesched.pipeline.layers.layout_text import layout_text, megatron_text
+from pipesched.pipeline.problem.costs import in_one
+from pipesched.pipeline.problem.problem import typical
+from pipesched.pipeline.problem.quantities import plain
 from pipesched.results.handover.subject import GROUPED, OVERLAPPED, SLICED, Answer, HandoverText, Refusal, Subject
 
 NAME = "Megatron-LM"

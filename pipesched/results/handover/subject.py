@@ -10,23 +10,23 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import require_sequence, require_type, require_whole
 from pipesched.errors import ConfigError, Deadlock, NoSchedule, NotApplicable
-from pipesched.pipeline.kinds import COMPUTATION_LETTERS
-from pipesched.pipeline.layers import rows_of
-from pipesched.pipeline.layout_text import (
+from pipesched.pipeline.layers.layers import rows_of
+from pipesched.pipeline.layers.layout_text import (
     StageItems,
     layout_text,
     looks_like_text,
     read_megatron_text,
     stages_of_counts,
 )
-from pipesched.pipeline.metrics import ACTIVATIONS
-from pipesched.pipeline.placement import named_placement
-from pipesched.pipeline.plan import renumbered, without_step
-from pipesched.pipeline.problem import Problem, in_order
-from pipesched.pipeline.recut import one_way
-from pipesched.pipeline.schedule import Schedule, schedule_plan
-from pipesched.pipeline.step import GRADIENTS, NOTHING, OPTIMIZER_STATES, Shard
-from pipesched.pipeline.units import FORWARD_ONLY
+from pipesched.pipeline.layers.recut import one_way
+from pipesched.pipeline.plan.metrics import ACTIVATIONS
+from pipesched.pipeline.plan.plan import renumbered, without_step
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.plan.step import GRADIENTS, NOTHING, OPTIMIZER_STATES, Shard
+from pipesched.pipeline.problem.kinds import COMPUTATION_LETTERS
+from pipesched.pipeline.problem.placement import named_placement
+from pipesched.pipeline.problem.problem import Problem, in_order
+from pipesched.pipeline.problem.units import FORWARD_ONLY
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.block import in_chunks
 from pipesched.schedulers.family import prepare

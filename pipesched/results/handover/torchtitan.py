@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 
 from pipesched.errors import NotApplicable
-from pipesched.pipeline.step import WEIGHTS
+from pipesched.pipeline.plan.step import WEIGHTS
 from pipesched.results.handover.megatron import DATA
 from pipesched.results.handover.subject import (
     GROUPED,

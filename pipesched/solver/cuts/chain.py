@@ -19,9 +19,9 @@ from math import comb, gcd, inf
 from typing import NamedTuple
 
 from pipesched.core.clock import look
-from pipesched.pipeline.costs import at_speed
-from pipesched.pipeline.cutting import CutItems
-from pipesched.pipeline.quantities import MOST_DIGITS, grains_per_unit, ticks_per_unit
+from pipesched.pipeline.layers.cutting import CutItems
+from pipesched.pipeline.problem.costs import at_speed
+from pipesched.pipeline.problem.quantities import MOST_DIGITS, grains_per_unit, ticks_per_unit
 
 SLACK = Fraction(5, 10**MOST_DIGITS)  # the part that rounding to so many digits takes off at most
 

@@ -14,14 +14,14 @@ from typing import NamedTuple
 from pipesched.core.arrays import ceil_div, np, round_up, total
 from pipesched.core.clock import Clock, TimeIsUp, look, under
 from pipesched.errors import ConfigError, Deadlock, NoSchedule
-from pipesched.pipeline.bounds import Bound
-from pipesched.pipeline.capacity import require_least_capacity
-from pipesched.pipeline.kinds import KEEP_ONLY, Allowed
-from pipesched.pipeline.placement import Placement
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import to_fraction
-from pipesched.pipeline.recut import cut_at, ends_of, items_of
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.bounds.bounds import Bound
+from pipesched.pipeline.bounds.capacity import require_least_capacity
+from pipesched.pipeline.layers.recut import cut_at, ends_of, items_of
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.kinds import KEEP_ONLY, Allowed
+from pipesched.pipeline.problem.placement import Placement
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.results.outcome import run
 from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.registry import compared

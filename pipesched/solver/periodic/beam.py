@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from pipesched.core.arrays import ceil_div
 from pipesched.core.clock import look
 from pipesched.core.timing import topological_order
-from pipesched.pipeline.ops import OpIndex
-from pipesched.pipeline.residences import Residence, residences
+from pipesched.pipeline.bounds.residences import Residence, residences
+from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.solver.case import Case
 
 NO_HOP = -1

@@ -19,8 +19,8 @@ from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.listsched import insert_in_order
 from pipesched.core.tasks import reversed_graph
-from pipesched.pipeline.quantities import in_units
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.quantities import in_units
 from pipesched.results.outcome import Repetition
 from pipesched.solver.case import PERIODIC, Candidate, Case
 from pipesched.solver.model import sorted_rows

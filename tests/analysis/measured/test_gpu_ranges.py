@@ -10,7 +10,7 @@ from typing import Any
 import pipesched
 from pipesched.analysis.measured.ranges import PER_UNIT, Range, idle_as_waits
 from pipesched.analysis.measured.torch_profiler import GpuSpans
-from pipesched.pipeline.ops import parse_op
+from pipesched.pipeline.problem.ops import parse_op
 from tests.analysis.measured.traces_of_runs import one_run
 
 Events = list[dict[str, Any]]

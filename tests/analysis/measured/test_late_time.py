@@ -25,9 +25,9 @@ from pipesched.explore.drawing import BoardScreen, Viewport, draw
 from pipesched.explore.pipeline_board import board_of
 from pipesched.explore.sheet import loaded
 from pipesched.explore.state import State
-from pipesched.pipeline.check import check
-from pipesched.pipeline.ops import Op
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.check.check import check
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.ops import Op
 from pipesched.render.explanation import gap_words, remarks, timeline_view
 from pipesched.render.gantt import Gantt
 from pipesched.render.html.page import legend

@@ -20,9 +20,9 @@ from pipesched.analysis.measured.timeline import Timeline
 from pipesched.documents.explanation import timeline_document
 from pipesched.errors import NotApplicable
 from pipesched.file_formats.chrome_trace import document
-from pipesched.pipeline.ops import Op, other_end
-from pipesched.pipeline.schedule import schedule_plan
-from pipesched.pipeline.step import QUEUES
+from pipesched.pipeline.plan.schedule import schedule_plan
+from pipesched.pipeline.plan.step import QUEUES
+from pipesched.pipeline.problem.ops import Op, other_end
 from pipesched.render.explanation import messages_tables
 from pipesched.results.outcome import Outcome
 

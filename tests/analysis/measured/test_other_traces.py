@@ -19,7 +19,7 @@ from hypothesis import example, given, strategies as st
 import pipesched
 from pipesched.analysis.measured import files as stream
 from pipesched.errors import ConfigError, NotApplicable
-from pipesched.pipeline.check import check
+from pipesched.pipeline.check.check import check
 from pipesched.schedulers.registry import FAMILIES
 from tests.analysis.measured.traces_of_runs import Ran, made, replayed
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 import pipesched
 from pipesched.file_formats.pytorch_csv import dump
-from pipesched.pipeline.check import check
+from pipesched.pipeline.check.check import check
 from pipesched.render.explanation import timeline_view
 from tests.torch_ranks import TRACED, Job, Ranks, needs_torch
 

@@ -17,10 +17,10 @@ from hypothesis import given, strategies as st
 import pipesched
 from pipesched.analysis.measured.timeline import config_text
 from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.pipeline.check import check
-from pipesched.pipeline.ops import Pair
-from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.units import Slices
+from pipesched.pipeline.check.check import check
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.ops import Pair
+from pipesched.pipeline.problem.units import Slices
 from pipesched.schedulers.registry import FAMILIES
 from tests.analysis.measured.traces_of_runs import Ran, made, one_run, primus_files, replayed, torch_traces
 from tests.unit_schedules import forwards, sized

@@ -13,8 +13,8 @@ from typing import Any
 
 import pipesched
 from pipesched.errors import NotApplicable
-from pipesched.pipeline.ops import Op, Pair
-from pipesched.pipeline.schedule import Schedule
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.ops import Op, Pair
 
 NEEDS = {  # of a kind: (other kind, stages further)
     "F": [("F", -1)],

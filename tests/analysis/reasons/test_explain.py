@@ -17,10 +17,10 @@ from pipesched.analysis.explain import Explanation, explain
 from pipesched.comparing.compare import every_name
 from pipesched.core.reasons import legal_places
 from pipesched.errors import NoSchedule
-from pipesched.pipeline.capacity import least_capacity
-from pipesched.pipeline.check import violations
-from pipesched.pipeline.ops import parse_op
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.bounds.capacity import least_capacity
+from pipesched.pipeline.check.check import violations
+from pipesched.pipeline.plan.schedule import schedule_plan
+from pipesched.pipeline.problem.ops import parse_op
 from pipesched.results.timed_moves import timed_tasks
 from tests.examples import at_night_but, examples, part
 from tests.oracle.drawn import Config, random_rows, small_configs

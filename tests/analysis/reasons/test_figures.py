@@ -11,7 +11,7 @@ from pipesched import ConfigError, Problem, Schedule, make_problem, run
 from pipesched.analysis.explain import Explanation, explain, why
 from pipesched.core.reasons import Idle, legal_places
 from pipesched.errors import Deadlock, InvalidSchedule
-from pipesched.pipeline.ops import parse_op
+from pipesched.pipeline.problem.ops import parse_op
 from pipesched.render.explanation import move_lines
 from pipesched.results.timed_moves import timed_tasks
 from tests.oracle.reasons import PlainSchedule

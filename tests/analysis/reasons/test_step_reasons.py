@@ -16,10 +16,10 @@ from pipesched.analysis.explain import what_if, why
 from pipesched.core.reasons import Idle
 from pipesched.documents.explanation import explanation_document
 from pipesched.errors import InvalidSchedule
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import canonical, to_fraction
-from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.step import Shard, SideItem
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.plan.step import Shard, SideItem
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import canonical, to_fraction
 from tests.pipeline.steps import whole_steps, with_costs
 from tests.strategies import plan_of, random_plan, texts_of
 

@@ -21,11 +21,11 @@ from pipesched import robustness, run, schedule_plan
 from pipesched.analysis.robustness import BLOCK, Factors, Replay, Variation
 from pipesched.core.timing import earliest_times
 from pipesched.errors import ConfigError, Deadlock, NotApplicable
-from pipesched.pipeline.ops import parse_op
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import to_fraction
-from pipesched.pipeline.schedule import Schedule
-from pipesched.pipeline.step import Shard, SideItem
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.plan.step import Shard, SideItem
+from pipesched.pipeline.problem.ops import parse_op
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.schedulers.registry import FAMILIES
 from tests.analysis.robust import plain
 from tests.examples import at_night_but

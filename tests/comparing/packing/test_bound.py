@@ -13,8 +13,8 @@ from hypothesis import given, settings, strategies as st
 import pipesched
 from pipesched.comparing.packing.bound import Share, amounts_of, geometric_gap, packing_bound, rates_of
 from pipesched.errors import NotApplicable
-from pipesched.pipeline.problem import Problem
-from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.results.document_costs import FactorCosts
 from pipesched.schedulers.registry import FAMILIES, family
 from tests.packings import Way, every_value

@@ -9,7 +9,7 @@ import pytest
 import pipesched
 from pipesched.comparing.packing.timing import model_costs
 from pipesched.errors import ConfigError
-from pipesched.pipeline.quantities import to_fraction
+from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.results.document_costs import load_of
 from pipesched.schedulers.registry import family
 

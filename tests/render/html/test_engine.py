@@ -18,7 +18,7 @@ from pipesched.core.reasons import Idle, legal_places
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse
 from pipesched.errors import Deadlock, NotApplicable, PipeschedError
-from pipesched.pipeline.schedule import Schedule, schedule_plan
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
 from pipesched.render.html.page import legend
 from pipesched.render.palette import IDLE_MARKS
 from pipesched.results.outcome import MEASURED, Outcome

@@ -13,7 +13,7 @@ import pipesched
 from pipesched.analysis.explain import sensitivities
 from pipesched.documents.schedule import document
 from pipesched.errors import PipeschedError
-from pipesched.pipeline.schedule import schedule_plan
+from pipesched.pipeline.plan.schedule import schedule_plan
 from pipesched.render.html.data import schedule_data
 from pipesched.results.outcome import Outcome
 from pipesched.results.timed_moves import timed_tasks

@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 import pipesched
 from pipesched.errors import ConfigError, Inexpressible
 from pipesched.file_formats.pytorch_csv import dump
-from pipesched.pipeline.layout_text import read_megatron_text
+from pipesched.pipeline.layers.layout_text import read_megatron_text
 from pipesched.results.handover.hand_over import FRAMEWORKS
 from pipesched.results.trainers import runs_in, takes
 from tests.results.handover.outcomes import made, of_model, outcome, texts

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from pipesched import ConfigError, NoSchedule, Outcome, Problem, make_problem, run
 from pipesched.comparing.compare import every_name
-from pipesched.pipeline.check import violations
+from pipesched.pipeline.check.check import violations
 from pipesched.schedulers.ordering import rules
 from pipesched.schedulers.registry import family
 from tests.examples import at_night_but, examples, part

@@ -12,7 +12,7 @@ from hypothesis import assume, given, strategies as st
 
 from pipesched import NotApplicable, Problem, make_problem
 from pipesched.comparing.compare import every_name
-from pipesched.pipeline.plan import Plan
+from pipesched.pipeline.plan.plan import Plan
 from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.ordering import FedFamily, FedPlan
 from pipesched.schedulers.registry import family

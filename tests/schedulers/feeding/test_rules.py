@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched import make_problem, run
-from pipesched.pipeline.problem import equals
+from pipesched.pipeline.problem.problem import equals
 from pipesched.schedulers.ordering import count_orders, every_order, in_turn, rules, verl, works
 from tests.oracle import orders
 

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from pipesched.pipeline.cutting import CutItems
+from pipesched.pipeline.layers.cutting import CutItems
 from pipesched.solver.cuts.chain import Chain, Devices, cuts_in_order
 from pipesched.solver.cuts.tried import least_by_work
 

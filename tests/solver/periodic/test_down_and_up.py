@@ -10,8 +10,8 @@ from hypothesis import given, strategies as st
 
 import pipesched
 from pipesched.core.cpsat import Limits
-from pipesched.pipeline.capacity import least_capacity
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.bounds.capacity import least_capacity
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.solver.periodic.beam import BlockOperations, DownAndUp
 from pipesched.solver.periodic.search import PeriodicSchedule, PeriodModel
 from pipesched.solver.saving_portfolio import KeepingCase

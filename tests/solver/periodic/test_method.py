@@ -10,8 +10,8 @@ from hypothesis import given, settings, strategies as st
 
 import pipesched
 from pipesched.errors import ConfigError, NoSchedule
-from pipesched.pipeline.check import violations
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.check.check import violations
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.results.outcome import Outcome, Repetition, SolveReport
 from pipesched.solver.policy import PeriodPolicy, SolvePolicy
 from pipesched.solver.request import SolveRequest

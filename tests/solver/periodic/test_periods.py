@@ -12,10 +12,10 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from pipesched.core.cpsat import Limits
-from pipesched.pipeline.arguments import make_problem
-from pipesched.pipeline.capacity import least_capacity
-from pipesched.pipeline.check import violations
-from pipesched.pipeline.problem import Problem
+from pipesched.pipeline.bounds.capacity import least_capacity
+from pipesched.pipeline.check.check import violations
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.solver.periodic.beam import BlockOperations
 from pipesched.solver.periodic.search import PeriodicSchedule, PeriodModel, PeriodSearch, Seeker, unrolled
 from pipesched.solver.saving_portfolio import KeepingCase

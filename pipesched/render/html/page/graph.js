@@ -78,7 +78,7 @@ function unpacked({ P, U, sent: { source: { length: sent = 0 } = {} } = {} }, nu
   return { orders, pairs, waits: before.map((earlier, i) => [earlier, after[i]]), late: each(), lengths: each(), arrived: each() };
 }
 
-// A schedule, `s`: what data.py says of it, the graph of its tasks as pipesched.pipeline.lowering makes it, orders and
+// A schedule, `s`: what data.py says of it, the graph of its tasks as pipesched.pipeline.plan.lowering makes it, orders and
 // times. P, S, M count devices, stages, microbatches, U slices of all microbatches (M without slices, of which each has n).
 // A pair is the task of its forward. Times are ticks, `per` a unit.
 

@@ -1,0 +1,1 @@
+"""What no schedule beats: lower bounds of time, and of memory."""

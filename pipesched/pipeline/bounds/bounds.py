@@ -1,0 +1,701 @@
+"""Lower bounds on the makespan of a problem, for its placement and for the way a plan splits the backward.
+
+Where all microbatches are alike, and without memory in the way, the paths of one microbatch give the heads and tails of
+all, and each operation of it stands for M jobs of equal head and tail. Where they differ each stands for itself. The
+work of a step beside its passes counts as jobs too: of devices, of network lanes, of any of several devices.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property, partial
+from itertools import chain
+from math import gcd
+from operator import itemgetter
+from typing import NamedTuple
+
+from pipesched.checks import require_label, require_whole, shown
+from pipesched.core.arrays import Ints, ceil_div, column, in_range, is_wide, np, round_up, total
+from pipesched.core.bounds import Job, critical_path, head_work_tail, jackson_preemptive, longest_stretch
+from pipesched.core.clock import look
+from pipesched.core.tasks import TaskGraph
+from pipesched.core.timing import heads, tails
+from pipesched.display import Displayable
+from pipesched.pipeline.bounds.residences import DeviceStays, StayChunk, sharing_lanes, shortest
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.plan.step_plan import gathers, reduces, tied_stages, updates
+from pipesched.pipeline.problem.kinds import KINDS, Allowed, computation_letters
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import in_units, plain, rounded
+from pipesched.pipeline.problem.units import FORWARD_ONLY
+
+
+class StepEnds(NamedTuple):
+    """Ticks by stage: before its first F, behind each of its B or W, and behind each of its input gradients.
+
+    `reduced` is what follows the reduction of a stage at least, `updated` what follows that of all its gradients, tied
+    ones included.
+    """
+
+    released: Sequence[int]
+    behind_last: Sequence[int]
+    behind_gradient: Sequence[int]
+    reduced: Sequence[int] = ()
+    updated: Sequence[int] = ()
+
+
+def step_ends(problem: Problem) -> StepEnds:
+    """Return what the step of a problem adds; nothing, where it has none.
+
+    Before the first F of a stage all stages of its device up to it are gathered, one after another, and side work into
+    it has run. Behind the last B or W come its reduction, that of tied gradients, and optimizers: its own or, where
+    gradients are clipped by their norm, those of any device.
+    """
+    count = problem.stages
+    if not problem.has_step:
+        return StepEnds(*[(0,) * count] * 3)
+    ticks, ends, there = problem.step_ticks, tied_stages(problem), problem.settled_placement.devices
+    own = ticks.optimizer
+    updated = [max(own[one] for one in ends) if stage in ends else own[stage] for stage in range(count)]
+    if problem.clip:
+        by_device = [sum(own[stage] for stage in range(count) if there[stage] == device) for device in {*there}]
+        updated = [max(by_device)] * count
+    reduced = [after + (ticks.tied if stage in ends else 0) for stage, after in enumerate(updated)]
+    behind = [time + after for time, after in zip(ticks.reduce, reduced, strict=True)]
+    released, gradients, gathered = [0] * count, [0] * count, dict.fromkeys(there, 0)
+    for stage, device in enumerate(there):
+        gathered[device] += ticks.gather[stage]
+        released[stage] = gathered[device]
+    for number, item in enumerate(problem.side):
+        before, after = (least_side(problem, number, key) for key in ("forward", "backward"))
+        released[item.into] = max(released[item.into], before)
+        if item.backward is not None:
+            gradients[item.into] = max(gradients[item.into], after)
+    return StepEnds(released, behind, gradients, reduced, updated)
+
+
+def least_side(problem: Problem, number: int, key: str) -> int:
+    """Return the least that side work of any microbatch takes before (or behind) the pass of its stage, in ticks."""
+    item, ticks = problem.side[number], problem.step_ticks
+    home = problem.settled_placement.devices[item.into]
+    return min(
+        ticks.side_lasts(key, number, microbatch, device) + (ticks.side_p2p[number] if device != home else 0)
+        for device in item.devices
+        for microbatch in distinct_microbatches(problem, number, key)
+    )
+
+
+def distinct_microbatches(problem: Problem, number: int, key: str) -> range:
+    """Return microbatches among which are all times of an item's "forward" or "backward"."""
+    times = getattr(problem.side[number], key)
+    return range(problem.microbatches if times is not None and len(times) > 1 else 1)
+
+
+def side_times(problem: Problem, number: int, key: str) -> Iterator[int]:
+    """Yield for each microbatch the least that an item's "forward" or "backward" lasts on any of its devices."""
+    devices, lasts = problem.side[number].devices, problem.step_ticks.side_lasts
+    each = distinct_microbatches(problem, number, key)
+    every = [min(lasts(key, number, microbatch, device) for device in devices) for microbatch in each]
+    yield from every * (problem.microbatches // len(every))
+
+
+def step_times(problem: Problem) -> Iterator[int]:
+    """Yield all durations and latencies of a step that occur, in ticks."""
+    ticks = problem.step_ticks
+    yield from (*ticks.gather, *ticks.reduce, *ticks.optimizer, ticks.tied, *ticks.side_p2p)
+    for number, item in enumerate(problem.side):
+        for key in ("forward", "backward"):
+            for microbatch in distinct_microbatches(problem, number, key):
+                yield from (ticks.side_lasts(key, number, microbatch, device) for device in item.devices)
+
+
+class StepJobs:
+    """The jobs of a step, by what is known of the passes of its stages."""
+
+    def __init__(self, single: PassBounds) -> None:
+        self.problem = problem = single.problem
+        self.ends, self._there = step_ends(problem), problem.settled_placement.devices
+        self.slots: list[list[Job]] = [[] for _ in range(problem.devices)]
+        self.lanes: list[list[Job]] = [[] for _ in range(problem.devices)]
+        self.shared: dict[tuple[int, ...], list[Job]] = {}  # side work that any of several devices may do
+        if problem.has_step:
+            begin, follow, ends = single.heads, single.tails, single.heads + single.path
+            work = (single.work * single.counts).sum(axis=2).sum(axis=0)
+            self._done = (begin[0].min(axis=1) + work).tolist()  # of each stage: when all its passes can have ended
+            self._reduced = [done + more for done, more in zip(self._done, problem.step_ticks.reduce, strict=True)]
+            self._gathers(single, work.tolist())
+            self._reductions(ends[-1].min(axis=1).tolist())
+            self._optimizers()
+            gradients = ends[min(1, len(ends) - 1)].min(axis=1).tolist()
+            self._side(gradients, (single.path[0] + follow[0]).min(axis=1).tolist())
+
+    def _gathers(self, single: PassBounds, work: Sequence[int]) -> None:
+        """Let all passes of a stage follow its gather, or all but the first F those for which it is gathered again.
+
+        These come between two slots of its device, which does nothing meanwhile. Each F frees its stage, but for one in
+        a pair with a backward of the same stage; the first is in none. Behind the last F of a step comes its backward.
+        """
+        problem, paired = self.problem, single.paired
+        units = 1 if paired else problem.microbatches * problem.slices.count - (problem.mode == FORWARD_ONLY)
+        heads, tails = (table.min(axis=1).tolist() for table in (single.heads[0], single.tails[-1]))
+        behind_first = (single.path[0] + single.tails[0]).max(axis=1).tolist()
+        for stage, device in enumerate(self._there if gathers(problem) else ()):
+            tail = max(work[stage] + tails[stage], behind_first[stage])
+            self.lanes[device].append(Job(0, problem.step_ticks.gather[stage], tail))
+            if problem.sharding.gathers_each and units:
+                again = Job(heads[stage], units * problem.step_ticks.gather[stage], tails[stage])
+                self.lanes[device].append(again)
+                self.slots[device].append(again)
+
+    def _reductions(self, first_ends: Sequence[int]) -> None:
+        """Let reductions follow all passes of their stage, or those of their microbatch; tied ones all others."""
+        problem, ticks = self.problem, self.problem.step_ticks
+        each = problem.sharding.reduces_each
+        for stage, device in enumerate(self._there if reduces(problem) else ()):
+            head = first_ends[stage] if each else self._done[stage]
+            work = ticks.reduce[stage] * (problem.microbatches if each else 1)
+            self.lanes[device].append(Job(head, work, self.ends.reduced[stage]))
+        ends = tied_stages(problem)
+        for stage in ends:
+            head = max(self._reduced[one] for one in ends)
+            self.lanes[self._there[stage]].append(Job(head, ticks.tied, max(self.ends.updated[one] for one in ends)))
+
+    def _optimizers(self) -> None:
+        """Let optimizers follow the gradients of their stage, of tied stages both, or where they are clipped all."""
+        problem, ends = self.problem, tied_stages(self.problem)
+        done = [*self._reduced]
+        if ends:
+            done[0] = done[-1] = max(done[0], done[-1]) + problem.step_ticks.tied
+        for stage, device in enumerate(self._there if updates(problem) else ()):
+            head = max(done) if problem.clip else done[stage]
+            self.slots[device].append(Job(head, problem.step_ticks.optimizer[stage], 0))
+
+    def _side(self, gradients: Sequence[int], behind_use: Sequence[int]) -> None:
+        """Count side work of a single device there; all other is shared."""
+        for number, item in enumerate(self.problem.side):
+            lag = 0 if self._there[item.into] in item.devices else self.problem.step_ticks.side_p2p[number]
+            jobs = [Job(0, sum(side_times(self.problem, number, "forward")), lag + behind_use[item.into])]
+            if item.backward is not None:
+                head = gradients[item.into] + lag
+                jobs.append(Job(head, sum(side_times(self.problem, number, "backward")), 0))
+            if len(item.devices) == 1:
+                self.slots[item.devices[0]] += jobs
+            else:
+                self.shared.setdefault(tuple(sorted(item.devices)), []).extend(jobs)
+
+    def groups(self) -> Iterator[tuple[tuple[int, ...], list[Job]]]:
+        """Yield each set of devices that share side work, with all of it that none beside them may do."""
+        for devices in sorted({tuple(sorted({*one, *other})) for one in self.shared for other in self.shared}):
+            rows = (jobs for own, jobs in self.shared.items() if {*own} <= {*devices})
+            yield devices, [*chain.from_iterable(rows)]
+
+
+class DeviceJobs(NamedTuple):
+    """Jobs of a device, of which some may stand for several: their heads, their work and their tails in ticks."""
+
+    heads: Ints
+    works: Ints
+    tails: Ints
+
+    @property
+    def size(self) -> int:
+        """The number of jobs."""
+        return len(self.works)
+
+    @property
+    def work(self) -> int:
+        """All work."""
+        return total(self.works)
+
+    def with_more(self, jobs: Sequence[Job]) -> DeviceJobs:
+        """Return these jobs and more of them."""
+        if not jobs:
+            return self
+        more = zip(*jobs, strict=True)
+        return DeviceJobs(*(np.concatenate([own, column(values)]) for own, values in zip(self, more, strict=True)))
+
+    def listed(self) -> list[Job]:
+        """Return the jobs one by one."""
+        return [*map(Job, *(values.tolist() for values in self))]
+
+    def whole_stretch(self) -> Job:
+        """Return the least head, all work and the least tail, with or without what nothing follows: the larger sum."""
+        behind = self.tails > 0
+        parts = [self, DeviceJobs(*(values[behind] for values in self))]
+        stretches = (Job(int(one.heads.min()), one.work, int(one.tails.min())) for one in parts if one.size)
+        return max(stretches, key=sum)
+
+    def fewer(self) -> list[Job]:
+        """Return jobs of which Jackson's preemptive schedule is as long: many become one.
+
+        It is as long as the longest stretch. One is shorter than that of all jobs if it leaves out more work than its
+        least head and tail are larger. So only a few of the smallest heads and tails can begin and end the longest one:
+        larger ones count as if they were the largest of those.
+        """
+        least, most = ([int(of(ends)) for ends in (self.heads, self.tails)] for of in (np.min, np.max))
+        late = _first_beyond(self.heads, self.works, most[1] - least[1])
+        long = _first_beyond(self.tails, self.works, most[0] - least[0])
+        is_kept = (self.heads < late) | (self.tails < long)
+        heads, works, tails = (values[is_kept] for values in self)
+        rest = [Job(late, self.work - total(works), long)] if len(works) < self.size else []
+        if not len(works):
+            return rest
+        heads, tails = np.minimum(heads, late), np.minimum(tails, long)
+        order = np.lexsort((tails, heads))
+        heads, works, tails = heads[order], works[order], tails[order]
+        first = np.flatnonzero(np.append(True, (heads[1:] != heads[:-1]) | (tails[1:] != tails[:-1])))
+        return DeviceJobs(heads[first], np.add.reduceat(works, first), tails[first]).listed() + rest
+
+
+def _first_beyond(ends: Ints, works: Ints, more: int) -> int:
+    """Return the head (or tail) from which on stretches are shorter than that of all jobs, or the largest."""
+    # each that begins so late leaves out more work than its head is larger than the least one, and `more`
+    order = np.argsort(ends)
+    rising, own = ends[order], works[order]
+    last = np.flatnonzero(own.cumsum() - own <= in_range(rising - rising[0], more) + more)[-1]
+    following = rising[rising > rising[last]]
+    return int(following[0] if len(following) else rising[-1])
+
+
+class UnitWays(NamedTuple):
+    """The passes of some units, of which heads and tails are those of the task graph.
+
+    `lasts` are their ticks by kind, stage and unit: of F alone, F and B, or F, I and W. `there` and `back` are the
+    latencies of boundaries by unit, `slices` of which make a microbatch.
+    """
+
+    lasts: Ints
+    there: Ints
+    back: Ints
+    slices: int
+    step: StepEnds
+    around: int | None = None  # the latency before the next round, where each unit is of one
+
+    def _rounds(self) -> Ints:
+        """Return how much later each unit begins than the first one: by its rounds."""
+        both = self.lasts[0].sum(axis=0) + self.there.sum(axis=0) + (self.around or 0)
+        found: Ints = both.cumsum() - both if self.around is not None else both * 0
+        return found
+
+    def heads(self) -> Ints:
+        """Return the earliest start of each operation."""
+        forward, *backward = self.lasts
+        starts = [self._behind(self._least(self.step.released), forward, self.there) + self._rounds()]
+        if backward:
+            least = np.zeros_like(forward)
+            least[-1] = starts[0][-1] + forward[-1]
+            starts.append(self._ahead(least, backward[0], self.back))
+        if len(backward) > 1:
+            starts.append(starts[1] + backward[0])
+        return np.stack(starts)
+
+    def tails(self) -> Ints:
+        """Return what must pass between the end of each operation and the end of the schedule."""
+        forward, *backward = self.lasts
+        least, after = np.zeros_like(forward), []
+        if backward:
+            behind = last = self._least(self.step.behind_last)
+            if len(backward) > 1:
+                behind, after = last + backward[1], [last]
+            behind = np.maximum(behind, self._least(self.step.behind_gradient))
+            after.insert(0, self._behind(behind, backward[0], self.back))
+            least[-1] = after[0][-1] + backward[0][-1]
+        return np.stack([self._ahead(least, forward, self.there) + self._rounds()[::-1], *after])
+
+    def paths(self) -> Ints:
+        """Return the ticks from the start of F to the end of B or I, by stage and unit.
+
+        The way leads through the later slices on the same stage, and those of the last one on the stages behind.
+        """
+        both = self._by_microbatch(self.lasts[0] + self.lasts[1])
+        last = both[:, :, -1].copy()
+        last[:-1] += self._by_microbatch(self.there + self.back)[:, :, -1]
+        ways = both.copy()
+        ways[:, :, -1] = last[::-1].cumsum(axis=0)[::-1]
+        found: Ints = ways[:, :, ::-1].cumsum(axis=2)[:, :, ::-1].reshape(self.lasts[0].shape)
+        return found
+
+    def _least(self, ticks: object) -> Ints:
+        """Return ticks of stages as a table."""
+        table: Ints = np.zeros_like(self.lasts[0]) + column(ticks)[:, None]  # type: ignore[arg-type]
+        return table
+
+    def _by_microbatch(self, table: Ints) -> Ints:
+        stages, units = table.shape
+        parts: Ints = table.reshape(stages, units // self.slices, self.slices)
+        return parts
+
+    def _ahead(self, least: Ints, lasts: Ints, hops: Ints) -> Ints:
+        """Return `_behind` from the last stage to the first one, and from the last slice to the first one."""
+        found: Ints = self._behind(*(table[::-1, ::-1] for table in (least, lasts, hops)))[::-1, ::-1]
+        return found
+
+    def _behind(self, least: Ints, lasts: Ints, hops: Ints) -> Ints:
+        """Return times no less than `least`, nor than what ends the slice, or with `hops` the stage, before."""
+        times, lasts = (self._by_microbatch(table) for table in (least.copy(), lasts))
+        sums = np.zeros_like(times)
+        np.cumsum(lasts[:-1] + self._by_microbatch(hops), axis=0, out=sums[1:])
+        for part in range(self.slices):
+            look()
+            if part:
+                times[:, :, part] = np.maximum(times[:, :, part], times[:, :, part - 1] + lasts[:, :, part - 1])
+            own, until = times[:, :, part], sums[:, :, part]
+            times[:, :, part] = np.maximum.accumulate(own - until, axis=0) + until
+        found: Ints = times.reshape(least.shape)
+        return found
+
+
+MOST_CHUNKS = 100  # of a device: bounds by stays look at each with each
+
+
+class PassBounds:
+    """The operations of the units of a problem, for schedules of the kinds `letters`.
+
+    Of microbatches that are alike and go one way, the units of the first stand for all: `counts` says for how many.
+    `work` is what operations count at least on their device, `path` what they last at least on the way of others: by
+    kind, stage and unit. A full B among split ones is I and W without a pause, each as short as either way lets it be.
+    So a bound for these holds for it too.
+    """
+
+    def __init__(self, problem: Problem, letters: str, *, paired: bool) -> None:
+        self.problem, self.model, self.allowed, self.paired = problem, problem.model, Allowed.of(letters), paired
+        self.kinds = "F" if problem.mode == FORWARD_ONLY else computation_letters("I" in letters)
+        self._has_whole = "B" in letters
+        self.units, self.counts = self.model.unlike
+        self.there, self.back, *lasts = self._exact(
+            [self.model.there, self.model.back, *(self.model.ticks[KINDS[kind].cost] for kind in self.kinds)]
+        )
+        self.path = np.stack(lasts)
+        if self._has_whole and "I" in letters:  # up to the gradient, and in all, the less of both ways
+            whole = self._of_units(self.model.ticks["backward"])
+            self.path[1] = np.minimum(self.path[1], whole)
+            self.path[2] = np.minimum(self.path[2], whole - self.path[1])
+        self.work = self.path
+        if paired and self.model.overlap is not None:
+            self._shorten_by_pairs(self._of_units(self.model.overlap))
+
+    def _of_units(self, table: Ints) -> Ints:
+        columns: Ints = table[:, self.units]
+        return columns
+
+    def _exact(self, tables: Sequence[Ints]) -> list[Ints]:
+        """Return the columns of tables, as Python integers where sums of them are beyond 64 bits."""
+        columns = [self._of_units(table) for table in tables]
+        most = sum(total(table.ravel()) for table in columns) * int(self.counts.max())
+        most += (sum(self._step_times) + self.model.around) * self.problem.microbatches
+        return [in_range(table, most) for table in columns]
+
+    @cached_property
+    def _step_times(self) -> list[int]:
+        return [*step_times(self.problem)] if self.problem.has_step else []
+
+    @property
+    def quantum(self) -> int:
+        """The greatest common divisor of all costs that occur, in ticks (1 when nothing takes time)."""
+        ticks, overlap = self.model.ticks, self.model.overlap
+        costs = {*ticks}
+        if self.model.is_plain:
+            costs = {KINDS[kind].cost for kind in (*self.kinds, "B", *self.allowed.letters)}
+        tables = [self.there, self.back, *(self._of_units(ticks[cost]) for cost in costs)]
+        tables += [] if overlap is None else [self._of_units(overlap)]
+        found = self.model.around if self.model.rounds > 1 else 0
+        for table in sorted(tables, key=is_wide):
+            found = _common_divisor(table.ravel(), found)
+        return gcd(found, *self._step_times) or 1
+
+    def _shorten_by_pairs(self, pairs: Ints) -> None:
+        """Let work and paths hold in pairs too: a forward's work is what its pair lasts beyond the longest backward."""
+        longest, left = self._of_units(self.model.ticks["backward"]).max(), pairs.min()
+        self.work = self.path.copy()
+        self.path[0] = np.minimum(self.path[0], pairs)
+        self.work[0] = np.maximum(np.minimum(self.work[0], pairs - longest), 0)
+        for kind in range(1, len(self.kinds)):
+            self.path[kind] = self.work[kind] = np.minimum(self.path[kind], left)
+            left = left - self.path[kind]
+
+    def in_words(self, device: int, stretch: Job) -> str:
+        """Return the bound by the work of a device in words: what comes before its work, the work, what follows."""
+        times = [Fraction(ticks, self.problem.ticks.per_unit) for ticks in stretch]
+        if self.problem.speed is not None:  # what was divided by a speed has as many digits as a duration
+            times = [*map(rounded, times)]
+        head, work, tail = (shown(plain(time)) for time in times)
+        parts = [f"work {work}"]
+        if stretch[0]:
+            parts.insert(0, f"first input after {head}")
+        if stretch[2]:
+            end = "last forward ends" if self.problem.mode == FORWARD_ONLY else "last gradient is home"
+            parts.append(f"then {tail} until the {'step ends' if self.problem.has_step else end}")
+        return f"device {device}: {', '.join(parts)}"
+
+    @cached_property
+    def ways(self) -> UnitWays:
+        """The ways to and from the operations; a step's gathers, reductions .. lengthen them."""
+        around = self.model.around if self.model.rounds > 1 else None
+        return UnitWays(self.path, self.there, self.back, self.model.slices, step_ends(self.problem), around)
+
+    @cached_property
+    def heads(self) -> Ints:
+        """The heads of the operations, in ticks."""
+        return self.ways.heads()
+
+    @cached_property
+    def tails(self) -> Ints:
+        """The tails of the operations, in ticks."""
+        return self.ways.tails()
+
+    @property
+    def longest(self) -> int:
+        """The longest chain of operations of a microbatch, in ticks."""
+        return int((self.heads + self.path + self.tails).max())
+
+    def jobs(self) -> list[DeviceJobs]:
+        """Return for each device its operations with heads and tails; one stands for those of all that are alike."""
+        where = self._of_units(self.model.where).ravel()
+        order = np.argsort(where, kind="stable")
+        ends = np.cumsum(np.bincount(where, minlength=self.problem.devices)).tolist()
+        tables = (self.heads, self.work * self.counts, self.tails)
+        rows = [table.reshape(len(self.kinds), -1)[:, order] for table in tables]
+        return [
+            DeviceJobs(*(row[:, begin:end].ravel() for row in rows)).with_more(more)
+            for begin, end, more in zip([0, *ends], ends, self.step.slots, strict=False)
+        ]
+
+    @cached_property
+    def step(self) -> StepJobs:
+        """The work of the step beside the passes."""
+        return StepJobs(self)
+
+    @property
+    def among_others(self) -> int:
+        """What the longest way of a unit takes, with what every other unit adds to it; 0 where that is not told.
+
+        Two units that go the same way run the same operations on the same devices. Another unit is ahead of this one
+        at its first operation, or behind it at its last one, or overtakes it between two. So some operation of it
+        runs before, after or between those of this one. It takes its time from the same device as all others that
+        do so there. So each adds its shortest operation, and the latencies are the least of all units.
+        """
+        if self.model.is_plain or (self.paired and self.model.overlap is not None):
+            return 0  # of units that are alike, the work of a device counts no less
+        rows = self.path[:2].reshape(-1, len(self.counts))
+        shortest = rows.min(axis=0)
+        longest = rows.sum(axis=0) - shortest
+        hops = np.concatenate([self.there, self.back][: len(self.kinds)])
+        where, best = self._of_units(self.model.where), 0
+        for devices in {way.devices: None for way in self.model.ways}:
+            here = (where == np.array(devices)[:, None]).all(axis=0)
+            others = int((shortest * self.counts)[here].sum() + hops[:, here].min(axis=1).sum())
+            best = max(best, int(longest[here].max()) + others)
+        return best
+
+    def windows(self, *, alone: bool = False) -> list[DeviceStays]:
+        """Return what each device with a limit may keep, offload and recompute."""
+        if self.problem.mode == FORWARD_ONLY:
+            return []
+        return [
+            DeviceStays(device, tuple(self._chunks(device)), limit, self.allowed, alone, self.paired)
+            for device, limit in enumerate(self.problem.capacity_grains)
+            if limit
+        ]
+
+    def _chunks(self, device: int) -> list[StayChunk]:
+        """Return the activations on a device, equal ones together; the least of each stage where that is too many."""
+        # numbers of what is recomputed or offloaded are about whole stages
+        rows = (
+            (stage, self.model.where[stage, self.units] == device)
+            for stage in self.problem.settled_placement.stages_on(device)
+        )
+        by_stage = [(stage, self._stays[stage, here].tolist(), self.counts[here].tolist())
+                    for stage, here in rows if here.any()]  # fmt: skip
+        if not (self.model.is_plain or any(self.allowed)):
+            chunks = Counter[StayChunk]()
+            for stage, stays, counts in by_stage:
+                for stay, count in zip(stays, counts, strict=True):
+                    chunks[StayChunk(stage, 0, *stay)] += count
+            if len(chunks) <= MOST_CHUNKS:
+                return [chunk._replace(microbatches=count) for chunk, count in chunks.items()]
+        return [_least(stage, sum(counts), stays) for stage, stays, counts in by_stage]
+
+    @cached_property
+    def _stays(self) -> Ints:
+        """By stage and unit, the fields of StayChunk from `head` on."""
+        (forward, gradient, *_), lasts, is_split = self.path, self.tails, "W" in self.kinds
+        size, checkpointed, retained = (
+            self._of_units(self.model.sizes[name]) for name in ("activation", "checkpointed", "retained")
+        )
+        nothing = np.zeros_like(forward)
+        if not is_split:
+            retained = nothing
+        elif self._has_whole:  # a full B catches no gradients, and holds no more than the activation to its end
+            retained = np.minimum(retained, size)
+        saving = [self._of_units(self.model.ticks[cost]) for cost in ("recompute", "offload", "reload")]
+        fields = [
+            self.heads[0], lasts[1], lasts[-1], self.ways.paths(), forward, gradient,
+            self.path[2] if is_split else nothing, *saving, size, checkpointed, retained, np.maximum(size, retained),
+        ]  # fmt: skip
+        return np.stack(fields, axis=-1)
+
+
+def _least(stage: int, count: int, stays: Sequence[Sequence[int]]) -> StayChunk:
+    """Return the least of stays of the same stage in everything but what the largest holds."""
+    columns = [*zip(*stays, strict=True)]
+    return StayChunk(stage, count, *map(min, columns))._replace(largest=max(columns[-1]))
+
+
+def _common_divisor(values: Ints, known: int) -> int:
+    """Return the greatest common divisor of `known` and all values: only those that change it are looked at alone."""
+    while len(values := values[values % known != 0] if known else values[values != 0]):
+        known = gcd(known, int(values[0]))
+    return known
+
+
+MOST_UNLIKE = 8_000  # jobs of a device, for bounds that take longer than its schedule
+MOST_SHARED = 1_000  # the same, where devices share side work
+
+Unsaid = tuple[int, str | Callable[[], str]]  # ticks, and the reason or how to say it
+
+
+@dataclass(frozen=True)
+class Bound(Displayable):
+    """A lower bound: no schedule is shorter than `ticks`, of which `per_unit` are one of the user's time units.
+
+    `reason` says which bound it is, and for which device.
+    """
+
+    ticks: int
+    reason: str
+    per_unit: int = 1
+
+    def __post_init__(self) -> None:
+        require_whole(self.ticks, "ticks")
+        require_label(self.reason, "reason")
+        require_whole(self.per_unit, "per_unit", least=1)
+
+    def __repr__(self) -> str:
+        return f"Bound({self.value}, {self.reason!r})"
+
+    @property
+    def value(self) -> int | float:
+        """The bound in the user's time unit."""
+        return in_units(self.ticks, self.per_unit)
+
+    def rounded_up(self, quantum: int) -> Bound:
+        """Return the same bound, raised to a multiple of `quantum` ticks."""
+        return replace(self, ticks=round_up(self.ticks, quantum))
+
+
+def highest(bounds: Iterator[Bound], quantum: int) -> Bound:
+    """Return the largest of the bounds, rounded up to a multiple of `quantum` ticks."""
+    return max(bounds, key=lambda bound: bound.ticks).rounded_up(quantum)
+
+
+def lower_bound(schedule: Schedule) -> Bound:
+    """Return the best bound on the makespan that applies to `schedule`.
+
+    It holds for the placement and the kinds of operations of the schedule. Bounds that count the budget apply only to a
+    schedule that fits it. Every makespan is a sum of costs, so the bound is rounded up to a multiple of their greatest
+    common divisor. Where operations have lengths of their own, it is one for those lengths.
+    """
+    if schedule.own_lengths:
+        return replace(highest(_own_bounds(schedule), 1), per_unit=schedule.problem.ticks.per_unit)
+    single = PassBounds(schedule.problem, schedule.plan.index.letters, paired=bool(schedule.plan.pairs))
+    best = _said(max(_bounds(single, within_budget=schedule.fits), key=itemgetter(0)))
+    return replace(best.rounded_up(single.quantum), per_unit=schedule.problem.ticks.per_unit)
+
+
+def _own_bounds(schedule: Schedule) -> Iterator[Bound]:
+    """Yield bounds on the makespan of every order in which each operation lasts as long as in this schedule."""
+    plan, count = schedule.plan, schedule.plan.index.passes
+    graph = schedule.graph
+    if count < len(graph):  # passes are its first tasks: what a step adds waits as its plan says
+        edges = graph.edges.where((graph.edges.before < count) & (graph.edges.after < count))
+        graph = TaskGraph(graph.duration[:count], graph.resource[:count], graph.unit_counts, edges)
+    yield Bound(critical_path(graph), "critical path of one microbatch")
+    before, after = heads(graph), tails(graph)
+    for device, order in enumerate(plan.orders):
+        jobs = [Job(before[task], graph.durations[task], after[task]) for task in order if task < count]
+        yield Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device}")
+
+
+def problem_bounds(problem: Problem, letters: str, *, paired: bool) -> Iterator[Bound]:
+    """Yield bounds on the makespan of every schedule of these kinds within the budget.
+
+    `paired`: F and B may overlap.
+    """
+    return map(_said, _bounds(PassBounds(problem, letters, paired=paired), within_budget=True))
+
+
+def work_bounds(problem: Problem, letters: str, *, paired: bool) -> Iterator[Bound]:
+    """Yield the least work of each device: no span is shorter."""
+    single = PassBounds(problem, letters, paired=paired)
+    for device, jobs in enumerate(single.jobs()):
+        yield Bound(jobs.work, f"work of device {device}")
+    for device, lane in enumerate(single.step.lanes):
+        yield Bound(sum(job.work for job in lane), f"work of the network of device {device}")
+
+
+def alone_bounds(problem: Problem, letters: str, *, paired: bool, least: int) -> Iterator[Bound]:
+    """Yield bounds on the span by what the budget lets a device keep, offload and recompute.
+
+    `least` ticks are known to be a bound.
+    """
+    single = PassBounds(problem, letters, paired=paired)
+    return stay_bounds(single.windows(alone=True), problem, least, single.quantum)
+
+
+def stay_bounds(views: Sequence[DeviceStays], problem: Problem, least: int, quantum: int) -> Iterator[Bound]:
+    """Yield bounds above `least` ticks by the stays of activations on each device, in multiples of `quantum`."""
+    for group in sharing_lanes(views, problem):
+        least, known = shortest(group, least, quantum), least
+        if least > known:
+            names = " and ".join(str(window.device) for window in group)
+            what = "residences and lanes" if group[0].allowed.offload else "residences"
+            yield Bound(least, f"{what} of device{'s' if len(group) > 1 else ''} {names} under the budget")
+
+
+def _said(found: Unsaid) -> Bound:
+    ticks, reason = found
+    return Bound(ticks, reason if isinstance(reason, str) else reason())
+
+
+def _bounds(single: PassBounds, *, within_budget: bool) -> Iterator[Unsaid]:
+    """Yield every bound; those by stays begin where the others end."""
+    best, views = 0, list[DeviceStays]()
+    for ticks, reason in _simple_bounds(single):
+        best = max(best, ticks)
+        yield ticks, reason
+    for window in single.windows() if within_budget else ():
+        views.append(window)
+        ticks = window.area_bound()
+        best = max(best, ticks)
+        yield ticks, f"memory area of device {window.device}"
+    for bound in stay_bounds(views, single.problem, best, single.quantum):
+        yield bound.ticks, bound.reason
+
+
+def _simple_bounds(single: PassBounds) -> Iterator[Unsaid]:
+    yield single.longest, "critical path of one microbatch"
+    yield single.among_others, "the longest way of a microbatch among all others"
+    for device, jobs in enumerate(single.jobs()):
+        stretch = longest_stretch(jobs.listed()) if single.model.is_plain else jobs.whole_stretch()
+        yield sum(stretch), partial(single.in_words, device, stretch)
+        if not single.model.is_plain and jobs.size <= MOST_UNLIKE:  # of units that are alike, it is as long
+            yield jackson_preemptive(jobs.fewer()), f"Jackson's preemptive schedule of device {device}"
+    yield from _step_bounds(single)
+
+
+def _step_bounds(single: PassBounds) -> Iterator[Unsaid]:
+    """Yield bounds by network lanes, and by side work that several devices share: they have all its time at least."""
+    for device, lane in enumerate(single.step.lanes):
+        yield jackson_preemptive(lane), f"Jackson's preemptive schedule of the network of device {device}"
+    every = single.jobs() if single.step.shared else ()
+    for devices, shared in single.step.groups():
+        own = [every[device] for device in devices]
+        whole = sum(jobs.work for jobs in own) + sum(job.work for job in shared)
+        names = ", ".join(map(str, devices))
+        yield ceil_div(whole, len(devices)), f"all work of devices {names}, with the side work that they share"
+        if all(jobs.size <= MOST_SHARED for jobs in own):
+            length = head_work_tail([*chain(*(jobs.listed() for jobs in own)), *shared], len(devices))
+            yield length, f"work of devices {names}, with the side work that they share"

@@ -1,0 +1,479 @@
+"""Residences: how long activations, or parts of them, stay in a device's memory, in a plan and at least in any.
+
+An activation is there from the start of F to the end of B, or of I; what is retained then, to the end of W. Where that
+is more than the activation, the rest is there from the start of I. Recompute and offload change what lies between F and
+B (or I). The gradients of the keys and values of a slice are there from the start of the last slice's B (or I) to the
+end of its own. Of forwards alone, all but keys and values is there during F, and these to the end of the last slice's,
+in the last round.
+
+The chunks of a device (its stages) have activations that are each kept, offloaded or recomputed. A `StayInequality` is
+one that the numbers of these actions keep in any schedule of a given length: the sum, over chunks and actions, of
+count x cost is at most `slope` x length + `offset`. All times are ticks, all sizes grains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from operator import add
+from typing import NamedTuple
+
+from pipesched.core.arrays import np, round_up
+from pipesched.core.bounds import may_hold, memory_area
+from pipesched.errors import ConfigError
+from pipesched.pipeline.problem.kinds import Allowed
+from pipesched.pipeline.problem.ops import OpIndex
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.units import FORWARD_ONLY
+
+
+class Residence(NamedTuple):
+    """A stay of `size` grains on a device, from the start (or end) of the task `first` to the end of task `last`."""
+
+    first: int
+    from_end: bool
+    last: int
+    size: int
+
+
+class Held(NamedTuple):
+    """What is held of the activation of a unit, in grains: all of it, then what I leaves, or with R what F leaves.
+
+    `cached` is the part that keys and values are.
+    """
+
+    activation: int
+    retained: int
+    checkpointed: int
+    cached: int
+
+
+def held(problem: Problem, stage: int, unit: int) -> Held:
+    """Return what a stage holds of a unit."""
+    sizes = problem.model.sizes
+    return Held(*(int(sizes[name][stage, unit]) for name in Held._fields))
+
+
+def late_residences(sizes: Held, gradient: int, last: int) -> list[Residence]:
+    """Return the residences of an activation from the start of `gradient` on: its B or I. `last` is its B, or W."""
+    size, retained = sizes.activation, sizes.retained
+    if last == gradient or retained >= size:
+        return [Residence(gradient, False, last, size if last == gradient else retained)]
+    return [Residence(gradient, False, gradient, size), Residence(gradient, True, last, retained)]
+
+
+def residences(problem: Problem, index: OpIndex, device: int) -> list[Residence]:
+    """Return the residences on a device where activations are kept."""
+    model, slices = problem.model, index.slices
+    found: list[Residence] = []
+    for stage in problem.settled_placement.stages_on(device):
+        sizes = np.stack([model.sizes[name][stage] for name in Held._fields], axis=-1).tolist()
+        for unit in np.flatnonzero(model.where[stage] == device).tolist():
+            forward, own = index.row("F", stage)[unit], Held(*sizes[unit])
+            if problem.mode == FORWARD_ONLY:
+                found.append(Residence(forward, False, forward, own.activation - own.cached))
+                later = model.rounds - 1 - unit // slices // problem.batches
+                last = forward - unit % slices + slices - 1 + later * problem.batches * slices
+                found.append(Residence(forward, False, last, own.cached))
+            else:
+                found += _kept(index, forward, own)
+    return [stay for stay in found if stay.size]
+
+
+def _kept(index: OpIndex, forward: int, sizes: Held) -> Iterator[Residence]:
+    gradient, last = (index.counterpart(forward, kind) for kind in (index.gradient, index.last))
+    whole, *others = late_residences(sizes, gradient, last)
+    yield Residence(forward, False, whole.last, sizes.activation)
+    yield whole._replace(size=whole.size - sizes.activation)  # what I takes beside the activation
+    yield from others
+    last_slice = gradient - index.owner_of(gradient) % index.slices + index.slices - 1
+    if gradient != last_slice:
+        yield Residence(last_slice, False, gradient, sizes.cached)
+
+
+def require_recompute(problem: Problem) -> None:
+    """Raise ConfigError about `recompute` for a problem in which no activation can be recomputed.
+
+    Raises NotApplicable where its costs hold a recompute already, by what it was derived from.
+    """
+    require_kept(problem, "recompute")
+    if problem.cutter is not None:
+        problem.cutter.require_recompute()
+
+
+def require_offload(problem: Problem) -> None:
+    """Raise ConfigError about `offload` for a problem in which no activation can be offloaded."""
+    require_kept(problem, "offload")
+    if problem.costs.offload is None:
+        section = "costs" if problem.layers is None else "layer"
+        raise ConfigError(f"needs `{section}.offload`, which says what one transfer takes", "offload")
+
+
+def require_kept(problem: Problem, key: str) -> None:
+    """Raise ConfigError, about `key`, for a problem whose activations are of slices, or of forward passes alone."""
+    if problem.slices.are_several:
+        raise ConfigError("goes with whole microbatches, not with `slices`", key)
+    if problem.mode == FORWARD_ONLY:
+        raise ConfigError("has no effect with `mode` forward, in which no activation waits for its backward", key)
+
+
+FEW = 4  # chunks of a device, each of which is looked at alone too
+
+Pieces = tuple[int, ...]  # the least lengths of the times at which an activation is there
+
+
+class StayCosts(NamedTuple):
+    """What each activation of a chunk adds to a row, by the action."""
+
+    keep: int
+    offload: int
+    recompute: int
+
+
+class StayInequality(NamedTuple):
+    """An inequality on counts, for a length: sum of count x cost <= slope x length + offset.
+
+    It holds where the length is at least `least`.
+    """
+
+    costs: tuple[StayCosts, ...]  # one a chunk
+    slope: int
+    offset: int
+    least: int = 0
+
+
+class StayChunk(NamedTuple):
+    """A stage on a device, for so many `microbatches`: durations, sizes, and its place in the step.
+
+    `head` is the earliest start of F, `tail` and `last_tail` follow the end of B (or I) and that of W (or B again),
+    `path` leads from the start of F to the end of B or I. `retained` is 0 where the backward is whole. Where the
+    microbatches differ these are the least of all, and `largest` is the most that one of them holds.
+    """
+
+    stage: int
+    microbatches: int
+    head: int
+    tail: int
+    last_tail: int
+    path: int
+    forward: int
+    gradient: int
+    weight: int
+    recompute: int
+    offload: int
+    reload: int
+    size: int
+    checkpointed: int
+    retained: int
+    largest: int
+
+    @property
+    def again(self) -> int:
+        """The least time from the start of F to the end of B or I where the forward runs again between."""
+        return max(self.path, self.forward + self.recompute + self.gradient)
+
+
+class StayScope(NamedTuple):
+    """What of a stay counts: up to the end of W (else of I), and between F and R too, where a checkpoint is left."""
+
+    with_weight: bool
+    with_checkpoint: bool
+
+    def ends_late(self, chunk: StayChunk) -> bool:
+        """Return whether a stay lasts to the end of W."""
+        return self.with_weight and chunk.retained > 0
+
+    def weight(self, chunk: StayChunk) -> int:
+        """Return the ticks that a stay lasts after B or I, at least."""
+        return chunk.weight if self.ends_late(chunk) else 0
+
+    def tail(self, chunk: StayChunk) -> int:
+        """Return the ticks after a stay."""
+        return chunk.last_tail if self.ends_late(chunk) else chunk.tail
+
+    def last(self, chunk: StayChunk) -> int:
+        """Return the duration of the operation that ends a stay."""
+        return chunk.weight if self.ends_late(chunk) else chunk.gradient
+
+    def least_held(self, chunk: StayChunk, allowed: Allowed) -> int:
+        """Return the least that is held of an activation while it is there."""
+        held = [chunk.size]
+        if self.ends_late(chunk):
+            held.append(chunk.retained)
+        if allowed.recompute and self.with_checkpoint:
+            held.append(chunk.checkpointed)
+        return min(held)
+
+    def arriving(self, chunk: StayChunk, allowed: Allowed) -> int:
+        """Return what is held of an activation as it comes, by F, L or R: all of it, unless that is for an instant."""
+        takes_time = chunk.forward and chunk.gradient
+        return chunk.size if takes_time else self.least_held(chunk, allowed)
+
+    def pieces(self, chunk: StayChunk) -> tuple[Pieces, Pieces, Pieces]:
+        """Return the least lengths of what an activation is there for: kept, offloaded, recomputed."""
+        end = chunk.gradient + self.weight(chunk)
+        again: Pieces = (chunk.again + self.weight(chunk),)
+        if not self.with_checkpoint:
+            again = (chunk.forward, chunk.recompute + end)
+        away = (chunk.forward + chunk.offload, chunk.reload + end)
+        return (chunk.path + self.weight(chunk),), away, again
+
+
+class DeviceStays(NamedTuple):
+    """The chunks of one device, its capacity (None: no limit), and what may be done with their activations.
+
+    With `alone` the length is that from the first start of the device to its own last end, else that of the step. With
+    `paired` a forward and a backward may run at once.
+    """
+
+    device: int
+    chunks: tuple[StayChunk, ...]
+    capacity: int | None
+    allowed: Allowed
+    alone: bool = False
+    paired: bool = False
+
+    def views(self) -> list[StayScope]:
+        """Return every view of the stays that differs."""
+        late = (False, True) if any(chunk.retained for chunk in self.chunks) else (False,)
+        whole = (True, False) if self.allowed.recompute else (True,)
+        return [StayScope(with_weight, with_checkpoint) for with_weight in late for with_checkpoint in whole]
+
+    def rest(self, heads: Sequence[int], tails: Sequence[int]) -> int:
+        """Return what is left of no length: less the least head and the least tail."""
+        return 0 if self.alone else -min(heads) - min(tails)
+
+    def area_bound(self) -> int:
+        """Return core.bounds.memory_area: the least that activations take of memory x time, whatever is done to them.
+
+        Activations leave with B or I; what is retained then stays for W's own time at the least, and what the start of
+        I takes, for I's own.
+        """
+        view, held, area = StayScope(True, True), [chunk for chunk in self.chunks if chunk.size], 0
+        for chunk in self.chunks:
+            costs = _area_of(view, chunk)
+            saved = [getattr(costs, action) for action, is_allowed in self.allowed._asdict().items() if is_allowed]
+            area += chunk.microbatches * min([costs.keep, *saved])
+        heads, tails = [chunk.head for chunk in held], [view.tail(chunk) for chunk in held]
+        return memory_area(area, self.capacity or 1, min(heads, default=0), min(tails, default=0))
+
+    def rows(self) -> Iterator[StayInequality]:
+        """Yield every row: areas, stays, lanes and work."""
+        if self.capacity is not None:
+            for view in self.views():
+                if view.with_checkpoint:
+                    yield from self._area(view, self.capacity)
+                yield from self._weighted(view, self.capacity)
+                for slots in self.slots(view):
+                    yield slots.area()
+        if self.allowed.offload:
+            yield from lanes([self])
+        if not self.paired:
+            yield from self._work()
+
+    def slots(self, view: StayScope) -> Iterator[Slots]:
+        """Yield the slots for all chunks, and where there are a few, for each alone."""
+        if self.capacity is None:
+            return
+        held = [chunk for chunk in self.chunks if view.least_held(chunk, self.allowed)]
+        for chunks in [held, *([chunk] for chunk in held)] if 1 < len(held) <= FEW else [held]:
+            if not chunks:
+                return
+            least = min(view.least_held(chunk, self.allowed) for chunk in chunks)
+            most = 1 + (self.capacity - min(view.arriving(chunk, self.allowed) for chunk in chunks)) // least
+            if 0 < most < sum(chunk.microbatches for chunk in chunks):
+                yield Slots(self, view, tuple(chunks), most)
+
+    def costs(self, chunks: Sequence[StayChunk], costs: Sequence[StayCosts]) -> tuple[StayCosts, ...]:
+        """Return the costs of some chunks as those of all chunks: the others have none."""
+        of = dict(zip(chunks, costs, strict=True))
+        return tuple(of.get(chunk, StayCosts(0, 0, 0)) for chunk in self.chunks)
+
+    def ramps(self, view: StayScope, chunks: Sequence[StayChunk], most: int, each: int) -> tuple[int, int]:
+        """Return what the first and the last activations leave unused of `most`, in ticks, and how long that lasts.
+
+        They come one F after another, with `each` at most, and go one backward after another.
+        """
+        steps = (most - 1) // each if each else 0
+        unused = sum(most - number * each for number in range(1, steps + 1))
+        step = min(chunk.forward for chunk in chunks) + min(view.last(chunk) for chunk in chunks)
+        return unused * step, steps * step
+
+    def between(self, view: StayScope, chunks: Sequence[StayChunk]) -> int:
+        """Return `rest` for the stays of some chunks."""
+        return self.rest([chunk.head for chunk in chunks], [view.tail(chunk) for chunk in chunks])
+
+    def _area(self, view: StayScope, capacity: int) -> Iterator[StayInequality]:
+        """Yield the area that activations take, which is at most capacity x time."""
+        held = [chunk for chunk in self.chunks if chunk.size]
+        if not held:
+            return
+        rest = self.between(view, held)
+        each = max(chunk.largest for chunk in held)
+        unused, lasts = self.ramps(view, held, capacity, each)
+        costs = self.costs(held, [_area_of(view, chunk) for chunk in held])
+        yield StayInequality(costs, capacity, capacity * rest)
+        yield StayInequality(costs, capacity, capacity * rest - unused, lasts - rest)
+
+    def _weighted(self, view: StayScope, capacity: int) -> Iterator[StayInequality]:
+        """Yield the area of the least that each activation holds, where chunks differ."""
+        # the activation that came last was there as a whole, beside the least of every other
+        held = [(chunk, view.least_held(chunk, self.allowed)) for chunk in self.chunks]
+        held = [(chunk, least) for chunk, least in held if least]
+        if len({(chunk.size, least) for chunk, least in held}) < 2:
+            return
+        chunks = [chunk for chunk, _ in held]
+        most = capacity - min(view.arriving(chunk, self.allowed) - least for chunk, least in held)
+        costs = [StayCosts(*(least * sum(pieces) for pieces in view.pieces(chunk))) for chunk, least in held]
+        yield StayInequality(self.costs(chunks, costs), most, most * self.between(view, chunks))
+
+    def _work(self) -> Iterator[StayInequality]:
+        """Yield the work of the device, recomputes among it; with and without the weight gradients."""
+        heads = [chunk.head for chunk in self.chunks]
+        for with_weight in {False, any(chunk.weight for chunk in self.chunks)}:
+            work = [chunk.forward + chunk.gradient + (chunk.weight if with_weight else 0) for chunk in self.chunks]
+            tails = [chunk.last_tail if with_weight else chunk.tail for chunk in self.chunks]
+            again = zip(work, self.chunks, strict=True)
+            costs = tuple(StayCosts(time, time, time + chunk.recompute) for time, chunk in again)
+            yield StayInequality(costs, 1, self.rest(heads, tails))
+
+
+class Slots(NamedTuple):
+    """Places for activations of some chunks: at no time more than `most` are there.
+
+    The activation that came last took its whole size, by F, L or R, beside at least `StayScope.least_held` of every
+    other. So stays are jobs without interruption on `most` machines.
+    """
+
+    window: DeviceStays
+    view: StayScope
+    chunks: tuple[StayChunk, ...]
+    most: int
+
+    def area(self) -> StayInequality:
+        """Return the sum of all stays, which is at most `most` x time."""
+        costs = [StayCosts(*map(sum, self.view.pieces(chunk))) for chunk in self.chunks]
+        rest = self.window.between(self.view, self.chunks)
+        unused, lasts = self.window.ramps(self.view, self.chunks, self.most, 1)
+        return StayInequality(self.window.costs(self.chunks, costs), self.most, self.most * rest - unused, lasts - rest)
+
+    def rows_at(self, length: int) -> Iterator[tuple[tuple[StayCosts, ...], int]]:
+        """Yield for each length of a stay how many that long fit: costs and limit of rows for one length of the step.
+
+        Slot i, counted from 0, is used only where i others are, so i operations later than the first.
+        """
+        time = length + self.window.between(self.view, self.chunks)
+        step = max(min(chunk.forward for chunk in self.chunks), min(self.view.last(chunk) for chunk in self.chunks))
+        free = [time - number * step for number in range(self.most) if time >= number * step]
+        pieces = [self.view.pieces(chunk) for chunk in self.chunks]
+        for least in {piece for one in pieces for action in one for piece in action if piece}:
+            counts = [StayCosts(*(sum(piece >= least for piece in action) for action in one)) for one in pieces]
+            yield self.window.costs(self.chunks, counts), sum(each // least for each in free)
+
+
+def _area_of(view: StayScope, chunk: StayChunk) -> StayCosts:
+    """Return memory x time of an activation by action, at least."""
+    size, kept = chunk.size, chunk.checkpointed
+    end = max(chunk.retained - size, 0) * chunk.gradient + (chunk.retained * chunk.weight if view.with_weight else 0)
+    around = chunk.forward + chunk.gradient
+    return StayCosts(
+        size * chunk.path + end,
+        size * (around + chunk.offload + chunk.reload) + end,
+        kept * chunk.again + (size - kept) * (around + chunk.recompute) + end,
+    )
+
+
+def lanes(windows: Sequence[DeviceStays]) -> Iterator[StayInequality]:
+    """Yield what both lanes carry, of one device or of several that share them.
+
+    That is from the end of an F on, and until a load, or the backward behind it, is due.
+    """
+    chunks = [chunk for window in windows for chunk in window.chunks]
+    begins = [chunk.forward + (0 if windows[0].alone else chunk.head) for chunk in chunks]
+    ends = [chunk.gradient + (0 if windows[0].alone else chunk.tail) for chunk in chunks]
+    out, back = [chunk.offload for chunk in chunks], [chunk.reload for chunk in chunks]
+    for times, heads, tails in ((out, begins, [*map(add, ends, back)]), (back, [*map(add, begins, out)], ends)):
+        rest = -min(heads) - min(tails)
+        yield StayInequality(tuple(StayCosts(0, time, 0) for time in times), 1, rest, -rest)
+
+
+MOST_DOUBLINGS = 60
+
+
+def sharing_lanes(windows: Sequence[DeviceStays], problem: Problem) -> list[tuple[DeviceStays, ...]]:
+    """Return the windows in groups: devices that share their lanes together, where the times of both are known."""
+    if problem.lanes != "pair" or not any(window.allowed.offload and not window.alone for window in windows):
+        return [(window,) for window in windows]
+    pairs: dict[int, list[DeviceStays]] = {}
+    for window in windows:
+        pairs.setdefault(problem.lane_pair(window.device), []).append(window)
+    return [tuple(group) for group in pairs.values()]
+
+
+def shortest(group: Sequence[DeviceStays], least: int, quantum: int) -> int:
+    """Return the least length in ticks, a multiple of `quantum` from `least` on, that is not refuted for these devices.
+
+    No schedule is shorter than that, if none is shorter than `least`.
+    """
+    counts = _Counts(group)
+    refuted, step = round_up(least, quantum), quantum
+    if counts.may_be(refuted):
+        return least
+    for _ in range(MOST_DOUBLINGS):
+        if counts.may_be(refuted + step):
+            break
+        refuted, step = refuted + step, 2 * step
+    else:
+        return refuted
+    open_ = refuted + step
+    while open_ - refuted > quantum:
+        middle = refuted + (open_ - refuted) // (2 * quantum) * quantum
+        refuted, open_ = (refuted, middle) if counts.may_be(middle) else (middle, open_)
+    return open_
+
+
+class _Counts:
+    """The inequalities on the numbers of actions on some devices."""
+
+    def __init__(self, group: Sequence[DeviceStays]) -> None:
+        self.chunks = [chunk for window in group for chunk in window.chunks]
+        allowed = [action for action in ("offload", "recompute") if getattr(group[0].allowed, action)]
+        self.actions = [(number, action) for number in range(len(self.chunks)) for action in allowed]
+        self.rows: list[StayInequality] = []
+        self.slots = []
+        first = 0
+        for window in group:
+            before, after = first, len(self.chunks) - first - len(window.chunks)
+            self.rows += [row._replace(costs=_padded(row.costs, before, after)) for row in window.rows()]
+            self.slots += [(slots, before, after) for view in window.views() for slots in window.slots(view)]
+            first += len(window.chunks)
+        if len(group) > 1:
+            self.rows += lanes(group)
+
+    def may_be(self, length: int) -> bool:
+        """Return False if no numbers of actions keep all inequalities for a length."""
+        numbers = sorted({number for number, _ in self.actions})  # no chunk has more actions than activations
+        rows = [[int(number == chunk) for number, _ in self.actions] for chunk in numbers]
+        limits = [self.chunks[number].microbatches for number in numbers]
+        for costs, most in self._inequalities(length):
+            kept = sum(chunk.microbatches * cost.keep for chunk, cost in zip(self.chunks, costs, strict=True))
+            rows.append([getattr(costs[number], action) - costs[number].keep for number, action in self.actions])
+            limits.append(most - kept)
+            if limits[-1] < 0 and all(entry >= 0 for entry in rows[-1]):
+                return False
+        # Without the rows that hold whatever the numbers are.
+        needed = [both for both in zip(rows, limits, strict=True) if both[1] < 0 or any(one > 0 for one in both[0])]
+        return not self.actions or may_hold([row for row, _ in needed], [limit for _, limit in needed])
+
+    def _inequalities(self, length: int) -> Iterator[tuple[tuple[StayCosts, ...], int]]:
+        for row in self.rows:
+            if length >= row.least:
+                yield row.costs, row.slope * length + row.offset
+        for slots, before, after in self.slots:
+            for costs, most in slots.rows_at(length):
+                yield _padded(costs, before, after), most
+
+
+def _padded(costs: tuple[StayCosts, ...], before: int, after: int) -> tuple[StayCosts, ...]:
+    """Return costs of one device among those of several."""
+    nothing = StayCosts(0, 0, 0)
+    return (*[nothing] * before, *costs, *[nothing] * after)

@@ -1,0 +1,1 @@
+"""Layers become stages: counts by stage, their text, and the search of the best cut."""

@@ -1,0 +1,720 @@
+"""How layers are cut into stages: the layout of least largest work of a device, exact where it can be.
+
+Where every device has its stages in one run the search is exact, for any lists: a stage costs no less with more items,
+so within a cost and the memory the ends that it may have from a given begin are all those up to a furthest one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from heapq import heapify, heappop, heappush
+from itertools import accumulate, chain, combinations, groupby, pairwise, starmap
+from math import comb
+from typing import NamedTuple
+
+from pipesched.pipeline.layers.layers import WORK, LayerCosts, Layers, least_counts
+from pipesched.pipeline.problem.costs import SIZES, Memory
+from pipesched.pipeline.problem.placement import Placement
+from pipesched.pipeline.problem.quantities import Exact, grains_per_unit, to_fraction
+
+Ends = Sequence[int]  # where each stage ends; the last one at the number of items
+Decide = Callable[[int | None], Ends | None]  # a cut that costs no more than so much (None: anything), if there is one
+COMMON = 8  # sizes of items, of which a bound counts how many holders take
+NEAR = 64  # a part of the cost: with less between the bounds each next try asks for less than the best cut
+
+
+class CutTask(NamedTuple):
+    """Items to cut into stages of at least one item each, so that the largest cost of a holder is the least.
+
+    `work`, `static` and `activation` are those of the first 0, 1, .. items together. `holders` has the holder of each
+    stage: a device, or two that mirror each other. A holder's cost is the work of its stages times its `weight`.
+    `room` is the memory of each holder (None: no limit), for static memory and for the activations of `flying`
+    microbatches, one number for each stage.
+    """
+
+    work: tuple[int, ...]
+    static: tuple[int, ...]
+    activation: tuple[int, ...]
+    holders: tuple[int, ...]
+    weights: tuple[int, ...]
+    room: tuple[int, ...] | None
+    flying: tuple[int, ...]
+
+    @property
+    def items(self) -> int:
+        """The number of items."""
+        return len(self.work) - 1
+
+    @property
+    def stages(self) -> int:
+        """The number of stages."""
+        return len(self.holders)
+
+    def held(self, stage: int) -> list[int]:
+        """Return the memory of the first 0, 1, .. items together, in a stage."""
+        count = self.flying[stage]
+        return [static + count * size for static, size in zip(self.static, self.activation, strict=True)]
+
+    def cost(self, ends: Ends) -> int:
+        """Return the largest cost of a holder."""
+        loads = [0] * len(self.weights)
+        for holder, (begin, end) in zip(self.holders, pairwise((0, *ends)), strict=True):
+            loads[holder] += self.work[end] - self.work[begin]
+        return max(load * weight for load, weight in zip(loads, self.weights, strict=True))
+
+    def limits(self, cost: int | None) -> list[int]:
+        """Return the work that each holder may have with no more than a cost."""
+        return [self.work[-1] if cost is None else cost // weight for weight in self.weights]
+
+    def least(self) -> int:
+        """Return a cost that no cut is below: all work in proportion to what holders cost."""
+        low, high = -1, max(self.weights) * self.work[-1]
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if sum(self.limits(middle)) >= self.work[-1] else (middle, high)
+        return high
+
+    def may_hold(self, limits: Sequence[int]) -> bool:
+        """Return whether holders with these limits may take all work, and all items of the commonest sizes."""
+        sizes = sorted(end - begin for begin, end in pairwise(self.work))
+        common = [(size, len(sizes) - bisect_left(sizes, size)) for size, _ in Counter(sizes).most_common(COMMON)]
+        needed = [(1, self.work[-1]), *((size, count) for size, count in common if size)]
+        return all(sum(limit // size for limit in limits) >= count for size, count in needed)
+
+
+def least_cost(task: CutTask, decide: Decide, above: int = 0) -> Ends | None:
+    """Return a cut of the least cost, or of no more than 1 + `above` / 1000 of it; None if none is within memory.
+
+    `decide` is asked with costs between a bound and the best cut so far.
+    """
+    best = decide(None)
+    if best is None:
+        return None
+    low, high = task.least() - 1, task.cost(best)
+    while low + 1 < high and 1000 * high > (1000 + above) * (low + 1):
+        middle = high - 1 if not above and (high - low) * NEAR < high else (low + high) // 2
+        found = decide(middle)
+        if found is None:
+            low = middle
+        else:
+            best, high = found, task.cost(found)
+    return best
+
+
+MOST_PAIRS = 1_000_000  # of items, for which the most even of the best cuts is looked for
+
+
+class StageRun(NamedTuple):
+    """The stages of one holder, side by side: how many there are, and the memory of items in them."""
+
+    holder: int
+    stages: int
+    held: Sequence[int]
+
+
+def runs_of(task: CutTask) -> list[StageRun] | None:
+    """Return the run of each holder, in forward order; None where some holder has several."""
+    runs, stage = [], 0
+    for holder, group in groupby(task.holders):
+        count = len([*group])
+        runs.append(StageRun(holder, count, task.held(stage) if task.room is not None else ()))
+        stage += count
+    return runs if len(runs) == len(task.weights) else None
+
+
+def cut_runs(task: CutTask, runs: Sequence[StageRun]) -> Ends | None:
+    """Return the best cut, and of such cuts one of the most even; None if none is within memory."""
+    search = _RunSearch(task, runs)
+    best = least_cost(task, search.any_within)
+    if best is None:
+        return None
+    return search.evenest(task.cost(best)) if task.items**2 <= MOST_PAIRS else best
+
+
+class _RunSearch:
+    """Where runs may end. Each is looked at only from the begins that the runs before and behind it leave."""
+
+    def __init__(self, task: CutTask, runs: Sequence[StageRun]) -> None:
+        self.task, self.runs = task, runs
+        self.begins, behind = [], 0
+        for run in runs:
+            left = task.stages - behind
+            self.begins.append(range(behind, task.items - left + 1) if behind else range(1))
+            behind += run.stages
+
+    def _limits(self, run: StageRun, cost: int | None) -> list[tuple[Sequence[int], int]]:
+        """Return what a run may have within a cost: sums of items, and the most of each."""
+        work = (self.task.work, self.task.limits(cost)[run.holder])
+        return [work] if self.task.room is None else [work, (run.held, self.task.room[run.holder])]
+
+    def _windows(self, cost: int | None) -> list[range]:
+        """Return the begins of each run from which those before it, and those behind it, may reach."""
+        firsts, begin = [], self.task.items
+        for run, begins in zip(reversed(self.runs), reversed(self.begins), strict=True):
+            begin = max(bisect_left(sums, sums[begin] - most) for sums, most in self._limits(run, cost))
+            begin = max(begin, begins.start)
+            firsts.append(begin)
+        windows, last = [], 0
+        for run, begins, first in zip(self.runs, self.begins, reversed(firsts), strict=True):
+            last = min(last, begins.stop - 1)
+            windows.append(range(first, last + 1))
+            last = _furthest(last, self._limits(run, cost))
+        return windows
+
+    def _open(self, cost: int | None) -> list[dict[int, int]]:
+        """Return for each run its furthest end from each begin from which the rest can be cut."""
+        opened: list[dict[int, int]] = []
+        possible = [self.task.items]  # begins of the run behind
+        for run, window in zip(reversed(self.runs), reversed(self._windows(cost)), strict=True):
+            limits, found = self._limits(run, cost), {}
+            for begin in window:
+                place = bisect_right(possible, _furthest(begin, limits))
+                if place and possible[place - 1] >= begin + run.stages:
+                    found[begin] = possible[place - 1]
+            opened.append(found)
+            possible = [*found]
+        return opened[::-1]
+
+    def any_within(self, cost: int | None) -> Ends | None:
+        """Return a cut within a cost, with the longest runs first."""
+        opened = self._open(cost)
+        if 0 not in opened[0]:
+            return None
+        ends: list[int] = []
+        begin = 0
+        for run, furthest in zip(self.runs, opened, strict=True):
+            ends += _parts(begin, furthest[begin], run.stages)
+            begin = furthest[begin]
+        return ends
+
+    def evenest(self, cost: int) -> Ends:
+        """Return the cut within a cost with the least sum of squares of the items of holders, of such with more behind.
+
+        Behind, less is in flight: most schedules hold the most microbatches on the first device.
+        """
+        best: dict[int, tuple[int, int]] = {self.task.items: (0, 0)}
+        chosen = []
+        for run, furthest in zip(reversed(self.runs), reversed(self._open(cost)), strict=True):
+            found = {}
+            for begin, last in furthest.items():
+                choices = (end for end in range(begin + run.stages, last + 1) if end in best)
+                found[begin] = min(((end - begin) ** 2 + best[end][0], end) for end in choices)
+            best = found
+            chosen.append(found)
+        ends: list[int] = []
+        begin = 0
+        for run, found in zip(self.runs, reversed(chosen), strict=True):
+            end = found[begin][1]
+            ends += _parts(begin, end, run.stages)
+            begin = end
+        return ends
+
+
+def _furthest(begin: int, limits: Sequence[tuple[Sequence[int], int]]) -> int:
+    """Return the furthest end from a begin, with no more of any sums than the most of these."""
+    return min(bisect_right(sums, sums[begin] + most) - 1 for sums, most in limits)
+
+
+def _parts(begin: int, end: int, count: int) -> list[int]:
+    """Return the ends of so many stages of equal numbers of items; where these cannot be, the first have one more."""
+    each, more = divmod(end - begin, count)
+    return [begin + (part + 1) * each + min(part + 1, more) for part in range(count)]
+
+
+class EverySearch:
+    """Goes through the cuts within a cost, until it finds one, or has looked at `most` beginnings (None: all)."""
+
+    def __init__(self, task: CutTask, most: int | None = None) -> None:
+        self.task, self.most = task, most
+        self.held = {count: task.held(task.flying.index(count)) for count in {*task.flying}} if task.room else {}
+        self.is_last = [holder not in task.holders[stage + 1 :] for stage, holder in enumerate(task.holders)]
+
+    def any_within(self, cost: int | None) -> Ends | None:
+        """Return a cut within a cost; None if there is none, or none was found.
+
+        `spare` is the work that holders may have above all there is: what a holder leaves of its limit is lost to it.
+        """
+        task, work = self.task, self.task.work
+        limits, room = task.limits(cost), [*task.room] if task.room is not None else None
+        spare, stage, end, ends, looked = sum(limits) - work[-1], 0, 0, [0], 0
+        lost: list[int] = []
+        while stage >= 0 and spare >= 0 and looked != self.most:
+            looked += 1
+            begin, holder = ends[-1], task.holders[stage]
+            end = max(end, begin) + 1
+            if stage == task.stages - 1:
+                end = max(end, task.items)
+            left = limits[holder] - (work[min(end, task.items)] - work[begin])
+            is_over = end > task.items - (task.stages - 1 - stage) or left < 0
+            held = 0
+            if room is not None and not is_over:
+                sums = self.held[task.flying[stage]]
+                held = sums[end] - sums[begin]
+                is_over = held > room[holder]
+            if is_over:  # and so is every later end
+                stage, end = stage - 1, ends.pop()
+                if stage >= 0:
+                    holder, gone = task.holders[stage], lost.pop()
+                    limits[holder] += work[end] - work[ends[-1]]
+                    spare += gone
+                    if room is not None:
+                        sums = self.held[task.flying[stage]]
+                        room[holder] += sums[end] - sums[ends[-1]]
+                continue
+            gone = left if self.is_last[stage] else 0
+            if gone > spare:
+                continue
+            limits[holder] = left
+            spare -= gone
+            lost.append(gone)
+            if room is not None:
+                room[holder] -= held
+            ends.append(end)
+            stage += 1
+            if stage == task.stages:
+                return ends[1:]
+            end = 0
+        return None
+
+
+MOST_STARTS = 20_000  # places where lanes begin: of more only the evenest are tried
+
+State = tuple[int, ...]  # how far each lane has come
+
+
+class Lanes(NamedTuple):
+    """The holders in the order of the first lane, and which lanes go through them the other way."""
+
+    order: Sequence[int]
+    is_back: Sequence[bool]
+
+
+def lanes_of(task: CutTask) -> Lanes | None:
+    """Return the lanes of a task; None where its holders do not stand in lanes."""
+    count = len(task.weights)
+    order = task.holders[:count]
+    rows = [task.holders[start : start + count] for start in range(0, task.stages, count)]
+    if len({*order}) < count or any(row not in (order, order[::-1]) for row in rows):
+        return None
+    return Lanes(order, [row != order for row in rows])
+
+
+class LaneSearch:
+    """Looks for a cut within a cost, until it has looked at `most` stages."""
+
+    def __init__(self, task: CutTask, lanes: Lanes, most: int) -> None:
+        self.task, self.lanes, self.most = task, lanes, most
+        self.count, self.held = len(lanes.order), task.held(0) if task.room is not None else None
+        backs = [*lanes.is_back]
+        self.meets = [lane > 0 and backs[lane] and not backs[lane - 1] for lane in range(len(backs))]
+        self.starts = [*self._starts()]
+
+    def _starts(self) -> Iterator[list[int]]:
+        """Yield the items at which lanes begin, the evenest first: where a lane meets the one before, None is free."""
+        task, lanes = self.task, len(self.lanes.is_back)
+        fixed = [lane for lane in range(1, lanes) if not self.meets[lane]]
+        if comb(task.items, len(fixed)) > MOST_STARTS:
+            near = [self._near(lane / lanes) for lane in fixed]
+            yield from ([0, *start, task.items] for start in _products(near, MOST_STARTS))
+            return
+        even = [task.work[-1] * lane / lanes for lane in fixed]
+
+        def distance(start: Sequence[int]) -> float:
+            return sum(abs(task.work[item] - wanted) for item, wanted in zip(start, even, strict=True))
+
+        starts = combinations(range(1, task.items), len(fixed))
+        yield from ([0, *start, task.items] for start in sorted(starts, key=distance))
+
+    def _near(self, share: float) -> list[int]:
+        """Return the items by how far the work before them is from a share of all."""
+        work = self.task.work
+        return sorted(range(1, self.task.items), key=lambda item: abs(work[item] - share * work[-1]))
+
+    def any_within(self, cost: int | None) -> Ends | None:
+        """Return a cut within a cost; None if there is none, or none was found."""
+        limits, looked = self.task.limits(cost), [self.most]
+        if not self.task.may_hold(limits):
+            return None
+        for start in self.starts:
+            found = _LaneGaps(self, start, limits, looked).cut()
+            if found is not None or looked[0] <= 0:
+                return found
+        return None
+
+
+def _products(columns: Sequence[Sequence[int]], most: int) -> Iterator[list[int]]:
+    """Yield ascending choices of one item of each column, by the sum of their places, up to so many."""
+    given = 0
+    for total in range(sum(map(len, columns))):
+        for places in _places(total, [len(column) - 1 for column in columns]):
+            chosen = [column[place] for column, place in zip(columns, places, strict=True)]
+            if all(one < other for one, other in pairwise(chosen)):
+                yield chosen
+                given += 1
+                if given >= most:
+                    return
+
+
+def _places(total: int, limits: Sequence[int]) -> Iterator[list[int]]:
+    if len(limits) == 1:
+        if total <= limits[0]:
+            yield [total]
+        return
+    for first in range(min(total, limits[0]) + 1):
+        yield from ([first, *rest] for rest in _places(total - first, limits[1:]))
+
+
+def _from_each_on(amounts: Sequence[int]) -> list[int]:
+    """Return the sums of the amounts from each one on, and of none."""
+    return [*accumulate(reversed(amounts), initial=0)][::-1]
+
+
+class _LaneGaps:
+    """The gaps that lanes leave, from their starts on."""
+
+    def __init__(self, search: LaneSearch, start: Sequence[int], limits: Sequence[int], looked: list[int]) -> None:
+        task, self.search, self.looked = search.task, search, looked
+        self.work, self.held, order = task.work, search.held, search.lanes.order
+        self.limits = [limits[holder] for holder in order]
+        self.room = None if task.room is None else [task.room[holder] for holder in order]
+        self.spare = _from_each_on(self.limits)  # what the holders from one on may have together
+        self.roomy = _from_each_on(self.room or [0] * search.count)  # and room
+        self.back = search.lanes.is_back
+        bounds: list[tuple[int, int]] = []  # of each lane; two that meet share theirs
+        entries = iter(start)
+        left = next(entries)
+        for lane in range(len(self.back)):
+            if search.meets[lane]:
+                bounds.append(bounds[-1])
+            else:
+                right = next(entries)
+                bounds.append((left, right))
+                left = right
+        self.bounds = bounds
+        self.failed: set[tuple[int, State]] = set()
+
+    def cut(self) -> Ends | None:
+        """Return a cut from these starts on, None if there is none."""
+        lanes, count = range(len(self.back)), self.search.count
+        for lane in lanes:
+            sharing = self.bounds.count(self.bounds[lane])
+            if self.bounds[lane][1] - self.bounds[lane][0] < sharing * count:
+                return None
+        state = tuple(right if back else left for back, (left, right) in zip(self.back, self.bounds, strict=True))
+        path = [state]
+        options = [self._next(0, state)]
+        while options:
+            following = next(options[-1], None)
+            if following is None or self.looked[0] <= 0:
+                self.failed.add((len(options) - 1, path.pop()))
+                options.pop()
+                continue
+            if len(options) == count:
+                places = [*zip(*path, following, strict=True)]  # of each lane
+                ways = (at[-2::-1] if back else at[1:] for back, at in zip(self.back, places, strict=True))
+                return [*chain.from_iterable(ways)]
+            if (len(options), following) not in self.failed:
+                path.append(following)
+                options.append(self._next(len(options), following))
+        return None
+
+    def _next(self, number: int, state: State) -> Iterator[State]:
+        """Yield how far the lanes may come with one holder more."""
+        needed = self._remaining(state, self.work) - self.spare[number + 1]
+        if needed > self.limits[number]:
+            return
+        room = filling = 0
+        if self.held is not None and self.room is not None:
+            room, filling = self.room[number], self._remaining(state, self.held) - self.roomy[number + 1]
+            if filling > room:
+                return
+        yield from self._moved(number, state, (), self.limits[number], room, needed, filling)
+
+    def _remaining(self, state: State, sums: Sequence[int]) -> int:
+        total = 0
+        for lane, at in enumerate(state):
+            left, right = self.bounds[lane]
+            total += sums[at] - sums[left] if self.back[lane] else sums[right] - sums[at]
+            if self.search.meets[lane]:  # both count what is between the two, and what is beyond the other
+                total -= sums[right] - sums[left]
+        return total
+
+    def _moved(
+        self, number: int, state: State, moved: State, limit: int, room: int, needed: int, filling: int
+    ) -> Iterator[State]:
+        lane = len(moved)
+        if lane == len(state):
+            yield moved
+            return
+        work, at, back = self.work, state[lane], self.back[lane]
+        self.looked[0] -= 1
+        for end in self._ends_of(number, state, moved, needed, filling):
+            begin, behind = (end, at) if back else (at, end)
+            used = work[behind] - work[begin]
+            held = 0 if self.held is None else self.held[behind] - self.held[begin]
+            if used > limit or held > room:
+                return
+            left = (limit - used, room - held, needed - used, filling - held)
+            yield from self._moved(number, state, (*moved, end), *left)
+
+    def _ends_of(self, number: int, state: State, moved: State, needed: int, filling: int) -> range:
+        """Return how far a lane may come, nearest first, so that the holders behind have an item each."""
+        lane = len(moved)
+        at, back, behind = state[lane], self.back[lane], self.search.count - 1 - number
+        left, right = self.bounds[lane]
+        meets, is_met = self.search.meets[lane], lane + 1 < len(state) and self.search.meets[lane + 1]
+        if meets:
+            left = moved[lane - 1]
+        elif is_met:
+            right = state[lane + 1] - behind - 1
+        far, near = (left + behind, at - 1) if back else (right - behind, at + 1)
+        if not behind:  # it takes what is left; of two lanes that meet the first one item
+            near = near if is_met else left if back else right
+            return range(near, near + (left <= near <= right))
+        if lane == len(state) - 1:  # less would be too much for the holders behind
+            for sums, least in ((self.work, needed), (self.held or (), filling)):
+                if least > 0 and back:
+                    near = min(near, bisect_right(sums, sums[at] - least) - 1)
+                elif least > 0:
+                    near = max(near, bisect_left(sums, sums[at] + least))
+        return range(near, far - 1, -1) if back else range(near, far + 1)
+
+
+FEW = 200_000  # cuts, of which the best is found
+NEARLY = 5  # thousandths above the least cost, where there are more
+MOST_LOOKED = 400_000  # stages that are looked at for one cost
+
+
+@lru_cache(maxsize=256)
+def least_cut(task: CutTask) -> Ends | None:
+    """Return where the stages of the best cut end; None if none is within memory, or none was found."""
+    if task.items < task.stages:
+        return None
+    runs = runs_of(task)
+    if runs is not None:
+        return cut_runs(task, runs)
+    if comb(task.items - 1, task.stages - 1) <= FEW:
+        return least_cost(task, EverySearch(task).any_within)
+    lanes = lanes_of(task)
+    search = EverySearch(task, MOST_LOOKED) if lanes is None else LaneSearch(task, lanes, MOST_LOOKED)
+    return least_cost(task, search.any_within, NEARLY)
+
+
+class CutItems(NamedTuple):
+    """What each item takes at speed 1, in a time unit, and holds, in a memory unit; and the latencies between them.
+
+    `gradient` is the time of what must run before the gradient goes on: I, or a whole backward, whose `weight` is 0.
+    `pair` is that of a pair F&B where it may be shorter than its parts. `held` is what one microbatch holds of an
+    item, in each way to count it: of a stage the largest sum counts. `links` are latencies from device to device that
+    the model has beside those of the problem.
+    """
+
+    forward: Sequence[Fraction]
+    gradient: Sequence[Fraction]
+    weight: Sequence[Fraction]
+    pair: Sequence[Fraction] | None
+    p2p: Sequence[Fraction]
+    static: Sequence[Fraction]
+    held: Sequence[Sequence[Fraction]]
+    links: Sequence[Sequence[Fraction]] | None = None
+
+
+class Group(NamedTuple):
+    """The stages that share devices, those of one device, or of two that mirror each other; and those devices."""
+
+    stages: Sequence[int]
+    devices: Sequence[int]
+
+
+def balanced_layout(
+    layers: Layers, placement: Placement, microbatches: int, memory: Memory, speeds: Sequence[Fraction] | None = None
+) -> tuple[int, ...]:
+    """Return the layout with the least largest work of a device, by its speed (None: all 1).
+
+    Of alike layers it is one with the least largest stage; the first of alike stages have more layers, since they begin
+    first and end last. Of layers that differ, where devices have several stages and there are very many cuts, the work
+    is at most 1.005 times the least. Memory is kept where it can be: with one stage a device, the best layout is taken
+    with which 1F1B fits the budget; if there is none, or for other placements, the best with which every device has
+    memory for one microbatch; if there is none, the best of all. There must be enough layers for every stage to have
+    something to do.
+    """
+    groups = _groups(placement)
+    if not layers.layer.is_cut_by_counts:
+        return _by_items(layers, groups, memory, _in_flight(placement, microbatches), speeds)
+    slowness = [Fraction(1) if speeds is None else _slowness(group, speeds) for group in groups]
+    for in_flight in _in_flight(placement, microbatches):
+        layout = _least_largest(layers, groups, _most_layers(layers, groups, memory, in_flight), slowness)
+        if layout is not None:
+            return layout
+    return _least_largest(layers, groups, [layers.count] * len(groups), slowness) or layers.layout
+
+
+def _by_items(
+    layers: Layers,
+    groups: Sequence[Group],
+    memory: Memory,
+    in_flight: Sequence[Sequence[int]],
+    speeds: Sequence[Fraction] | None,
+) -> tuple[int, ...]:
+    """Return the best layout of layers that differ; what stands beside them is the first and the last item of all."""
+    ways = [*((memory.budget, flying) for flying in in_flight), (None, in_flight[-1])]
+    for budget, flying in ways:
+        ends = least_cut(_task(layers, groups, budget, flying, speeds))
+        if ends is not None:
+            before = len(beside_layers(layers.first))
+            inner = (end - before for end in ends[:-1])
+            return tuple(end - begin for begin, end in pairwise((0, *inner, layers.count)))
+    return layers.layout
+
+
+def _task(
+    layers: Layers,
+    groups: Sequence[Group],
+    budget: Sequence[Exact] | None,
+    flying: Sequence[int],
+    speeds: Sequence[Fraction] | None,
+) -> CutTask:
+    """Return what is to be cut, in integers."""
+    items = {key: item_amounts(layers, key) for key in (*WORK, *SIZES)}
+    work = [sum(parts, Fraction(0)) for parts in zip(*(items[key] for key in WORK), strict=True)]
+    slowness = [_slowness(group, speeds) for group in groups]
+    limits = [] if budget is None else [min(to_fraction(budget[device]) for device in its) for _, its in groups]
+    scale = grains_per_unit([*items["static"], *items["activation"], *limits])
+    holders = {stage: number for number, (stages, _) in enumerate(groups) for stage in stages}
+
+    def sums(values: Sequence[Fraction], scale: int) -> tuple[int, ...]:
+        return tuple(accumulate((int(value * scale) for value in values), initial=0))
+
+    return CutTask(
+        work=sums(work, grains_per_unit(work)),
+        static=sums(items["static"], scale),
+        activation=sums(items["activation"], scale),
+        holders=tuple(holders[stage] for stage in range(len(holders))),
+        weights=tuple(int(one * grains_per_unit(slowness)) for one in slowness),
+        room=None if budget is None else tuple(int(limit * scale) for limit in limits),
+        flying=tuple(flying),
+    )
+
+
+def beside_layers(part: LayerCosts) -> list[LayerCosts]:
+    """Return the items that a part beside the layers is: one, or none where it takes no time and no memory."""
+    return [] if part.is_nothing else [part]
+
+
+def item_amounts(layers: Layers, key: str) -> list[Fraction]:
+    """Return what each item has of a field of LayerCosts: what stands before the layers, each layer, what is behind."""
+    first, last = ([one.amount(key) for one in beside_layers(part)] for part in (layers.first, layers.last))
+    return [*first, *(end - begin for begin, end in pairwise(layers.layer.sums(key, layers.count))), *last]
+
+
+def largest_work(
+    layers: Layers, placement: Placement, speeds: Sequence[Fraction] | None = None
+) -> tuple[int, Fraction]:
+    """Return the device with the most work, and how long it works on a microbatch (the mean of several ways)."""
+    groups = _groups(placement)
+    columns = [layers.amounts(key) for key in WORK]
+    stages = [sum(map(to_fraction, parts), Fraction(0)) for parts in zip(*columns, strict=True)]
+    works = [sum((stages[stage] for stage in group.stages), Fraction(0)) * _slowness(group, speeds) for group in groups]
+    most = max(range(len(groups)), key=works.__getitem__)
+    return _slowest(groups[most], speeds), works[most]
+
+
+def _slowness(group: Group, speeds: Sequence[Fraction] | None) -> Fraction:
+    """Return how long the slowest device of a group, which runs its part of the microbatches, takes for unit work."""
+    speed = Fraction(1) if speeds is None else speeds[_slowest(group, speeds)]
+    return 1 / (len(group.devices) * speed)
+
+
+def _slowest(group: Group, speeds: Sequence[Fraction] | None) -> int:
+    return group.devices[0] if speeds is None else min(group.devices, key=speeds.__getitem__)
+
+
+def _groups(placement: Placement) -> list[Group]:
+    devices: dict[tuple[int, ...], list[int]] = {}
+    for device in range(placement.last + 1):
+        devices.setdefault(tuple(placement.stages_on(device)), []).append(device)
+    return [*starmap(Group, devices.items())]
+
+
+def _in_flight(placement: Placement, microbatches: int) -> list[list[int]]:
+    """Return the microbatches that each stage holds, for each way to count them: those of 1F1B, and a single one."""
+    stages = len(placement.devices)
+    single = [1] * stages
+    if placement.ways != [tuple(range(stages))]:
+        return [single]
+    return [[min(stages - stage, microbatches) for stage in range(stages)], single]
+
+
+def _most_layers(layers: Layers, groups: Sequence[Group], memory: Memory, in_flight: Sequence[int]) -> list[int]:
+    """Return how many layers each group has memory for; -1 where not even what is beside the layers fits."""
+    if memory.budget is None:
+        return [layers.count] * len(groups)
+    stages, most = len(layers.layout), []
+    for group, devices in groups:
+        left = min(to_fraction(memory.budget[device]) for device in devices)
+        for stage in group:
+            left -= layers.beside(stage, stages, "static")
+            left -= in_flight[stage] * layers.beside(stage, stages, "activation")
+        held = max(in_flight[stage] for stage in group)
+        each = layers.layer.amount("static") + held * layers.layer.amount("activation")
+        most.append(-1 if left < 0 else _times(left, each, layers.count))
+    return most
+
+
+def _times(amount: Fraction, each: Fraction, most: int) -> int:
+    """Return how often `each` goes into an amount, at most `most` times."""
+    return min(most, int(amount / each)) if each else most
+
+
+def _least_largest(
+    layers: Layers, groups: Sequence[Group], most: Sequence[int], slowness: Sequence[Fraction]
+) -> tuple[int, ...] | None:
+    """Return the best layout with no more layers in a group than `most`: groups are filled first, then their stages."""
+    stages, each = len(layers.layout), layers.layer.work
+    least = least_counts(stages, layers.first, layers.last)
+    beside = [sum((layers.beside(n, stages, key) for key in WORK), Fraction(0)) for n in range(stages)]
+    start = [sum(least[stage] for stage in group) for group, _ in groups]
+    own = [sum((beside[stage] for stage in group), Fraction(0)) for group, _ in groups]
+    numbers = [*range(len(groups))]
+    by_speed = [work * slow for work, slow in zip(own, slowness, strict=True)]
+    filled = _spread(layers.count, start, by_speed, [each * slow for slow in slowness], numbers, most)
+    if filled is None:
+        return None
+    largest = max((work + count * each) * slow for work, count, slow in zip(own, filled, slowness, strict=True))
+    kept = [_times(largest / slow - work, each, limit) for work, limit, slow in zip(own, most, slowness, strict=True)]
+    group_of = {stage: number for number, (group, _) in enumerate(groups) for stage in group}
+    of_stages = [group_of[stage] for stage in range(stages)]
+    shared = _spread(layers.count, least, beside, [each] * stages, of_stages, kept)
+    return None if shared is None else tuple(shared)
+
+
+def _spread(
+    count: int,
+    start: Sequence[int],
+    beside: Sequence[Fraction],
+    each: Sequence[Fraction],
+    group_of: Sequence[int],
+    most: Sequence[int],
+) -> list[int] | None:
+    """Return `count` layers over parts, each to where the least work is; None where `most` of a group forbids it."""
+    # since the layers are alike, no exchange of layers between two parts can lower the largest
+    counts, totals = [*start], [0] * len(most)
+    for part, number in enumerate(counts):
+        totals[group_of[part]] += number
+    if any(total > limit for total, limit in zip(totals, most, strict=True)):
+        return None
+    heap = [(beside[part] + (number + 1) * each[part], number, part) for part, number in enumerate(counts)]
+    heapify(heap)
+    left = count - sum(counts)
+    while left and heap:
+        part = heappop(heap)[2]
+        if totals[group_of[part]] < most[group_of[part]]:
+            counts[part] += 1
+            totals[group_of[part]] += 1
+            left -= 1
+            heappush(heap, (beside[part] + (counts[part] + 1) * each[part], counts[part], part))
+    return None if left else counts

@@ -1,0 +1,486 @@
+"""The same model as other stages: layers cut anew or fused, open cuts, and what balance could gain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import accumulate, pairwise
+from math import comb
+from typing import Any, NamedTuple, TypeVar
+
+from pipesched.core.arrays import total
+from pipesched.errors import NotApplicable
+from pipesched.pipeline.layers.cutting import CutItems, balanced_layout, beside_layers, item_amounts, largest_work
+from pipesched.pipeline.layers.layers import (
+    BALANCED,
+    BEST,
+    GIVEN,
+    PARTS,
+    TIMES,
+    LayerCosts,
+    Layers,
+    equal_layout,
+    least_counts,
+    summed,
+    weighed_mean,
+)
+from pipesched.pipeline.layers.layout_text import StageItems
+from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.plan.step import Shard, SideItem, divisors
+from pipesched.pipeline.problem.costs import HALVES, KEPT, SHARES, SIZES, Costs, Entry, Memory, added
+from pipesched.pipeline.problem.placement import Placement, named_placement
+from pipesched.pipeline.problem.problem import NO_STEP, Problem
+from pipesched.pipeline.problem.quantities import to_fraction
+from pipesched.pipeline.problem.units import SHARED, Shares, Slices, shares_of
+
+T = TypeVar("T")
+Record = TypeVar("Record", Costs, LayerCosts)
+MOST_KNOWN = 2**53  # cuts that are counted
+
+
+def fuse(problem: Problem, stages: int) -> Problem:
+    """Return `problem` with its stages merged into `stages` equal contiguous groups, and its placement left open.
+
+    Costs, activations and static memory add up; the p2p latencies inside a group are dropped, and side work goes into
+    the groups of its stages. Raises NotApplicable when the groups cannot be equal.
+    """
+    if stages == problem.stages:
+        return problem
+    if problem.stages % stages:
+        raise NotApplicable(
+            f"needs a multiple of {stages} stages to fuse into {stages}; there are {problem.stages}", "stages"
+        )
+    size, costs, layers = problem.stages // stages, problem.costs, problem.layers
+    sums: dict[str, Any] = {key: _sums(times, size) for key in TIMES if (times := getattr(costs, key)) is not None}
+    memory, amounts = problem.memory, _totals(problem.memory.activation, problem.microbatches)
+    sizes: dict[str, Any] = {key: _sums(getattr(memory, key), size) for key in SIZES}
+    shares: dict[str, Any] = {
+        key: tuple(
+            weighed_mean([*zip(weights, map(to_fraction, parts), strict=True)])
+            for weights, parts in zip(_groups(amounts, size), _groups(getattr(memory, key), size), strict=True)
+        )
+        for key in SHARES
+    }
+    if layers is not None:
+        items = tuple(StageItems(*map(sum, zip(*group, strict=True))) for group in _groups(layers.items, size))
+        layers = replace(layers, layout=tuple(map(sum, _groups(layers.layout, size))), items=items)
+    return replace(
+        problem,
+        stages=stages,
+        placement=None,
+        costs=replace(costs, **sums, p2p=costs.p2p[size - 1 :: size], resolution=problem.ticks.per_unit),
+        slices=_fuse_slices(problem, size),
+        memory=replace(memory, **sizes, **shares),
+        layers=layers,
+        side=_side_into(problem, stages),
+    )
+
+
+def _side_into(problem: Problem, stages: int) -> tuple[SideItem, ...]:
+    """Return the side work of a problem with another number of stages: each item goes into the same part of them."""
+    return tuple(replace(item, into=item.into * stages // problem.stages) for item in problem.side)
+
+
+def _fuse_slices(problem: Problem, size: int) -> Slices:
+    """Return the slices of fused stages: their parts of the work of a group are means, weighed by the work of each."""
+    rows: dict[str, Any] = {}
+    for key in SHARED:
+        parts: tuple[Shares, ...] = getattr(problem.slices, key)
+        if len(parts) > 1:
+            works = _totals(getattr(problem.costs, key), problem.microbatches)
+            means = map(_mean_shares, _groups(parts, size), _groups(works, size))
+            rows[key] = tuple(shares_of(mean, problem.slices.tokens) for mean in means)
+    return replace(problem.slices, **rows)
+
+
+def _totals(entries: Sequence[Entry], microbatches: int) -> list[Fraction]:
+    """Return the sum of each entry over all microbatches."""
+    rows = ((one, 1) if isinstance(one, tuple) else ((one,), microbatches) for one in entries)
+    return [sum(map(to_fraction, row), Fraction(0)) * times for row, times in rows]
+
+
+def _mean_shares(parts: Sequence[Shares], works: Sequence[Fraction]) -> Shares:
+    weights = works if any(works) else [Fraction(1)] * len(parts)
+    return tuple(
+        sum((weight * share for weight, share in zip(weights, column, strict=True)), Fraction(0)) / sum(weights)
+        for column in zip(*parts, strict=True)
+    )
+
+
+def _sums(values: Sequence[Entry], size: int) -> tuple[Entry, ...]:
+    return tuple(map(added, _groups(values, size)))
+
+
+def _groups(values: Sequence[T], size: int) -> list[Sequence[T]]:
+    return [values[start : start + size] for start in range(0, len(values), size)]
+
+
+def can_be_cut(problem: Problem) -> bool:
+    """Return whether the stages of a problem may be cut anew.
+
+    It has no placement yet, and layers without a given layout, or a model that it was derived from.
+    """
+    has_layers = problem.layers is not None and problem.layers.rule != GIVEN
+    return (has_layers or problem.cutter is not None) and problem.placement is None
+
+
+def recut(problem: Problem, placement: Placement) -> Problem:
+    """Return `problem`, which can be cut anew, cut for a placement, which it then has: `best` as `balanced`.
+
+    Raises NotApplicable where some stage would have nothing to do.
+    """
+    if problem.cutter is not None:
+        return problem.cutter.cut(problem, placement)
+    layers, stages = problem.layers, len(placement.devices)
+    assert layers is not None  # can_be_cut
+    least = least_counts(stages, layers.first, layers.last)
+    if layers.count < sum(least):
+        raise NotApplicable(
+            f"{stages} stages need at least {sum(least)} layers; the model has {layers.count}", "layers"
+        )
+    layers = replace(layers, layout=equal_layout(layers.count, least))
+    if layers.rule in (BEST, BALANCED):
+        weighed = _by_what_stays(layers.weighed(problem.units), problem.sharding)
+        layout = balanced_layout(weighed, placement, problem.microbatches, problem.memory, speeds_of(problem))
+        layers = replace(layers, layout=layout)
+    return replace(
+        problem,
+        stages=stages,
+        placement=placement,
+        costs=costs_of(problem.costs, layers),
+        memory=memory_of(problem.memory, layers),
+        layers=layers,
+        side=_side_into(problem, stages),
+    )
+
+
+def _by_what_stays(layers: Layers, shard: Shard) -> Layers:
+    """Return layers whose `static` is all that stays of them, as cuts count it against a budget."""
+
+    def of_part(part: LayerCosts) -> LayerCosts:
+        if not any(getattr(part, key) for key in KEPT):
+            return part
+        sizes = [summed([getattr(part, key)], Fraction(1, by)) for key, by in divisors(shard).items()]
+        stays: dict[str, Any] = {**dict.fromkeys(KEPT, 0), "static": summed(sizes)}
+        return replace(part, **stays)
+
+    parts: dict[str, Any] = {key: of_part(getattr(layers, key)) for key in PARTS}
+    return replace(layers, **parts)
+
+
+def fitted_to(problem: Problem, placement: Placement) -> Problem:
+    """Return `problem` on a placement: cut for it if it may be cut anew, else fused to its number of stages.
+
+    Raises NotApplicable where the groups of stages cannot be equal, or some stage would have nothing to do, and for a
+    second copy of the stages in a problem with a step.
+    """
+    if len(placement.ways) > 1 and problem.has_step:
+        raise NotApplicable(NO_STEP, "placement")
+    if can_be_cut(problem):
+        return recut(problem, placement)
+    return replace(fuse(problem, len(placement.devices)), placement=placement)
+
+
+def settled(problem: Problem, placement: Placement) -> Problem:
+    """Return `problem` with its number of stages on a placement, for which they are cut anew if they may be."""
+    return recut(problem, placement) if can_be_cut(problem) else replace(problem, placement=placement)
+
+
+def one_way(problem: Problem, *, split: bool) -> Problem:
+    """Return `problem` with its backward as halves alone, or whole: the other way then follows from that."""
+
+    def alone(given: Record) -> Record:
+        whole = given.whole
+        if whole is None:
+            return given
+        half: Any = whole if split else summed([whole], Fraction(1, 2))
+        changed: dict[str, Any] = {"whole": None} | ({} if split else dict.fromkeys(HALVES, half))
+        return replace(given, **changed)
+
+    layers = problem.layers
+    if layers is not None:
+        layers = replace(layers, **{key: alone(getattr(layers, key)) for key in PARTS})
+    return replace(problem, costs=replace(alone(problem.costs), split=split), layers=layers)
+
+
+def opened(problem: Problem) -> Problem:
+    """Return `problem` with its placement left open, and the stages that it has, for which no other cut is found."""
+    layers = None if problem.layers is None else replace(problem.layers, rule=GIVEN)
+    return replace(problem, placement=None, layers=layers, cutter=None)
+
+
+def balanced_for(problem: Problem) -> Problem:
+    """Return `problem` with the layout that its rule finds for its placement (left open: for loop, or linear).
+
+    The placement stays open where it was. Layers without a rule stay as they are, and too few for so many stages.
+    """
+    layers = problem.layers
+    if layers is None or layers.rule == GIVEN:
+        return problem
+    if problem.placement is None and layers.count < sum(least_counts(problem.stages, layers.first, layers.last)):
+        return problem  # who asks for so many stages says that
+    placement = problem.placement or _likely_placement(problem.devices, problem.stages)
+    return replace(recut(problem, placement), placement=problem.placement)
+
+
+def cut_again(problem: Problem) -> Problem:
+    """Return `problem` with its stages cut for its budget, on the placement that it has, if a rule cuts them."""
+    if problem.cutter is not None and problem.placement is not None:
+        return recut(replace(problem, placement=None), problem.placement)
+    return balanced_for(problem)
+
+
+def open_cut(problem: Problem, stages: int) -> Problem:
+    """Return `problem`, whose layers may be cut anew, cut into a number of stages; its placement stays open.
+
+    Raises NotApplicable where some stage would have nothing to do.
+    """
+    return replace(recut(problem, _likely_placement(problem.devices, stages)), placement=None)
+
+
+def _likely_placement(devices: int, stages: int) -> Placement:
+    """Return the placement for which stages are cut while none is known."""
+    return named_placement("linear" if stages % devices else "loop", devices, stages)
+
+
+def costs_of(costs: Costs, layers: Layers) -> Costs:
+    """Return the costs of the stages of a layout; of `costs` one latency and the split of the backward stay."""
+    times: dict[str, Any] = {key: None if getattr(layers.layer, key) is None else layers.amounts(key) for key in TIMES}
+    latency = costs.p2p[0] if costs.p2p else 0
+    own = layers.latencies
+    p2p = (latency,) * (len(layers.layout) - 1) if own is None else own
+    return replace(costs, **times, p2p=p2p, resolution=layers.resolution)
+
+
+def memory_of(memory: Memory, layers: Layers) -> Memory:
+    """Return the memory of the stages of a layout; of `memory` the budget, the unit, and parts of all stages stay."""
+    stages = len(layers.layout)
+    shares: dict[str, Any] = {key: layers.shares(key) or (getattr(memory, key)[0],) * stages for key in SHARES}
+    sizes: dict[str, Any] = {key: layers.amounts(key) for key in SIZES}
+    return replace(memory, **shares, **sizes)
+
+
+def speeds_of(problem: Problem) -> list[Fraction] | None:
+    """Return the speed of each device, by which cuts weigh their work; None where all have 1."""
+    return None if problem.speed is None else [*map(to_fraction, problem.speed)]
+
+
+def saved_by_moving(schedule: Schedule) -> Fraction:
+    """Return by how many ticks less the bottleneck works at best, once work of one stage has moved away from it.
+
+    That is one layer, where the layers are known, which goes to the device with the least work; where they differ, it
+    is the layer at either edge of a stage that saves most, and goes to the next stage. Else it is its smallest stage,
+    and of a single stage any part of it; the bottleneck then works as long as the next device, as the mean of all, or
+    as without that stage: the longest of these.
+    """
+    problem, device, works = schedule.problem, schedule.bottleneck, schedule.useful_ticks
+    others = [work for there, work in enumerate(works) if there != device]
+    if problem.layers is not None and not problem.layers.layer.is_cut_by_counts:
+        return _saved_at_edges(problem, problem.layers, device)
+    if problem.layers is not None:
+        count = problem.microbatches // len(problem.settled_placement.ways)  # of which a device runs layers
+        factors = problem.units.factors("work")[:count]
+        layer = int(problem.layers.layer.work * problem.ticks.per_unit * sum(factors, Fraction(0)))
+        after = max([works[device] - layer, *others, min(others) + layer]) if others else works[device]
+        return Fraction(max(works[device] - after, 0))
+    stages = problem.settled_placement.stages_on(device)
+    left = works[device] - min(_work(schedule, stage, device) for stage in stages) if len(stages) > 1 else 0
+    return works[device] - max(Fraction(max([left, *others])), Fraction(sum(works), problem.devices))
+
+
+def _saved_at_edges(problem: Problem, layers: Layers, device: int) -> Fraction:
+    """Return by how many ticks less the largest work is, once a layer has moved over an edge of a stage of a device."""
+    placement, speeds = problem.settled_placement, speeds_of(problem)
+    least = layers.layout if layers.items else least_counts(problem.stages, layers.first, layers.last)
+    layers = layers.weighed(problem.units)
+    works = [largest_work(layers, placement, speeds)[1]]
+    for stage in placement.stages_on(device):
+        for there in (stage - 1, stage + 1):
+            layout = [*layers.layout]
+            if 0 <= there < problem.stages and layout[stage] > least[stage]:
+                layout[stage] -= 1
+                layout[there] += 1
+                works.append(largest_work(replace(layers, layout=tuple(layout)), placement, speeds)[1])
+    return (works[0] - min(works)) * problem.microbatches * problem.ticks.per_unit
+
+
+def _work(schedule: Schedule, stage: int, device: int) -> int:
+    """Return the ticks that a device works on a stage, of which it may run half of the microbatches."""
+    model = schedule.problem.model
+    here = model.where[stage] == device
+    return sum(total(model.ticks[cost][stage, here]) for cost in ("forward", "backward"))
+
+
+class Balance(NamedTuple):
+    """The largest work of a device on the mean microbatch, in the user's time unit: of a layout, of equal counts."""
+
+    device: int
+    work: Fraction
+    equal: Fraction
+
+    @property
+    def gain(self) -> float:
+        """The part of the largest work that the layout saves over equal counts; negative where it has more."""
+        return float(1 - self.work / self.equal) if self.equal else 0.0
+
+
+def balance(problem: Problem) -> Balance | None:
+    """Return how even the layout of a problem on its placement is.
+
+    None where it is not given by layers, where losses stand on several stages, and where equal counts cannot be.
+    """
+    if problem.layers is None or problem.layers.items:
+        return None
+    layers, placement, speeds = problem.layers.weighed(problem.units), problem.settled_placement, speeds_of(problem)
+    device, work = largest_work(layers, placement, speeds)
+    least = least_counts(problem.stages, layers.first, layers.last)
+    if layers.count < sum(least):
+        return None
+    counts = equal_layout(layers.count, least)
+    return Balance(device, work, largest_work(replace(layers, layout=counts), placement, speeds)[1])
+
+
+def is_cut_open(problem: Problem) -> bool:
+    """Return whether a solve may choose which layers make a stage: no layout is given, and not equal counts."""
+    if problem.cutter is not None:
+        return problem.cutter.is_open
+    return problem.layers is not None and problem.layers.rule in (BEST, BALANCED)
+
+
+def seeks_best(problem: Problem) -> bool:
+    """Return whether a run looks for the cut of least makespan under its algorithm."""
+    if problem.cutter is not None:
+        return problem.cutter.seeks_best
+    return problem.layers is not None and problem.layers.rule == BEST
+
+
+def kinds_of_items(problem: Problem) -> Sequence[object]:
+    """Return what each item is, in all that counts in a stage; of alike items that is the same."""
+    if problem.cutter is not None:
+        return problem.cutter.kinds
+    layers = problem.layers
+    assert layers is not None  # is_cut_open
+    listed = [getattr(layers.layer, key) for key in layers.layer.lengths]
+    inside = zip(*listed, strict=True) if listed else [()] * layers.count
+    return [*beside_layers(layers.first), *inside, *beside_layers(layers.last)]
+
+
+def all_cuts(problem: Problem) -> int | None:
+    """Return the number of all cuts of a problem whose cut is open; None above 2^53."""
+    count = comb(len(kinds_of_items(problem)) - 1, problem.stages - 1)
+    return count if count <= MOST_KNOWN else None
+
+
+def at_spans(problem: Problem, spans: Sequence[tuple[int, int]]) -> Problem:
+    """Return `problem`, on its placement, with stages of these items, which need not stand side by side.
+
+    Only its tables by stage count: what its layers are is that of `problem`.
+    """
+    if problem.cutter is not None:
+        return problem.cutter.at_spans(problem, spans)
+    layers = problem.layers
+    assert layers is not None  # is_cut_open
+    first = len(beside_layers(layers.first))
+    other = layers.at([tuple(min(max(end - first, 0), layers.count) for end in span) for span in spans])  # type: ignore[misc]
+    return replace(problem, costs=costs_of(problem.costs, other), memory=memory_of(problem.memory, other))
+
+
+def layers_before(problem: Problem) -> list[int]:
+    """Return how many layers the first 0, 1, .. items are."""
+    if problem.cutter is not None:
+        return problem.cutter.layers_before
+    layers = problem.layers
+    assert layers is not None  # is_cut_open
+    first, last = (len(beside_layers(part)) for part in (layers.first, layers.last))
+    return [*[0] * first, *range(layers.count + 1), *[layers.count] * last]
+
+
+def items_of(problem: Problem) -> CutItems:
+    """Return the items of a problem whose cut is open: what stands beside the layers is the first and the last one."""
+    if problem.cutter is not None:
+        return problem.cutter.cut_items(problem)
+    layers, costs, memory = problem.layers, problem.costs, problem.memory
+    assert layers is not None  # is_cut_open
+    times = {key: item_amounts(layers, key) for key in ("forward", "backward_input", "backward_weight")}
+    halves = zip(times["backward_input"], times["backward_weight"], strict=True)
+    gradient, weight = times["backward_input"], times["backward_weight"]
+    is_either = costs.split and layers.layer.whole is not None
+    if is_either:  # the least of both ways, up to the gradient and in all; where microbatches differ it is not told
+        known = zip(item_amounts(layers, "whole"), gradient, weight, strict=True)
+        least = [(min(one, own), min(one, own + other)) for one, own, other in known]
+        least = [(Fraction(0), Fraction(0))] * len(least) if layers.layer.is_table else least
+        gradient, weight = [own for own, _ in least], [both - own for own, both in least]
+    whole = item_amounts(layers, "whole") if layers.layer.whole is not None else [one + other for one, other in halves]
+    activation = item_amounts(layers, "activation")
+    if layers.layer.retain is None:
+        retain = [to_fraction(memory.retain[0])] * len(activation)
+    else:
+        retain = item_amounts(layers, "retain")
+    most = Fraction(1) if is_either else max(retain)
+    retained = [size * min(part, most) for size, part in zip(activation, retain, strict=True)]
+    return CutItems(
+        forward=times["forward"],
+        gradient=gradient if costs.split else whole,
+        weight=weight if costs.split else [Fraction(0)] * len(whole),
+        pair=None if costs.overlap is None else item_amounts(layers, "overlap"),
+        p2p=_latencies(layers, to_fraction(costs.p2p[0] if costs.p2p else 0)),
+        static=item_amounts(layers, "static"),
+        held=[activation, retained] if costs.split else [activation],
+    )
+
+
+def _latencies(layers: Layers, latency: Fraction) -> list[Fraction]:
+    """Return the latency of each boundary between items."""
+    inside = [latency] * (layers.count - 1) if layers.p2p is None else [*map(to_fraction, layers.p2p)]
+    outside = latency if layers.p2p is None else Fraction(0)
+    first, last = (inside[0], inside[-1]) if inside else (outside, outside)
+    return [first] * len(beside_layers(layers.first)) + inside + [last] * len(beside_layers(layers.last))
+
+
+def ends_of(problem: Problem) -> tuple[int, ...]:
+    """Return the item behind each stage."""
+    if problem.cutter is not None:
+        return problem.cutter.ends
+    assert problem.layers is not None  # is_cut_open
+    first, last = (len(beside_layers(part)) for part in (problem.layers.first, problem.layers.last))
+    *ends, end = accumulate(problem.layers.layout)
+    return (*(first + one for one in ends), first + end + last)
+
+
+def cut_at(problem: Problem, ends: Sequence[int]) -> Problem:
+    """Return `problem`, on its placement, with stages that end before these items."""
+    if problem.cutter is not None:
+        made = problem.cutter.cut_at(problem, ends)
+        return replace(made, costs=replace(made.costs, split=problem.costs.split))
+    layers = problem.layers
+    assert layers is not None  # is_cut_open
+    first, count = len(beside_layers(layers.first)), layers.count
+    places = [min(max(end - first, 0), count) for end in (0, *ends)]
+    layers = replace(layers, layout=tuple(end - begin for begin, end in pairwise(places)))
+    return replace(
+        problem, costs=costs_of(problem.costs, layers), memory=memory_of(problem.memory, layers), layers=layers
+    )
+
+
+def with_layout(problem: Problem, layout: Sequence[int]) -> Problem:
+    """Return `problem`, whose layers may be cut anew, with a layout that is given, for any number of stages."""
+    assert problem.layers is not None  # can_be_cut
+    layers, stages = replace(problem.layers, layout=tuple(layout), rule=GIVEN), len(layout)
+    costs, memory = costs_of(problem.costs, layers), memory_of(problem.memory, layers)
+    return replace(problem, stages=stages, costs=costs, memory=memory, layers=layers, side=_side_into(problem, stages))
+
+
+def layout_of(problem: Problem) -> tuple[int, ...]:
+    """Return the layers of each stage of a problem whose cut is open."""
+    if problem.cutter is not None:
+        return problem.cutter.layers_of_stages
+    assert problem.layers is not None  # is_cut_open
+    return problem.layers.layout
+
+
+def work_of_largest(problem: Problem) -> int:
+    """Return the ticks of the device with the most work, of all its microbatches, divided by the number of all."""
+    model = problem.model
+    work = model.ticks["forward"] + model.ticks["backward"]
+    return max(int(work[model.where == device].sum()) for device in range(problem.devices)) // model.microbatches

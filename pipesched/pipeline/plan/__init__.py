@@ -1,0 +1,1 @@
+"""Orders become times: Plan, its lowering to precedences, Schedule and its metrics."""

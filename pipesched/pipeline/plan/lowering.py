@@ -1,0 +1,372 @@
+"""From pipelines to the core: operations become tasks, devices resources, activations memory.
+
+The numbers of the tasks are the numbers of the operations in the plan's OpIndex. The table of kinds says what each kind
+needs, takes and gives; between two devices the latency of the boundary is added. Where messages queue, each is one task
+too, which stands in the queues of both of its devices: the SEND of what made its tensor, the RECV of what needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain, groupby
+from types import MappingProxyType
+from typing import NamedTuple
+
+from pipesched.core.arrays import Ints, Kernels, column, np
+from pipesched.core.tasks import NOWHERE, Edges, TaskGraph
+from pipesched.core.timing import UNTIMED, Times, in_order
+from pipesched.errors import ConfigError
+from pipesched.pipeline.plan.plan import LanePair, MessageProgram, Plan, mismatch, with_parts
+from pipesched.pipeline.plan.step import EDGE, ON_DEVICE, PAIR
+from pipesched.pipeline.plan.step_plan import waits_of, with_step_tasks
+from pipesched.pipeline.problem.kinds import GRADIENT_LETTERS, KINDS, STEP_SLOTS
+from pipesched.pipeline.problem.model import StepModel
+from pipesched.pipeline.problem.ops import OpIndex, ScopedRows
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.units import FORWARD_ONLY
+
+
+def lower_plan(problem: Problem, plan: Plan) -> TaskGraph:
+    """Return the task graph, in ticks and grains, of the operations of `plan`; a pair is the task of its forward.
+
+    Raises ConfigError for a plan of another problem.
+    """
+    wrong = mismatch(problem, plan)
+    if wrong:
+        raise ConfigError(wrong, "plan")
+    absent: Set[int] = frozenset()
+    slots = sum(rows.size for rows in plan.index.scoped if rows.kind in STEP_SLOTS)
+    planned = sum(map(len, plan.orders)) - slots + sum(map(len, chain(*plan.lanes))) + len(plan.pairs)
+    if planned < plan.index.passes:
+        absent = set(range(plan.index.passes)).difference(*plan.orders, *chain(*plan.lanes), plan.pairs.values())
+    graph = lower(problem, plan.index.without_step, absent, plan.pairs, waits_of(plan))
+    graph = with_step_tasks(graph, problem, plan) if plan.index.scoped else graph
+    return with_message_tasks(graph, problem, plan) if plan.messages else graph
+
+
+def lower(
+    problem: Problem,
+    index: OpIndex,
+    absent: Set[int] = frozenset(),
+    pairs: Mapping[int, int] = MappingProxyType({}),
+    waits: Iterable[tuple[int, int]] = (),
+) -> TaskGraph:
+    """Return the task graph, in ticks and grains, of all operations of `index`.
+
+    The `absent` ones become tasks of no length on no resource.
+
+    Memory pools are the devices; resources are the devices and then, with transfers, two lanes (to host memory, back)
+    for each Problem.lane_pair. `pairs` maps forwards to the backwards that run with them, `waits` are further
+    precedences.
+    """
+    model, kinds = problem.model, [KINDS[letter] for letter in index.letters]
+    duration = np.concatenate([model.ticks[kind.cost].ravel() for kind in kinds])
+    take = np.concatenate([model.takes(kind.letter).ravel() for kind in kinds])
+    give = np.concatenate([model.gives(kind.letter).ravel() for kind in kinds])
+    pool = np.tile(model.where.ravel(), len(kinds))
+    resource, lanes = pool.copy(), [kind for kind in kinds if kind.is_transfer]
+    for kind in lanes:
+        row = index.of_kind(kind.letter)
+        of_device = column(problem.resource(device, kind.resource) for device in range(problem.devices))
+        resource[row.start : row.stop] = of_device[pool[row.start : row.stop]]
+    for kind in (kind for kind in kinds if kind.forward_gives is not None):
+        row = index.of_kind(kind.letter)
+        there = [number - row.start for number in row if number not in absent]
+        give[there] = model.column(kind.forward_gives).ravel()[there]  # forwards are numbered first
+    edges = Edges.joined(Edges(*row[:3]) for row in _rows(problem, index))
+    further = Edges(*map(column, zip(*waits, strict=True))) if (waits := [*waits]) else Edges((), ())
+    if absent or pairs:
+        last = max(further.before.max(initial=0), further.after.max(initial=0))  # waits may be of the step
+        task = np.arange(max(index.size, last + 1))
+        forwards, backwards = column(pairs.keys()), column(pairs.values())
+        task[backwards] = forwards
+        gone = column(absent)
+        for values in (duration, take, give):
+            values[gone] = 0
+        together = duration[forwards] + duration[backwards]
+        duration[forwards] = together if model.overlap is None else model.overlap.ravel()[forwards]
+        duration[backwards] = 0
+        resource[gone] = resource[backwards] = NOWHERE
+        for values in (take, give):
+            values[forwards] += values[backwards]
+            values[backwards] = 0
+        is_gone = np.zeros(index.size, dtype=bool)
+        is_gone[gone] = True
+        edges = edges.where(~(is_gone[edges.before] | is_gone[edges.after]))
+        edges, further = (Edges(task[one.before], task[one.after], one.lag) for one in (edges, further))
+    count = problem.devices + (2 * problem.lane_pairs if lanes else 0)
+    return TaskGraph(duration, resource, (1,) * count, [edges, further], take, give, pool)
+
+
+class PrecedenceRow(NamedTuple):
+    """The precedences between two rows of operations: each of `before` ends `lag` ticks before its counterpart starts.
+
+    `boundary` is the one between stages whose latency the lag is, -1 inside a device.
+    """
+
+    before: range
+    after: range
+    lag: int = 0
+    boundary: int = -1
+
+
+def precedence_rows(problem: Problem, index: OpIndex) -> Iterator[PrecedenceRow]:
+    """Yield the precedences of data between all operations of `index`, row by row."""
+    for before, after, lags, boundary in _rows(problem, index):
+        listed, start = lags.tolist(), 0
+        for lag, same in groupby(listed):
+            stop = start + sum(1 for _ in same)
+            yield PrecedenceRow(before[start:stop], after[start:stop], lag, boundary)
+            start = stop
+
+
+def _rows(problem: Problem, index: OpIndex) -> Iterator[tuple[range, range, Ints, int]]:
+    """Yield the precedences between two rows of operations with their lags, and the boundary that they cross, or -1."""
+    model, none = problem.model, np.zeros(index.units, dtype=np.int64)
+    needs = [(letter, need) for letter in index.letters for need in KINDS[letter].needs if need.letter in index.letters]
+    for stage in range(index.stages):
+        for letter, need in needs:
+            before, after = index.row(need.letter, stage), index.row(letter, stage)
+            count, shift = index.slices, need.slice
+            for first in range(max(-shift, 0), count - max(shift, 0)) if shift else ():
+                yield before[first + shift :: count], after[first::count], none[first::count], -1
+            if not (shift or need.stage):
+                yield before, after, none, -1
+    for stage in range(index.stages - 1):
+        boundary = -1 if model.where[stage, 0] == model.where[stage + 1, 0] else stage  # and so on the way back
+        for letter, need in needs:
+            if need.stage:
+                there, here = (stage, stage + 1) if need.stage < 0 else (stage + 1, stage)
+                lags = (model.there if need.stage < 0 else model.back)[stage]
+                yield index.row(need.letter, there), index.row(letter, here), lags, boundary
+    if model.rounds > 1:  # the next round of a microbatch begins behind its last stage
+        before, after = index.row("F", index.stages - 1)[: -problem.batches], index.row("F", 0)[problem.batches :]
+        lags = np.full(len(after), model.around)
+        yield before, after, lags, -1 if model.where[0, 0] == model.where[-1, 0] else 0
+
+
+class MemoryEvent(NamedTuple):
+    """An operation that takes memory at its start, or gives some back at its end; on a lane, or else in a slot."""
+
+    number: int
+    gives: bool
+    on_lane: bool
+
+
+def memory_waits(changes: Iterable[MemoryEvent]) -> Iterator[tuple[int, int]]:
+    """Yield the wait edges (before, after) for the memory of one device, whose changes come in a good order.
+
+    Slots wait for each other by their order, and so do the offloads of a lane; the edges join the two.
+    """
+    slot = offload = None
+    for change in changes:
+        if change.gives and change.on_lane:
+            offload = change.number
+        elif change.gives:
+            slot = change.number
+        else:
+            if change.on_lane and slot is not None:
+                yield slot, change.number
+            if offload is not None:
+                yield offload, change.number
+
+
+def plan_of_times(problem: Problem, index: OpIndex, starts: Sequence[int]) -> Plan:
+    """Return the plan of a legal schedule from its starts in ticks (UNTIMED: the operation does not run).
+
+    `schedule_plan` starts nothing of it later, and no device then holds more memory (except where several operations of
+    no length take and give at one instant).
+    """
+    graph = lower(problem, index, {number for number, start in enumerate(starts) if start == UNTIMED})
+    order = _in_order_of_time(graph, starts)
+    rows = graph.by_resource(order)
+    lanes = rows[problem.devices :]
+    return Plan(
+        index,
+        rows[: problem.devices],
+        lanes=[LanePair(*pair) for pair in zip(lanes[::2], lanes[1::2], strict=True)],
+        waits=waits_of_times(graph, starts, order, problem.devices) if lanes else [],
+    )
+
+
+def waits_of_times(
+    graph: TaskGraph, starts: Sequence[int], order: Sequence[int], devices: int
+) -> list[tuple[int, int]]:
+    """Return the wait edges (before, after) with which a schedule keeps its memory.
+
+    `starts` are in ticks; `order` holds the tasks that run by their starts, each behind all that it waits for.
+    """
+    return [*chain.from_iterable(memory_waits(changes) for changes in _changes(graph, starts, order, devices))]
+
+
+def _in_order_of_time(graph: TaskGraph, starts: Sequence[int]) -> list[int]:
+    """Return what runs by start, then end; at one instant by precedence, and what gives memory before what takes it."""
+
+    def key(task: int) -> tuple[int, int, bool, int]:
+        return starts[task], starts[task] + graph.durations[task], graph.takes[task] > 0, task
+
+    return in_order(graph, [task for task, there in enumerate(graph.resources) if there != NOWHERE], key)
+
+
+def _changes(
+    graph: TaskGraph, starts: Sequence[int], order: Sequence[int], devices: int
+) -> Iterator[list[MemoryEvent]]:
+    """Yield the memory changes of each device in order of time; what is given at a time precedes what is taken then."""
+    events: list[list[tuple[int, int, MemoryEvent]]] = [[] for _ in range(devices)]
+    for position, number in enumerate(order):
+        start, on_lane = starts[number], graph.resources[number] >= devices
+        end = start + graph.durations[number]
+        if graph.takes[number]:
+            events[graph.pools[number]].append((start, position, MemoryEvent(number, False, on_lane)))
+        if graph.gives[number]:
+            rank = position if start == end else -1
+            events[graph.pools[number]].append((end, rank, MemoryEvent(number, True, on_lane)))
+    for happened in events:
+        yield [change for _, _, change in sorted(happened, key=lambda event: event[:2])]
+
+
+class Sent:
+    """The messages of a plan as columns by message: the tasks that make and need each, its devices and its length.
+
+    `is_run` says of each whether there is one: its operations are planned, on two devices.
+    """
+
+    def __init__(self, problem: Problem, plan: Plan) -> None:
+        self._problem, self._plan, self.model = problem, plan, problem.model
+        model = self.model
+        self.index = index = _with_messages(plan.index, model)
+        self._planned = np.zeros(index.first_message, dtype=bool)  # of the operations of devices
+        for numbers in (*plan.own_lines[: len(plan.orders)], column(plan.pairs.values())):
+            self._planned[numbers] = True
+        parts = [(column(()),) * 5, *self._passes(model), *self._side(model)]
+        source, target, self.sender, self.receiver, self.length = (
+            np.concatenate([part[at] for part in parts]) for at in range(5)
+        )
+        self.is_run = (source >= 0) & (target >= 0) & (self.sender != self.receiver)
+        if plan.pairs:
+            task = np.arange(index.first_message + 1)  # the last stands for what the plan lacks
+            task[column(plan.pairs.values())] = column(plan.pairs.keys())
+            source, target = task[source], task[target]
+        self.source, self.target = source, target
+
+    def _first_of(self, kinds: str) -> Ints:
+        """Return the operation of some kinds by stage and unit, -1 where none is planned."""
+        index = self._plan.index
+        found: Ints = np.full((index.stages, index.units), -1)
+        for row in (index.of_kind(kind) for kind in kinds if kind in index.letters):
+            numbers = np.arange(row.start, row.stop)
+            found = np.where(self._planned[row.start : row.stop], numbers, found.ravel()).reshape(found.shape)
+        return found
+
+    def _passes(self, model: StepModel) -> Iterator[tuple[Ints, ...]]:
+        """Yield the messages of all boundaries: there, and back."""
+        crossed = np.flatnonzero((model.where[1:] != model.where[:-1]).any(axis=1))
+        here, there = (model.where[at].ravel() for at in (crossed, crossed + 1))
+        forwards = self._first_of("F")
+        yield forwards[crossed].ravel(), forwards[crossed + 1].ravel(), here, there, model.there[crossed].ravel()
+        if model.mode != FORWARD_ONLY:
+            back = self._first_of(GRADIENT_LETTERS)
+            yield back[crossed + 1].ravel(), back[crossed].ravel(), there, here, model.back[crossed].ravel()
+
+    def _side(self, model: StepModel) -> Iterator[tuple[Ints, ...]]:
+        """Yield the messages of side items into their stages, and those back."""
+        plan, index = self._plan, self._plan.index
+        if not self._problem.side:
+            return
+        runs_on = np.full(index.first_message, -1)
+        for device, slots in enumerate(plan.step_slots):
+            runs_on[column([number for _, number in slots])] = device
+        for kind, letters in (("E", "F"), ("G", GRADIENT_LETTERS)):
+            for side, item in enumerate(self._problem.side):
+                row = column(index.row(kind, side)) if kind in index.kinds else column(())
+                if len(row):
+                    passes = self._first_of(letters)[item.into, :: index.slices][: len(row)]
+                    there = model.where[item.into, :: index.slices][: len(row)]
+                    own = np.where(self._planned[row], row, -1), runs_on[row]
+                    lag = np.full(len(row), self._problem.step_ticks.side_p2p[side])
+                    both = (own[0], passes, own[1], there) if kind == "E" else (passes, own[0], there, own[1])
+                    yield (*both, lag)
+
+    def queues(self, queue: str) -> tuple[Ints, Ints]:
+        """Return numbers for the queues of each message at its two ends."""
+        here, there = self.sender, self.receiver
+        if queue not in (EDGE, PAIR):
+            return here, there
+        first, second = (np.minimum(here, there), np.maximum(here, there)) if queue == PAIR else (here, there)
+        both = first * self._problem.devices + second
+        return both, both
+
+    def programs(self, rows: Sequence[MessageProgram]) -> Plan:
+        """Return the plan with these programs of its devices."""
+        found = with_parts(self._plan, index=self.index, messages=rows)
+        vars(found)["own_lines"] = self._plan.own_lines
+        return found
+
+
+def _with_messages(index: OpIndex, model: StepModel) -> OpIndex:
+    """Return the index with rows for the messages that may be sent: over boundaries between devices, of side items."""
+    crossed = (model.where[1:] != model.where[:-1]).any(axis=1) if index.stages > 1 else column(())
+    units = tuple(index.units * int(one) for one in crossed)
+    back = () if model.mode == FORWARD_ONLY else (ScopedRows("SEND_B", (0, *units)),)
+    side = [ScopedRows(f"SEND_{kind}", tuple(map(len, index.rows(kind)))) for kind in "EG" if kind in index.kinds]
+    return index._replace(sent=(ScopedRows("SEND_F", (*units, 0)), *back, *side))
+
+
+def with_message_tasks(graph: TaskGraph, problem: Problem, plan: Plan) -> TaskGraph:
+    """Return the graph with the messages of the plan, which wait for each other by the queues of the problem.
+
+    Each occupies its queues at its one time, so that what comes behind it at either end waits for it.
+    """
+    sent, queue = Sent(problem, plan), problem.messages.queue if problem.messages else EDGE
+    first, none = len(graph), np.zeros(len(sent.is_run), dtype=np.int64)
+    there = np.flatnonzero(sent.is_run)
+    edges = [graph.edges, Edges(sent.source[there], there + first), Edges(there + first, sent.target[there])]
+    edges += [Edges(row[:-1], row[1:]) for row in queues_of(plan, queue)]
+    return graph.changed(
+        durations=np.append(graph.duration, np.where(sent.is_run, sent.length, 0)),
+        resources=np.append(graph.resource, none + NOWHERE),
+        edges=Edges.joined(edges),
+        takes=np.append(graph.take, none),
+        gives=np.append(graph.give, none),
+        pools=np.append(graph.pool, sent.sender),
+    )
+
+
+def times_in_turn(graph: TaskGraph, problem: Problem, plan: Plan, lengths: Ints | None) -> Times | None:
+    """Return the times of a plan in PyTorch's order, in one pass over its turns; None where these do not say all.
+
+    `graph` is without messages, which stand in two queues each. `lengths` are own ones, in ticks.
+    """
+    sent, order = vars(plan).get("turns", (None, ()))
+    if sent is None or sent.model is not problem.model or plan.lanes or plan.network or problem.messages is None:
+        return None
+    queue, first, waits, devices = problem.messages.queue, len(graph), graph.waits, problem.devices
+    duration, length = (graph.duration, sent.length) if lengths is None else (lengths[:first], lengths[first:])
+    machine, beyond = np.zeros(first, dtype=np.int64), 0 if queue == ON_DEVICE else devices
+    for device, line in enumerate(plan.own_lines):
+        machine[line] = device
+    kernels = Kernels(duration, waits.lag, length)
+    given = (order, waits.first, waits.task, waits.lag, duration, machine, sent.source, sent.target, length)
+    clock, ready = kernels.blank(devices * (devices + 1)), kernels.blank(first)
+    start, end = (kernels.blank(first + len(length), UNTIMED) for _ in range(2))
+    done = kernels.lists.run_in_turn(
+        *map(kernels.give, (*given, *sent.queues(queue))), beyond, clock, ready, start, end
+    )
+    return Times(start, end) if done == len(order) else None
+
+
+def queues_of(plan: Plan, queue: str) -> Iterator[Ints]:
+    """Yield what goes one after another, in order: messages, and tasks; not what `Plan.queues` has."""
+    for device in range(len(plan.messages) * (queue != EDGE)):
+        yield from [merged(plan, device)] if queue == ON_DEVICE else (row for _, row in plan.queues_on(device, queue))
+
+
+def merged(plan: Plan, device: int) -> Ints:
+    """Return all that a device issues: its slots, and its messages behind them."""
+    line, program = plan.own_lines[device], plan.messages[device]
+    place = np.full(plan.index.size + 1, -1)
+    place[line] = np.arange(len(line))
+    keys = np.concatenate([place[program.after], np.arange(len(line))])
+    is_slot = np.concatenate([np.ones(len(program.number), dtype=bool), np.zeros(len(line), dtype=bool)])
+    found: Ints = np.concatenate([program.number, line])[np.lexsort((is_slot, keys))]
+    return found

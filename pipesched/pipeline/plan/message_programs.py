@@ -1,0 +1,292 @@
+"""The order in which devices issue messages: a file's, PyTorch's, or the best one found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import chain
+from math import inf
+
+from pipesched.core.arrays import Ints, Kernels, column, np
+from pipesched.core.clock import look
+from pipesched.core.tasks import Edges, WaitTable
+from pipesched.core.timing import Retiming, heads, tails
+from pipesched.errors import ConfigError, InvalidSchedule
+from pipesched.pipeline.plan.lowering import Sent, lower_plan, queues_of
+from pipesched.pipeline.plan.plan import NOTHING_BEFORE, MessageProgram, Plan, ends_of_stages, with_parts
+from pipesched.pipeline.plan.step import AUTO, BEST, EDGE, OF_FILE, ON_DEVICE, PYTORCH, WEIGHTS, Messages
+from pipesched.pipeline.plan.step_plan import with_step
+from pipesched.pipeline.problem.ops import Op, OpIndex
+from pipesched.pipeline.problem.problem import Problem
+
+Issued = tuple[Op, Op | None] | tuple[Op, Op | None, int]  # an end of a message, and behind what it stands
+AHEAD = 3  # stages that PyTorch's runtime gathers ahead (`_add_unshard_reshard`), sharded or not
+
+
+def without_messages(plan: Plan) -> Plan:
+    """Return the plan without queues of messages."""
+    return with_parts(plan, index=plan.index._replace(sent=()), messages=()) if plan.index.sent else plan
+
+
+def pytorch_programs(problem: Problem, plan: Plan) -> Plan:
+    """Return the plan with messages where PyTorch's runtime puts them (`_add_send_recv`).
+
+    The devices take turns, and each does one action if its input is there. A SEND stands right behind the pass that
+    makes its tensor, the RECV at that moment at the end of what the other device has done so far. Gathers, frees and
+    reductions take turns too, whether or not weights are sharded. Of messages that one operation makes, those to other
+    stages come first. Raises InvalidSchedule where devices wait in a circle.
+    """
+    look()
+    plan = without_messages(plan)
+    sent, devices = Sent(problem, plan), len(plan.orders)
+    lines, there = plan.own_lines[:devices], np.flatnonzero(sent.is_run)
+    stops = np.cumsum([0, *map(len, lines)])
+    order, begins = np.concatenate([column(()), *lines]), stops[:-1]
+    idle = _turns(problem, plan, order, stops)
+    forward = {backward: one for one, backward in plan.pairs.items()}
+    waits = column([forward.get(number, number) for pair in plan.waits for number in pair]).reshape(-1, 2)
+    waits = waits[np.isin(waits, order).all(axis=1)] if len(waits) else waits  # of slots alone: turns keep them
+    number = np.append(there, len(sent.is_run) + np.arange(len(waits)))
+    keys = (np.append(tasks_of[there], waits[:, at]) for at, tasks_of in ((1, sent.target), (0, sent.source)))
+    none = 0 * number
+    needs, makes = (WaitTable(key, number, none, sent.index.first_message) for key in keys)
+    sender, receiver = (np.append(ends, 0 * waits[:, 0] + NOTHING_BEFORE) for ends in (sent.sender, sent.receiver))
+    ends = np.bincount(sent.sender[there], minlength=devices) + np.bincount(sent.receiver[there], minlength=devices)
+    bounds, kernels = np.cumsum([0, *ends.tolist()]), Kernels()
+    given = (order, stops[1:], idle, needs.first, needs.task, makes.first, makes.task, sender, receiver)
+    left = idle[np.minimum(begins, len(idle) - 1)]
+    state = [kernels.blank(len(sender)), *map(kernels.give, (begins.copy(), left))]
+    state += [kernels.blank(devices, NOTHING_BEFORE), kernels.blank(devices), kernels.give(bounds[:-1].copy())]
+    run, *found = (kernels.blank(count) for count in (len(order) + len(there), *(int(bounds[-1]),) * 4))
+    if kernels.lists.take_turns(*map(kernels.give, given), *state, run, *found):
+        raise InvalidSchedule("the operations of the plan wait for each other")
+    columns = [*map(column, found)]
+    parts = [slice(*both) for both in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)]
+    made = sent.programs([MessageProgram(*(values[part] for values in columns)) for part in parts])
+    vars(made)["turns"] = sent, column(run)  # in which order all operations and messages can run
+    return made
+
+
+def _turns(problem: Problem, plan: Plan, order: Ints, stops: Ints) -> Ints:
+    """Return how many turns gathers, frees and reductions take before each slot: as planned, or as PyTorch plans."""
+    index, turns = plan.index, np.zeros(len(order) + 1, dtype=np.int64)
+    is_divided = problem.sharding.divides(WEIGHTS) and bool(plan.network)
+    reductions = index.of_kind("REDUCE_GRAD") if index.scoped else range(0)
+    if not is_divided:
+        stage, other = order // index.units % index.stages, np.full(len(order), NOTHING_BEFORE)
+        if plan.pairs:
+            at = np.flatnonzero(np.isin(order, column(plan.pairs.keys())))
+            other[at] = column(map(plan.pairs.__getitem__, order[at].tolist())) // index.units % index.stages
+            other[other == stage] = NOTHING_BEFORE
+        if index.scoped:
+            stage[order >= index.passes] = NOTHING_BEFORE
+        kernels = Kernels()
+        coming = [kernels.blank(index.stages) for _ in range(2)], kernels.blank(index.stages, NOTHING_BEFORE)
+        found = kernels.blank(len(turns))
+        columns = map(kernels.give, (stops[:-1], stops[1:], stage, other))
+        kernels.lists.fetches(*columns, AHEAD, *coming[0], coming[1], found)
+        turns = column(found)
+    counts = Counter(chain.from_iterable(map(set[int], zip(*(way.devices for way in problem.model.ways), strict=True))))
+    for device, slots in enumerate(plan.orders):
+        place = {number: at for at, number in enumerate(slots)} if is_divided else {}
+        program = plan.network[device] if is_divided else ()
+        frees = index.of_kind("REDUCE_TIED")
+        behind = [place.get(after, -1) for number, after in program if number not in frees]
+        ends = ends_of_stages(slots, plan.pairs, index, counts[device])
+        reduced = {index.stage_of(number) for number, _ in program if number in reductions}
+        behind += [at for stage, at in ends.items() if stage not in reduced]
+        places = column(behind) + 1
+        np.add.at(turns, places[places < len(slots)] + stops[device], 1)
+    return turns
+
+
+def given_programs(problem: Problem, plan: Plan, rows: Sequence[Sequence[Issued]]) -> Plan:
+    """Return the plan, with its step, and the SEND and RECV of each device.
+
+    Each stands behind a slot (None: before all) and so many operations of its network. Raises InvalidSchedule for one
+    that is none of the plan, and ConfigError where the step is still open.
+    """
+    if problem.sharding.ahead == AUTO:
+        raise ConfigError("of a plan go with a number of stages ahead (`shard.ahead`), not auto", "messages")
+    plan = with_step(problem, plan)
+    sent = Sent(problem, plan)
+    first, due = sent.index.first_message, dict[tuple[int, int], int]()
+    for sends, homes in ((1, sent.sender), (0, sent.receiver)):
+        due |= {(number + first, sends): int(homes[number]) for number in np.flatnonzero(sent.is_run).tolist()}
+    programs = []
+    for device, row in enumerate(rows):
+        slots, columns = {NOTHING_BEFORE, *plan.orders[device]}, list[tuple[int, ...]]()
+        for op, slot, *behind in row:
+            number, after = (NOTHING_BEFORE if one is None else _number(sent.index, one) for one in (op, slot))
+            sends = int(op.kind.startswith("SEND"))
+            if due.pop((number, sends), None) != device:
+                raise InvalidSchedule(f"{op} on device {device} is not sent or received there, or stands twice")
+            if after not in slots:
+                raise InvalidSchedule(f"{op} on device {device} stands after what is no slot there")
+            columns.append((number, sends, after, *(behind or [0])))
+        programs.append(MessageProgram(*column(chain.from_iterable(columns)).reshape(-1, 4).T))
+    for (number, sends), device in due.items():
+        raise InvalidSchedule(f"{sent.index.end(number, sends)} is missing on device {device}")
+    return sent.programs(programs)
+
+
+def _number(index: OpIndex, op: Op) -> int:
+    """Return the number of an operation; one that none has where there is none."""
+    try:
+        return index.number(op)
+    except (ValueError, IndexError):
+        return index.size
+
+
+def resolved(problem: Problem, order: str) -> Problem:
+    """Return the problem with the order that its messages are issued in."""
+    known = problem.messages
+    return problem if known is None or known.order == order else with_queues(problem, Messages(known.queue, order))
+
+
+def with_queues(problem: Problem, messages: Messages | None) -> Problem:
+    """Return the problem with other queues; all that is known of it stays, since nothing of that depends on them."""
+    changed = object.__new__(Problem)
+    vars(changed).update({**vars(problem), "messages": messages})
+    return changed
+
+
+def require_free(problem: Problem, what: str) -> None:
+    """Raise ConfigError where messages queue, in what knows only free ones."""
+    if problem.messages is not None:
+        queue = problem.messages.queue
+        raise ConfigError(f"must be free here, not queue by {queue}: {what} knows no queues", "messages")
+
+
+ROUNDS = 8  # of choosing anew by what follows each message in the best order so far
+
+
+def with_messages(problem: Problem, plan: Plan) -> tuple[Problem, Plan]:
+    """Return the problem with the order of its messages named, and the plan with them, or without where none queue.
+
+    Messages that a plan has already stay as they are. Raises ConfigError where the order is to be that of a file, which
+    has none, and InvalidSchedule where devices wait in a circle.
+    """
+    known = problem.messages
+    if known is None:
+        return problem, without_messages(plan)
+    if plan.messages:
+        return resolved(problem, known.order or OF_FILE), plan
+    if known.order == OF_FILE:
+        raise ConfigError("file: the plan says no SEND and RECV", "messages", entry="order")
+    problem = resolved(problem, known.order or PYTORCH)
+    plan = pytorch_programs(problem, plan)
+    return problem, plan if known.order != BEST else BestOrder(problem, plan).plan()
+
+
+class BestOrder:
+    """The search for the order of messages in which a plan is shortest, its operations in the orders that they have.
+
+    Whenever queues are free, of the messages that are made, the one goes that the longest way to the end follows. From
+    then on these ways count the queues too, and the choice is made again. `bound` is a lower bound in ticks on all
+    orders: free messages, and in each queue what comes before its first, all of them, and what follows its last.
+    """
+
+    def __init__(self, problem: Problem, plan: Plan) -> None:
+        self.problem, self.given = problem, plan
+        assert problem.messages is not None
+        self.queue = problem.messages.queue
+        self.sent, self.first = Sent(problem, plan), plan.index.first_message
+        graph = lower_plan(with_queues(problem, Messages(EDGE)), plan)
+        lines = plan.own_lines
+        self.graph = graph.changed(edges=[graph.edges, *(Edges(line[:-1], line[1:]) for line in lines if len(line))])
+        self.lines = lines
+        self.ends = np.concatenate([line[-1:] for line in lines])
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        """Give numbers to the resources that messages need, and the lines of those that need the same ones."""
+        sent, queue, devices = self.sent, self.queue, self.problem.devices
+        (edge, _), (one, two) = map(sent.queues, (EDGE, queue))
+        here, there = (np.where(sent.is_run, ends, NOTHING_BEFORE) for ends in (sent.sender, sent.receiver))
+        none = np.full(self.first, NOTHING_BEFORE)
+        self.here, self.there = np.append(none, here), np.append(none, there)
+        for device, line in enumerate(self.lines[:devices]):
+            self.here[line] = device
+        is_message = np.append(np.zeros(self.first, dtype=bool), sent.is_run)
+        line = np.where(is_message, np.append(none, edge), NOTHING_BEFORE)
+        if queue == ON_DEVICE:
+            line = np.where(is_message, line, np.where(self.here >= 0, devices * devices + self.here, NOTHING_BEFORE))
+        first_one, first_two = np.append(self.here[: self.first], one), np.append(self.here[: self.first], two)
+        of_line, members = np.unique(line[line >= 0], return_index=True)
+        members = np.flatnonzero(line >= 0)[members]
+        self.line = np.where(line >= 0, np.searchsorted(of_line, line), NOTHING_BEFORE)
+        resources, numbers = np.unique(np.concatenate([first_one[members], first_two[members]]), return_inverse=True)
+        self.one, self.two = numbers[: len(members)], numbers[len(members) :]
+        counts = np.bincount(self.line[line >= 0], minlength=len(members))
+        self.base = np.cumsum(counts) - counts
+        lines = np.arange(len(members))
+        both, is_other = np.append(self.one, self.two), self.one != self.two
+        users = np.append(lines, lines[is_other])
+        keys = both[np.append(lines, lines[is_other] + len(lines))]
+        self.touched = WaitTable(keys, users, 0 * users, len(resources))
+
+    def plan(self) -> Plan:
+        """Return the plan with the best order found: never longer than with the one that it has."""
+        best, least = self.given, self._makespan(self.given)
+        bound, edges = self.bound, self.graph.edges
+        for _ in range(ROUNDS if self.line.max(initial=NOTHING_BEFORE) >= 0 else 0):
+            if least <= bound:
+                break
+            found = self._chosen(column(tails(self.graph.changed(edges=edges))))
+            length = self._makespan(found)
+            rows = [Edges(row[:-1], row[1:]) for row in (*queues_of(found, self.queue), *found.queues)]
+            edges = Edges.joined([self.graph.edges, *rows])
+            if length < least:
+                best, least = found, length
+        return best
+
+    def _makespan(self, plan: Plan) -> float:
+        """Return the last end in ticks; infinite where messages wait for each other in a circle."""
+        times = Retiming(lower_plan(self.problem, plan), plan.lines).tried()
+        return inf if times is None else int(times.end[self.ends].max())
+
+    @property
+    def bound(self) -> int:
+        """A lower bound on the last end, in ticks, in whichever order messages go."""
+        graph = self.graph
+        begin, follow = (column(values) for values in (heads(graph), tails(graph)))
+        found = int((begin + graph.duration + follow).max(initial=0))
+        for resource in range(len(self.touched.first) - 1):
+            lines = self.touched.task[self.touched.first[resource] : self.touched.first[resource + 1]]
+            own = np.flatnonzero(np.isin(self.line, lines))
+            found = max(found, int(begin[own].min() + graph.duration[own].sum() + follow[own].min()))
+        return found
+
+    def _chosen(self, follow: Ints) -> Plan:
+        """Return the plan in which of two messages at the heads of queues the one goes that more follows."""
+        look()
+        graph, size = self.graph, len(self.graph)
+        by_rank = np.lexsort((np.arange(size), -(follow + graph.duration)))
+        rank = np.empty(size, dtype=np.int64)
+        rank[by_rank] = np.arange(size)
+        followers, left = graph.followers, np.diff(graph.waits.first)
+        kernels = Kernels(graph.duration, followers.lag)
+        columns = (graph.duration, followers.first, followers.task, followers.lag, self.line, self.one, self.two,
+                   self.base, self.touched.first, self.touched.task, rank, by_rank, self.here, self.there)  # fmt: skip
+        lines, resources = len(self.one), len(self.touched.first) - 1
+        blanks = [kernels.blank(count) for count in (size, size, lines, resources, lines, lines)]
+        blanks += [kernels.blank(self.problem.devices, NOTHING_BEFORE), *(kernels.blank(2 * size) for _ in range(2))]
+        found = [kernels.blank(size) for _ in range(4)]
+        count = kernels.run.match(*map(kernels.give, columns), kernels.give(left), *blanks, *found)
+        _, picked, here, there = map(column, found)
+        return self._programs(picked[:count], here, there)
+
+    def _programs(self, picked: Ints, behind_here: Ints, behind_there: Ints) -> Plan:
+        """Return the plan with messages as picked: where they hold devices each where it was, else early as can be."""
+        rows, place = [], np.full(self.first + 1, NOTHING_BEFORE)
+        for device, line in enumerate(self.lines[: self.problem.devices]):
+            own = picked[(self.here[picked] == device) | (self.there[picked] == device)]
+            sends = (self.here[own] == device).astype(np.int64)
+            after = np.where(sends, behind_here[own], behind_there[own])
+            if self.queue != ON_DEVICE:
+                place[line] = np.arange(len(line))
+                made = np.where(sends, place[self.sent.source[own - self.first]], NOTHING_BEFORE)
+                after = np.append(line, NOTHING_BEFORE)[np.maximum.accumulate(made)]
+            rows.append(MessageProgram(own, sends, after, 0 * own))
+        return self.sent.programs(rows)

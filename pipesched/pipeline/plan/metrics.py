@@ -1,0 +1,625 @@
+"""The metrics of a schedule, one property each, with its formula.
+
+They are in the user's units. Those that end in `_ticks` or `_grains` are the integers inside: `problem.ticks.per_unit`
+ticks are one of the user's time units, `problem.grains.per_unit` grains one of memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import chain, pairwise
+from operator import itemgetter, sub
+from typing import Any, NamedTuple
+
+from pipesched.core.arrays import Ints, column, np
+from pipesched.core.tasks import TaskGraph
+from pipesched.core.timing import Retiming, Times, heads, topological_order
+from pipesched.errors import ConfigError, InvalidSchedule
+from pipesched.pipeline.plan.lowering import Sent, lower_plan, merged
+from pipesched.pipeline.plan.plan import (
+    NOTHING_BEFORE,
+    SIDE_KINDS,
+    LanePair,
+    Plan,
+    lane_of,
+    require_device,
+    settled,
+    stages_along,
+)
+from pipesched.pipeline.plan.step import GRADIENTS, ON_DEVICE, WEIGHTS
+from pipesched.pipeline.problem.kinds import KINDS
+from pipesched.pipeline.problem.model import received
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.quantities import in_units, whole
+
+WHOLE_WEIGHTS, WHOLE_GRADIENTS, SIDE, RECEIVED = "weights", "gradients", "side", "received"
+
+
+class Stay(NamedTuple):
+    """What a device holds of a class from a start to an end, in ticks and grains."""
+
+    device: int
+    what: str
+    start: int
+    end: int
+    grains: int
+
+
+def stays(problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequence[int]) -> Iterator[Stay]:
+    """Yield what comes and goes beside activations, by the times of all operations."""
+    if problem.sharding.divides(WEIGHTS):
+        yield from _weights(problem, plan, starts)
+    if problem.sharding.divides(GRADIENTS):
+        yield from _gradients(problem, plan, starts, ends)
+    if problem.side:
+        yield from _side(problem, plan, starts, ends)
+    if problem.memory.receive and plan.messages:
+        yield from _received(problem, plan, ends)
+
+
+def _received(problem: Problem, plan: Plan, ends: Sequence[int]) -> Iterator[Stay]:
+    """Yield buffers of messages between stages, from the issue of RECV to the end of what needs them."""
+    # all are issued at once; where messages occupy devices, behind the end of what stands before them
+    sent, index = Sent(problem, plan), plan.index
+    sizes = whole(received(problem.memory, problem.units), problem.grains.per_unit)
+    for device, program in enumerate(plan.messages):
+        row = merged(plan, device) if problem.messages and problem.messages.queue == ON_DEVICE else program.number
+        issued = dict(pairwise(row.tolist())) if row is not program.number else {}
+        issued = {number: ends[before] for before, number in issued.items()}
+        for number in program.number[program.sends == 0].tolist():
+            at, op = number - index.first_message, index.op(number)
+            if max(sent.source[at], sent.target[at]) < index.passes:
+                size = sizes[op.microbatch * index.slices + op.slice]
+                yield Stay(device, RECEIVED, issued.get(number, 0), ends[sent.target[at]], size)
+
+
+def _weights(problem: Problem, plan: Plan, starts: Sequence[int]) -> Iterator[Stay]:
+    """Yield the whole weights of each turn, from the start of UNSHARD to RESHARD."""
+    there, sizes = problem.settled_placement.devices, problem.step_grains.weights
+    for stage, (gathers, frees) in enumerate(zip(*map(plan.index.rows, ("UNSHARD", "RESHARD")), strict=True)):
+        for gather, free in zip(gathers, frees, strict=True):
+            yield Stay(there[stage], WHOLE_WEIGHTS, starts[gather], starts[free], sizes[stage])
+
+
+def _gradients(problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequence[int]) -> Iterator[Stay]:
+    """Yield whole gradients, from the start of the first B or W to the end of the reduction."""
+    index, there, sizes = plan.index, problem.settled_placement.devices, problem.step_grains.gradients
+    kinds = [kind for kind in "BW" if kind in index.letters]
+    each = problem.sharding.reduces_each
+    for stage, reductions in enumerate(index.rows("REDUCE_GRAD")):
+        rows = [index.row(kind, stage) for kind in kinds]
+        parts = [row[part :: index.slices] for row in rows for part in range(index.slices)]
+        needed = zip(*parts, strict=True) if each else [[*chain(*rows)]] * len(reductions)
+        for numbers, reduction in zip(needed, reductions, strict=False):
+            first = min((starts[number] for number in numbers if starts[number] >= 0), default=0)
+            yield Stay(there[stage], WHOLE_GRADIENTS, first, ends[reduction], sizes[stage])
+
+
+def _side(problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequence[int]) -> Iterator[Stay]:
+    """Yield activations of side work, and its outputs and their gradients on the device of the stage they go into."""
+    index, grains, there = plan.index, problem.step_grains, problem.settled_placement.devices
+    runs_on = {number: device for device, row in enumerate(plan.step_slots) for _, number in row}
+    for number, item in enumerate(problem.side):
+        forwards = index.row("E", number)
+        backwards = index.row("G", number) if item.backward is not None else ()
+        into, output, held = there[item.into], grains.side_output[number], grains.side_activation[number]
+        used = index.row("F", item.into)[:: index.slices]
+        for forward, last, use in zip(forwards, backwards or forwards, used, strict=False):
+            yield Stay(runs_on.get(forward, into), SIDE, starts[forward], ends[last], held)
+            yield Stay(into, SIDE, ends[forward], starts[use], output)
+        rows = [index.row(kind, item.into)[part :: index.slices] for kind in index.gradients
+                for part in range(index.slices)]  # fmt: skip
+        for last, needed in zip(backwards, zip(*rows, strict=True), strict=False):  # gradients of all slices
+            yield Stay(into, SIDE, max(map(ends.__getitem__, needed)), starts[last], output)
+
+
+PARTS = {"gather": ("UNSHARD",), "reduce": ("REDUCE_GRAD",), "tied": ("REDUCE_TIED",), "optimizer": ("OPTIMIZER",)}
+NETWORK = ("gather", "reduce", "tied")
+
+
+class StepTimes:
+    """What of a schedule's makespan the step costs beside its passes; times are in the user's unit.
+
+    Each number is the makespan less that of the same plan with some durations 0; they need not add up. `exposed` names
+    the operations of network lanes that cannot end later without a later makespan.
+    """
+
+    def __init__(self, schedule: ScheduleMetrics) -> None:
+        self._schedule = schedule
+        own = Times([*schedule.start_ticks], [*schedule.end_ticks])
+        self._times: dict[tuple[str, ...], Times] = {(): own}  # by the parts that last no time
+        self._numbers = {
+            part: [*chain.from_iterable(map(schedule.plan.index.of_kind, kinds))] for part, kinds in PARTS.items()
+        }
+
+    def __repr__(self) -> str:
+        shown = ", ".join(self.exposed) or "nothing"
+        return f"StepTimes(pipeline {self.pipeline}, network {self.network}, exposed {shown})"
+
+    def _units(self, ticks: int) -> int | float:
+        return in_units(ticks, self._schedule.problem.ticks.per_unit)
+
+    @cached_property
+    def _replay(self) -> Retiming:
+        return Retiming(self._schedule.graph, self._schedule.plan.lines)
+
+    def _times_without(self, parts: tuple[str, ...]) -> Times:
+        """Return when all runs where these parts last no time: as with all but the last, until that would begin."""
+        if parts not in self._times:
+            before = self._times_without(parts[:-1])
+            durations = [*self._schedule.graph.durations]
+            for number in chain.from_iterable(self._numbers[part] for part in parts):
+                durations[number] = 0
+            since = min(before.starts[number] for number in self._numbers[parts[-1]])
+            self._times[parts] = self._replay.changed(before, durations, since)
+        return self._times[parts]
+
+    def exposed_ticks(self, *parts: str) -> int:
+        """Return how much shorter the step is where these parts last no time."""
+        durations = self._schedule.graph.durations
+        lasting = tuple(part for part in PARTS if part in parts and any(durations[one] for one in self._numbers[part]))
+        if not lasting:
+            return 0
+        ends = self._times_without(lasting).ends
+        return self._schedule.makespan_ticks - max(
+            ends[order[-1]] for order in self._schedule.plan.machines if len(order)
+        )
+
+    @cached_property
+    def pipeline(self) -> int | float:
+        """The makespan of the passes and side work alone."""
+        return self._units(self._schedule.makespan_ticks - self.exposed_ticks(*PARTS))
+
+    @cached_property
+    def network(self) -> int | float:
+        """What gathers and reductions cost together."""
+        return self._units(self.exposed_ticks(*NETWORK))
+
+    def cost(self, part: str) -> int | float:
+        """Return what one of "gather", "reduce", "tied" and "optimizer" costs alone."""
+        return self._units(self.exposed_ticks(part))
+
+    def time(self, part: str) -> list[int | float]:
+        """Return how long each network lane, or for "optimizer" each device, is busy with one of these."""
+        schedule = self._schedule
+        numbers, durations = {*self._numbers[part]}, schedule.graph.durations
+        rows: Sequence[Iterable[int]] = schedule.plan.orders if part == "optimizer" else schedule.plan.network_lanes
+        return [self._units(sum(durations[number] for number in row if number in numbers)) for row in rows]
+
+    @cached_property
+    def _exposed(self) -> list[int]:
+        schedule = self._schedule
+        critical = self._replay.critical(self._times[()])
+        tied = self._numbers["tied"]  # one operation on two lanes
+        if any(critical[number] for number in tied):
+            for number in tied:
+                critical[number] = 1
+        lanes = chain.from_iterable(schedule.plan.network_lanes)
+        return [number for number in lanes if schedule.graph.durations[number] and critical[number]]
+
+    @cached_property
+    def exposed(self) -> list[str]:
+        """The operations of network lanes without slack that last some time, device by device in the lanes' order."""
+        return [*map(str, map(self._schedule.plan.index.op, self._exposed))]
+
+    def exposed_of(self, part: str) -> list[int]:
+        """Return the numbers of those of one of "gather", "reduce" and "tied"."""
+        numbers = {*self._numbers[part]}
+        return [number for number in self._exposed if number in numbers]
+
+    def hidden_on(self, part: str) -> list[int]:
+        """Return the devices on whose lanes one of "gather", "reduce" and "tied" lasts, and none of it is exposed."""
+        exposed, durations = {*self._exposed}, self._schedule.graph.durations
+        lasting = {number for number in self._numbers[part] if durations[number]}
+        rows = [lasting.intersection(lane) for lane in self._schedule.plan.network_lanes]
+        return [device for device, row in enumerate(rows) if row and exposed.isdisjoint(row)]
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """All of it, by the names of the JSON document."""
+        parts = {part: {"time": self.time(part), "exposed": self.cost(part)} for part in PARTS}
+        return {"pipeline": self.pipeline, "network": self.network, **parts, "exposed": self.exposed}
+
+
+def span_ticks(schedule: ScheduleMetrics) -> int:
+    """Return the smallest time after which the next step may follow as the same picture.
+
+    The largest (last end - first start) over devices, over network lanes, and over stages. The gathers at the head of a
+    lane count as late as they may stand without moving a slot or the network operation behind them.
+    """
+    late, durations = dict(_late_heads(schedule)), schedule.graph.durations
+
+    def times(number: int) -> tuple[int, int]:
+        start = late.get(number, schedule.start_ticks[number])
+        return start, start + durations[number] if number in late else schedule.end_ticks[number]
+
+    spans: list[int] = [*map(sub, schedule.last_end_ticks, schedule.first_start_ticks)]
+    spans += [times(lane[-1])[1] - times(lane[0])[0] for lane in schedule.plan.network_lanes if lane]
+    plan, index, there = schedule.plan, schedule.plan.index, schedule.problem.settled_placement.devices
+    kinds = [rows.kind for rows in index.scoped if rows.kind not in (*SIDE_KINDS, "RESHARD")]
+    for device, order in enumerate(plan.orders):
+        firsts, lasts = (stages_along(one, plan.pairs, index, there.count(device)) for one in (order, reversed(order)))
+        for stage in firsts.keys() & lasts.keys():  # a plan with passes on other devices than theirs lacks some
+            beside = (number for kind in kinds for number in index.row(kind, stage))
+            starts, ends = zip(*map(times, (firsts[stage], lasts[stage], *beside)), strict=True)
+            spans.append(max(ends) - min(start for start in starts if start >= 0))
+    return max(spans)
+
+
+def _late_heads(schedule: ScheduleMetrics) -> list[tuple[int, int]]:
+    """Return the starts of the gathers at the heads of lanes where each stands as late as it may."""
+    graph, index = schedule.graph, schedule.plan.index
+    gathers = index.of_kind("UNSHARD")
+    late: dict[int, int] = {}
+    for program in schedule.plan.network:
+        lane = lane_of(program, index)
+        issued = dict(program)
+        heads = [number for number in lane if number in gathers and issued[number] == NOTHING_BEFORE]
+        heads = heads[: next((place for place, (a, b) in enumerate(zip(heads, lane, strict=False)) if a != b), None)]
+        behind = lane[len(heads) : len(heads) + 1]
+        limit = schedule.start_ticks[behind[0]] if behind else None
+        for number in reversed(heads):
+            ready = [schedule.start_ticks[after] - lag for after, lag in graph.successors[number]]
+            most = min([*ready, *(() if limit is None else (limit,))], default=schedule.end_ticks[number])
+            limit = late[number] = most - graph.durations[number]
+    return [*late.items()]
+
+
+ACTIVATIONS = "activations"
+HELD = (ACTIVATIONS, WHOLE_WEIGHTS, WHOLE_GRADIENTS, SIDE)  # the classes of what comes and goes
+
+
+class ScheduleMetrics:
+    """What a schedule measures: time, idle time and memory of its devices, from its plan and its times."""
+
+    problem: Problem
+    plan: Plan
+    start_ticks: Sequence[int]
+    end_ticks: Sequence[int]
+    own_lengths: bool
+
+    @cached_property
+    def times(self) -> Times:
+        """The times, as arrays."""
+        raise NotImplementedError
+
+    @cached_property
+    def graph(self) -> TaskGraph:
+        """The task graph of the plan, with the durations of its operations."""
+        raise NotImplementedError
+
+    def _time(self, ticks: int) -> int | float:
+        return in_units(ticks, self.problem.ticks.per_unit)
+
+    @cached_property
+    def slot_start_ticks(self) -> list[tuple[int, ...]]:
+        """The starts of the slots of each device, in order."""
+        return [pick(self.start_ticks) for pick in self._pickers]
+
+    @cached_property
+    def slot_end_ticks(self) -> list[tuple[int, ...]]:
+        """The ends of the slots of each device, in order."""
+        return [pick(self.end_ticks) for pick in self._pickers]
+
+    @cached_property
+    def _pickers(self) -> list[Callable[[Sequence[int]], tuple[int, ...]]]:
+        return [picker(order) for order in self.plan.orders]
+
+    @cached_property
+    def first_start_ticks(self) -> list[int]:
+        """The start of each device's first slot (0 for a device without work)."""
+        return [int(self.times.start[line[0]]) if len(line) else 0 for line in self._lines]
+
+    @cached_property
+    def last_end_ticks(self) -> list[int]:
+        """The end of each device's last slot (0 for a device without work)."""
+        return [int(self.times.end[line[-1]]) if len(line) else 0 for line in self._lines]
+
+    @property
+    def _lines(self) -> list[Ints]:
+        return self.plan.own_lines[: len(self.plan.orders)]
+
+    @cached_property
+    def makespan_ticks(self) -> int:
+        """Last end minus first start, over all devices and network lanes."""
+        return self.last_ticks - min([*self.first_start_ticks, *(self.start_ticks[lane[0]] for lane in self._lanes)])
+
+    @cached_property
+    def last_ticks(self) -> int:
+        """The end of all that runs on devices and network lanes."""
+        return max([*self.last_end_ticks, *(self.end_ticks[lane[-1]] for lane in self._lanes)])
+
+    @cached_property
+    def _lanes(self) -> list[list[int]]:
+        """What each network lane moves, of those that move something."""
+        return [lane for lane in self.plan.network_lanes if lane]
+
+    @cached_property
+    def step(self) -> StepTimes | None:
+        """What the step costs beside its passes; None where the problem has no step."""
+        return StepTimes(self) if self.problem.has_step else None
+
+    @property
+    def makespan(self) -> int | float:
+        """Last end minus first start, over all devices, in the user's time unit."""
+        return self._time(self.makespan_ticks)
+
+    @cached_property
+    def round_time(self) -> int | float | None:
+        """The mean time from the end of a round to that of the next one; None where there is one round."""
+        problem, row = self.problem, self.plan.index.row("F", self.problem.stages - 1)
+        if problem.rounds == 1:
+            return None
+        ends = [max(self.end_ticks[one] for one in row[part : part + problem.batches])
+                for part in (0, problem.microbatches - problem.batches)]  # fmt: skip
+        return in_units(ends[1] - ends[0], problem.ticks.per_unit * (problem.rounds - 1))
+
+    @property
+    def throughput(self) -> float | None:
+        """Microbatches in flight / time of a round: how many go through a round in a unit of time."""
+        return None if self.round_time is None else _ratio(self.problem.batches, self.round_time)
+
+    @cached_property
+    def span_ticks(self) -> int:
+        """The largest over devices of (last end - own first start); with a step over network lanes and stages too."""
+        if self.problem.has_step:
+            return span_ticks(self)
+        return max(end - start for end, start in zip(self.last_end_ticks, self.first_start_ticks, strict=True))
+
+    @property
+    def span(self) -> int | float:
+        """The largest over devices of (last end - own first start): an iteration's time when iterations tile."""
+        return self._time(self.span_ticks)
+
+    @cached_property
+    def busy_ticks(self) -> list[int]:
+        """The time that each device works."""
+        lengths = self.times.end - self.times.start
+        return [int(lengths[line].sum()) for line in self._lines]
+
+    @property
+    def busy(self) -> list[int | float]:
+        """The time that each device works, in the user's time unit."""
+        return [*map(self._time, self.busy_ticks)]
+
+    @cached_property
+    def idle_ticks(self) -> list[int]:
+        """The time within the makespan that each device does not work."""
+        return [self.makespan_ticks - busy for busy in self.busy_ticks]
+
+    @property
+    def idle(self) -> list[int | float]:
+        """The time within the makespan that each device does not work, in the user's time unit."""
+        return [*map(self._time, self.idle_ticks)]
+
+    @cached_property
+    def useful_ticks(self) -> list[int]:
+        """The useful work of each device: its busy time without what it recomputes."""
+        if not self.recomputed:
+            return self.busy_ticks
+        extra = np.where(self._is_extra, self.graph.duration, 0)
+        return [busy - int(extra[line].sum()) for busy, line in zip(self.busy_ticks, self._lines, strict=True)]
+
+    @property
+    def useful(self) -> list[int | float]:
+        """The useful work of each device: its busy time without what it recomputes, in the user's time unit."""
+        return [*map(self._time, self.useful_ticks)]
+
+    @property
+    def ideal_ticks(self) -> int:
+        """The largest useful work of a device."""
+        return max(self.useful_ticks)
+
+    @property
+    def ideal(self) -> int | float:
+        """The largest useful work of a device (its busy time without what it recomputes), in the user's time unit."""
+        return self._time(self.ideal_ticks)
+
+    @property
+    def bottleneck(self) -> int:
+        """The device with the most useful work, the first of several."""
+        return self.useful_ticks.index(self.ideal_ticks)
+
+    @property
+    def balanced(self) -> int | float:
+        """The mean useful work of a device: the time of a step in which no device ever waits, in the user's unit."""
+        return in_units(sum(self.useful_ticks), self.problem.devices * self.problem.ticks.per_unit)
+
+    @cached_property
+    def _is_extra(self) -> Ints:
+        """Which operations are no part of the ideal: every R."""
+        found = np.zeros(self.plan.index.size, dtype=bool)
+        for row in (self.plan.index.of_kind(one) for one in self.plan.index.letters if not KINDS[one].in_ideal):
+            found[row.start : row.stop] = True
+        return found
+
+    @cached_property
+    def recomputed(self) -> int:
+        """The number of activations that are recomputed."""
+        return sum(int(self._is_extra[line].sum()) for line in self._lines) if self._is_extra.any() else 0
+
+    @property
+    def joined(self) -> int:
+        """The number of backwards that run whole, as B."""
+        return self.plan.count("B")
+
+    @property
+    def offloaded(self) -> int:
+        """The number of activations that are offloaded."""
+        return sum(len(pair.offloads) for pair in self.plan.lanes)
+
+    @property
+    def bubble(self) -> float:
+        """Idle device-time / (devices x makespan). 1F1B with equal stages: (P-1)/(M+P-1)."""
+        return _ratio(sum(self.idle_ticks), self.problem.devices * self.makespan_ticks)
+
+    @property
+    def imbalance(self) -> float:
+        """The part of the bubble that uneven work makes: (P x largest useful work - its sum) / (P x makespan)."""
+        uneven = self.problem.devices * self.ideal_ticks - sum(self.useful_ticks)
+        return _ratio(uneven, self.problem.devices * self.makespan_ticks)
+
+    @property
+    def utilization(self) -> float:
+        """Useful work / (devices x makespan): 1 - bubble, less what is recomputed."""
+        return _ratio(sum(self.useful_ticks), self.problem.devices * self.makespan_ticks)
+
+    @property
+    def bubble_over_ideal(self) -> float:
+        """(makespan - ideal) / ideal: Megatron's figure."""
+        return _ratio(self.makespan_ticks - self.ideal_ticks, self.ideal_ticks)
+
+    @property
+    def bubble_span(self) -> float:
+        """1 - ideal / span: Zero Bubble's figure."""
+        return _ratio(self.span_ticks - self.ideal_ticks, self.span_ticks)
+
+    @cached_property
+    def peak_grains(self) -> list[int]:
+        """The largest activation memory of each device over time, in grains.
+
+        What is freed at a time counts before what is taken then.
+        """
+        devices = range(self.problem.devices)
+        if self._beside:
+            return [max(level for _, level in self.memory_steps(device)) for device in devices]
+        return self._peak_activations
+
+    @cached_property
+    def _beside(self) -> list[Stay]:
+        """What comes and goes beside activations; trials of passes alone have nothing."""
+        if not (self.plan.index.scoped or self.plan.messages):
+            return []
+        return [*stays(self.problem, self.plan, self.start_ticks, self.end_ticks)]
+
+    @cached_property
+    def _peak_activations(self) -> list[int]:
+        # Transfers take and free at any time, and slots of no length several times at one instant.
+        if self.plan.lanes or not self.graph.duration.all():
+            return [max(level for _, level in self._steps(device, ())) for device in range(self.problem.devices)]
+        take, give, peaks = self.graph.take, self.graph.give, []
+        for line in self._lines:  # the peak is at some start, where every slot takes time
+            levels = np.cumsum(take[line] - give[line]) + give[line]
+            peaks.append(max(int(levels.max()), 0) if len(line) else 0)
+        return peaks
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """The classes of what may come and go: those of HELD where there is a step, and what is received."""
+        classes = (ACTIVATIONS,) if self.step is None else HELD
+        return (*classes, RECEIVED) if self.problem.memory.receive and self.plan.messages else classes
+
+    def peak_of(self, what: str) -> list[int | float]:
+        """Return the largest memory of one class (see `held`) on each device."""
+        return [in_units(peak, self.problem.grains.per_unit) for peak in self.peak_grains_of(what)]
+
+    def peak_grains_of(self, what: str) -> list[int]:
+        """Return the same in grains."""
+        if what == ACTIVATIONS:
+            return self._peak_activations
+        own = [_changes(stay for stay in self._beside if (stay.device, stay.what) == (device, what))
+               for device in range(self.problem.devices)]  # fmt: skip
+        return [max(level for _, level in _levels(*changes)) for changes in own]
+
+    @property
+    def peak_memory(self) -> list[int | float]:
+        """The largest activation memory of each device over time, in the user's memory unit."""
+        return [in_units(peak, self.problem.grains.per_unit) for peak in self.peak_grains]
+
+    @property
+    def memory_grains(self) -> list[int]:
+        """What each device holds at most: its peak of activations and its static memory, in grains."""
+        return [peak + self.problem.static_grains(device) for device, peak in enumerate(self.peak_grains)]
+
+    @property
+    def memory(self) -> list[int | float]:
+        """What each device holds at most: its peak of activations and its static memory, in the user's memory unit."""
+        return [in_units(held, self.problem.grains.per_unit) for held in self.memory_grains]
+
+    def memory_steps(self, device: int, without: str = "") -> Iterator[tuple[int, int]]:
+        """Return the memory of a device over time that is not static: (tick, grains from then on), ticks rising.
+
+        `without`: a class of HELD that does not count, but not activations. Raises ConfigError for a device that the
+        problem does not have.
+        """
+        device = require_device(device, self.problem.devices)
+        return self._steps(device, [stay for stay in self._beside if stay.device == device and stay.what != without])
+
+    def _steps(self, device: int, beside: Sequence[Stay]) -> Iterator[tuple[int, int]]:
+        tasks, more = np.append(self.plan.own_lines[device], self._transfers[device]), _changes(beside)
+        times = np.concatenate([self.times.start[tasks], self.times.end[tasks], more[0]])
+        changes = np.concatenate([self.graph.take[tasks], -self.graph.give[tasks], more[1]])
+        return _levels(times, changes)
+
+    @cached_property
+    def _transfers(self) -> list[Ints]:
+        tasks = column(chain.from_iterable(chain.from_iterable(self.plan.lanes)))
+        return [tasks[self.graph.pool[tasks] == device] for device in range(self.problem.devices)]
+
+    @property
+    def fits(self) -> bool:
+        """Whether every device's peak and static memory stay within its budget (true without one)."""
+        return not self.over_budget
+
+    @property
+    def over_budget(self) -> list[int]:
+        """The devices whose peak and static memory exceed their budget."""
+        pairs = zip(self.peak_grains, self.problem.capacity_grains, strict=True)
+        return [device for device, (peak, capacity) in enumerate(pairs) if capacity is not None and peak > capacity]
+
+
+def picker(positions: Sequence[int]) -> Callable[[Sequence[int]], tuple[int, ...]]:
+    """Return a function that picks these positions out of a sequence, at twice the speed of a loop."""
+    if len(positions) > 1:
+        return itemgetter(*positions)
+    return lambda values: tuple(values[position] for position in positions)
+
+
+def _changes(beside: Iterable[Stay]) -> tuple[Ints, Ints]:
+    """Return what stays take and give back: ticks, and grains."""
+    held = [*beside]
+    times = [*(stay.start for stay in held), *(stay.end for stay in held)]
+    return column(times), column([*(stay.grains for stay in held), *(-stay.grains for stay in held)])
+
+
+def _levels(times: Ints, changes: Ints) -> Iterator[tuple[int, int]]:
+    """Yield the level from each time on: (tick, grains), from 0 on."""
+    order = np.argsort(times, kind="stable")
+    rising, levels = times[order], np.cumsum(changes[order])
+    lasts = np.append(rising[1:] != rising[:-1], True)[: len(rising)]  # what happens at a time counts together
+    if not len(rising) or rising[0]:
+        yield 0, 0
+    yield from zip(rising[lasts].tolist(), levels[lasts].tolist(), strict=True)
+
+
+def _ratio(part: int, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+def shared_lanes(problem: Problem, plan: Plan) -> list[LanePair]:
+    """Return the lanes of pairs of devices for a plan in which each device has its own.
+
+    The transfers of both devices are in the order of their earliest starts, and at one instant each stands behind all
+    that it waits for: so a plan that runs with lanes of its own for each device also runs with these.
+    """
+    place = _places(problem, plan)
+
+    def merged(lanes: Sequence[Sequence[int]]) -> list[int]:
+        return sorted(chain.from_iterable(lanes), key=lambda number: place.get(number, (0, 0)))
+
+    pairs = ([plan.lanes[device] for device in problem.devices_of_lanes(lane)] for lane in range(problem.lane_pairs))
+    return [LanePair(*map(merged, zip(*own, strict=True))) for own in pairs]
+
+
+def _places(problem: Problem, plan: Plan) -> dict[int, tuple[int, int]]:
+    """Return the earliest start of each operation with lanes of its device, and its place; empty if it does not run."""
+    in_order = chain.from_iterable(map(pairwise, plan.machines))
+    try:
+        own = replace(settled(problem, plan), lanes="device")
+        graph = lower_plan(own, replace(plan, waits=[*plan.waits, *in_order]))
+        starts = heads(graph)
+    except (ConfigError, InvalidSchedule):
+        return {}
+    return {task: (starts[task], place) for place, task in enumerate(topological_order(graph))}

@@ -1,0 +1,512 @@
+"""Plans: for each device the order of its slots, without times; and the placement that follows from a plan."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain, pairwise
+from numbers import Integral
+from typing import Any, NamedTuple
+
+from pipesched.checks import joined, require_label, require_name, require_sequence, require_type, require_whole, shown
+from pipesched.core.arrays import Ints, column, np
+from pipesched.display import Displayable
+from pipesched.errors import ConfigError, WrongOperation
+from pipesched.pipeline.plan.step import EDGE, PAIR
+from pipesched.pipeline.problem.costs import fields_of
+from pipesched.pipeline.problem.kinds import (
+    ALL_KINDS,
+    KINDS,
+    LANES,
+    LETTERS,
+    NETWORK_KINDS,
+    STEP_KINDS,
+    STEP_SLOTS,
+    TRANSFER_LETTERS,
+    Scope,
+)
+from pipesched.pipeline.problem.ops import NO_NUMBER, Op, OpIndex, Pair, ScopedRows, Slot
+from pipesched.pipeline.problem.placement import Placement
+from pipesched.pipeline.problem.problem import Problem
+
+NOTHING_BEFORE = -1
+
+
+class NetworkEntry(NamedTuple):
+    """An operation of a network lane, by its number, and the slot of the device behind whose end it is issued.
+
+    That is the number of the slot, of a pair that of its forward; NOTHING_BEFORE: it is issued at once.
+    """
+
+    number: int
+    after: int = NOTHING_BEFORE
+
+
+Program = Sequence[NetworkEntry]
+
+
+class MessageProgram(NamedTuple):
+    """The ends of messages that a device issues, in order, as columns.
+
+    `number` is that of the message, `sends` 1 where the device sends it and 0 where it receives it. Each stands behind
+    the slot `after` (NOTHING_BEFORE: before the first) and so many operations of the network `behind` that.
+    """
+
+    number: Ints
+    sends: Ints
+    after: Ints
+    behind: Ints
+
+
+def with_scoped(index: OpIndex, ops: Iterable[Op], sides: int) -> OpIndex:
+    """Return the index with rows that are long enough for these operations of the step, of so many side items.
+
+    Those that devices run are numbered first: they keep their numbers when what lanes move is added.
+    """
+    counts: dict[str, list[int]] = {}
+    numbered: dict[str, bool] = {}
+    for op in ops:
+        places = sides if op.kind in SIDE_KINDS else index.stages
+        row = counts.setdefault(op.kind, [0] * places)
+        row[op.stage] = max(row[op.stage], max(op.microbatch, 0) + 1)
+        numbered[op.kind] = op.microbatch != NO_NUMBER
+    kinds = [kind for kind in (*STEP_SLOTS, *NETWORK_KINDS) if kind in counts]
+    return index._replace(scoped=tuple(ScopedRows(kind, tuple(counts[kind]), numbered[kind]) for kind in kinds))
+
+
+SIDE_KINDS = ("E", "G")
+
+
+def lane_of(program: Program, index: OpIndex) -> list[int]:
+    """Return what the lane itself moves: all of a program but RESHARD, which occupies nothing."""
+    free = index.of_kind("RESHARD") if any(rows.kind == "RESHARD" for rows in index.scoped) else range(0)
+    return [entry.number for entry in program if entry.number not in free]
+
+
+def stages_along(slots: Iterable[int], pairs: Mapping[int, int], index: OpIndex, count: int) -> dict[int, int]:
+    """Return the first of some slots of each of `count` stages, in this order."""
+    found: dict[int, int] = {}
+    first = index.passes
+    for slot in slots:
+        if len(found) == count:
+            break
+        for number in (slot, pairs.get(slot, slot)):
+            if number < first:
+                found.setdefault(index.stage_of(number), slot)
+    return found
+
+
+def ends_of_stages(order: Sequence[int], pairs: Mapping[int, int], index: OpIndex, count: int) -> dict[int, int]:
+    """Return the place in a device's order of the last B or W of each of its `count` stages, found from the end."""
+    weights = [index.of_kind(kind) for kind in "BW" if kind in index.letters]
+    units, found = index.units, dict[int, int]()
+    for place in range(len(order) - 1, -1, -1):
+        number = pairs.get(order[place], order[place])
+        for row in weights:
+            if number in row:
+                found.setdefault((number - row.start) // units, place)
+        if len(found) == count:
+            break
+    return found
+
+
+class LanePair(NamedTuple):
+    """The orders of the two transfer lanes of a device (or of a pair of devices): to host memory, and back."""
+
+    offloads: Sequence[int] = ()
+    reloads: Sequence[int] = ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan(Displayable):
+    """For each device the order of its slots: `orders[d]` lists the operations of device d as numbers of `index`.
+
+    A forward in `pairs` runs together with the backward that it maps to, which then stands in no order of its own.
+    With offload, `lanes[k]` are the transfers of the lanes k (Problem.lane_pair). Each (before, after) of `waits` makes
+    an operation wait for the end of another, so that loads do not come back at once, and their memory is free. With a
+    step, `network[d]` is the program of the network lane of device d; optimizers and side work stand in the orders.
+    Where messages queue, `messages[d]` are those that device d sends and receives.
+
+    Raises ConfigError for a number that is no operation of `index`. Whether the plan is complete, and each operation on
+    its device, is for `check` to say. `pipesched.plan` builds a plan from the texts of operations.
+    """
+
+    index: OpIndex
+    orders: Sequence[Sequence[int]]
+    pairs: Mapping[int, int] = field(default_factory=dict)
+    note: str = ""  # what the algorithm decided that its user should know
+    lanes: Sequence[LanePair] = ()
+    waits: Sequence[tuple[int, int]] = ()
+    network: Sequence[Program] = ()
+    messages: Sequence[MessageProgram] = ()
+    name: str = ""  # what documents, figures and tables call it
+
+    def __post_init__(self) -> None:
+        require_type(self.index, OpIndex, "an OpIndex", "index")
+        for device, order in enumerate(require_sequence(self.orders, "orders")):
+            _require_numbers(order, self.index, "orders", device)
+        require_type(self.pairs, Mapping, "a mapping from forwards to backwards", "pairs")
+        _require_numbers([*self.pairs, *self.pairs.values()], self.index, "pairs")
+        require_label(self.note, "note")
+        require_label(self.name, "name")
+        for entry, pair in enumerate(require_sequence(self.lanes, "lanes")):
+            for lane in _two(pair, "lanes", entry):
+                _require_numbers(lane, self.index, "lanes", entry)
+        waits = (_two(pair, "waits", entry) for entry, pair in enumerate(require_sequence(self.waits, "waits")))
+        _require_numbers([*chain.from_iterable(waits)], self.index, "waits")
+        for device, program in enumerate(require_sequence(self.network, "network")):
+            entries = [_two(entry, "network", device) for entry in program]
+            _require_numbers([number for number, _ in entries], self.index, "network", device)
+            _require_numbers([after for _, after in entries if after != NOTHING_BEFORE], self.index, "network", device)
+        for program in require_sequence(self.messages, "messages"):
+            require_type(program, MessageProgram, "a MessageProgram", "messages")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return fields_of(self)
+
+    def __len__(self) -> int:
+        """Return the number of operations (a pair counts twice)."""
+        return sum(map(len, self.machines)) + len(self.pairs)
+
+    def __repr__(self) -> str:
+        return f"Plan({len(self.orders)} devices, {len(self)} operations of {'/'.join(self.index.letters)})"
+
+    @property
+    def machines(self) -> Sequence[Sequence[int]]:
+        """The orders of all that runs one operation at a time: of the devices, of the lanes, of the network lanes."""
+        if not self.lanes and not self.network:
+            return self.orders
+        return [*self.orders, *chain(*self.lanes), *self.network_lanes]
+
+    @cached_property
+    def own_lines(self) -> list[Ints]:
+        """The orders of `machines` as arrays, those of the devices first."""
+        return [*map(column, self.machines)]
+
+    @cached_property
+    def lines(self) -> list[Ints]:
+        """The orders of `machines`, and behind them those of `queues`."""
+        return [*self.own_lines, *self.queues]
+
+    @cached_property
+    def queues(self) -> list[Ints]:
+        """The messages from each device to each other in the order of their sender."""
+        return [row for device in range(len(self.messages)) for _, row in self.queues_on(device, EDGE)]
+
+    @cached_property
+    def _ends(self) -> Ints:
+        """The receiver, and the sender, of each message."""
+        found = np.full((2, self.index.size - self.index.first_message), NOTHING_BEFORE)
+        for device, program in enumerate(self.messages):
+            found[program.sends, program.number - self.index.first_message] = device
+        return found
+
+    def queues_on(self, device: int, queue: str) -> Iterator[tuple[int, Ints]]:
+        """Yield messages of a device by the other one, in order: those it sends (edge), all (pair), else all as one."""
+        program = self.messages[device]
+        if queue not in (EDGE, PAIR):
+            yield NOTHING_BEFORE, program.number
+            return
+        others = self._ends[1 - program.sends, program.number - self.index.first_message]
+        for other in np.unique(others).tolist():
+            row = program.number[(others == other) & ((program.sends == 1) | (queue != EDGE))]
+            yield from [(other, row)] * bool(len(row))
+
+    @cached_property
+    def network_lanes(self) -> list[list[int]]:
+        """What each network lane moves, in order."""
+        return [lane_of(program, self.index) for program in self.network]
+
+    @cached_property
+    def step_slots(self) -> list[list[tuple[int, int]]]:
+        """The optimizers and side work of each device, with their places in its order: (place, number)."""
+        first = self.index.passes if self.index.scoped else None
+        return [[] if first is None else _from_number(order, first) for order in self.orders]
+
+    @cached_property
+    def passes(self) -> Sequence[Sequence[int]]:
+        """The orders of the devices without optimizers and side work."""
+        if not any(self.step_slots):
+            return self.orders
+        return [_without(order, [place for place, _ in slots])
+                for order, slots in zip(self.orders, self.step_slots, strict=True)]  # fmt: skip
+
+    def count(self, kind: str) -> int:
+        """Return the number of operations of a kind. Raises ConfigError for what is none."""
+        require_name(ALL_KINDS, kind, "kind", "kind")
+        if kind not in self.index.kinds:
+            return 0
+        row = self.index.of_kind(kind)
+        return sum(number in row for number in chain(*self.machines, self.pairs.values()))
+
+    def slot(self, number: int) -> Slot:
+        """Return the slot that an entry of an order stands for."""
+        op = self.index.op(number)
+        return Pair._make((op, self.index.op(self.pairs[number]))) if number in self.pairs else op
+
+    def paired(self, number: int) -> Op | None:
+        """Return the backward that runs together with an entry of an order, if any."""
+        return self.index.op(self.pairs[number]) if number in self.pairs else None
+
+    def slots(self, device: int) -> Iterator[Slot]:
+        """Return what a device runs, in order. Raises ConfigError for a device that the plan does not have."""
+        return map(self.slot, self.orders[require_device(device, len(self.orders))])
+
+
+def with_parts(plan: Plan, **parts: Any) -> Plan:
+    """Return a plan with other parts, which are not checked again: who made them numbered their operations."""
+    changed = object.__new__(Plan)
+    vars(changed).update({**fields_of(plan), **parts})
+    return changed
+
+
+def without_step(plan: Plan) -> Plan:
+    """Return the passes of a plan alone: without optimizers, side work, programs of the network and messages."""
+    if not (plan.index.scoped or plan.messages):
+        return plan
+    first = plan.index.passes
+    waits = [(before, after) for before, after in plan.waits if max(before, after) < first]
+    return with_parts(plan, index=plan.index.without_step, orders=plan.passes, waits=waits, network=())
+
+
+def _from_number(order: Sequence[int], first: int) -> list[tuple[int, int]]:
+    """Return the places and numbers of what stands in an order from a number on; mostly that is at both its ends."""
+    found = [number for number in order if number >= first]
+    head = next((place for place, number in enumerate(order) if number < first), len(order))
+    tail = len(order) - len(found) + head
+    if [*order[tail:]] == found[head:]:
+        return [*enumerate(found[:head]), *enumerate(found[head:], tail)]
+    return [(place, number) for place, number in enumerate(order) if number >= first]
+
+
+def _without(order: Sequence[int], places: Sequence[int]) -> list[int]:
+    """Return what of an order stands at other places than these, which rise."""
+    left: list[int] = []
+    for before, place in pairwise([-1, *places, len(order)]):
+        left += order[before + 1 : place]
+    return left
+
+
+def require_device(device: object, devices: int) -> int:
+    """Return `device` if it is the number of one of so many devices. Raises ConfigError."""
+    try:
+        return require_whole(device, "device", most=devices - 1)
+    except ConfigError:
+        raise ConfigError(f"must be 0 to {devices - 1}, not {shown(device)}", "device") from None
+
+
+def _two(pair: object, key: str, entry: int) -> Sequence[Any]:
+    if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+        raise ConfigError(f"must hold two, not {shown(pair)}", key, entry=entry)
+    return pair
+
+
+def _require_numbers(numbers: Any, index: OpIndex, key: str, entry: int | None = None) -> None:
+    """Raise ConfigError for what is no list of numbers, and for a number that `index` does not have."""
+    if not isinstance(numbers, Sequence) or not all(issubclass(kind, Integral) for kind in set(map(type, numbers))):
+        raise ConfigError(f"must list numbers of operations, not {shown(numbers)}", key, entry=entry)
+    if numbers and not (min(numbers) >= 0 and max(numbers) < index.size):
+        wrong = min(numbers) if min(numbers) < 0 else max(numbers)
+        raise ConfigError(f"{wrong} is no operation: numbers are 0 to {index.size - 1}", key, entry=entry)
+
+
+def mismatch(problem: Problem, plan: Plan) -> str | None:
+    """Say in which numbers (devices, stages, microbatches, lanes) a plan differs from the problem; None if in none."""
+    planned = (len(plan.orders), plan.index.stages, plan.index.microbatches)
+    if planned == (problem.devices, problem.stages, problem.microbatches):
+        if plan.index.slices != problem.slices.count:
+            return f"the plan has {plan.index.slices} slices a microbatch; the problem has {problem.slices.count}"
+        if len(plan.network) not in (0, problem.devices):
+            return (
+                f"the plan has programs of {len(plan.network)} network lanes; the problem has {problem.devices} devices"
+            )
+        if len(plan.lanes) in (0, problem.lane_pairs):
+            return None
+        return f"the plan has {len(plan.lanes)} pairs of transfer lanes; the problem has {problem.lane_pairs}"
+    return (
+        f"the plan is for {planned[0]} devices, {planned[1]} stages and {planned[2]} microbatches;"
+        f" the problem has {problem.devices}, {problem.stages} and {problem.microbatches}"
+    )
+
+
+def plan_from_slots(
+    devices: Iterable[Iterable[Slot]],
+    stages: int,
+    microbatches: int,
+    lanes: Iterable[Iterable[Op]] = (),
+    waits: Iterable[tuple[Op, Op]] = (),
+    slices: int = 1,
+    network: Iterable[Iterable[tuple[Op, Op | None]]] = (),
+    sides: int = 0,
+) -> Plan:
+    """Return the plan that runs these slots and, on each pair of lanes, these transfers.
+
+    Each (before, after) of `waits` makes an operation wait for the end of another. `network` lists for each device the
+    operations of its lane with the slot behind which each is issued; there are so many items of side work. Raises
+    WrongOperation for an operation that is out of range, stands twice, or waits and stands nowhere. Whether the plan is
+    complete and runs on the right devices is for `check` to say.
+    """
+    rows = [list(slots) for slots in devices]
+    transfers = [list(moves) for moves in lanes]
+    programs = [list(program) for program in network]
+    planned = list(chain(*map(_ops, rows), *transfers, (op for program in programs for op, _ in program)))
+    kinds = {"F", *(TRANSFER_LETTERS if transfers else ()), *(op.kind for op in planned)}
+    if "W" in kinds:
+        kinds.add("I")  # the rules speak of both, also in a plan that lacks one
+    index = OpIndex("".join(letter for letter in LETTERS if letter in kinds), stages, microbatches, slices)
+    require_each_once(planned, stages, microbatches, slices, sides)
+    of_step = [op for op in planned if op.kind in STEP_KINDS]
+    _require_turns(of_step)
+    index = with_scoped(index, of_step, sides) if of_step else index
+    paired = [slot for slot in chain(*rows) if isinstance(slot, Pair)]
+    pairs = {index.number(forward): index.number(backward) for forward, backward in paired}
+    orders = [[index.number(next(_ops([slot]))) for slot in slots] for slots in rows]
+    numbered = [
+        LanePair(*([index.number(op) for op in moves if KINDS[op.kind].resource is lane] for lane in LANES))
+        for moves in transfers
+    ]
+    known = set(planned)
+    waited = [*_numbered(waits, index, known)]
+    issued = [[NetworkEntry(index.number(op), _slot_number(after, op, index, known)) for op, after in program]
+              for program in programs]  # fmt: skip
+    return Plan(index, orders, pairs, lanes=numbered, waits=waited, network=issued)
+
+
+def _slot_number(after: Op | None, op: Op, index: OpIndex, planned: set[Op]) -> int:
+    """Return the number of the slot behind which an operation is issued. Raises WrongOperation for none of the plan."""
+    if after is None:
+        return NOTHING_BEFORE
+    if after not in planned:
+        raise WrongOperation(f"{op} stands after {after}, which does not stand in the plan", "network")
+    return index.number(after)
+
+
+def require_each_once(planned: Iterable[Op], stages: int, microbatches: int, slices: int = 1, sides: int = 0) -> None:
+    """Raise WrongOperation for an operation that is out of range, or stands twice."""
+    seen: set[Op] = set()
+    for op in planned:
+        if op.kind in STEP_KINDS:
+            _require_of_step(op, stages, microbatches, sides)
+        elif op.stage >= stages or op.microbatch >= microbatches or op.slice >= slices:
+            most = f", slices 0 to {slices - 1}" if slices > 1 else ""
+            raise WrongOperation(
+                f"{op} is out of range: stages are 0 to {stages - 1}, microbatches 0 to {microbatches - 1}{most}"
+            )
+        elif op.is_sliced != (slices > 1):
+            one = (
+                "no slices: its text ends with the microbatch" if slices == 1 else f"{slices} slices; name one, {op}.0"
+            )
+            raise WrongOperation(f"{op} is no operation here: a microbatch has {one}")
+        if op in seen:
+            raise WrongOperation(f"{op} stands twice in the plan", "network" if op.kind in NETWORK_KINDS else None)
+        seen.add(op)
+
+
+def _require_of_step(op: Op, stages: int, microbatches: int, sides: int) -> None:
+    """Raise WrongOperation for an operation of the step of another stage, item or microbatch."""
+    is_side = op.kind in SIDE_KINDS
+    places, what = (sides, "items of side work") if is_side else (stages, "stages")
+    if op.stage >= places:
+        known = f"{what} are 0 to {places - 1}" if places else f"the problem has no {what}"
+        raise WrongOperation(f"{op} is out of range: {known}")
+    if (is_side or op.kind == "REDUCE_GRAD") and op.microbatch >= microbatches:
+        raise WrongOperation(f"{op} is out of range: microbatches are 0 to {microbatches - 1}")
+
+
+def _require_turns(ops: Iterable[Op]) -> None:
+    """Raise WrongOperation for a turn that is not among the first ones of its kind and stage, which count from 0."""
+    turns = [op for op in ops if STEP_KINDS[op.kind].scope is Scope.TURN]
+    counts = Counter((op.stage, op.kind) for op in turns)
+    for op in turns:
+        listed = counts[op.stage, op.kind]
+        if op.microbatch >= listed:
+            what = f"stage {op.stage} has {listed} {op.kind}, numbered from 0"
+            raise WrongOperation(f"{op} is out of range: {what}", "network")
+
+
+def _numbered(waits: Iterable[tuple[Op, Op]], index: OpIndex, planned: set[Op]) -> Iterator[tuple[int, int]]:
+    for before, after in waits:
+        missing = [op for op in (before, after) if op not in planned]
+        if missing:
+            raise WrongOperation(f"{missing[0]} has a wait edge, but does not stand in the plan", "waits")
+        yield index.number(before), index.number(after)
+
+
+def _ops(slots: Iterable[Slot]) -> Iterator[Op]:
+    """Yield the operations of the slots, a pair's forward first."""
+    for slot in slots:
+        if isinstance(slot, Pair):
+            yield slot.forward
+            yield slot.backward
+        else:
+            yield slot
+
+
+def settled(problem: Problem, plan: Plan) -> Problem:
+    """Return `problem` with its placement, or where that is left open with the placement of `plan`.
+
+    Raises ConfigError for a plan that leaves a device without a stage, or runs a stage on several devices, unless the
+    placement is bidirectional.
+    """
+    if problem.placement is not None:
+        return problem
+    try:
+        return replace(problem, placement=placement_of(plan))
+    except ConfigError as error:
+        raise ConfigError(error.message, "plan") from None
+
+
+OpsByDevice = dict[int, list[Op]]
+
+
+def _spread(early: OpsByDevice, late: OpsByDevice) -> str:
+    """Return the devices of a stage, and which operations are elsewhere than most of them, if most are on one."""
+    together = {device: [*early.get(device, ()), *late.get(device, ())] for device in sorted({*early, *late})}
+    where = " and ".join(map(str, together)) or "none"
+    most = max(map(len, together.values()), default=0)
+    home = [device for device, ops in together.items() if len(ops) == most]
+    if len(home) != 1:
+        return where
+    astray = [f"{op} on {device}" for device, ops in together.items() if device != home[0] for op in ops]
+    return f"{where}: {joined(astray)}, the rest on {home[0]}"
+
+
+def placement_of(plan: Plan) -> Placement:
+    """Return the device of each stage in `plan`. Raises ConfigError where there is none, or several."""
+    index, half = plan.index, plan.index.microbatches // 2
+    runs: list[tuple[OpsByDevice, OpsByDevice]] = [(defaultdict(list), defaultdict(list)) for _ in range(index.stages)]
+    for device, order in enumerate(plan.orders):
+        for number in (number for number in order if number < index.passes):
+            op = index.op(number)
+            runs[op.stage][op.microbatch >= half][device].append(op)
+    for stage, halves in enumerate(runs):
+        if not any(halves) or any(len(devices) > 1 for devices in halves):
+            raise ConfigError(f"stage {stage} must run on one device; this plan has it on {_spread(*halves)}", "plan")
+    seen = [(set(early), set(late)) for early, late in runs]
+    last = len(plan.orders) - 1
+    first = [next(iter(early or late)) for early, late in seen]
+    if all(early == late or not early or not late for early, late in seen):
+        return Placement(tuple(first))
+    if all(late == {last - device} for device, (_, late) in zip(first, seen, strict=True)):
+        return Placement(tuple(first), mirrored=True)
+    raise ConfigError("each stage must run on one device, or on two that mirror each other", "plan")
+
+
+def renumbered(plan: Plan, order: Sequence[int]) -> Plan:
+    """Return a plan of `in_order(problem, order)` with the numbers that the microbatches have in `problem`."""
+    index = plan.index
+    units = [*chain.from_iterable(range(one * index.slices, (one + 1) * index.slices) for one in order)]
+    new = index.spread(lambda kind, stage: [index.row(kind, stage)[unit] for unit in units])
+
+    def named(numbers: Sequence[int]) -> list[int]:
+        return [new[number] for number in numbers]
+
+    return replace(
+        plan,
+        orders=[*map(named, plan.orders)],
+        pairs={new[forward]: new[backward] for forward, backward in plan.pairs.items()},
+        lanes=[LanePair(named(pair.offloads), named(pair.reloads)) for pair in plan.lanes],
+        waits=[(new[before], new[after]) for before, after in plan.waits],
+    )

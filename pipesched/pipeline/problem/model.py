@@ -1,0 +1,536 @@
+"""The model of a step: a problem on its integer grid, as tables by stage and unit. What passes last, send and hold.
+
+A unit is one slice of one microbatch. A table has a row a stage (or a boundary between stages) and a column a unit.
+Where all units are alike its columns are one, seen several times (stride 0). Rules, lowering, bounds and the check read
+these tables, so that none of them asks whether microbatches differ, are sliced, or go two ways.
+
+Of a stage and a microbatch, the cost in its table (or that of all microbatches) is multiplied by the microbatch's
+factor and by the slice's share; the speed of the device divides that, rounded half up to 9 digits, and the overhead of
+a slice is added, the same on every device. All of it is exact: ticks are the least integers that make every amount
+whole. Where all units are alike a row holds one number for all of them, or two: by the direction that they go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import chain
+from math import gcd, lcm
+from operator import mul
+from typing import NamedTuple
+
+from pipesched.core.arrays import Ints, column, in_range, np, total
+from pipesched.core.clock import look
+from pipesched.pipeline.problem.costs import PER_STAGE, SCALED, TRANSFER_TIMES, Costs, Entry, Links, Memory, at_speed
+from pipesched.pipeline.problem.kinds import GRADIENT_LETTERS, KINDS
+from pipesched.pipeline.problem.quantities import Exact, grains_per_unit, in_one_scale, to_fraction
+from pipesched.pipeline.problem.units import FACTORS, FORWARD_ONLY, SHARED, Sizes, Slices
+
+Row = Sequence[int]  # one a unit
+KEYS = tuple(key for key in PER_STAGE if key != "whole")  # what units last beside a full backward
+ONE = Fraction(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Tables of integers by name, a row a stage (or a boundary) and a column a unit: `per_unit` are one of the user's.
+
+    `rows` are of one number for all units, of one a direction (`along` says which is that of each unit), or of one for
+    each of so many `units`.
+    """
+
+    per_unit: int
+    rows: Mapping[str, Sequence[Row]]
+    units: int
+    along: Ints | None
+
+    def each(self, name: str) -> Ints:
+        """Return a table. Where all units are alike its columns are one, seen several times (stride 0)."""
+        columns = {id(row): column(row) for row in self.rows[name]}
+        if not columns:
+            return np.zeros((0, self.units), dtype=np.int64)
+        values = np.stack([columns[id(row)] for row in self.rows[name]])
+        values = in_range(values, total(values.ravel()) * (self.units if values.shape[1] < self.units else 1))
+        if self.along is not None:
+            return values[:, self.along]
+        return np.broadcast_to(values, (len(values), self.units))
+
+    def by_row(self, choose: Callable[[Row], int]) -> dict[str, tuple[int, ...]]:
+        """Return what `choose` makes of each row; it looks once at one that stands there several times."""
+        chosen = {name: choose(row) for name, row in {id(row): row for row in chain(*self.rows.values())}.items()}
+        return {key: tuple([chosen[id(row)] for row in rows]) for key, rows in self.rows.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Ticks(Tables):
+    """What operations last and edges cost, by the names of costs that the problem has, and `backward`.
+
+    `p2p` is the latency of each boundary on the way of forwards, `p2p_back` on that of gradients; `around` has one row,
+    from the last stage to the first one of the next round.
+    """
+
+    @cached_property
+    def mean(self) -> Mapping[str, tuple[int, ...]]:
+        """What the mean unit has, row by row, for heuristics and texts; of units alike one of the first way."""
+        if self.along is not None:
+            return self.by_row(lambda row: row[0])
+        return self.by_row(lambda row: (2 * sum(row) + len(row)) // (2 * len(row)))
+
+    def of(self, letter: str) -> tuple[int, ...]:
+        """Return the mean duration of a kind of operation, stage by stage; empty for transfers that have no cost."""
+        return self.mean.get(KINDS[letter].cost, ())
+
+
+@dataclass(frozen=True, eq=False)
+class Grains(Tables):
+    """The memory of a problem: what units hold, by stage, and what stays: `static` by stage, and each device's budget.
+
+    The tables are `activation`, `retained` (what the end of I leaves for W: a part of the activation, or more than all
+    of it), `checkpointed` (what the end of F leaves of an activation that is recomputed), and `cached`, the part that
+    keys and values are.
+    """
+
+    slices: int
+    static: tuple[int, ...]
+    budget: tuple[int, ...] | None
+
+    @cached_property
+    def largest(self) -> Mapping[str, tuple[int, ...]]:
+        """What the largest microbatch of each stage holds, all of its slices together.
+
+        `caught` is what the start of I takes beside an activation, of which more than all is retained: gradients for W.
+        """
+        count = self.slices
+        found = self.by_row(lambda row: max(sum(row[first : first + count]) for first in range(0, len(row), count)))
+        pairs = zip(found["activation"], found["retained"], strict=True)
+        return {**found, "caught": tuple(max(left - size, 0) for size, left in pairs)}
+
+
+class Units(NamedTuple):
+    """The M microbatches of a problem, their factors (None: all 1), and their slices."""
+
+    microbatches: int
+    sizes: Sizes | None
+    slices: Slices
+
+    def factors(self, key: str) -> Sequence[Fraction]:
+        """Return a factor of each microbatch: of its work, activation or message."""
+        return [ONE] * self.microbatches if self.sizes is None else [*map(to_fraction, getattr(self.sizes, key))]
+
+    def wholes(self, key: str) -> tuple[list[int], int]:
+        """Return the same as whole multiples of 1/scale, and the scale."""
+        return ([1] * self.microbatches, 1) if self.sizes is None else self.sizes.wholes[key]
+
+    def part(self, microbatches: range) -> slice:
+        """Return which units are of these microbatches."""
+        return slice(microbatches.start * self.slices.count, microbatches.stop * self.slices.count)
+
+
+def _rescaler(old: int, new: int) -> Callable[[Row], list[int]]:
+    """Return a function that gives rows in another scale; a row that several stages share stays one."""
+    common, known = gcd(old, new), dict[int, tuple[Row, list[int]]]()
+    up, down = new // common, old // common
+
+    def rescaled(row: Row) -> list[int]:
+        if id(row) not in known:
+            known[id(row)] = row, [value * up // down for value in row] if up != 1 or down != 1 else [*row]
+        return known[id(row)][1]
+
+    return rescaled
+
+
+class Wholes:
+    """Numbers, of which some may stand in tuples, as whole multiples of 1/`scale`, the least for which they are."""
+
+    def __init__(self, numbers: Iterable[Entry]) -> None:
+        distinct: set[Exact] = set()
+        for number in {id(number): number for number in numbers}.values():
+            distinct.update(number if isinstance(number, tuple) else (number,))
+        ints, self.scale = in_one_scale(distinct)
+        self._ints = dict(zip(distinct, ints, strict=True))
+
+    def ints(self, numbers: Iterable[Exact]) -> list[int]:
+        """Return some of the numbers in 1/`scale`."""
+        return [self._ints[number] for number in numbers]
+
+
+class Route(NamedTuple):
+    """A run of microbatches, the device of each stage on their way (None: not settled), and which way that is."""
+
+    microbatches: range
+    devices: tuple[int, ...] | None
+    is_second: bool = False
+
+
+def ticks_of(
+    costs: Costs, units: Units, ways: Sequence[Route], speed: Sequence[Exact] | None, links: Links | None
+) -> tuple[int, Mapping[str, Sequence[Row]]]:
+    """Return `per_unit` and `rows` of Ticks for units on these ways; a tick is the same for all placements."""
+    exactly = _Times(costs, units, links)
+    lasts = {key: [exactly.row(key, stage) for stage in range(costs.stages)] for key in exactly.keys}
+    there, back = exactly.hops(ways)
+    around = exactly.around(ways)
+    at_speeds = _quotients(exactly, lasts, {*map(to_fraction, speed or ())})
+    latencies = {*chain(*(links or ())), *costs.p2p}  # which other placements may use
+    others = (exactly.product(one, "message", units.slices.tokens, 0) for one in latencies)
+    rows_that_count = (*chain(*lasts.values()), *there, *back, *others)
+    denominators = [exactly.scale // gcd(exactly.scale, *chain(*_distinct(rows_that_count)))]
+    fine = lcm(_least(denominators + [one.denominator for one in at_speeds.values()]), costs.resolution)
+    rescaled = _rescaler(exactly.scale, fine)
+
+    def on(key: str, stage: int) -> Row:
+        row = lasts[key][stage]
+        if key in TRANSFER_TIMES or speed is None or ways[0].devices is None:
+            return rescaled(row)
+        joined, more = list[int](), exactly.overhead(key)
+        for way in ways:
+            own, part = to_fraction(speed[way.devices[stage]]), row[units.part(way.microbatches)]  # type: ignore[index]
+            joined += rescaled(part) if own == 1 else [int(at_speeds[value, more, own] * fine) for value in part]
+        return joined
+
+    rows: dict[str, Sequence[Row]] = {key: [on(key, stage) for stage in range(costs.stages)] for key in lasts}
+    hops = {"p2p": there, "p2p_back": back, "around": [around]}
+    return fine, {**rows, **{key: [*map(rescaled, latencies)] for key, latencies in hops.items()}}
+
+
+class _Times:
+    """The times of units as whole numbers of 1/`scale` units of time, at speed 1."""
+
+    def __init__(self, costs: Costs, units: Units, links: Links | None) -> None:
+        self.costs, self.units, self.links, self._count = costs, units, links, units.microbatches
+        slices = units.slices
+        columns: list[Sequence[Entry]] = [getattr(costs, key) or () for key in (*PER_STAGE, "p2p")]
+        self._mean_shares = [slices.whole(stage) for stage in range(costs.stages)] if costs.whole else []
+        shares = [slices.tokens, *chain.from_iterable(getattr(slices, key) for key in SHARED), *self._mean_shares]
+        self._costs = Wholes([*chain(*columns), slices.overhead, *(links or ())])
+        wholes, self._shares = {key: units.wholes(key) for key in FACTORS}, Wholes(shares)
+        of_factors = lcm(*(scale for _, scale in wholes.values()))
+        self._factors = {key: [one * (of_factors // scale) for one in ints] for key, (ints, scale) in wholes.items()}
+        self.scale = self._costs.scale * of_factors * self._shares.scale
+        self._overheads = [int(to_fraction(slices.overhead_of(key)) * self.scale) for key in ("forward", "backward")]
+        self._known: dict[tuple[object, ...], list[int]] = {}
+        self.keys = [key for key in (*KEYS, "backward") if key == "backward" or getattr(costs, key) is not None]
+
+    def row(self, key: str, stage: int) -> list[int]:
+        """Return the durations of a kind on a stage; equal ones of several stages are one list."""
+        look()
+        if key == "backward":
+            return self._backward(stage)
+        entry: Entry = getattr(self.costs, key)[stage]
+        if key == "overlap":
+            whole = self.scale // self._costs.scale
+            return self._once((key, entry), lambda: [one * whole for one in self._entries(entry)])
+        shares = self.units.slices.of(key, stage) if key in SHARED else None
+        return self.product(entry, "activation" if key in TRANSFER_TIMES else "work", shares, self.overhead(key))
+
+    def _backward(self, stage: int) -> list[int]:
+        """Return the durations of the full backward: its own, or both halves, with the overhead of a slice once."""
+        if self.costs.whole:
+            return self.product(self.costs.whole[stage], "work", self._mean_shares[stage], self.overhead("backward"))
+        halves = [self.row(key, stage) for key in SHARED[1:]]
+        more = self.overhead("backward")
+
+        def add() -> list[int]:
+            return [one + other - more for one, other in zip(*halves, strict=True)]
+
+        return self._once(("backward", *map(id, halves)), add)
+
+    def overhead(self, key: str) -> int:
+        """Return what every operation of a kind lasts beside its cost."""
+        return self._overheads[key != "forward"] if key in SHARED or key == "backward" else 0
+
+    def _entries(self, entry: Entry) -> list[int]:
+        """Return what an entry says of each microbatch, in 1/scale of costs."""
+        return self._costs.ints(entry) if isinstance(entry, tuple) else self._costs.ints((entry,)) * self._count
+
+    def product(
+        self, entry: Entry, factor: str, shares: Sequence[Fraction] | None, more: int, link: Exact = 0
+    ) -> list[int]:
+        """Return (cost + link) x factor x share + `more` of each unit; without `shares` of whole microbatches."""
+
+        def multiply() -> list[int]:
+            late = self._costs.ints((link,))[0] if link else 0
+            count = 1 if self.units.sizes is None and not isinstance(entry, tuple) else self._count  # one for all
+            wholes = map(mul, [one + late for one in self._entries(entry)[:count]], self._factors[factor])
+            parts = [self._shares.scale] * self.units.slices.count if shares is None else self._shares.ints(shares)
+            return [whole * part + more for whole in wholes for part in parts] * (self._count // count)
+
+        return self._once((entry, factor, id(shares), more, link), multiply)
+
+    def _once(self, name: tuple[object, ...], make: Callable[[], list[int]]) -> list[int]:
+        if name not in self._known:
+            self._known[name] = make()
+        return self._known[name]
+
+    def hops(self, ways: Sequence[Route]) -> tuple[list[list[int]], list[list[int]]]:
+        """Return the latency of each boundary for each unit, on the way of forwards and on that of gradients."""
+        there, back = list[list[int]](), list[list[int]]()
+        for boundary, entry in enumerate(self.costs.p2p):
+            for joined, turn in ((there, 1), (back, -1)):
+                ends = [None if way.devices is None else way.devices[boundary : boundary + 2][::turn] for way in ways]
+                rows = [self._latencies(entry, both) for both in ends]
+                parts = (row[self.units.part(way.microbatches)] for row, way in zip(rows, ways, strict=True))
+                joined.append(rows[0] if len(rows) == 1 else [*chain.from_iterable(parts)])  # one that many may share
+        return there, back
+
+    def around(self, ways: Sequence[Route]) -> list[int]:
+        """Return the latency from the last stage to the first one: a message of the first boundary on that link."""
+        ends = ways[0].devices and (ways[0].devices[-1], ways[0].devices[0])
+        return self._latencies(self.costs.p2p[0] if self.costs.p2p else 0, ends)
+
+    def _latencies(self, entry: Entry, ends: tuple[int, ...] | None) -> list[int]:
+        tokens = self.units.slices.tokens
+        if ends is not None and ends[0] == ends[1]:
+            return self._once((), lambda: [0] * (self._count * len(tokens)))
+        link = 0 if self.links is None or ends is None else self.links[ends[0]][ends[1]]
+        return self.product(entry, "message", tokens, 0, link)
+
+
+def _quotients(
+    exactly: _Times, lasts: Mapping[str, Sequence[Row]], speeds: set[Fraction]
+) -> dict[tuple[int, int, Fraction], Fraction]:
+    """Return what each duration that a speed divides, and its overhead, last at each speed other than 1."""
+    others, keys = speeds - {ONE}, lasts.keys() & {*SCALED}
+    rows = [(row, exactly.overhead(key)) for key in keys for row in _distinct(lasts[key])] if others else []
+    values = {(value, more) for row, more in rows for value in row}
+    return {
+        (value, more, one): at_speed(Fraction(value - more, exactly.scale), one) + Fraction(more, exactly.scale)
+        for one in others
+        for value, more in values
+    }
+
+
+def _distinct(rows: Iterable[Row]) -> Iterable[set[int]]:
+    """Yield the values of each row once; a list that stands there several times is looked at once."""
+    return (set(row) for row in {id(row): row for row in rows}.values())
+
+
+def _least(scales: Sequence[int]) -> int:
+    """Return the least multiple of all scales: a power of ten where one is."""
+    least = rest = lcm(*scales)
+    powers = []
+    for prime in (2, 5):
+        power = 0
+        while rest % prime == 0:
+            rest, power = rest // prime, power + 1
+        powers.append(power)
+    return 10 ** max(powers) if rest == 1 else least
+
+
+def grains_of(memory: Memory, units: Units, *, has_cached: bool) -> tuple[int, Mapping[str, Sequence[Row]]]:
+    """Return `per_unit` and `rows` of Grains for units: the least grains that make every amount whole."""
+    exactly = _Sizes(memory, units)
+    stages = len(memory.retain)
+    shares = {
+        "activation": [1] * stages,
+        "retained": memory.retain,
+        "checkpointed": memory.checkpoint,
+        "cached": [memory.kv if has_cached else 0] * stages,
+    }
+    columns = {name: [*map(exactly.row, memory.activation, parts)] for name, parts in shares.items()}
+    rescaled = _rescaler(exactly.scale, exactly.least)
+    return exactly.least, {name: [*map(rescaled, rows)] for name, rows in columns.items()}
+
+
+def received(memory: Memory, units: Units) -> list[Fraction]:
+    """Return the receive buffer of each unit's message, in the user's unit of memory."""
+    each = [to_fraction(memory.receive) * to_fraction(share) for share in units.slices.tokens]
+    return [size * factor for factor in units.factors("message") for size in each] if memory.receive else []
+
+
+class _Sizes:
+    """The memory of units as whole numbers of 1/`scale` units."""
+
+    def __init__(self, memory: Memory, units: Units) -> None:
+        self.memory, self.units = memory, units
+        self._entries, self._shares = Wholes(memory.activation), Wholes(units.slices.tokens)
+        self._parts = Wholes([0, 1, *memory.retain, *memory.checkpoint, memory.kv])
+        self._by_factor, of_factors = units.wholes("activation")
+        self._by_share = self._shares.ints(units.slices.tokens)
+        self.scale = self._entries.scale * of_factors * self._shares.scale * self._parts.scale
+        self._values = {self.scale}
+        self._known: dict[tuple[Entry, Exact], list[int]] = {}
+
+    def row(self, entry: Entry, part: Exact) -> list[int]:
+        """Return a part of what each unit holds of a stage."""
+        if (entry, part) not in self._known:
+            count = self.units.microbatches
+            each = entry if isinstance(entry, tuple) else (entry,) * (count if self.units.sizes else 1)  # one for all
+            wholes = map(mul, self._entries.ints(each), self._by_factor)
+            shares = [share * self._parts.ints((part,))[0] for share in self._by_share]
+            row = [whole * share for whole in wholes for share in shares]
+            self._values.update(row)
+            self._known[entry, part] = row * (count // len(each))
+        return self._known[entry, part]
+
+    @property
+    def least(self) -> int:
+        """The least grains in a unit of memory that make all amounts whole, those of weights and budgets too."""
+        fixed = grains_per_unit(map(to_fraction, (*self.memory.static, *(self.memory.budget or ()))))
+        fixed = lcm(fixed, grains_per_unit(received(self.memory, self.units)))
+        return lcm(self.scale // gcd(*self._values), fixed, self.memory.resolution)
+
+
+COSTS = {kind.cost for kind in KINDS.values()}
+
+
+@dataclass(frozen=True, eq=False)
+class StepModel:
+    """The passes of a problem whose placement is settled, in ticks and grains.
+
+    `where[stage, unit]` is the device of a stage: two copies of the weights are other columns. `ticks[cost]` is what an
+    operation of that cost lasts (the keys are `Kind.cost`), `overlap` a pair by stage and unit of its forward (None:
+    the sum of its parts). `there` and `back` are the latencies of boundaries for forwards and for gradients, 0 inside a
+    device. Units are plain where microbatches are alike and go forwards and backwards.
+    """
+
+    ways: Sequence[Route]
+    lasts: Ticks
+    held: Grains
+    mode: str
+    is_plain: bool
+    rounds: int = 1
+
+    @property
+    def stages(self) -> int:
+        """The number of stages."""
+        return len(self.held.static)
+
+    @property
+    def slices(self) -> int:
+        """The number of slices of each microbatch."""
+        return self.held.slices
+
+    @property
+    def microbatches(self) -> int:
+        """The number of microbatches."""
+        return self.units // self.slices
+
+    @property
+    def around(self) -> int:
+        """The latency from the last stage to the first one of the next round."""
+        return 0 if self.where[0, 0] == self.where[-1, 0] else self.lasts.mean["around"][0]
+
+    @property
+    def units(self) -> int:
+        """The number of units."""
+        return self.held.units
+
+    @cached_property
+    def unlike(self) -> tuple[Ints, Ints]:
+        """Units that stand for all, with how many each: where microbatches of a direction are alike, of the first."""
+        groups: dict[object, list[int]] = {}
+        for way in self.ways:
+            groups.setdefault(way.devices, []).extend(way.microbatches)
+        first = np.zeros(self.microbatches, dtype=np.int64)
+        for own in groups.values():
+            first[own] = own[0]
+        if self.rounds > 1:  # microbatches are alike in each
+            first = np.arange(0, self.units, self.units // self.rounds)
+            return first, np.full(self.rounds, self.units // self.rounds)
+        if not (
+            self.is_plain
+            or all((self._by_microbatch(one) == self._by_microbatch(one)[:, first]).all() for one in self._tables)
+        ):
+            return np.arange(self.units), np.ones(self.units, dtype=np.int64)
+        units = [own[0] * self.slices + part for own in groups.values() for part in range(self.slices)]
+        return column(units), column([len(own) for own in groups.values() for _ in range(self.slices)])
+
+    @property
+    def _tables(self) -> Iterator[Ints]:
+        """All that units may differ in."""
+        yield from self.ticks.values()
+        yield from (self.there, self.back, *self.sizes.values(), *(() if self.overlap is None else (self.overlap,)))
+
+    @cached_property
+    def _zeros(self) -> Ints:
+        return np.zeros((self.stages, self.units), dtype=np.int64)
+
+    @cached_property
+    def where(self) -> Ints:
+        """The device of each stage and unit."""
+        if len(self.ways) == 1:
+            return np.broadcast_to(np.array(self.ways[0].devices)[:, None], (self.stages, self.units))
+        counts = [len(way.microbatches) * self.slices for way in self.ways]
+        there: Ints = np.repeat(np.array([way.devices for way in self.ways]).T, counts, axis=1)
+        return there
+
+    @cached_property
+    def ticks(self) -> Mapping[str, Ints]:
+        """What operations last, by cost; costs that the problem has not are 0."""
+        return {cost: self.lasts.each(cost) if cost in self.lasts.rows else self._zeros for cost in COSTS}
+
+    @cached_property
+    def overlap(self) -> Ints | None:
+        """What pairs last by the stage and unit of their forward; None: the sum of their parts."""
+        return self.lasts.each("overlap") if "overlap" in self.lasts.rows else None
+
+    @cached_property
+    def there(self) -> Ints:
+        """The latency of each boundary for forwards."""
+        return self._hops("p2p")
+
+    @cached_property
+    def back(self) -> Ints:
+        """The latency of each boundary for gradients."""
+        return self._hops("p2p_back")
+
+    def _hops(self, name: str) -> Ints:
+        hops: Ints = np.where(self.where[1:] == self.where[:-1], 0, self.lasts.each(name))
+        return hops
+
+    @cached_property
+    def sizes(self) -> Mapping[str, Ints]:
+        """What an activation holds, by column: activation, retained, checkpointed, cached (keys and values)."""
+        return {name: self.held.each(name) for name in self.held.rows}
+
+    def column(self, name: str | None) -> Ints:
+        """Return a column of the table of kinds (`takes`, `gives`, `forward_gives`), zeros for None."""
+        whole, held, kept = (self.sizes[key] for key in ("activation", "retained", "checkpointed"))
+        if name == "released":
+            whole, held = held, whole
+        if name in ("released", "caught"):
+            more: Ints = np.maximum(held - whole, 0)
+            return more
+        if name == "recomputed":
+            return whole - kept
+        return self._zeros if name is None else self.sizes[name]
+
+    def takes(self, letter: str) -> Ints:
+        """Return what the starts of a kind take: its column, and the gradients of keys and values.
+
+        The last slice's backward, which comes first, takes those of all other slices.
+        """
+        own = self.column(KINDS[letter].takes)
+        if letter not in GRADIENT_LETTERS or self.slices == 1 or self.mode == FORWARD_ONLY:
+            return own
+        cached = self._by_microbatch(self.sizes["cached"])
+        more = np.zeros(cached.shape, dtype=cached.dtype)
+        more[:, :, -1] = cached[:, :, :-1].sum(axis=2)
+        return own + more.reshape(self.stages, self.units)
+
+    def gives(self, letter: str) -> Ints:
+        """Return what the ends of a kind give back: its column, and keys and values or their gradients.
+
+        Of forwards alone, each gives back all but keys and values, the last slice's those of the whole microbatch, and
+        that of the last round those of all rounds.
+        """
+        cached = self._by_microbatch(self.sizes["cached"])
+        if self.mode == FORWARD_ONLY:
+            own: Ints = self._by_microbatch(self.sizes["activation"]) - cached
+            flight = self.microbatches // self.rounds
+            own[:, -flight:, -1] += cached[:, -flight:].sum(axis=2) * self.rounds
+            return own.reshape(self.stages, self.units)
+        if letter not in GRADIENT_LETTERS or self.slices == 1:
+            return self.column(KINDS[letter].gives)
+        more: Ints = cached.copy()
+        more[:, :, -1] = 0
+        freed: Ints = self.column(KINDS[letter].gives) + more.reshape(self.stages, self.units)
+        return freed
+
+    def _by_microbatch(self, table: Ints) -> Ints:
+        """Return a table with an axis of microbatches and one of their slices."""
+        parts: Ints = table.reshape(len(table), self.microbatches, self.slices)
+        return parts

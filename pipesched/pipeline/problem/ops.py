@@ -1,0 +1,449 @@
+"""Operations: their text, and the numbers that a plan gives them.
+
+The letters of the kinds are PyTorch's: F forward, B full backward, I backward for the input, W backward for the weights
+(B is I then W fused). Ours are R, which runs a forward again before its backward, and the transfers O (an activation
+goes to host memory) and L (it comes back). `2F0` is the forward of microbatch 0 on stage 2, `(0F3;3B1)OVERLAP_F_B` a
+pair that starts and ends together. Where microbatches are cut along their sequence, `2F0.1` is that of slice 1.
+Of the step beside its passes, `2UNSHARD0` is the first gather of stage 2's weights, `2OPTIMIZER` its update, `0E3` the
+forward of side item 0 for microbatch 3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from pipesched.checks import require_whole, shown
+from pipesched.core.clock import look
+from pipesched.errors import ConfigError
+from pipesched.pipeline.problem.kinds import (
+    COMPUTATION_LETTERS,
+    GRADIENT_LETTERS,
+    KINDS,
+    LETTERS,
+    MESSAGE_KINDS,
+    NETWORK_KINDS,
+    SLOT_LETTERS,
+    STEP_KINDS,
+    STEP_SLOTS,
+    TRANSFER_LETTERS,
+    Kind,
+    Scope,
+)
+
+T = TypeVar("T")
+NO_NUMBER = -1  # the microbatch of an operation of which a stage has one
+
+
+class _OpFields(NamedTuple):
+    stage: int
+    kind: str
+    microbatch: int
+    slice: int = 0
+
+
+class Op(_OpFields):
+    """One operation of one microbatch on one stage, or of one slice of it; `str` gives its text, `2F0` or `2F0.1`.
+
+    Of the step beside its passes the microbatch may be a turn, or None where the kind has none; E and G have a side
+    item instead of the stage. Raises ConfigError for a negative number or an unknown kind.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, stage: int, kind: str, microbatch: int | None, slice: int = 0) -> Op:  # noqa: A002  as the field
+        """Make an operation, after checks."""
+        where = require_whole(stage, "stage")
+        if _is_one_of(kind, STEP_KINDS):
+            return step_op(where, kind, None if microbatch is None else require_whole(microbatch, "microbatch"))
+        of = require_whole(microbatch, "microbatch")
+        if not _is_one_of(kind, KINDS):
+            raise ConfigError(f"must be one of {' '.join(LETTERS)}, not {shown(kind)}", "kind")
+        part = require_whole(slice, "slice")
+        return tuple.__new__(SlicedOp if part else cls, (where, kind, of, part))
+
+    def __str__(self) -> str:
+        return f"{self.stage}{self.kind}{self.microbatch}"
+
+    def __repr__(self) -> str:
+        part = f", {self.slice}" if self.is_sliced else ""
+        return f"Op({self.stage}, {self.kind!r}, {self.microbatch}{part})"
+
+    @property
+    def is_sliced(self) -> bool:
+        """Whether it is of one slice of a microbatch, which its text then names."""
+        return False
+
+    @property
+    def number(self) -> int | None:
+        """The microbatch or the turn; None where the kind has one operation a stage."""
+        return self.microbatch if self.microbatch >= 0 else None
+
+
+class SlicedOp(Op):
+    """An operation of one slice of a microbatch, the first one too: it equals the Op of the same numbers."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return f"{self.stage}{self.kind}{self.microbatch}.{self.slice}"
+
+    @property
+    def is_sliced(self) -> bool:
+        """Whether it is of one slice of a microbatch, which its text then names."""
+        return True
+
+
+class StepOp(Op):
+    """An operation of the step beside its passes: of a stage (`2OPTIMIZER`), its turn (`2UNSHARD0`), or side work."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return f"{self.stage}{self.kind}" + (f"{self.microbatch}" if self.microbatch >= 0 else "")
+
+    def __repr__(self) -> str:
+        return f"Op({self.stage}, {self.kind!r}, {self.number})"
+
+
+_MAY_BE_NUMBERED = {Scope.STAGE: (False,), Scope.REDUCTION: (False, True)}  # others always are
+
+
+def step_op(stage: int, kind: str, number: int | None) -> StepOp:
+    """Return an operation of the step. Raises ConfigError where its kind has a number and this has not, or so."""
+    if (number is not None) not in _MAY_BE_NUMBERED.get(STEP_KINDS[kind].scope, (True,)):
+        what = "no number behind its kind" if number is not None else "a number behind its kind"
+        raise ConfigError(f"{stage}{kind}{'' if number is None else number} is no operation: {kind} has {what}")
+    return StepOp._make((stage, kind, NO_NUMBER if number is None else number, 0))
+
+
+def _is_one_of(value: object, kinds: Mapping[str, Kind]) -> bool:
+    return isinstance(value, str) and value in kinds
+
+
+def _is_op(value: object, kind: str) -> bool:
+    return isinstance(value, Op) and value.kind == kind
+
+
+class _PairFields(NamedTuple):
+    forward: Op
+    backward: Op
+
+
+class Pair(_PairFields):
+    """A forward and a full backward that run together on one device.
+
+    Raises ConfigError for operations of other kinds, and for what is no Op.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, forward: Op, backward: Op) -> Pair:
+        """Make a pair, after checks."""
+        for key, op, kind in (("forward", forward, "F"), ("backward", backward, "B")):
+            if not _is_op(op, kind):
+                raise ConfigError(f"must be an Op of kind {kind}, not {shown(op)}", key)
+        return tuple.__new__(cls, (forward, backward))
+
+    def __str__(self) -> str:
+        return f"({self.forward};{self.backward})OVERLAP_F_B"
+
+
+Slot = Op | Pair
+
+
+class ScopedRows(NamedTuple):
+    """Operations of one kind of the step: `counts` says how many each stage has, or each side item.
+
+    Where they are not `numbered`, a stage has one at most.
+    """
+
+    kind: str
+    counts: tuple[int, ...]
+    numbered: bool = True
+
+    @property
+    def size(self) -> int:
+        """The number of operations."""
+        return sum(self.counts)
+
+    def place_of(self, offset: int) -> tuple[int, int]:
+        """Return the stage or item of an operation, and which of its operations it is."""
+        for place, count in enumerate(self.counts):
+            if offset < count:
+                return place, offset
+            offset -= count
+        raise IndexError(offset)
+
+
+class OpIndex(NamedTuple):
+    """Numbers for the operations of a plan: kind by kind, stage by stage, unit by unit.
+
+    A unit is one slice of one microbatch: the slices of microbatch 0, then those of 1, ..; without slices it is a
+    microbatch. `letters` holds the kinds that the plan may use, forwards first, for instance "FB", "FIW" or, with
+    recompute, "FBR". A plan with half a million operations is then lists of integers, and the operations of one stage
+    and kind (a row) are a range. Behind these passes come the operations of the step that are `scoped` otherwise, kind
+    by kind, and behind them the messages that are `sent` in queues, each numbered by its SEND. Nothing outside this
+    class depends on the layout of the numbers.
+    """
+
+    letters: str
+    stages: int
+    microbatches: int
+    slices: int = 1
+    scoped: tuple[ScopedRows, ...] = ()
+    sent: tuple[ScopedRows, ...] = ()
+
+    @property
+    def units(self) -> int:
+        """The number of units: slices of microbatches."""
+        return self.microbatches * self.slices
+
+    @property
+    def passes(self) -> int:
+        """The number of operations that stages have of units; those of the step beside them are numbered behind."""
+        return len(self.letters) * self.stages * self.units
+
+    @property
+    def first_message(self) -> int:
+        """The number of the first message: how many operations devices and their other lanes have."""
+        return self.passes + sum(rows.size for rows in self.scoped)
+
+    @property
+    def size(self) -> int:
+        """The number of operations."""
+        return self.first_message + sum(rows.size for rows in self.sent)
+
+    @property
+    def kinds(self) -> list[str]:
+        """All kinds: those of passes, and those of the step."""
+        return [*self.letters, *(rows.kind for rows in self.scoped)]
+
+    def row(self, kind: str, stage: int) -> range:
+        """Return the numbers of one kind on one stage, by unit (of the step: by turn, or by microbatch of an item)."""
+        if (self.scoped or self.sent) and kind not in self.letters:
+            first = self.passes
+            for rows in (*self.scoped, *self.sent):
+                if rows.kind == kind:
+                    first += sum(rows.counts[:stage])
+                    return range(first, first + rows.counts[stage])
+                first += rows.size
+            return range(0)
+        units = self.microbatches * self.slices
+        first = (self.letters.index(kind) * self.stages + stage) * units
+        return range(first, first + units)
+
+    def _scoped(self, number: int) -> tuple[ScopedRows, int]:
+        """Return the rows of an operation of the step, and its place among all of its kind."""
+        offset = number - self.passes
+        for rows in (*self.scoped, *self.sent):
+            if offset < rows.size:
+                return rows, offset
+            offset -= rows.size
+        raise IndexError(number)
+
+    def places(self, kind: str) -> int:
+        """Return how many stages or side items the rows of a kind are of; 0 where there is no such kind."""
+        if kind in self.letters:
+            return self.stages
+        return next((len(rows.counts) for rows in (*self.scoped, *self.sent) if rows.kind == kind), 0)
+
+    def rows(self, kind: str) -> list[range]:
+        """Return `row` for every stage."""
+        return [self.row(kind, place) for place in range(self.places(kind))]
+
+    def of_kind(self, kind: str) -> range:
+        """Return the numbers of one kind on all stages."""
+        if kind not in self.letters:
+            rows = self.rows(kind)
+            return range(rows[0].start, rows[-1].stop) if rows else range(0)
+        first = self.letters.index(kind) * self.stages * self.units
+        return range(first, first + self.stages * self.units)
+
+    def spread(self, row: Callable[[str, int], Iterable[T]]) -> list[T]:
+        """Return a value for each operation: `row(kind, stage)` gives those of the units of a row."""
+        values: list[T] = []
+        for kind in self.letters:
+            for stage in range(self.stages):
+                look()
+                values += row(kind, stage)
+        return values
+
+    def number(self, op: Op) -> int:
+        """Return the number of `op`."""
+        if op.kind in STEP_KINDS:
+            return self.row(op.kind, op.stage)[max(op.microbatch, 0)]
+        if op.kind in RECEIVES:
+            op = other_end(op)
+            if op.stage < 0:
+                raise IndexError(op)
+        slices = 1 if op.kind in SIDE_MESSAGES else self.slices
+        return self.row(op.kind, op.stage)[op.microbatch * slices + op.slice]
+
+    def op(self, number: int) -> Op:
+        """Return the operation of a number, of a message its SEND."""
+        if number >= self.passes and (self.scoped or self.sent):
+            rows, offset = self._scoped(number)
+            place, which = rows.place_of(offset)
+            if rows.kind in MESSAGE_KINDS:
+                return message_op(place, rows.kind, which, 1 if rows.kind in SIDE_MESSAGES else self.slices)
+            return StepOp._make((place, rows.kind, which if rows.numbered else NO_NUMBER, 0))
+        row, unit = divmod(number, self.units)
+        kind, stage = divmod(row, self.stages)
+        if self.slices == 1:
+            return Op._make((stage, self.letters[kind], unit, 0))
+        return SlicedOp._make((stage, self.letters[kind], *divmod(unit, self.slices)))
+
+    def end(self, number: int, sends: int) -> Op:
+        """Return an end of a message: its SEND, or its RECV."""
+        return self.op(number) if sends else other_end(self.op(number))
+
+    def counterpart(self, number: int, kind: str) -> int:
+        """Return the operation of another kind on the same stage and of the same unit."""
+        each = self.stages * self.units
+        return self.letters.index(kind) * each + number % each
+
+    def stages_on(self, numbers: Sequence[int], stages: int) -> list[int]:
+        """Return the same operations so many stages further on."""
+        step = stages * self.units
+        return [number + step for number in numbers]
+
+    def kinds_on(self, number: int, kinds: int) -> int:
+        """Return the operation of the same stage and unit so many kinds further on; out of range if none."""
+        return number + kinds * self.stages * self.units
+
+    def kind_of(self, number: int) -> str:
+        """Return the letter of an operation."""
+        if number >= self.passes and (self.scoped or self.sent):
+            return self._scoped(number)[0].kind
+        return self.letters[number // self.units // self.stages]
+
+    def is_forward(self, number: int) -> bool:
+        """Return whether an operation is an F."""
+        return number < self.stages * self.units
+
+    def stage_of(self, number: int) -> int:
+        """Return the stage of an operation, or the item of side work."""
+        row = number // (self.microbatches * self.slices)
+        if row >= len(self.letters) * self.stages and (self.scoped or self.sent):
+            rows, offset = self._scoped(number)
+            return rows.place_of(offset)[0]
+        return row % self.stages
+
+    def owner_of(self, number: int) -> int:
+        """Return the unit of an operation, which owns an activation: its microbatch where there are no slices."""
+        return number % self.units
+
+    def row_of(self, number: int) -> int:
+        """Return a number for the stage and kind of an operation, the same for all units."""
+        return number // self.units
+
+    def owners(self, batches: int) -> list[int]:
+        """Return the microbatch of each operation, of so many in a round: precedences join only those of the same."""
+        units = [microbatch % batches for microbatch in range(self.microbatches) for _ in range(self.slices)]
+        return units * (len(self.letters) * self.stages)
+
+    @property
+    def gradient(self) -> str:
+        """The kind that gives the input gradient, and frees what only it needs: I where the backward is split, else B.
+
+        It is for plans that split every backward or none, as the solver and most families make.
+        """
+        return "I" if "I" in self.letters else "B"
+
+    @property
+    def last(self) -> str:
+        """The kind that ends the residence of an activation: W where the backward is split, else B."""
+        return "W" if "W" in self.letters else "B"
+
+    @property
+    def gradients(self) -> list[str]:
+        """All kinds of the plan that give an input gradient."""
+        return [kind for kind in GRADIENT_LETTERS if kind in self.letters]
+
+    @property
+    def saves_memory(self) -> bool:
+        """Whether activations may be recomputed or offloaded."""
+        return any(letter not in COMPUTATION_LETTERS for letter in self.letters)
+
+    def in_units(self, microbatches: range) -> slice:
+        """Return which part of a row is of these microbatches."""
+        return slice(microbatches.start * self.slices, microbatches.stop * self.slices)
+
+    @property
+    def without_step(self) -> OpIndex:
+        """The index of the passes alone, whose numbers are the same."""
+        return self._replace(scoped=(), sent=())
+
+    def with_letters(self, letters: str) -> OpIndex:
+        """Return the index with these kinds at the end: numbers that exist keep their meaning."""
+        return self._replace(letters=self.letters + letters)
+
+
+RECEIVES = tuple(kind for kind in MESSAGE_KINDS if kind.startswith("RECV"))
+SIDE_MESSAGES = tuple(f"{end}_{what}" for end in ("SEND", "RECV") for what in "EG")  # of items, in whole microbatches
+
+
+def message_op(stage: int, kind: str, unit: int, slices: int) -> Op:
+    """Return the SEND or RECV of a stage, or a side item, and a unit."""
+    return (Op if slices == 1 else SlicedOp)._make((stage, kind, *divmod(unit, slices)))
+
+
+def other_end(op: Op) -> Op:
+    """Return the RECV of a SEND, or the SEND of a RECV: that of the next stage, or of the same side item."""
+    end, what = op.kind.split("_")
+    step = {"F": 1, "B": -1}.get(what, 0)
+    if end == "SEND":
+        return op._replace(kind=f"RECV_{what}", stage=op.stage + step)
+    return op._replace(kind=f"SEND_{what}", stage=op.stage - step)
+
+
+_NUMBER = "(0|[1-9][0-9]{0,8})"
+_OP = re.compile(rf"{_NUMBER}([A-Z_]+)(?:{_NUMBER}(?:\.{_NUMBER})?)?", re.ASCII)
+_PAIR = re.compile(r"\(([^;()]+);([^;()]+)\)OVERLAP_F_B", re.ASCII)
+
+
+def parse_op(text: str) -> Op:
+    """Return the operation that `text` names, for instance `2F0`. Raises ConfigError."""
+    match = _OP.fullmatch(text)
+    if match and match[2] in STEP_KINDS and match[4] is None:
+        return step_op(int(match[1]), match[2], None if match[3] is None else int(match[3]))
+    if not match or not ((match[2] in LETTERS and len(match[2]) == 1) or match[2] in MESSAGE_KINDS) or not match[3]:
+        raise ConfigError(
+            f"{shown(text)} is no operation; one looks like 2F0: stage, one of {' '.join(LETTERS)}, microbatch"
+        )
+    of = SlicedOp if match[4] else Op
+    return of._make((int(match[1]), match[2], int(match[3]), int(match[4] or 0)))
+
+
+def parse_slot(text: str) -> Slot:
+    """Return the operation or pair that `text` names. Raises ConfigError."""
+    match = _PAIR.fullmatch(text)
+    if not match:
+        return _of_kind(parse_op(text), (*SLOT_LETTERS, *STEP_SLOTS), "a device runs")
+    pair = Pair._make((parse_op(match[1]), parse_op(match[2])))
+    if pair.forward.kind != "F" or pair.backward.kind != "B":
+        raise ConfigError(f"{shown(text)}: a pair holds a forward F, then a full backward B")
+    return pair
+
+
+def parse_transfer(text: str) -> Op:
+    """Return the transfer that `text` names, for instance `2O0`. Raises ConfigError."""
+    return _of_kind(parse_op(text), TRANSFER_LETTERS, "a lane moves")
+
+
+def parse_network(text: str) -> Op:
+    """Return the operation of a network lane that `text` names, for instance `2UNSHARD0`. Raises ConfigError."""
+    return _of_kind(parse_op(text), NETWORK_KINDS, "a network lane moves")
+
+
+def parse_message(text: str) -> Op:
+    """Return the end of a message that `text` names, for instance `2SEND_F0`. Raises ConfigError."""
+    return _of_kind(parse_op(text), tuple(MESSAGE_KINDS), "a queue moves")
+
+
+def _of_kind(op: Op, kinds: Sequence[str], what: str) -> Op:
+    if op.kind not in kinds:
+        raise ConfigError(f"{op} does not belong here: {what} {', '.join(kinds)}")
+    return op

@@ -1,0 +1,666 @@
+"""Problems: devices, stages, microbatches, costs and memory. A problem knows no algorithm.
+
+Where microbatches differ they may come in another order, and families plan by their mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from math import lcm
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from pipesched.checks import cut, require_label, require_name, require_sequence, require_type, require_whole, shown
+from pipesched.core.arrays import np
+from pipesched.display import Displayable
+from pipesched.errors import ConfigError
+from pipesched.pipeline.layers.cutting import CutItems
+from pipesched.pipeline.layers.layers import GIVEN, MOST_LAYERS, Layers
+from pipesched.pipeline.plan.step import (
+    LEVELS,
+    MESSAGES,
+    NOTHING,
+    OPTIMIZER_STATES,
+    QUEUES,
+    SHARD,
+    SIDE,
+    Messages,
+    Shard,
+    SideItem,
+    StepGrains,
+    StepTicks,
+    kept_memory,
+    require_step,
+    require_step_of_forwards,
+    step_grains,
+    step_resolution,
+    step_ticks,
+)
+from pipesched.pipeline.problem.costs import (
+    BRIEF,
+    KEPT,
+    PER_STAGE,
+    Costs,
+    Entry,
+    Memory,
+    entries_of,
+    exact_links,
+    exact_speed,
+    fields_of,
+    taken,
+)
+from pipesched.pipeline.problem.kinds import Resource, computation_letters
+from pipesched.pipeline.problem.model import Grains, Route, StepModel, Ticks, Units, grains_of, ticks_of
+from pipesched.pipeline.problem.placement import PLACEMENTS, Placement, placement_name
+from pipesched.pipeline.problem.quantities import TIME, Exact, canonical, plain, rounded, to_fraction, whole
+from pipesched.pipeline.problem.shapes import (
+    ByKey,
+    ByName,
+    Count,
+    Either,
+    Flag,
+    Label,
+    ListOf,
+    Number,
+    OneOf,
+    ValueShape,
+    declare,
+    declared,
+)
+from pipesched.pipeline.problem.units import (
+    AUTO,
+    FACTORS,
+    FORWARD_ONLY,
+    MODES,
+    MOST_ITEMS,
+    SIZES,
+    SLICE_COUNT,
+    SLICES,
+    TRAIN,
+    WHOLE,
+    Sizes,
+    Slices,
+    require_units,
+)
+
+P = TypeVar("P")  # the type of problems, which know cutters and not the other way round
+
+
+@runtime_checkable
+class Cutter(Protocol[P]):
+    """What a problem was derived from, where its stages can be cut anew: for another number, or another placement."""
+
+    def cut(self, problem: P, placement: Placement) -> P:
+        """Return `problem` cut for a placement, which it then has. Raises NotApplicable where there is no such cut."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a solve may choose where stages end."""
+
+    @property
+    def seeks_best(self) -> bool:
+        """Whether a run looks for the cut of least makespan under its algorithm."""
+
+    @property
+    def kinds(self) -> Sequence[object]:
+        """What each item is, in all that counts in a stage; of alike items that is the same."""
+
+    @property
+    def layers_before(self) -> list[int]:
+        """How many layers the first 0, 1, .. items are."""
+
+    def at_spans(self, problem: P, spans: Sequence[tuple[int, int]]) -> P:
+        """Return `problem`, on its placement, with stages of these items, which need not stand side by side."""
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The item behind each stage."""
+
+    @property
+    def layers_of_stages(self) -> tuple[int, ...]:
+        """The layers of each stage."""
+
+    def cut_items(self, problem: P) -> CutItems:
+        """Return what each item takes and holds at least, on a placement of so many stages a device."""
+
+    def cut_at(self, problem: P, ends: Sequence[int]) -> P:
+        """Return `problem`, on its placement, with stages that end before these items."""
+
+    def require_recompute(self) -> None:
+        """Raise NotApplicable where a recompute is part of the costs already, and none can be an operation."""
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return what trainers have options for, by the keys of their tables; `stages` are the items of each stage."""
+
+
+DEVICES, LATENCY, SPEED = ListOf(Count(0)), Number(TIME), Number(least=0.001, most=1000)
+MOST_OPERATIONS = 10_000_000
+LANES = ("device", "pair")
+NO_STEP = "two copies of each stage (bidirectional) go without gathers, reductions, optimizers, shards and side work"
+
+
+def _groups(name: str, shape: ValueShape) -> ByKey:
+    """Return links of groups of devices: `inside` one, and `between` two."""
+    return ByKey({name: shape, "inside": LATENCY, "between": LATENCY}, (name, "inside", "between"))
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Problem(Displayable):
+    """A training step to schedule: P devices, S stages, M microbatches, the costs of operations, and memory.
+
+    With `rounds` these are those of all rounds, so many times as `batches` are in flight.
+
+    `placement` is None while it is left to the algorithm. `layers` says how the stages were cut, where the problem was
+    given by layers; the costs and the memory follow from it. `cutter` cuts the stages anew, where the problem was
+    derived from a model. Where `sizes`, `slices` or tables of costs make microbatches differ, the problem has units.
+    With `shard`, `clip` or `side` (None or empty: there is none), or with costs of a step, it has a step.
+    `make_problem` builds one from plain numbers, and fills in defaults. Raises ConfigError, about the field at fault,
+    for values that do not go together.
+    """
+
+    name: str = declare(Label(), "a title for charts and tables", "", flag=None, live="my-model")
+    devices: int = declare(Count(), "P, the pipeline ranks", live="4")
+    stages: int = declare(
+        Count(), "S, the contiguous parts of the model; default: one a device (two without a config)", live="8"
+    )
+    microbatches: int = declare(Count(), "M; default as many as lists of one a microbatch have, else 2P", live="8")
+    sizes: Sizes | None = declare(
+        ByKey(SIZES),
+        "factors of each microbatch, lists of M numbers: work (of the times of F, B, I, W and R), activation (of its"
+        " memory, and of O and L), message (of p2p and links); default all 1",
+        None,
+        flag=None,
+        example="{work: [1, 1, 2, 1, 1, 2, 1, 1]}",
+        remark="microbatches that differ: factors of each; also activation and message",
+    )
+    slices: Slices = declare(
+        Either(SLICE_COUNT, OneOf(AUTO), ByKey(SLICES, short="count"), metavar="N|auto", is_number=True),
+        "into how many parts each microbatch is cut along its sequence, or auto; or a mapping of count, tokens,"
+        " attention, work, overhead and most",
+        WHOLE,
+        absent=1,
+        example="4",
+        remark="parts of each microbatch along its sequence, or {count: 4, attention: 0.5, overhead: 0}",
+    )
+    mode: str = declare(OneOf(*MODES), "train (default), or forward: forward passes alone", TRAIN, example="forward")
+    rounds: int = declare(
+        Count(),
+        "beside mode forward: how often each of the M microbatches goes through the stages; its next round waits for"
+        " the last stage",
+        1,
+        example="3",
+    )
+    placement: Placement | None = declare(
+        Either(OneOf("auto", *PLACEMENTS), DEVICES, ListOf(DEVICES, 2, 2), metavar="NAME|D,D.."),
+        "auto (the algorithm's own), linear, loop, v, wave, bidirectional, or the device of each stage, or two lists",
+        absent="auto",
+        noun="Placement",
+        live="auto",
+        remark="the algorithm's own, or linear, loop, v, wave, bidirectional, [0, 1, 2, 3, 0, 1, 2, 3]",
+    )
+    time_unit: str = declare(
+        Label(), "a label for times, for instance ms; beside it values may be 250us", "", flag=None, live="ms"
+    )
+    lanes: str = declare(
+        OneOf(*LANES),
+        "transfer lanes: each device its own, or a pair of devices shares both",
+        "device",
+        flag=None,
+        example="device",
+    )
+    layers: Layers | None = declare(
+        Count(most=MOST_LAYERS),
+        "of the model; cut into the stages, whose costs then follow from `layer`; default: as many as its lists have",
+        None,
+        example="32",
+        remark="may be left out beside lists, of layers that differ: layer: {forward: [1.25, 1.5, ..]}",
+        compare=False,
+    )
+    speed: tuple[Exact, ...] | None = declare(
+        Either(SPEED, ListOf(SPEED), ByName(SPEED), metavar="X[,X..]", is_number=True),
+        "what each device divides the costs of operations by: one each, or by device, {2: 0.8}; default 1",
+        None,
+        example="{2: 0.8}",
+    )
+    links: tuple[tuple[Exact, ...], ...] | None = declare(
+        Either(ListOf(ListOf(LATENCY)), _groups("size", Count()), _groups("groups", ListOf(DEVICES)), is_number=False),
+        "latency from device to device, beside that of the boundary: {size: 4, inside: 0.05, between: 0.4} for groups"
+        " of devices in a row, `groups` for others, or a list for each device",
+        None,
+        flag=None,
+        example="{size: 2, inside: 0, between: 0.5}",
+    )
+    costs: Costs
+    memory: Memory
+    messages: Messages | None = declare(
+        Either(ByKey(MESSAGES, short="queue"), OneOf(*QUEUES)),
+        "which messages between devices go one after another: none (free, default), those of an edge, pair or rank, or"
+        " those of a device among its computations; or a mapping of queue and order",
+        None,
+        flag=None,
+        noun="Messages",
+        example="{queue: rank, order: pytorch}",
+    )
+    cutter: Cutter[Problem] | None = field(default=None, compare=False)
+    shard: Shard | None = declare(
+        Either(ByKey(SHARD, short="level"), OneOf(*LEVELS)),
+        "what data-parallel ranks divide: none, optimizer (its states; default beside costs.gather), gradients too or"
+        " weights too; or a mapping of level, ranks, ahead and reduce",
+        None,
+        flag=None,
+        noun="Shard",
+        example="{level: weights, ranks: 8, ahead: 3, reduce: last}",
+    )
+    clip: bool | None = declare(
+        Flag(),
+        "whether each optimizer waits for the gradients of all stages, to clip their norm",
+        None,
+        example="true",
+        key="step.clip",
+    )
+    side: tuple[SideItem, ...] = declare(
+        ListOf(ByKey(SIDE, ("forward",)), 1, MOST_ITEMS),
+        "work beside the pipeline for each microbatch, a list of mappings: name, forward, backward (times, or lists"
+        " of one a microbatch), into (a stage), devices (all, or a list), p2p, activation, output, static",
+        (),
+        flag=None,
+        noun="Sequence[SideItem]",
+        example="[{name: vision, forward: 3, backward: 6, into: 0, devices: all}]",
+    )
+
+    def __post_init__(self) -> None:
+        for key in ("devices", "stages", "microbatches"):
+            object.__setattr__(self, key, require_whole(getattr(self, key), key, least=1))
+        if require_whole(self.rounds, "rounds", least=1) > 1:
+            self._require_rounds()
+        self._require_lengths()
+        require_units(self.sizes, self.slices, self.microbatches, self.stages)
+        if self.sizes is not None and self.sizes.are_one:
+            object.__setattr__(self, "sizes", None)
+        require_size(self.letters, self.stages, self.microbatches, self.slices.count)
+        self._require_placement(self.placement)
+        for key in PLAIN:
+            shape = PROBLEM_KEYS[key].shape
+            require_name(shape.words, getattr(self, key), key, key) if shape.words else require_label(
+                getattr(self, key), key
+            )
+        self._require_layout(require_type(self.layers, (Layers, type(None)), "Layers or None", "layers"))
+        require_type(self.cutter, (Cutter, type(None)), "a Cutter or None", "cutter")
+        if self.speed is not None:
+            object.__setattr__(self, "speed", exact_speed(self.speed, self.devices))
+        if self.links is not None:
+            object.__setattr__(self, "links", exact_links(self.links, self.devices))
+        require_type(self.messages, (Messages, type(None)), "Messages or None", "messages")
+        if self.messages is not None and self.messages.is_free:
+            object.__setattr__(self, "messages", None)
+        if self.messages is not None and self.devices == 1:
+            raise ConfigError("have no effect on one device, which sends none", "messages")
+        self._settle_step()
+
+    def _require_rounds(self) -> None:
+        """Raise ConfigError for rounds beside what they do not go with."""
+        unlike = (self.sizes, self.costs.microbatches, self.memory.microbatches)
+        step = (self.costs.has_step, self.shard, self.clip, self.side)
+        refused = {
+            f"`mode` {FORWARD_ONLY}: a microbatch that is trained goes through once": self.mode != FORWARD_ONLY,
+            "whole microbatches, not with `slices`": self.slices.are_several,
+            "microbatches that are alike": unlike != (None, None, None),
+            "passes alone, without gathers, shards and side work": any(step),
+            "placements of one direction": self.placement is not None and len(self.placement.ways) > 1,
+            f"as many microbatches in each, not {self.microbatches} in all": self.microbatches % self.rounds,
+        }
+        if wrong := next((what for what, is_wrong in refused.items() if is_wrong), None):
+            raise ConfigError(f"of {self.rounds} go with {wrong}", "rounds")
+
+    def _settle_step(self) -> None:
+        """Fill in the defaults of a step, if there is one. Raises ConfigError, about the field at fault."""
+        object.__setattr__(self, "side", tuple(require_sequence(self.side, "side")))
+        if not (self.costs.has_step or self.shard is not None or self.clip is not None or self.side):
+            return
+        level = NOTHING if self.costs.gather is None else OPTIMIZER_STATES
+        object.__setattr__(self, "shard", Shard(level) if self.shard is None else self.shard)
+        object.__setattr__(self, "clip", False if self.clip is None else self.clip)
+        if self.mode == FORWARD_ONLY:
+            require_step_of_forwards(self.clip, self.side, self.costs)
+        require_step(self.shard, self.clip, self.side, self.costs, (self.devices, self.stages, self.microbatches))
+        if self.placement is not None and len(self.placement.ways) > 1:
+            raise ConfigError(NO_STEP, "placement")
+
+    def _require_lengths(self) -> None:
+        require_type(self.costs, Costs, "Costs", "costs")
+        require_type(self.memory, Memory, "Memory", "memory")
+        for key, stages in (("costs", self.costs.stages), ("memory", len(self.memory.activation))):
+            if stages != self.stages:
+                raise ConfigError(f"are for {stages} stages; the problem has {self.stages}", key)
+        tables = (("costs", self.costs.microbatches), ("activation", self.memory.microbatches))
+        for key, count in tables:
+            if count not in (None, self.microbatches):
+                raise ConfigError(f"are of {count} microbatches; the problem has {self.microbatches}", key)
+        if self.memory.budget is not None and len(self.memory.budget) != self.devices:
+            raise ConfigError(f"is for {len(self.memory.budget)} devices; the problem has {self.devices}", "budget")
+
+    def _require_layout(self, layers: Layers | None) -> None:
+        """Raise ConfigError for layers of other stages, and where costs would change if the stages were cut anew."""
+        if layers is None:
+            return
+        if len(layers.layout) != self.stages:
+            raise ConfigError(f"are cut into {len(layers.layout)} stages; the problem has {self.stages}", "layers")
+        if self.placement is None and layers.rule != GIVEN and not layers.make(self.costs, self.memory):
+            raise ConfigError("do not make these costs and this memory; set them without layers", "layers")
+
+    def _require_placement(self, placement: Placement | None) -> None:
+        if placement is None:
+            if self.devices > self.stages:
+                raise ConfigError(f"must be at most `stages` ({self.stages}), not {shown(self.devices)}", "devices")
+            return
+        require_type(placement, Placement, "a Placement or None", "placement")
+        if len(placement.devices) != self.stages:
+            what = f"needs one device for each of the {self.stages} stages; this one has {len(placement.devices)}"
+            raise ConfigError(what, "placement")
+        if placement.last != self.devices - 1:
+            raise ConfigError(f"uses {placement.last + 1} devices; the problem has {self.devices}", "placement")
+
+    def __repr__(self) -> str:
+        name = f"{shown(self.name, BRIEF)}, " if self.name else ""
+        placement = "auto" if self.placement is None else placement_name(self.placement, self.devices)
+        sizes = f"devices={self.devices}, stages={self.stages}, microbatches={self.microbatches}"
+        return f"Problem({name}{sizes}, placement={cut(placement, BRIEF // 2)})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return fields_of(self)
+
+    @cached_property
+    def ticks(self) -> Ticks:
+        """The costs in integer ticks, on the devices of the placement; at speed 1 without links while it is open."""
+        units, ways, along = self.units, [Route(range(self.microbatches), None)], None
+        if self.has_units and self.placement is not None:
+            ways = self.ways
+        elif not self.has_units:
+            differs = self.placement is not None and not (self.speed is None and self.links is None)
+            devices = self.settled_placement.ways if differs else [None]
+            ways = [Route(range(n, n + 1), one) for n, one in enumerate(devices)]
+            units = Units(len(devices), None, WHOLE)
+            if len(devices) > 1:
+                along = np.repeat([int(way.is_second) for way in self.ways], [len(way[0]) for way in self.ways])
+        rows = ticks_of(self._fine_costs, units, ways, self.speed, self.links)
+        return Ticks(*rows, self.microbatches * self.slices.count, along)
+
+    @cached_property
+    def model(self) -> StepModel:
+        """The passes on the integer grid, by stage and unit. Raises ConfigError while the placement is open."""
+        return StepModel(self.ways, self.ticks, self.grains, self.mode, is_plain=not self.has_units, rounds=self.rounds)
+
+    @property
+    def has_step(self) -> bool:
+        """Whether more than passes is planned: gathers, reductions, optimizers, sharded memory or side work."""
+        return self.shard is not None
+
+    @property
+    def sharding(self) -> Shard:
+        """What the ranks of a device divide; nothing where the problem has no step."""
+        return Shard() if self.shard is None else self.shard
+
+    @cached_property
+    def step_ticks(self) -> StepTicks:
+        """What the step lasts beside its passes, in ticks."""
+        there = None if self.placement is None else self.placement.devices
+        return step_ticks(self.costs, self.side, self.speed, there, self.ticks.per_unit)
+
+    @cached_property
+    def step_grains(self) -> StepGrains:
+        """What comes and goes beside activations, in grains."""
+        return step_grains(self.memory, self.sharding, self.side, self.grains.per_unit)
+
+    @cached_property
+    def _fine_costs(self) -> Costs:
+        """The costs with ticks that are fine enough for the step, and where its layers are cut anew."""
+        least = self.costs.resolution
+        if self.has_step:
+            least = lcm(least, step_resolution(self.costs, self.side, self.speed))
+        if self.layers is not None and self.speed is not None and not self.has_units:
+            least = lcm(least, self.layers.resolution_at(map(to_fraction, self.speed)))
+        return self.costs if least == self.costs.resolution else replace(self.costs, resolution=least)
+
+    @cached_property
+    def _kept(self) -> Memory:
+        """The memory whose static part counts all that stays, also weights, gradients and states."""
+        if not (self.has_step or any(any(getattr(self.memory, key)) for key in KEPT)):
+            return self.memory
+        return kept_memory(self.memory, self.sharding, self.side)
+
+    @cached_property
+    def has_units(self) -> bool:
+        """Whether microbatches differ, or are cut into slices, or only forwards run."""
+        tables = self.costs.microbatches, self.memory.microbatches
+        differs = self.sizes is not None or tables != (None, None)
+        return differs or not self.slices.is_plain or self.mode == FORWARD_ONLY
+
+    @property
+    def are_alike(self) -> bool:
+        """Whether all microbatches are alike in all, also in the devices that they go through."""
+        return not self.has_units and len(self.settled_placement.ways) == 1
+
+    @property
+    def batches(self) -> int:
+        """The microbatches in flight: those of a round. Number r * batches + k is microbatch k in round r."""
+        return self.microbatches // self.rounds
+
+    @property
+    def units(self) -> Units:
+        """The microbatches with their factors, and the slices."""
+        return Units(self.microbatches, self.sizes, self.slices)
+
+    @cached_property
+    def ways(self) -> list[Route]:
+        """The runs of microbatches that go the same way: one, or several where the placement is mirrored."""
+        placement, count, devices = self.settled_placement, self.microbatches, self.settled_placement.ways
+        parts = [(part, placement.is_second(part[0], count)) for part in placement.directions(count)]
+        return [Route(part, devices[is_second], is_second) for part, is_second in parts]
+
+    @property
+    def largest_hops(self) -> list[int]:
+        """The largest latency of each boundary in ticks, of all ways over it."""
+        rows = zip(self.ticks.rows["p2p"], self.ticks.rows["p2p_back"], strict=True)
+        return [max(*there, *back) for there, back in rows]
+
+    @property
+    def least_hops(self) -> list[int]:
+        """The least latency of each boundary in ticks, of all ways over it."""
+        rows = zip(self.ticks.rows["p2p"], self.ticks.rows["p2p_back"], strict=True)
+        return [min(*there, *back) for there, back in rows]
+
+    @cached_property
+    def grains(self) -> Grains:
+        """The memory of activations and weights in integer grains."""
+        units = self.units if self.has_units else Units(1, None, WHOLE)
+        per_unit, rows = grains_of(self._kept, units, has_cached=self.has_units)
+        budget = None if self.memory.budget is None else whole(self.memory.budget, per_unit)
+        fixed = self.slices.count, whole(self._kept.static, per_unit), budget
+        return Grains(per_unit, rows, self.microbatches * self.slices.count, None, *fixed)
+
+    @property
+    def settled_placement(self) -> Placement:
+        """The placement. Raises ConfigError while it is left to the algorithm."""
+        if self.placement is None:
+            raise ConfigError("is not settled yet: it is left to the algorithm", "placement")
+        return self.placement
+
+    @property
+    def letters(self) -> str:
+        """The kinds of operations of a plain step: split where the costs give the halves of the backward."""
+        return letters_of(self.mode, split=self.costs.split)
+
+    def device_name(self, device: int, word: str = "device ") -> str:
+        """Return the name of a device for charts, with its speed where that is another than 1: `device 2 x0.8`."""
+        speed = 1 if self.speed is None else self.speed[device]
+        return f"{word}{device}" + (f" x{shown(plain(speed))}" if speed != 1 else "")
+
+    def lane_pair(self, device: int) -> int:
+        """Return which pair of lanes (to host memory, and back) a device uses."""
+        return device // 2 if self.lanes == "pair" else device
+
+    def devices_of_lanes(self, lane_pair: int) -> range:
+        """Return the devices that use a pair of lanes."""
+        each = 2 if self.lanes == "pair" else 1
+        return range(each * lane_pair, min(each * (lane_pair + 1), self.devices))
+
+    @property
+    def lane_pairs(self) -> int:
+        """The number of lane pairs."""
+        return self.lane_pair(self.devices - 1) + 1
+
+    def resource(self, device: int, resource: Resource) -> int:
+        """Return the number of a resource in the task graph: devices first, then the lanes of each pair."""
+        if resource is Resource.DEVICE:
+            return device
+        return self.devices + 2 * self.lane_pair(device) + (resource is Resource.H2D)
+
+    def static_grains(self, device: int) -> int:
+        """Return the static memory of a device, in grains; in a mirrored placement both copies count."""
+        return self._static_grains[device]
+
+    @cached_property
+    def _static_grains(self) -> list[int]:
+        found = [0] * self.devices
+        for devices in self.settled_placement.ways:
+            for device, size in zip(devices, self.grains.static, strict=True):
+                found[device] += size
+        return [own + side for own, side in zip(found, self.side_static_grains, strict=True)]
+
+    @cached_property
+    def side_static_grains(self) -> list[int]:
+        """What of that each device holds for side work."""
+        found = [0] * self.devices
+        for item, size in zip(self.side, self.step_grains.side_static, strict=True) if self.side else ():
+            for device in {*item.devices}:
+                found[device] += size
+        return found
+
+    @property
+    def capacity_grains(self) -> tuple[int | None, ...]:
+        """The capacity of each device: what its budget leaves for activations, in grains (None: no limit)."""
+        if self.grains.budget is None:
+            return (None,) * self.devices
+        return tuple(budget - self.static_grains(device) for device, budget in enumerate(self.grains.budget))
+
+
+def require_problem(value: object, key: str = "problem") -> Problem:
+    """Return `value` if it is a Problem. Raises ConfigError, about `key`, for anything else."""
+    problem: Problem = require_type(value, Problem, "a Problem (of make_problem or load)", key)
+    return problem
+
+
+def letters_of(mode: str, *, split: bool) -> str:
+    """Return the kinds of operations of a plain step in a mode; `split`: the backward runs as its halves."""
+    return "F" if mode == FORWARD_ONLY else computation_letters(split)
+
+
+def require_size(letters: str, stages: int, microbatches: int, slices: int) -> None:
+    """Raise ConfigError for more than MOST_OPERATIONS operations of these kinds."""
+    operations = len(letters) * stages * microbatches * slices
+    if operations > MOST_OPERATIONS:
+        each = f" x {slices:,} slices" if slices > 1 else ""
+        raise ConfigError(
+            f"{stages:,} stages x {microbatches:,} microbatches{each} are {operations:,} operations;"
+            f" at most {MOST_OPERATIONS:,} are scheduled",
+            "microbatches",
+        )
+
+
+PROBLEM_KEYS = declared(Problem)
+PLAIN = [name for name, one in PROBLEM_KEYS.items() if isinstance(one.shape, (Label, OneOf))]  # texts, as they are
+
+
+COLUMNS = (*PER_STAGE, "p2p")
+
+
+def in_order(problem: Problem, order: Sequence[int]) -> Problem:
+    """Return the problem whose i-th microbatch is `order[i]` of this one: a list of all microbatches."""
+    columns = {key: getattr(problem.costs, key) for key in COLUMNS}
+    tables: dict[str, Any] = {key: taken(column, order) for key, column in columns.items() if column is not None}
+    return replace(
+        problem,
+        costs=replace(problem.costs, **tables),
+        memory=replace(problem.memory, activation=taken(problem.memory.activation, order)),
+        sizes=problem.sizes and problem.sizes.taken(order),
+        layers=problem.layers and problem.layers.taken(order),
+        side=tuple(_item_of(item, lambda times: taken([times], order)[0]) for item in problem.side),
+    )
+
+
+def _item_of(item: SideItem, change: Callable[[tuple[Exact, ...]], Any]) -> SideItem:
+    """Return side work with its times changed where there is one for each microbatch."""
+    return replace(item, **{key: change(times) for key, times in _times_of_each(item)})
+
+
+def _times_of_each(item: SideItem) -> Iterator[tuple[str, tuple[Exact, ...]]]:
+    """Yield which times of an item are of each microbatch, with them."""
+    for key in ("forward", "backward"):
+        times = getattr(item, key)
+        if times is not None and len(times) > 1:
+            yield key, times
+
+
+def typical(problem: Problem) -> Problem:
+    """Return the problem with all microbatches like their mean, in nine digits; slices and mode stay.
+
+    A plan of it does not depend on the order in which microbatches are fed.
+    """
+    if not differs(problem):
+        return problem
+    sizes = problem.sizes
+    ones = (1,) * problem.microbatches
+    work, held, sent = (sizes.work, sizes.activation, sizes.message) if sizes else (ones, ones, ones)
+    by_key = {"p2p": sent, "offload": held, "reload": held}
+    columns: dict[str, Any] = {
+        key: tuple(_mean(entry, by_key.get(key, work)) for entry in column)
+        for key in COLUMNS
+        if key != "overlap" and (column := getattr(problem.costs, key)) is not None
+    }
+    activation = tuple(_mean(entry, held) for entry in problem.memory.activation)
+    return replace(
+        problem,
+        costs=replace(problem.costs, **columns, resolution=1),
+        memory=replace(problem.memory, activation=activation),
+        sizes=None,
+        layers=None,
+        cutter=None,
+        side=tuple(_item_of(item, lambda times: (_mean(times, ones),)) for item in problem.side),
+    )
+
+
+def differs(problem: Problem) -> bool:
+    """Return whether some microbatches are unlike others."""
+    tables = problem.costs.microbatches, problem.memory.microbatches
+    beside = any(True for item in problem.side for _ in _times_of_each(item))
+    return problem.sizes is not None or tables != (None, None) or beside
+
+
+def equals(problem: Problem) -> list[int]:
+    """Return of each microbatch the first one that equals it in every table and factor, and in its side work."""
+    columns: list[Sequence[object]] = [] if problem.sizes is None else [getattr(problem.sizes, key) for key in FACTORS]
+    tables = [getattr(problem.costs, key) or () for key in COLUMNS] + [problem.memory.activation]
+    columns += [entry for table in tables for entry in table if isinstance(entry, tuple)]
+    columns += [times for item in problem.side for _, times in _times_of_each(item)]
+    known: dict[tuple[object, ...], int] = {}
+    return [known.setdefault(tuple(column[one] for column in columns), one) for one in range(problem.microbatches)]
+
+
+def alike(problem: Problem) -> Sequence[Sequence[int]]:
+    """Return the microbatches in groups that equal each other and go the same way, by their numbers."""
+    placement, count = problem.settled_placement, problem.microbatches
+    if problem.rounds > 1 and problem.memory.kv:  # what ran more of its rounds holds more
+        return [[one] for one in range(count)]
+    if not differs(problem) and placement.second is None:
+        return placement.directions(count)
+    groups: dict[tuple[bool, int], list[int]] = {}
+    for microbatch, first in enumerate(equals(problem)):
+        groups.setdefault((placement.is_second(microbatch, count), first), []).append(microbatch)
+    return [*groups.values()]
+
+
+def _mean(entry: Entry, factors: Sequence[Exact]) -> Exact:
+    products = (one * to_fraction(by) for one, by in zip(entries_of(entry, len(factors)), factors, strict=True))
+    return canonical(rounded(sum(products, Fraction(0)) / len(factors)))
