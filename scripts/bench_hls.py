@@ -18,7 +18,7 @@ from itertools import product
 from pathlib import Path
 
 from pipesched.config.hardware import HardwareTask, load_hardware
-from pipesched.core.cpsat import Limits, TaskModel
+from pipesched.core.cpsat import TaskModel
 from pipesched.core.listsched import PRIORITIES
 from pipesched.hls.modulo import pipeline
 from pipesched.hls.outcome import list_outcome, solve
@@ -40,7 +40,7 @@ INTERVALS = {
 SETTINGS = ((2, 1, 2, ""), (3, 2, 2, ""), (4, 2, 2, ""), (3, 2, 2, "mul"), (5, 3, 2, ""))  # for the folder
 MULTIPLIERS = ((1, ""), (2, ""), (2, "mul"), (3, ""))
 EVERY_SET = [(add, mul, *kind) for add, mul, kind in product(range(1, 7), range(1, 5), MULTIPLIERS)]
-LIMITS = Limits(seconds=10)
+SECONDS = 10
 LARGEST = 140  # operations of a graph that must be proved
 
 
@@ -56,7 +56,7 @@ def row(path: Path, setting: Setting, *, loop: bool = False, least: float = 0) -
     add, mul, cycles, pipelined = setting
     hardware = hardware_of(path, setting, loop=loop)
     begin = time.perf_counter()
-    found = (pipeline if loop else solve)(*hardware, LIMITS)
+    found = (pipeline if loop else solve)(*hardware, time_limit=SECONDS)
     seconds = time.perf_counter() - begin
     name = f"{path.stem.removeprefix('express_')} ({len(hardware.graph)})"
     what = f"{add}+ {mul}*{'p' if pipelined else ''} mul {cycles}"
@@ -72,7 +72,7 @@ def mean_gap(priority: str, tie: str) -> float:
     for name, settings in LATENCIES.items():
         for setting in settings:
             hardware = hardware_of(CLASSICS / f"{name}.txt", setting)
-            optimum = solve(*hardware, LIMITS).objective
+            optimum = solve(*hardware, time_limit=SECONDS).objective
             for seed in range(20):
                 latency = list_outcome(*hardware, priority=priority, tie=tie, seed=seed).objective
                 gaps.append((latency - optimum) / optimum)

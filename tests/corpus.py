@@ -20,7 +20,7 @@ from typing import Any
 from pipesched.analysis.explain import explain
 from pipesched.documents.explanation import explanation_document
 from pipesched.errors import PipeschedError
-from pipesched.pipeline.bounds.capacity import least_capacity
+from pipesched.pipeline.bounds.memory import least_capacity
 from pipesched.pipeline.check.check import over_budget, violations
 from pipesched.pipeline.plan.metrics import HELD
 from pipesched.pipeline.plan.plan import Plan

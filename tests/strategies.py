@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pipesched.hls.graph import DataflowGraph, Delay, Dependence, Operation
 from pipesched.hls.schedule import Units, make_units
-from pipesched.pipeline.bounds.capacity import least_capacity
+from pipesched.pipeline.bounds.memory import least_capacity
 from pipesched.pipeline.plan.plan import Plan, plan_from_slots
 from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.ops import parse_op, parse_slot, parse_transfer

@@ -102,12 +102,11 @@ def command(
         _explore(source, units, outcome, name, given, screen, empty=empty)
         return
     if compare:
-        from pipesched.hls.search import compare_rules
+        from pipesched.hls.outcome import compare_rules
 
         content, parts = _of_rules(compare_rules(graph, units, **rules.limits), screen)
     elif pipeline:
-        from pipesched.hls.modulo import interval_bounds
-        from pipesched.hls.search import pipeline as schedule_loop
+        from pipesched.hls.modulo import interval_bounds, pipeline as schedule_loop
 
         bounds = interval_bounds(graph, units)
         content, parts = _of_outcome(schedule_loop(graph, units, **rules.limits), bounds, screen)
@@ -173,8 +172,7 @@ def _pairs(option: str, texts: Sequence[str]) -> dict[str, int]:
 
 def _body(graph: DataflowGraph, units: Units, rules: Rules, *, solve: bool) -> HardwareOutcome:
     """Schedule the operations once, not as a loop: in the fewest cycles, or by a rule of the list scheduler."""
-    from pipesched.hls.outcome import PRIORITY, TIE, list_outcome
-    from pipesched.hls.search import solve as solve_hardware
+    from pipesched.hls.outcome import PRIORITY, TIE, list_outcome, solve as solve_hardware
 
     if solve:
         return solve_hardware(graph, units, **rules.limits)

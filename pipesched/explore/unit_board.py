@@ -20,7 +20,7 @@ from pipesched.file_formats.files import refuse_existing, write_file
 from pipesched.file_formats.registry import format_of
 from pipesched.hls.explanation import timed_units
 from pipesched.hls.graph import DataflowGraph, Dependence
-from pipesched.hls.outcome import PRIORITY, TIE, HardwareOutcome, list_outcome, solve
+from pipesched.hls.outcome import PRIORITY, TIE, HardwareOutcome, list_outcome, shortest_outcome
 from pipesched.hls.schedule import HardwareSchedule, Units, bind, checked
 
 Loader = Callable[[Mapping[str, int]], tuple[DataflowGraph, Units]]  # takes how many units some classes have
@@ -224,7 +224,7 @@ class UnitPlanner:
         """Search for the least latency until it is proved, stopped, or 60 s are over."""
         assert isinstance(board, UnitBoard)
         tell("solving")
-        outcome = solve(board.schedule.graph, board.schedule.units, Limits(SECONDS, stop=stop))
+        outcome = shortest_outcome(board.schedule.graph, board.schedule.units, Limits(SECONDS, stop=stop))
         found = unit_board(outcome)
         kept = board if not board.missing and found.amounts.makespan >= board.amounts.makespan else found
         least, bound = kept.amounts.makespan, found.bound

@@ -10,10 +10,9 @@
 
 from pipesched.hls.explanation import HardwareExplanation, explain_hardware as explain
 from pipesched.hls.graph import DataflowGraph, Delay, Dependence, Operation, parse_program
-from pipesched.hls.modulo import interval_bounds
-from pipesched.hls.outcome import HardwareOutcome, RuleTable, list_outcome
+from pipesched.hls.modulo import interval_bounds, pipeline
+from pipesched.hls.outcome import HardwareOutcome, RuleTable, compare_rules, list_outcome, solve
 from pipesched.hls.schedule import HardwareSchedule, UnitClass, make_units
-from pipesched.hls.search import compare_rules, pipeline, solve
 
 __all__ = [
     "DataflowGraph", "Delay", "Dependence", "HardwareExplanation", "HardwareOutcome", "HardwareSchedule", "Operation",

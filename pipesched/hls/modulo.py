@@ -20,7 +20,7 @@ from pipesched.core.arrays import ceil_div
 from pipesched.core.cpsat import Limits, SearchAnswer, TimeIndexed, terms
 from pipesched.errors import NoSchedule
 from pipesched.hls.graph import DataflowGraph
-from pipesched.hls.outcome import HardwareOutcome, list_outcome
+from pipesched.hls.outcome import HardwareOutcome, list_outcome, search_limits
 from pipesched.hls.schedule import HardwareSchedule, Units, assign_classes, bound_to_units, checked
 
 PART = 0.6  # of the time left that one interval may take
@@ -78,13 +78,24 @@ def _longest(waits: Sequence[Wait], starts: dict[int, int]) -> dict[int, int] | 
     return None
 
 
-def pipeline(graph: DataflowGraph, units: Units, limits: Limits) -> HardwareOutcome:
-    """Return the schedule of the least initiation interval, and at that interval of the least latency found in time.
+def pipeline(
+    graph: DataflowGraph, units: Units, *, time_limit: float = 60.0, workers: int = 0, seed: int = 0
+) -> HardwareOutcome:
+    """Find the schedule of the least initiation interval, and at that interval of the least latency.
 
     When the time is over before any interval has a schedule, or at Ctrl-C, it is a list schedule, repeated as soon as
-    units and recurrences allow. Raises ConfigError for an operation without a unit, NoSchedule for an interval that is
-    too long to be searched.
+    units and recurrences allow.
+
+    Args:
+        graph: The body of the loop.
+        units: What it runs on.
+        time_limit: As for `solve`, like `workers` and `seed`.
+
+    Raises:
+        ConfigError: A bad argument, or an operation without a unit.
+        NoSchedule: An interval that is too long to be searched.
     """
+    limits = search_limits(time_limit, workers, seed)
     begin = monotonic()
     classes = assign_classes(graph, units)
     at_least = interval_bounds(graph, units)

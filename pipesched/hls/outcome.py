@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-from pipesched.checks import require_label, require_name, require_type, require_whole
+from pipesched.checks import (
+    MOST_SECONDS,
+    MOST_WORKERS,
+    require_label,
+    require_name,
+    require_number,
+    require_type,
+    require_whole,
+)
 from pipesched.core.cpsat import Limits
 from pipesched.core.listsched import PRIORITIES, TIES, length_of, list_schedule
 from pipesched.core.optimum import lower_bound, shortest
@@ -75,11 +83,35 @@ def list_outcome(
     return HardwareOutcome(schedule, f"list ({priority}, {tie})", bound, proof, status)
 
 
-def solve(graph: DataflowGraph, units: Units, limits: Limits) -> HardwareOutcome:
-    """Return the schedule of the least latency that is found within `limits`.
+def search_limits(time_limit: float, workers: int, seed: int) -> Limits:
+    """Return the limits of a search. Raises ConfigError for a bad one."""
+    return Limits(
+        seconds=require_number(time_limit, "time_limit", most=MOST_SECONDS, above=True),
+        workers=require_whole(workers, "workers", most=MOST_WORKERS),
+        seed=require_whole(seed, "seed", most=MOST_SEED),
+    )
 
-    Dependences on earlier iterations do not count. Raises ConfigError for an operation without a unit.
+
+def solve(
+    graph: DataflowGraph, units: Units, *, time_limit: float = 60.0, workers: int = 0, seed: int = 0
+) -> HardwareOutcome:
+    """Find the schedule of the least latency. Dependences on earlier iterations do not count.
+
+    Args:
+        graph: What to schedule.
+        units: What it runs on.
+        time_limit: Seconds until the best so far is taken.
+        workers: Threads of CP-SAT; 0: one a core. One worker and a seed repeat the answer, unless the time ends it.
+        seed: Seed of the search.
+
+    Raises:
+        ConfigError: A bad argument, or an operation without a unit.
     """
+    return shortest_outcome(graph, units, search_limits(time_limit, workers, seed))
+
+
+def shortest_outcome(graph: DataflowGraph, units: Units, limits: Limits) -> HardwareOutcome:
+    """Return what `solve` finds within limits, which hold an event that may stop it."""
     classes = assign_classes(graph, units)
     best = shortest(lower(graph, units, classes), limits)
     instances = place_on_units(best.starts, classes, units)
@@ -113,19 +145,29 @@ class RuleTable:
         return f"RuleTable({len(self.results)} rules, {self.optimum})"
 
 
-def compare_rules(graph: DataflowGraph, units: Units, limits: Limits) -> RuleTable:
-    """Return the table of a graph on these units; `limits` are those of the search for the optimum.
+def compare_rules(
+    graph: DataflowGraph, units: Units, *, time_limit: float = 60.0, workers: int = 0, seed: int = 0
+) -> RuleTable:
+    """Return the table of every priority with every tie, beside the optimum.
 
-    Raises ConfigError for an operation without a unit.
+    Args:
+        graph: What to schedule.
+        units: What it runs on.
+        time_limit: As for `solve`, like `workers`: of the search for the optimum.
+        seed: Seed of the search, of the random tie, and of the orders that the remarks speak of.
+
+    Raises:
+        ConfigError: A bad argument, or an operation without a unit.
     """
+    limits = search_limits(time_limit, workers, seed)
     results = {}
     for priority in PRIORITIES:
         for tie in COMPARED:
-            schedule = list_outcome(graph, units, priority=priority, tie=tie, seed=limits.seed).schedule
+            schedule = list_outcome(graph, units, priority=priority, tie=tie, seed=seed).schedule
             results[priority, tie] = RuleResult(schedule.latency, schedule.registers)
-    optimum = solve(graph, units, limits)
+    optimum = shortest_outcome(graph, units, limits)
     tasks = lower(graph, units, assign_classes(graph, units))
-    return RuleTable(results, optimum, tuple(_remarks(tasks, [*results.values()], optimum, limits.seed)))
+    return RuleTable(results, optimum, tuple(_remarks(tasks, [*results.values()], optimum, seed)))
 
 
 def _remarks(tasks: TaskGraph, found: Sequence[RuleResult], optimum: HardwareOutcome, seed: int) -> Iterator[str]:

@@ -24,8 +24,7 @@ from pipesched.core.clock import look
 from pipesched.display import Displayable, HasPage
 from pipesched.errors import ConfigError, Deadlock, NoSchedule, NotApplicable, PipeschedError
 from pipesched.pipeline.bounds.bounds import Bound, lower_bound
-from pipesched.pipeline.bounds.capacity import require_least_capacity
-from pipesched.pipeline.bounds.residences import require_kept
+from pipesched.pipeline.bounds.memory import require_kept, require_least_capacity
 from pipesched.pipeline.check.check import checked, over_budget
 from pipesched.pipeline.layers.recut import is_cut_open, seeks_best
 from pipesched.pipeline.plan.message_programs import with_queues

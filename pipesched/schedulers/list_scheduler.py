@@ -6,7 +6,7 @@ from itertools import chain
 
 from pipesched.core.listsched import list_schedule
 from pipesched.errors import NoSchedule
-from pipesched.pipeline.bounds.capacity import forward_headrooms, require_least_capacity
+from pipesched.pipeline.bounds.memory import forward_headrooms, require_least_capacity
 from pipesched.pipeline.plan.lowering import lower
 from pipesched.pipeline.plan.plan import Plan
 from pipesched.pipeline.problem.ops import OpIndex

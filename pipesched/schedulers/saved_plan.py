@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from pipesched.errors import NotApplicable
-from pipesched.pipeline.bounds.residences import require_offload, require_recompute
+from pipesched.pipeline.bounds.memory import require_offload, require_recompute
 from pipesched.pipeline.layers.layers import rows_of
 from pipesched.pipeline.plan.metrics import shared_lanes
 from pipesched.pipeline.plan.plan import LanePair, Plan

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pipesched.core.clock import Clock, TimeIsUp, under
 from pipesched.errors import PipeschedError
-from pipesched.pipeline.bounds.residences import require_offload, require_recompute
+from pipesched.pipeline.bounds.memory import require_offload, require_recompute
 from pipesched.pipeline.layers.layers import GIVEN, PARTS, Amount, LayerCosts, Layers
 from pipesched.pipeline.layers.recut import balanced_for, can_be_cut, cut_again, fuse, open_cut, recut
 from pipesched.pipeline.plan.step import SideItem, item_values

@@ -1,6 +1,6 @@
 """Lower bounds on the objective of a case, the budget included. The largest counts; its `reason` says which it is.
 
-The ordered graph holds the budget as precedences (pipeline/bounds/capacity.py): heads and tails differ from microbatch
+The ordered graph holds the budget as precedences (pipeline/bounds/memory.py): heads and tails differ from microbatch
 to microbatch, and its longest path runs through one residence after another: ceil(M/k) where a device may hold k.
 """
 
@@ -15,8 +15,7 @@ from pipesched.core.bounds import Job, jackson_preemptive
 from pipesched.core.clock import Clock, TimeIsUp, look
 from pipesched.core.timing import UNREACHED, heads, tails
 from pipesched.pipeline.bounds.bounds import Bound, alone_bounds, problem_bounds, work_bounds
-from pipesched.pipeline.bounds.capacity import capacity_edges, order_edges
-from pipesched.pipeline.bounds.residences import residences
+from pipesched.pipeline.bounds.memory import capacity_edges, order_edges, residences
 from pipesched.solver.case import Case
 from pipesched.solver.model import TunedModel, latest_starts
 from pipesched.solver.search import Search

@@ -20,8 +20,7 @@ from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.tasks import Edges, TaskGraph
 from pipesched.core.timing import UNTIMED
 from pipesched.pipeline.bounds.bounds import Bound, PassBounds, problem_bounds, work_bounds
-from pipesched.pipeline.bounds.capacity import capacity_edges, least_capacity, least_held, order_edges
-from pipesched.pipeline.bounds.residences import Residence
+from pipesched.pipeline.bounds.memory import Residence, capacity_edges, least_capacity, least_held, order_edges
 from pipesched.pipeline.layers.recut import one_way
 from pipesched.pipeline.plan.lowering import lower
 from pipesched.pipeline.plan.plan import Plan, without_step

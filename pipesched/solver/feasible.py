@@ -14,7 +14,7 @@ from math import gcd
 
 from pipesched.checks import require_name, require_sequence, shown
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable, Remedy
-from pipesched.pipeline.bounds.capacity import least_capacity, least_held, require_least_capacity
+from pipesched.pipeline.bounds.memory import least_capacity, least_held, require_least_capacity
 from pipesched.pipeline.layers.recut import fuse, open_cut, settled
 from pipesched.pipeline.plan.step import WEIGHTS
 from pipesched.pipeline.problem.kinds import KEEP_ONLY, Allowed

@@ -24,8 +24,15 @@ from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.tasks import Edges
 from pipesched.core.timing import UNTIMED, heads, tails, topological_order
 from pipesched.pipeline.bounds.bounds import PassBounds
-from pipesched.pipeline.bounds.capacity import capacity_edges, order_edges, says_all
-from pipesched.pipeline.bounds.residences import Residence, held, late_residences, residences
+from pipesched.pipeline.bounds.memory import (
+    Residence,
+    capacity_edges,
+    held,
+    late_residences,
+    order_edges,
+    residences,
+    says_all,
+)
 from pipesched.pipeline.plan.lowering import lower
 from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.solver.case import Case

@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 from pipesched.core.clock import Clock, look, watched
 from pipesched.core.cpsat import Limits, SearchAnswer
-from pipesched.pipeline.bounds.capacity import says_all
-from pipesched.pipeline.bounds.residences import residences
+from pipesched.pipeline.bounds.memory import residences, says_all
 from pipesched.pipeline.plan.plan import Plan
 from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
 from pipesched.solver.case import Candidate, Case

@@ -21,7 +21,7 @@ from pipesched.core.tasks import TaskGraph, reversed_graph
 from pipesched.core.timing import tails
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule, PipeschedWarning
 from pipesched.pipeline.bounds.bounds import PassBounds
-from pipesched.pipeline.bounds.capacity import forward_headrooms, require_least_capacity, taken_by_backwards
+from pipesched.pipeline.bounds.memory import forward_headrooms, require_least_capacity, taken_by_backwards
 from pipesched.pipeline.layers.recut import opened
 from pipesched.pipeline.plan.plan import Plan
 from pipesched.pipeline.plan.schedule import Schedule, schedule_plan

@@ -22,7 +22,7 @@ from pipesched.checks import (
 from pipesched.core.cpsat import Limits
 from pipesched.errors import ConfigError
 from pipesched.executors.opening import chosen
-from pipesched.pipeline.bounds.residences import require_offload, require_recompute
+from pipesched.pipeline.bounds.memory import require_offload, require_recompute
 from pipesched.pipeline.layers.recut import is_cut_open, one_way
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.problem.kinds import Allowed

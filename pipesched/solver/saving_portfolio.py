@@ -25,7 +25,7 @@ from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import UNTIMED
 from pipesched.errors import Deadlock
 from pipesched.pipeline.bounds.bounds import Bound
-from pipesched.pipeline.bounds.capacity import capacity_edges, forward_headrooms, least_capacity, order_edges
+from pipesched.pipeline.bounds.memory import capacity_edges, forward_headrooms, least_capacity, order_edges
 from pipesched.pipeline.plan.lowering import MemoryEvent, lower, memory_waits, plan_of_times
 from pipesched.pipeline.plan.plan import LanePair, Plan
 from pipesched.pipeline.plan.schedule import Schedule, schedule_plan

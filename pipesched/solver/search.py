@@ -14,7 +14,7 @@ from pipesched.core.clock import Clock, TimeIsUp, look, under
 from pipesched.core.cpsat import Limits
 from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.bounds.bounds import Bound
-from pipesched.pipeline.bounds.capacity import least_capacity, taken_by_backwards
+from pipesched.pipeline.bounds.memory import least_capacity, taken_by_backwards
 from pipesched.pipeline.check.check import checked
 from pipesched.pipeline.plan.plan import Plan
 from pipesched.pipeline.plan.schedule import schedule_plan, timed_schedule

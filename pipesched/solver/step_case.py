@@ -18,7 +18,7 @@ from pipesched.core.cpsat import Limits
 from pipesched.core.timing import UNTIMED
 from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.bounds.bounds import Bound, step_times
-from pipesched.pipeline.bounds.capacity import least_capacity
+from pipesched.pipeline.bounds.memory import least_capacity
 from pipesched.pipeline.plan.lowering import plan_of_times
 from pipesched.pipeline.plan.plan import SIDE_KINDS, Plan, plan_from_slots, without_step
 from pipesched.pipeline.plan.schedule import Schedule, schedule_plan

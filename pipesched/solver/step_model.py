@@ -20,8 +20,7 @@ from pipesched.core.clock import look
 from pipesched.core.tasks import Edges, TaskGraph, arrow
 from pipesched.core.timing import UNREACHED, heads, tails, topological_order
 from pipesched.pipeline.bounds.bounds import Bound, step_ends
-from pipesched.pipeline.bounds.capacity import capacity_edges, order_edges
-from pipesched.pipeline.bounds.residences import residences
+from pipesched.pipeline.bounds.memory import capacity_edges, order_edges, residences
 from pipesched.pipeline.plan.step import AUTO, GRADIENTS, WEIGHTS
 from pipesched.pipeline.plan.step_plan import ahead_of, gathers, reduces, tied_stages, updates
 from pipesched.pipeline.problem.ops import NO_NUMBER, Op, OpIndex, StepOp

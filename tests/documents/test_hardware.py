@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-from pipesched.core.cpsat import Limits
 from pipesched.documents.explanation import hardware_document, rules_document
 from pipesched.documents.json_text import dump
 from pipesched.hls.graph import parse_program
@@ -43,13 +42,13 @@ def test_an_operation_without_a_name_has_its_expression() -> None:
 
 def test_a_loop_says_its_interval_too() -> None:
     graph = parse_program("x = x * a", loop=True)
-    content = hardware_document(pipeline(graph, UNITS, Limits(seconds=10)), interval_bounds(graph, UNITS))
+    content = hardware_document(pipeline(graph, UNITS, time_limit=10), interval_bounds(graph, UNITS))
     assert (content["initiation_interval"], content["lower_bound"], content["status"]) == (2, 2, "optimal")
     assert content["interval_bounds"] == {"resources": 1, "recurrences": 2}
 
 
 def test_a_comparison_of_rules() -> None:
-    table = compare_rules(parse_program("x = a*b + c"), UNITS, Limits())
+    table = compare_rules(parse_program("x = a*b + c"), UNITS)
     content = rules_document(table)
     assert content["format"] == "pipesched.hls-comparison"
     assert content["rows"][0] == {"priority": "none", "tie": "input", "latency": 3, "registers": 1}

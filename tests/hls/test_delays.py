@@ -8,7 +8,6 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pipesched.core.cpsat import Limits
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.hls.graph import DataflowGraph, Delay, Dependence, parse_program, rewrite
 from pipesched.hls.modulo import pipeline
@@ -18,7 +17,7 @@ from tests.hls.conftest import broken_rules, most_alive
 from tests.strategies import unit_sets
 
 LONG = 40  # iterations after which nothing of before the loop is left in copies of the programs drawn here
-LEAST = Limits(seconds=1e-9)  # a list schedule, repeated
+LEAST = 1e-9  # a list schedule, repeated
 
 
 class Read(NamedTuple):
@@ -120,10 +119,10 @@ def test_dependences_are_those_of_a_run(lines: list[Line]) -> None:
 
 
 @settings(max_examples=60)
-@given(lines=programs(), units=unit_sets(), limits=st.sampled_from([LEAST, Limits(seconds=5)]))
-def test_registers_are_those_of_a_run(lines: list[Line], units: Units, limits: Limits) -> None:
+@given(lines=programs(), units=unit_sets(), seconds=st.sampled_from([LEAST, 5.0]))
+def test_registers_are_those_of_a_run(lines: list[Line], units: Units, seconds: float) -> None:
     """The most values that are there and still needed at a boundary, of all values of a long run."""
-    schedule = pipeline(parse_program(text_of(lines), loop=True), adders(units), limits).schedule
+    schedule = pipeline(parse_program(text_of(lines), loop=True), adders(units), time_limit=seconds).schedule
     period = schedule.interval or 0
     turns = 2 + schedule.latency // period
     spans = list(held(run(lines, 2 * LONG + turns), schedule))
@@ -150,7 +149,7 @@ def test_a_filter_is_the_same_in_every_form(text: str, mul: int, add: int, found
     """A delay line written as x@k, as copies below, and as copies above: one interval, latency and registers."""
     graph = parse_program(text, loop=True)
     assert graph.delays == (Delay("x", 1, 1), Delay("x", 3, 2))
-    schedule = pipeline(graph, make_units({"mul": mul, "add": add}), Limits(seconds=10)).schedule
+    schedule = pipeline(graph, make_units({"mul": mul, "add": add}), time_limit=10).schedule
     assert (schedule.interval, schedule.latency, schedule.registers) == found
 
 
@@ -203,7 +202,7 @@ def test_before_its_assignment_a_name_is_that_of_one_iteration_earlier() -> None
 def test_one_run_of_a_loop_counts_its_own_values_only() -> None:
     """Scheduled once, nothing of an earlier iteration is in a register, nor waits for one."""
     graph = parse_program("u = a * s\ns = u + x@2", loop=True)
-    for outcome in (list_outcome(graph, make_units()), solve(graph, make_units(), Limits(seconds=10))):
+    for outcome in (list_outcome(graph, make_units()), solve(graph, make_units(), time_limit=10)):
         assert outcome.schedule.alive == [0, 1, 0]
 
 

@@ -7,7 +7,6 @@ from itertools import product
 import pytest
 from hypothesis import given, settings
 
-from pipesched.core.cpsat import Limits
 from pipesched.errors import NoSchedule
 from pipesched.hls.graph import DataflowGraph, parse_program
 from pipesched.hls.modulo import Intervals, interval_bounds, pipeline
@@ -44,7 +43,7 @@ def test_the_smallest_interval_of_the_classics(
     """ResMII and RecMII, and the interval proved; 16 cycles is the published iteration bound of the wave filter."""
     graph, units = classic(name, loop=True), units_of(add, mul, cycles, pipelined=pipelined)
     assert interval_bounds(graph, units) == Intervals(*bounds)
-    found = pipeline(graph, units, Limits(seconds=30))
+    found = pipeline(graph, units, time_limit=30)
     assert (found.schedule.interval, found.bound, found.status) == (interval, interval, "optimal")
     assert broken_rules(found.schedule, iterations=5) == []
 
@@ -58,7 +57,7 @@ def test_bounds_by_hand() -> None:
 
 
 def test_a_loop_without_feedback_is_as_fast_as_its_units() -> None:
-    found = pipeline(parse_program("y = a*b + c*d", loop=True), make_units({"add": 1, "mul": 2}), Limits(seconds=10))
+    found = pipeline(parse_program("y = a*b + c*d", loop=True), make_units({"add": 1, "mul": 2}), time_limit=10)
     assert (found.schedule.interval, found.schedule.latency, found.status) == (1, 2, "optimal")
 
 
@@ -91,7 +90,7 @@ def least_interval(graph: DataflowGraph, units: Units) -> int:
 @given(graph=dataflows(most=4, loop=True), units=unit_sets(most=2, longest=2))
 def test_the_smallest_interval_is_that_of_brute_force(graph: DataflowGraph, units: Units) -> None:
     """Random loops; the schedule keeps every rule over many iterations."""
-    found = pipeline(graph, units, Limits(seconds=10))
+    found = pipeline(graph, units, time_limit=10)
     assert found.status == "optimal"
     assert found.schedule.interval == found.bound == least_interval(graph, units)
     assert max(interval_bounds(graph, units)) <= found.bound
@@ -103,13 +102,13 @@ def test_an_interval_of_thousands_of_cycles_is_refused() -> None:
     """10 divisions of 1,000 cycles on one unit: the model would not fit in memory."""
     graph = parse_program("\n".join(f"a{n} / b{n}" for n in range(10)), loop=True)
     with pytest.raises(NoSchedule, match="interval of 10000 cycles is too long"):
-        pipeline(graph, make_units({"mul": 1}, {"mul": 1000}), Limits())
+        pipeline(graph, make_units({"mul": 1}, {"mul": 1000}))
 
 
 def test_no_time_leaves_a_list_schedule(classic: Classic, units_of: UnitsOf) -> None:
     """Repeated as soon as units and recurrences allow: a rule of every loop, and no worse than one at a time."""
     graph, units = classic("ewf-loop", loop=True), units_of(1, 1)
-    found = pipeline(graph, units, Limits(seconds=1e-6))
+    found = pipeline(graph, units, time_limit=1e-6)
     assert (found.method, found.bound, found.stopped_by) == ("list, repeated", 26, "time")
     assert found.schedule.interval is not None
     assert 26 < found.schedule.interval <= found.schedule.latency
@@ -119,7 +118,7 @@ def test_no_time_leaves_a_list_schedule(classic: Classic, units_of: UnitsOf) -> 
 @settings(max_examples=25)
 @given(graph=dataflows(most=8, loop=True), units=unit_sets(most=2, longest=3))
 def test_a_list_schedule_can_always_be_repeated(graph: DataflowGraph, units: Units) -> None:
-    found = pipeline(graph, units, Limits(seconds=1e-9))
+    found = pipeline(graph, units, time_limit=1e-9)
     assert found.bound <= found.objective <= found.schedule.latency or found.bound == found.objective
     assert (found.status == "optimal") == (found.bound == found.objective)
     assert broken_rules(found.schedule, iterations=6) == []

@@ -10,7 +10,6 @@ from random import Random
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pipesched.core.cpsat import Limits
 from pipesched.core.listsched import PRIORITIES, TIES
 from pipesched.core.optimum import lower_bound
 from pipesched.hls.graph import DataflowGraph, parse_program
@@ -35,7 +34,7 @@ def test_published_optima_are_reached_and_proved(
     classic: Classic, units_of: UnitsOf, name: str, cycles: int, pipelined: bool, add: int, mul: int, latency: int
 ) -> None:
     """The differential equation solver and the elliptic wave filter on adders and multipliers."""
-    found = solve(classic(name), units_of(add, mul, cycles, pipelined=pipelined), Limits(seconds=30))
+    found = solve(classic(name), units_of(add, mul, cycles, pipelined=pipelined), time_limit=30)
     assert (found.schedule.latency, found.bound, found.status) == (latency, latency, "optimal")
     assert broken_rules(found.schedule) == []
 
@@ -56,7 +55,7 @@ def test_the_article_pairs_in_any_order_of_the_operands(
             latency = list_outcome(crossed, units, priority=priority, tie=tie).schedule.latency
             if tie != "random":
                 assert latency == (pairing if tie == "pairing" else crossing)
-    assert solve(crossed, units, Limits()).schedule.latency == pairing
+    assert solve(crossed, units).schedule.latency == pairing
 
 
 def test_balanced_sums_of_products_of_sums(units_of: UnitsOf) -> None:
@@ -66,7 +65,7 @@ def test_balanced_sums_of_products_of_sums(units_of: UnitsOf) -> None:
     while len(terms) > 1:
         terms = [f"({left}+{right})" for left, right in zip(terms[::2], terms[1::2], strict=True)]
     graph = parse_program(terms[0])
-    assert solve(graph, units, Limits(seconds=30)).bound == 13
+    assert solve(graph, units, time_limit=30).bound == 13
     assert list_outcome(graph, units, tie="pairing").schedule.latency == 13
     by_lot = {list_outcome(graph, units, tie="random", seed=seed).schedule.latency for seed in range(30)}
     assert by_lot <= {14, 15, 16, 17}
@@ -112,7 +111,7 @@ def test_list_schedules_keep_every_rule(graph: DataflowGraph, units: Units, data
 @settings(max_examples=25)
 @given(graph=dataflows(most=6), units=unit_sets(most=2, longest=2))
 def test_optimum_of_tiny_graphs_is_that_of_brute_force(graph: DataflowGraph, units: Units) -> None:
-    found = solve(graph, units, Limits(seconds=10))
+    found = solve(graph, units, time_limit=10)
     assert broken_rules(found.schedule) == []
     classes = assign_classes(graph, units)
     assert found.status == "optimal"
@@ -124,8 +123,8 @@ def test_cp_sat_is_not_loaded_where_the_bound_is_met() -> None:
     """The article's example is settled by list schedule and bound: a process that solves it never imports OR-Tools."""
     command = (
         "import sys; from pipesched.hls.graph import parse_program; from pipesched.hls.outcome import solve;"
-        "from pipesched.hls.schedule import make_units; from pipesched.core.cpsat import Limits;"
-        "found = solve(parse_program('(a+b)*(c+d)+(e+f)*(g+h)'), make_units(), Limits());"
+        "from pipesched.hls.schedule import make_units; "
+        "found = solve(parse_program('(a+b)*(c+d)+(e+f)*(g+h)'), make_units());"
         "assert found.status == 'optimal'; assert not any('ortools' in name for name in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", command], check=True, cwd=Path(__file__).parents[2], timeout=60)
@@ -136,7 +135,7 @@ def test_a_time_limit_leaves_a_schedule_and_a_gap() -> None:
     random = Random(5)
     lines = [f"v{n} = v{random.randrange(max(n - 40, 0), n)} {random.choice('+-*')} x" for n in range(1, 600)]
     graph = parse_program("v0 = x * x\n" + "\n".join(lines))
-    found = solve(graph, make_units({"add": 3, "mul": 2}, {"mul": 2}), Limits(seconds=0.5))
+    found = solve(graph, make_units({"add": 3, "mul": 2}, {"mul": 2}), time_limit=0.5)
     assert found.bound <= found.schedule.latency <= 1.1 * found.bound
     assert found.status == ("optimal" if found.bound == found.schedule.latency else "feasible")
     assert (found.status == "optimal") == (not found.stopped_by)

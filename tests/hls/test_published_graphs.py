@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from pipesched.config.hardware import load_hardware
-from pipesched.core.cpsat import Limits
 from pipesched.hls.graph import DataflowGraph
 from pipesched.hls.outcome import solve
 from tests.hls.conftest import CLASSICS, UnitsOf, broken_rules
@@ -33,7 +32,7 @@ def test_our_programs_are_the_published_graphs(name: str, units_of: UnitsOf) -> 
         return sorted((graph.operations[t].type.lower(), len(graph.inputs(t)), len(graph.uses(t))) for t in tasks)
 
     assert shape(ours) == shape(theirs)
-    found = [solve(graph, units_of(2, 1, 2), Limits(seconds=20)).schedule.latency for graph in (ours, theirs)]
+    found = [solve(graph, units_of(2, 1, 2), time_limit=20).schedule.latency for graph in (ours, theirs)]
     assert found[0] == found[1]
 
 
@@ -54,7 +53,7 @@ def test_our_programs_are_the_published_graphs(name: str, units_of: UnitsOf) -> 
     ],
 )
 def test_optima_of_mediabench(name: str, add: int, mul: int, cycles: int, latency: int, units_of: UnitsOf) -> None:
-    found = solve(load(name), units_of(add, mul, cycles), Limits(seconds=20))
+    found = solve(load(name), units_of(add, mul, cycles), time_limit=20)
     assert (found.schedule.latency, found.status) == (latency, "optimal")
     assert broken_rules(found.schedule) == []
 
@@ -62,6 +61,6 @@ def test_optima_of_mediabench(name: str, add: int, mul: int, cycles: int, latenc
 @pytest.mark.parametrize("name", ["invert_matrix_general_dfg__3", "dag_500", "dag_1500"])
 def test_large_graphs_have_a_schedule_and_a_small_gap(name: str, units_of: UnitsOf) -> None:
     content = json.loads((GRAPHS / f"{name}.json").read_text())
-    found = solve(load(name), units_of(4, 2, 2), Limits(seconds=2))
+    found = solve(load(name), units_of(4, 2, 2), time_limit=2)
     assert len(found.schedule.starts) == len(content["ops"])
     assert found.bound <= found.schedule.latency <= 1.02 * found.bound

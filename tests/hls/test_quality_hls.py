@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from pipesched.config.hardware import load_hardware
-from pipesched.core.cpsat import Limits
 from pipesched.core.listsched import PRIORITIES
 from pipesched.core.optimum import lower_bound
 from pipesched.hls.graph import DataflowGraph, parse_program
@@ -54,7 +53,7 @@ def hardware(case: str, *, loop: bool) -> tuple[DataflowGraph, Units]:
 @cache
 def looped(case: str, seconds: float) -> HardwareOutcome:
     """Return the loop of a case; without time, a list schedule that is repeated."""
-    return pipeline(*hardware(case, loop=True), Limits(seconds, workers=1))
+    return pipeline(*hardware(case, loop=True), time_limit=seconds, workers=1)
 
 
 @cache

@@ -6,7 +6,7 @@ from random import Random
 
 from hypothesis import given, strategies as st
 
-from pipesched.pipeline.bounds.capacity import capacity_edges, says_all
+from pipesched.pipeline.bounds.memory import capacity_edges, says_all
 from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
 from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.ops import OpIndex

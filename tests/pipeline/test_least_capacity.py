@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from pipesched.errors import NoSchedule
-from pipesched.pipeline.bounds.capacity import least_capacity, require_least_capacity
+from pipesched.pipeline.bounds.memory import least_capacity, require_least_capacity
 from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.kinds import Allowed
 from pipesched.pipeline.problem.problem import Problem

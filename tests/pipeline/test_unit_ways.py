@@ -11,8 +11,7 @@ from pipesched import make_problem, plan
 from pipesched.core.arrays import column
 from pipesched.core.bounds import Job, jackson_preemptive
 from pipesched.pipeline.bounds.bounds import DeviceJobs
-from pipesched.pipeline.bounds.capacity import order_edges
-from pipesched.pipeline.bounds.residences import residences
+from pipesched.pipeline.bounds.memory import order_edges, residences
 from pipesched.pipeline.plan.schedule import schedule_plan
 from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.pipeline.problem.problem import alike

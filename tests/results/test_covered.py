@@ -17,7 +17,7 @@ from pipesched.analysis.explain import explain
 from pipesched.comparing.compare import compare
 from pipesched.comparing.packing.pack import pack
 from pipesched.errors import ConfigError, NoSchedule
-from pipesched.pipeline.bounds.capacity import least_capacity
+from pipesched.pipeline.bounds.memory import least_capacity
 from pipesched.pipeline.layers.recut import balanced_for, layout_of
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.problem.arguments import make_problem

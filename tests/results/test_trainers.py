@@ -70,7 +70,7 @@ def test_an_order_of_no_family_is_told_without_planning_by_those_that_search(mon
 
     problem = pipesched.make_problem(devices=4, stages=8, microbatches=16)
     outcome = pipesched.run(problem, "hanayo")
-    monkeypatch.setattr("pipesched.schedulers.v_schedules.best_of", planned)
+    monkeypatch.setattr("pipesched.schedulers.zero_bubble.best_of", planned)
     assert [verdict.trainer for verdict in verdicts(outcome) if verdict.takes] == ["torchtitan", PYTORCH]
 
 

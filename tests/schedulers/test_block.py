@@ -21,7 +21,7 @@ from pipesched.schedulers.block import (
     squeeze,
     with_weights,
 )
-from pipesched.schedulers.v_schedules import unit_block
+from pipesched.schedulers.zero_bubble import unit_block
 from tests.oracle.alike import Op, Replayed, replay, setup_of
 from tests.oracle.replay import needs
 from tests.strategies import blocks, stages_of, texts_of

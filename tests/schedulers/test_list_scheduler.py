@@ -10,7 +10,7 @@ from hypothesis import assume, given, strategies as st
 
 from pipesched import ConfigError, NoSchedule, Plan, Problem, make_problem, run
 from pipesched.core.listsched import PRIORITIES, TIES
-from pipesched.pipeline.bounds.capacity import least_capacity
+from pipesched.pipeline.bounds.memory import least_capacity
 from pipesched.pipeline.check.check import violations
 from tests.examples import examples
 from tests.oracle.alike import Op, Replayed, device_of, inputs, name, parts, replay

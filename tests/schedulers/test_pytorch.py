@@ -18,7 +18,7 @@ import pytest
 
 from pipesched import Plan, make_problem, run
 from pipesched.pipeline.problem.ops import OpIndex
-from pipesched.schedulers.v_schedules import published_order
+from pipesched.schedulers.zero_bubble import published_order
 from tests.schedulers.pytorch import MULTI, SINGLE, executed, rounds, takes
 from tests.strategies import texts_of
 from tests.torch_ranks import REQUIRED, needs_torch

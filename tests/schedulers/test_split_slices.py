@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from pipesched import Outcome, make_problem, run
 from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.problem.ops import OpIndex
-from pipesched.schedulers.v_schedules import published_order
+from pipesched.schedulers.zero_bubble import published_order
 from tests.strategies import texts_of
 
 sizes = st.integers(1, 6), st.integers(1, 9), st.integers(1, 5)

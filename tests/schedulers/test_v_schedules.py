@@ -14,7 +14,7 @@ from pipesched.pipeline.plan.plan import Plan
 from pipesched.pipeline.plan.schedule import schedule_plan
 from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.results.outcome import Outcome
-from pipesched.schedulers.v_schedules import published_order
+from pipesched.schedulers.zero_bubble import published_order
 from tests.strategies import problems
 
 pytestmark = pytest.mark.slow

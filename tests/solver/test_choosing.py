@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable
-from pipesched.pipeline.bounds.capacity import least_capacity
+from pipesched.pipeline.bounds.memory import least_capacity
 from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.kinds import KEEP_ONLY

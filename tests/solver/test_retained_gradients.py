@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pipesched.errors import NoSchedule
-from pipesched.pipeline.bounds.capacity import capacity_edges
+from pipesched.pipeline.bounds.memory import capacity_edges
 from pipesched.pipeline.check.check import check
 from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.ops import OpIndex

@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings, strategies as st
 from pipesched.core.bounds import may_hold
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.bounds.bounds import lower_bound
-from pipesched.pipeline.bounds.capacity import least_capacity
+from pipesched.pipeline.bounds.memory import least_capacity
 from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.kinds import Allowed
 from pipesched.pipeline.problem.problem import Problem

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from pipesched.core.cpsat import Limits
 from pipesched.errors import ConfigError, NoSchedule
-from pipesched.pipeline.bounds.capacity import least_capacity, order_edges
+from pipesched.pipeline.bounds.memory import least_capacity, order_edges
 from pipesched.pipeline.check.check import checked
 from pipesched.pipeline.plan.lowering import plan_of_times
 from pipesched.pipeline.plan.schedule import schedule_plan

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from pipesched import ConfigError, Deadlock, NoSchedule, frontier, make_problem, run, solve
-from pipesched.pipeline.bounds.capacity import least_capacity
+from pipesched.pipeline.bounds.memory import least_capacity
 from pipesched.pipeline.plan.plan import Plan
 from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
 from pipesched.pipeline.problem.kinds import Allowed

@@ -24,7 +24,7 @@ from pipesched.core.clock import look
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import heads, tails
 from pipesched.display import Displayable
-from pipesched.pipeline.bounds.residences import DeviceStays, StayChunk, sharing_lanes, shortest
+from pipesched.pipeline.bounds.memory import DeviceStays, StayChunk, sharing_lanes, shortest
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.plan.step_plan import gathers, reduces, tied_stages, updates
 from pipesched.pipeline.problem.kinds import KINDS, Allowed, computation_letters

@@ -15,7 +15,7 @@ from pipesched.core.arrays import ceil_div, np, round_up, total
 from pipesched.core.clock import Clock, TimeIsUp, look, under
 from pipesched.errors import ConfigError, Deadlock, NoSchedule
 from pipesched.pipeline.bounds.bounds import Bound
-from pipesched.pipeline.bounds.capacity import require_least_capacity
+from pipesched.pipeline.bounds.memory import require_least_capacity
 from pipesched.pipeline.layers.recut import cut_at, ends_of, items_of
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.problem.kinds import KEEP_ONLY, Allowed

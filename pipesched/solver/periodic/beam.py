@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from pipesched.core.arrays import ceil_div
 from pipesched.core.clock import look
 from pipesched.core.timing import topological_order
-from pipesched.pipeline.bounds.residences import Residence, residences
+from pipesched.pipeline.bounds.memory import Residence, residences
 from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.solver.case import Case
 

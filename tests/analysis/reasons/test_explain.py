@@ -17,7 +17,7 @@ from pipesched.analysis.explain import Explanation, explain
 from pipesched.comparing.compare import every_name
 from pipesched.core.reasons import legal_places
 from pipesched.errors import NoSchedule
-from pipesched.pipeline.bounds.capacity import least_capacity
+from pipesched.pipeline.bounds.memory import least_capacity
 from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.plan.schedule import schedule_plan
 from pipesched.pipeline.problem.ops import parse_op

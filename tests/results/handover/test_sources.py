@@ -18,7 +18,7 @@ import yaml
 
 import pipesched
 from pipesched.pipeline.layers.layout_text import megatron_text, read_megatron_text
-from pipesched.schedulers.dualpipe import dualpipe_v_whole
+from pipesched.schedulers.bidirectional import dualpipe_v_whole
 from tests.results.handover.outcomes import HYBRID, PATTERN, of_model, texts as every_text
 from tests.results.handover.packages import classes, fields_of, literals, unpacked
 

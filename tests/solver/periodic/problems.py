@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pipesched.pipeline.bounds.capacity import least_capacity
+from pipesched.pipeline.bounds.memory import least_capacity
 from pipesched.pipeline.problem.problem import Problem
 from tests.strategies import problems, with_capacities
 
