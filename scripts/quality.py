@@ -1,7 +1,7 @@
 """Print where the quality tables differ from what is reached now, and with --write put that into the tests.
 
     python scripts/quality.py                                 # every table
-    python scripts/quality.py tests/solver/test_quality_justify.py --write
+    python scripts/quality.py tests/solver/test_quality_solver.py --write
     ruff format tests                                         # afterwards
 
 A new table may begin with `golden={}`. A value that became worse is a regression: write only improvements.

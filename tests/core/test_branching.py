@@ -12,8 +12,7 @@ from pipesched.core.cpsat import Limits, SearchAnswer, TimeIndexed
 from pipesched.core.listsched import length_of
 from pipesched.core.optimum import Bounds, Branching, HorizonSearch, Impossible, Windows, columns_of, terms_of
 from pipesched.core.tasks import TaskGraph, arrow, violations
-from tests.core.graphs import six_by_six
-from tests.core.windows import STUBBORN, THREE_ON_TWO, draw_small, schedules, within
+from tests.core.graphs import STUBBORN, THREE_ON_TWO, draw_small, schedules, six_by_six, within
 from tests.examples import examples
 
 

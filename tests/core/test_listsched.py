@@ -1,17 +1,37 @@
-"""The list scheduler: against a plain one, against its promises, on published anomalies and on pipelines."""
+"""List scheduling: priorities, ties, insertion, and what must hold of every list schedule."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, permutations
+from random import Random
 
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
-from pipesched.core.listsched import PRIORITIES, TIES, Dispatch, list_schedule
-from pipesched.core.tasks import TaskGraph, arrow, memory_changes, violations
+from pipesched.core.listsched import (
+    MOST_TASKS_WITH_DESCENDANTS,
+    PRIORITIES,
+    TIES,
+    Dispatch,
+    back_and_forth,
+    backwards_in_time,
+    by_middles,
+    by_rules,
+    by_tails,
+    descendant_counts,
+    insert_in_order,
+    length_of,
+    list_schedule,
+)
+from pipesched.core.tasks import NOWHERE, Edges, TaskGraph, arrow, memory_changes, violations
+from pipesched.core.timing import heads, tails, topological_order
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule
-from tests.core.graphs import pipeline, plain, random_graphs
+from pipesched.pipeline.plan.lowering import lower
+from pipesched.pipeline.problem.ops import OpIndex
+from pipesched.pipeline.problem.problem import Problem
+from tests.core.graphs import dataflow, pipeline, plain, random_graphs, sum_of_products
+from tests.strategies import problems
 
 RULES = [(priority, tie) for priority in PRIORITIES for tie in TIES]
 rules = st.sampled_from(RULES)
@@ -193,3 +213,295 @@ def test_eight_thousand_tasks(priority: str) -> None:
     graph = pipeline(16, 256, 1, 2)
     starts = list_schedule(graph, priority=priority, capacities=[16 - device for device in range(16)]).starts
     assert makespan(graph, starts) == 3 * (256 + 15)
+
+
+# Priorities, against their definitions and the published latencies of two classic benchmarks.
+
+Units = tuple[int, int, int, int]
+none, asap, alap, mobility, successors, descendants = PRIORITIES.values()
+
+# Types and operands, for the fixture `dataflow`.
+# HAL (Paulin and Knight 1989): x1 = x+dx; u1 = u - (3x)(u dx) - (3y)dx; y1 = y + u dx; c = x1 < a. Eleven operations.
+HAL = ("+**+****+++", [(0, 3), (1, 4), (2, 4), (4, 8), (5, 6), (6, 9), (8, 9), (7, 10)])
+# The fifth-order elliptic wave filter: 26 additions and 8 multiplications, as operands of t1 .. t34.
+EWF_OPERANDS = """
++ -; + -; + 1; + 3; + 2 4; * 5; * 5; + 3 6; + 2 7; + 3 8; + 5 8; + 2 9; * 10; + 9 11; * 12; + 1 13; + 15; + 1 16;
++ 8 16; + 9 17; + 17; * 18; + 19; + 20; * 21; + 22; * 23; * 24; + 17 25; + 16 26; + 27; + 28; + 23 31; + 24 32
+"""
+EWF_ROWS = [row.split() for row in EWF_OPERANDS.split(";")]
+EWF = (
+    "".join(row[0] for row in EWF_ROWS),
+    [(int(operand) - 1, task) for task, row in enumerate(EWF_ROWS) for operand in row[1:] if operand != "-"],
+)
+
+# Proven optima: (adders, multipliers, cycles of a multiplication, initiation interval) -> latency.
+HAL_OPTIMA = {
+    (2, 2, 1, 1): 4, (1, 2, 1, 1): 5, (1, 1, 1, 1): 7, (1, 3, 1, 1): 5, (1, 1, 2, 2): 13, (1, 2, 2, 2): 8,
+    (1, 3, 2, 2): 7, (2, 2, 2, 2): 7, (1, 4, 2, 2): 6, (2, 3, 2, 2): 6, (1, 1, 2, 1): 8, (1, 2, 2, 1): 6,
+}  # fmt: skip
+EWF_OPTIMA = {
+    (3, 3, 2, 2): 17, (2, 2, 2, 2): 18, (2, 1, 2, 2): 21, (1, 1, 2, 2): 28, (1, 2, 2, 2): 28, (3, 1, 2, 2): 21,
+    (3, 2, 2, 1): 17, (3, 1, 2, 1): 18, (2, 1, 2, 1): 19, (1, 1, 1, 1): 27, (2, 1, 1, 1): 16, (3, 3, 1, 1): 14,
+    (4, 3, 2, 2): 17,
+}  # fmt: skip
+
+
+def latency(text: tuple[str, list[tuple[int, int]]], units: Units, priority: str, tie: str) -> int:
+    """The cycles that a rule takes for a benchmark."""
+    adders, multipliers, cycles, interval = units
+    graph, latencies = dataflow(*text, multipliers, adders, cycles, interval)
+    starts = list_schedule(graph, priority=priority, tie=tie).starts
+    return max(start + time for start, time in zip(starts, latencies, strict=True))
+
+
+@pytest.mark.parametrize("units", HAL_OPTIMA)
+def test_alap_reaches_every_proven_latency_of_hal(units: Units) -> None:
+    """HAL: the critical path first is optimal with every tie, and no other rule is better than the optimum."""
+    for priority in PRIORITIES:
+        for tie in TIES:
+            found = latency(HAL, units, priority, tie)
+            assert found >= HAL_OPTIMA[units]
+            assert found == HAL_OPTIMA[units] or priority != "alap"
+
+
+@pytest.mark.parametrize("units", EWF_OPTIMA)
+def test_no_rule_beats_a_proven_latency_of_ewf(units: Units) -> None:
+    """EWF: alap with input order is optimal but for two rows, and no rule is better than the optimum."""
+    found = {(priority, tie): latency(EWF, units, priority, tie) for priority in PRIORITIES for tie in TIES}
+    missed = 1 if units in {(2, 2, 2, 2), (4, 3, 2, 2)} else 0
+    assert min(found.values()) == found["alap", "input"] == EWF_OPTIMA[units] + missed
+
+
+def by_relaxing(graph: TaskGraph, forward: bool) -> list[int]:
+    """The longest path before (or after) each task, by going over all arrows until nothing changes."""
+    best = [0] * len(graph)
+    for _ in range(len(graph)):
+        for before, after, lag in graph.arrows():
+            if forward:
+                best[after] = max(best[after], best[before] + graph.durations[before] + lag)
+            else:
+                best[before] = max(best[before], best[after] + graph.durations[after] + lag)
+    return best
+
+
+@given(data=st.data())
+def test_asap_alap_and_mobility_are_their_definitions(data: st.DataObject) -> None:
+    """asap is the earliest start, alap the latest less the makespan, mobility their difference less the same."""
+    graph = data.draw(random_graphs(nowhere=True))
+    earliest, after = by_relaxing(graph, forward=True), by_relaxing(graph, forward=False)
+    makespan = max(start + time for start, time in zip(earliest, graph.durations, strict=True))
+    latest = [makespan - tail - time for tail, time in zip(after, graph.durations, strict=True)]
+    assert none(graph) == [0] * len(graph)
+    assert asap(graph) == earliest
+    assert alap(graph) == [start - makespan for start in latest]
+    slack = [late - early for late, early in zip(latest, earliest, strict=True)]
+    assert mobility(graph) == [ticks - makespan for ticks in slack]
+    assert min(slack) == 0
+
+
+@given(data=st.data())
+def test_successors_and_descendants_are_counted_once_each(data: st.DataObject) -> None:
+    """A task that depends on another along several arrows or paths counts as one."""
+    graph = data.draw(random_graphs())
+    arrows = {(before, after) for before, after, _ in graph.arrows()}
+    below = {task: {after for before, after in arrows if before == task} for task in range(len(graph))}
+    reached = {task: set(direct) for task, direct in below.items()}
+    for _ in range(len(graph)):
+        for found in reached.values():
+            found |= {deeper for task in found for deeper in below[task]}
+    assert successors(graph) == [-len(below[task]) for task in range(len(graph))]
+    assert descendant_counts(graph) == [len(reached[task]) for task in range(len(graph))]
+    assert descendants(graph) == [-len(reached[task]) for task in range(len(graph))]
+
+
+def test_a_square_has_one_operand() -> None:
+    """x*x: two arrows between the same two tasks are one successor and one descendant."""
+    graph = TaskGraph([1, 1, 1], [0] * 3, [1], [arrow(0, 1), arrow(0, 1), arrow(1, 2)])
+    assert successors(graph) == [-1, -1, 0]
+    assert descendants(graph) == [-2, -1, 0]
+
+
+def test_too_many_tasks_for_descendants_are_refused() -> None:
+    """Their sets would fill the memory: a ConfigError that names another priority, for the tie as well."""
+    size = MOST_TASKS_WITH_DESCENDANTS + 1
+    graph = TaskGraph([1] * size, [0] * size, [1], [Edges(range(size - 1), range(1, size))])
+    for priority, tie in (("descendants", "input"), ("none", "most-descendants")):
+        with pytest.raises(ConfigError, match=r"20,001.*alap"):
+            list_schedule(graph, priority=priority, tie=tie)
+
+
+# Ties: what decides between equals, and what `pairing` can do that no fixed order can.
+
+# (a+b)*(c+d) + (e+f)*(g+h), 1 multiplier and 2 adders: (cycles of a multiplication, initiation interval) -> latency
+# when the two sums of a product are added together, and when they are added crosswise.
+LATENCIES = [((1, 1), 4, 5), ((2, 2), 6, 7), ((2, 1), 5, 6)]
+
+CHAIN_AND_STAR = TaskGraph(
+    [1] * 7, [0] * 7, [1], [arrow(0, 1), arrow(1, 2), arrow(3, 4), arrow(3, 5)]
+)  # 0 -> 1 -> 2, 3 -> 4 and 5, 6 alone
+
+
+def cycles(text: tuple[str, list[tuple[int, int]]], *units: int, priority: str, tie: str, seed: int = 0) -> int:
+    """The latency of `text` by a rule."""
+    graph, latencies = dataflow(*text, *units)
+    starts = list_schedule(graph, priority=priority, tie=tie, seed=seed).starts
+    return max(start + time for start, time in zip(starts, latencies, strict=True))
+
+
+@pytest.mark.parametrize(("multiplier", "paired", "crossed"), LATENCIES)
+@pytest.mark.parametrize("priority", PRIORITIES)
+def test_pairing_is_optimal_in_every_order_of_the_input(
+    multiplier: tuple[int, int], paired: int, crossed: int, priority: str
+) -> None:
+    """All 24 orders of the four additions: pairing always takes the optimum, whatever the priority."""
+    for order in permutations(range(4)):
+        assert cycles(sum_of_products(order), 1, 2, *multiplier, priority=priority, tie="pairing") == paired
+
+
+@pytest.mark.parametrize(("multiplier", "paired", "crossed"), LATENCIES)
+@pytest.mark.parametrize("priority", PRIORITIES)
+def test_input_order_is_right_by_luck_only(
+    multiplier: tuple[int, int], paired: int, crossed: int, priority: str
+) -> None:
+    """Input order pairs a+b with c+d; with the additions written as a+b, e+f, c+d, g+h it is a cycle later."""
+    for order, expected in (((0, 1, 2, 3), paired), ((0, 2, 1, 3), crossed)):
+        assert cycles(sum_of_products(order), 1, 2, *multiplier, priority=priority, tie="input") == expected
+
+
+@pytest.mark.parametrize("priority", PRIORITIES)
+def test_pairing_is_optimal_on_a_balanced_sum_of_sixteen_products(priority: str) -> None:
+    """K=16, 4 adders, 2 multipliers: pairing takes the optimum of 13 in any order of the input, random never."""
+    shuffle = Random(16)
+    for seed in range(10):
+        order = list(range(32))
+        shuffle.shuffle(order)
+        text = sum_of_products(order)
+        assert cycles(text, 2, 4, priority=priority, tie="pairing") == 13
+        assert 14 <= cycles(text, 2, 4, priority=priority, tie="random", seed=seed) <= 17
+
+
+@pytest.mark.parametrize(
+    ("tie", "picked"),
+    [
+        ("input", [0, 1, 2, 3, 4, 5, 6]), ("reverse", [6, 3, 5, 4, 0, 1, 2]), ("fifo", [0, 3, 6, 1, 4, 5, 2]),
+        ("lifo", [0, 1, 2, 3, 4, 5, 6]), ("dfs", [0, 1, 2, 3, 4, 5, 6]), ("bfs", [0, 3, 6, 1, 4, 5, 2]),
+        ("most-descendants", [0, 3, 1, 2, 4, 5, 6]), ("pairing", [0, 1, 2, 3, 4, 5, 6]),
+    ],
+)  # fmt: skip
+def test_each_tie_on_a_small_graph(tie: str, picked: list[int]) -> None:
+    """0 -> 1 -> 2, 3 -> 4 and 5, 6 alone on one machine, picked as the tie's one sentence says."""
+    assert list_schedule(CHAIN_AND_STAR, tie=tie).picked == picked
+
+
+def test_fifo_is_by_the_time_of_readiness_and_bfs_by_the_level() -> None:
+    """A task of level 1 that has been ready for longer goes before one of level 0 in fifo, and after it in bfs."""
+    # Machine 0: task 0 for 5 ticks, then 1, 2. Task 2 is ready at 1 (after 3), task 1 at 3 (a lag says so, after 4).
+    graph = TaskGraph([5, 1, 1, 1, 1, 1], [0, 0, 0, 1, 2, 1], [1, 1, 1], [arrow(5, 2), arrow(3, 5), arrow(4, 1, 3)])
+    assert [task for task in list_schedule(graph, tie="fifo").picked if task < 3] == [0, 2, 1]
+    assert [task for task in list_schedule(graph, tie="bfs").picked if task < 3] == [0, 1, 2]
+    assert [task for task in list_schedule(graph, tie="dfs").picked if task < 3] == [0, 2, 1]
+
+
+def test_random_ties_are_repeated_by_their_seed() -> None:
+    """The same seed gives the same order, and among ten seeds there are different ones, all of them complete."""
+    graph = TaskGraph([1] * 9, [0] * 9, [1])
+    orders = [tuple(list_schedule(graph, tie="random", seed=seed).picked) for seed in range(10)]
+    assert orders == [tuple(list_schedule(graph, tie="random", seed=seed).picked) for seed in range(10)]
+    assert len(set(orders)) > 1
+    assert all(sorted(order) == list(range(9)) for order in orders)
+
+
+@pytest.mark.parametrize("tie", [tie for tie in TIES if tie != "random"])
+def test_the_seed_is_for_random_ties_only(tie: str) -> None:
+    """Every other tie is deterministic: the seed changes nothing."""
+    assert list_schedule(CHAIN_AND_STAR, tie=tie, seed=1) == list_schedule(CHAIN_AND_STAR, tie=tie, seed=2)
+
+
+def test_pairing_waits_for_the_last_operand() -> None:
+    """Of three operands the third completes the set: with one of them issued the others are still like strangers."""
+    # Consumer 8 needs 0, 1, 6 and consumer 9 needs 2, 5, 7; 3 and 4 are wanted by nobody. One machine for 0..7.
+    edges = [arrow(task, 8) for task in (0, 1, 6)] + [arrow(task, 9) for task in (2, 5, 7)]
+    graph = TaskGraph([1] * 10, [0] * 8 + [1] * 2, [1, 1], edges)
+    picked = [task for task in list_schedule(graph, tie="pairing").picked if task < 8]
+    assert picked == [0, 1, 6, 2, 3, 4, 5, 7]
+
+
+def test_pairing_counts_an_operand_that_was_issued_long_ago() -> None:
+    """The other operand may have been issued in any cycle before, and its consumer may lie beyond a lag."""
+    # 0 runs long before 1 and 2 are ready (after 3); 4 needs 0 and 2.
+    edges = [arrow(3, 1), arrow(3, 2), arrow(0, 4, 3), arrow(2, 4, 7)]
+    graph = TaskGraph([1, 1, 1, 6, 1], [0, 0, 0, 1, 1], [1, 1], edges)
+    assert [task for task in list_schedule(graph, tie="pairing").picked if task < 3] == [0, 2, 1]
+
+
+@pytest.mark.parametrize("resource", [1, NOWHERE])
+def test_pairing_counts_an_operand_that_occupies_nothing(resource: int) -> None:
+    """An operand that is issued on no resource is issued all the same: its partner completes the set."""
+    # 3 (an input, at time 0) and 1 are the operands of 2; 0 and 1 are ready on one machine at time 1 (after 4).
+    edges = [arrow(3, 2), arrow(1, 2), arrow(4, 0), arrow(4, 1)]
+    graph = TaskGraph([1, 1, 1, 0, 1], [0, 0, 1, resource, 0], [1, 1], edges)
+    assert [task for task in list_schedule(graph, tie="pairing").picked if task in {0, 1}] == [1, 0]
+
+
+# Insertion, and many list schedules of one graph: all are schedules.
+
+
+def test_a_later_task_takes_a_gap() -> None:
+    """Task 2 waits for nothing and fits before task 1, which waits for another machine."""
+    graph = TaskGraph([3, 2, 3], [0, 1, 1], (1, 1), [arrow(0, 1)], [0] * 3, [0] * 3, [0, 1, 1])
+    inserted = insert_in_order(graph, [0, 1, 2], [None, None])
+    assert inserted is not None
+    assert (inserted.starts, inserted.orders) == ([0, 3, 0], [[0], [2, 1]])
+
+
+def test_memory_is_taken_in_the_order() -> None:
+    """A task waits until memory is free for good; one that never fits makes it None."""
+    graph = TaskGraph([1, 1, 1], [0, 0, 0], (1,), [arrow(0, 1)], [1, 0, 1], [0, 1, 1], [0, 0, 0])
+    inserted = insert_in_order(graph, [0, 1, 2], [1])
+    assert inserted is not None
+    assert inserted.starts == [0, 1, 2]
+    assert insert_in_order(graph, [0, 2, 1], [1]) is None
+
+
+@given(problems(("linear", "loop", "v", "explicit")), st.randoms())
+def test_what_holds_without_memory(problem: Problem, random: object) -> None:
+    """All tasks run once, none before what it waits for, none beside another on its machine."""
+    index = OpIndex(problem.letters, problem.stages, problem.microbatches)
+    graph = lower(problem, index)
+    inserted = insert_in_order(graph, topological_order(graph), [None] * problem.devices)
+    assert inserted is not None
+    ends = [start + time for start, time in zip(inserted.starts, graph.durations, strict=True)]
+    for before, after, lag in graph.arrows():
+        assert inserted.starts[after] >= ends[before] + lag
+    assert sorted(task for order in inserted.orders for task in order) == list(range(len(graph)))
+    for order in inserted.orders:
+        assert all(ends[one] <= inserted.starts[other] for one, other in pairwise(order))
+
+
+@given(data=st.data())
+def test_whatever_is_listed_is_a_schedule(data: st.DataObject) -> None:
+    """Also by middles that mean nothing."""
+    graph = data.draw(random_graphs(most=12, nowhere=True))
+    middles = [data.draw(st.floats(0, 50)) for _ in range(len(graph))]
+    lists = [by_rules(graph), back_and_forth(graph), by_tails(graph, tails(graph))]
+    for found in [found for row in lists for found in row] + list(by_middles(graph, backwards_in_time(graph), middles)):
+        assert list(violations(graph, found.starts)) == [], found.method
+
+
+def test_backwards_in_time_heads_and_tails_are_swapped() -> None:
+    graph = TaskGraph([3, 1, 2], [0, 0, 0], [1], [arrow(0, 1, 2), arrow(1, 2)])
+    assert heads(backwards_in_time(graph)) == tails(graph)
+    assert tails(backwards_in_time(graph)) == heads(graph)
+
+
+def test_the_last_result_ends_a_schedule() -> None:
+    """The first task ends at 1 and delivers 3 ticks later, the second ends at 2."""
+    assert length_of(TaskGraph([1, 1], [0, 0], [1], deliveries=[3, 0]), [0, 1]) == 4
+
+
+def test_middles_are_an_order() -> None:
+    """One unit and no precedences: the tasks run in the order of their middles, also of those backwards in time."""
+    graph = TaskGraph([2, 1, 3], [0, 0, 0], [1])
+    assert [list(found.starts) for found in by_middles(graph, backwards_in_time(graph), [4.5, 0.25, 1.75])] == [
+        [4, 0, 1]
+    ] * 3

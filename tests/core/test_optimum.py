@@ -14,8 +14,7 @@ from pipesched.core.listsched import length_of
 from pipesched.core.optimum import Margins, Windows, lower_bound, shortest, state
 from pipesched.core.tasks import NOWHERE, TaskGraph, arrow, violations
 from pipesched.errors import InvalidSchedule
-from tests.core.graphs import random_graphs, six_by_six
-from tests.core.windows import STUBBORN
+from tests.core.graphs import STUBBORN, random_graphs, six_by_six
 
 
 def brute_force(graph: TaskGraph) -> int:

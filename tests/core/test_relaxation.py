@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from pipesched.core.optimum import SCALE, Bounds, Impossible, OutOfTime, Relaxation
 from pipesched.core.tasks import TaskGraph, arrow
-from tests.core.windows import THREE_ON_TWO, draw_small, schedules, within
+from tests.core.graphs import THREE_ON_TWO, draw_small, schedules, within
 from tests.examples import examples
 
 

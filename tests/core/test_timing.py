@@ -1,15 +1,16 @@
-"""From orders to times, against a naive replay; deadlocks; tasks in no order."""
+"""Times of task graphs, longest paths, and the check of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import pytest
 from hypothesis import assume, given, strategies as st
 
-from pipesched.core.tasks import Edges, TaskGraph, arrow
-from pipesched.core.timing import UNTIMED, Retiming, earliest_times
+from pipesched.core.tasks import Edges, TaskGraph, arrow, violations
+from pipesched.core.timing import UNREACHED, UNTIMED, Retiming, earliest_times, heads, tails, topological_order
 from pipesched.errors import Deadlock, InvalidSchedule
 from tests.core.graphs import random_graphs
 
@@ -209,3 +210,183 @@ def test_times_beyond_64_bits(durations: list[int], power: int) -> None:
         TaskGraph([time * factor for time in durations], [0] * count, (1,), edges.scaled(factor)), orders
     )
     assert large.starts == [start * factor for start in small.starts]
+
+
+# Task graphs: bundles of arrows, and longest paths against a plain enumeration of all paths.
+
+
+def all_paths(graph: TaskGraph) -> Iterator[tuple[int, int, int]]:
+    """Every path as (its first task, its last task, the ticks from the start of one to the end of the other)."""
+    stack = [(task, task, time) for task, time in enumerate(graph.durations)]
+    while stack:
+        first, last, ticks = stack.pop()
+        yield first, last, ticks
+        stack += [(first, b, ticks + lag + graph.durations[b]) for a, b, lag in graph.arrows() if a == last]
+
+
+def test_tails_count_deliveries() -> None:
+    """What a task delivers late counts after its end, unless those that wait for it take longer."""
+    graph = TaskGraph([1, 1, 1], [0, 0, 0], [1], [arrow(0, 1)], deliveries=[4, 1, 0])
+    assert tails(graph) == [4, 1, 0]
+
+
+@given(data=st.data())
+def test_paths_are_the_longest_of_all(data: st.DataObject) -> None:
+    """Heads, tails and longest paths are the maxima over an enumeration of every path."""
+    graph = data.draw(random_graphs(nowhere=True))
+    paths = list(all_paths(graph))
+    for task, time in enumerate(graph.durations):
+        assert heads(graph)[task] == max(ticks for _, last, ticks in paths if last == task) - time
+        assert tails(graph)[task] == max(ticks for first, _, ticks in paths if first == task) - time
+        starts = heads(graph, [0 if other == task else UNREACHED for other in range(len(graph))])
+        for target, start in enumerate(starts):
+            between = [ticks for first, last, ticks in paths if (first, last) == (task, target)]
+            end = UNREACHED if start == UNREACHED else start + graph.durations[target]
+            assert end == max(between, default=UNREACHED)
+
+
+@given(data=st.data())
+def test_topological_order_is_a_permutation_that_keeps_every_arrow(data: st.DataObject) -> None:
+    """Each task occurs once, after all that it waits for."""
+    graph = data.draw(random_graphs())
+    order = topological_order(graph)
+    assert sorted(order) == list(range(len(graph)))
+    assert all(order.index(before) < order.index(after) for before, after, _ in graph.arrows())
+
+
+def test_a_task_may_wait_twice_for_the_same_one() -> None:
+    """Two arrows between the same tasks count as the longer one (x*x has two equal operands)."""
+    graph = TaskGraph([1, 1], [0, 0], [1], [arrow(1, 0, 4), arrow(1, 0)])
+    assert topological_order(graph) == [1, 0]
+    assert heads(graph) == [5, 0]
+
+
+@pytest.mark.parametrize("circle", [[(0, 0)], [(0, 1), (1, 0)], [(2, 0), (0, 1), (1, 2)]])
+def test_a_circle_is_refused(circle: list[tuple[int, int]]) -> None:
+    """Precedences in a circle are an InvalidSchedule, in every function that walks the graph."""
+    graph = TaskGraph([1, 1, 1], [0, 0, 0], [1], [arrow(*pair) for pair in circle])
+    for function in (topological_order, heads, tails):
+        with pytest.raises(InvalidSchedule, match="cycle"):
+            function(graph)
+
+
+def test_the_circle_is_named_without_the_tasks_before_it() -> None:
+    """The message names tasks that wait for each other, and none that can run."""
+    graph = TaskGraph([1] * 4, [0] * 4, [1], [arrow(0, 1), arrow(1, 2), arrow(2, 1)])
+    with pytest.raises(InvalidSchedule, match=r"\[1, 2\]"):
+        topological_order(graph)
+
+
+def test_a_bundle_joins_each_task_to_its_counterpart() -> None:
+    """A bundle of three is the same three arrows one by one, with the lag of the bundle, also at a stride."""
+    graph = TaskGraph(
+        [1] * 8, [0] * 8, [1], [Edges(range(0, 3), range(4, 7), 5), Edges(range(0, 4, 2), range(1, 5, 2))]
+    )
+    assert list(graph.arrows()) == [(0, 4, 5), (1, 5, 5), (2, 6, 5), (0, 1, 0), (2, 3, 0)]
+
+
+def test_a_bundle_of_two_sizes_is_refused() -> None:
+    """A bundle whose two sides differ in length is an error, never a silently shorter bundle."""
+    with pytest.raises(ValueError, match="2 tasks before, 3 after, 2 lags"):
+        Edges(range(0, 2), range(2, 5))
+
+
+@given(data=st.data())
+def test_predecessors_and_successors_mirror_the_arrows(data: st.DataObject) -> None:
+    """Both tables hold every arrow exactly once, seen from its two ends, and have a row for every task."""
+    graph = data.draw(random_graphs())
+    arrows = Counter(graph.arrows())
+    before = Counter((a, b, lag) for b, row in enumerate(graph.predecessors) for a, lag in row)
+    after = Counter((a, b, lag) for a, row in enumerate(graph.successors) for b, lag in row)
+    assert before == after == arrows
+    assert len(graph.predecessors) == len(graph.successors) == len(graph)
+
+
+# The independent check, against a judge that looks at every tick.
+
+
+def is_valid(graph: TaskGraph, starts: Sequence[int], capacities: Sequence[int | None]) -> bool:
+    """The rules, read tick by tick: arrows, units in use, memory in use after all that happens at that tick."""
+    ends = [start + time for start, time in zip(starts, graph.durations, strict=True)]
+    if min(starts) < 0 or any(starts[after] < ends[before] + lag for before, after, lag in graph.arrows()):
+        return False
+    tasks = range(len(graph))
+    for now in range(max(ends) + 1):
+        for resource, capacity in enumerate(graph.unit_counts):
+            running = [task for task in tasks if graph.resources[task] == resource and starts[task] <= now < ends[task]]
+            if len(running) > capacity:
+                return False
+        for pool, cap in enumerate(capacities):
+            taken = sum(graph.takes[task] for task in tasks if graph.pools[task] == pool and starts[task] <= now)
+            given_back = sum(graph.gives[task] for task in tasks if graph.pools[task] == pool and ends[task] <= now)
+            if cap is not None and taken - given_back > cap:
+                return False
+    return True
+
+
+@given(data=st.data())
+def test_silent_exactly_on_valid_schedules(data: st.DataObject) -> None:
+    """Random starts, of good and bad schedules alike: something is said exactly when the tick by tick judge says no."""
+    graph = data.draw(random_graphs(most=5, nowhere=True, memory=True, own_pools=True))
+    ticks = st.lists(st.integers(0, 12), min_size=len(graph), max_size=len(graph))
+    starts = data.draw(ticks)
+    if data.draw(st.booleans()):  # push them apart, so that precedences hold and valid ones are common
+        for task in sorted(range(len(graph)), key=lambda task: len(ancestors(graph, task))):
+            floor = [starts[a] + graph.durations[a] + lag for a, lag in graph.predecessors[task]]
+            starts[task] = max([starts[task], *floor])
+    capacities = data.draw(st.lists(st.none() | st.integers(1, 6), min_size=2, max_size=2))
+    assert (not list(violations(graph, starts, capacities))) == is_valid(graph, starts, capacities)
+
+
+def ancestors(graph: TaskGraph, task: int) -> set[int]:
+    """All that `task` waits for, directly or not."""
+    found: set[int] = set()
+    todo = [task]
+    while todo:
+        for before, _ in graph.predecessors[todo.pop()]:
+            if before not in found:
+                found.add(before)
+                todo.append(before)
+    return found
+
+
+def test_a_missing_task_is_named() -> None:
+    """A task that never starts is said, and no nonsense is derived from its start."""
+    graph = TaskGraph([2, 2, 2], [0, 0, 0], [1], [arrow(0, 1)])
+    assert list(violations(graph, [0, -1, 2])) == ["task 1 never starts"]
+    assert len(list(violations(graph, [-1, -1, -1]))) == 3
+
+
+def test_a_broken_precedence_is_named() -> None:
+    """One sentence for each arrow that does not hold, with the lag counted; equality holds."""
+    graph = TaskGraph([2, 2, 2], [0, 1, 2], [1, 1, 1], [arrow(0, 1, 3), arrow(0, 2)])
+    assert list(violations(graph, [0, 5, 2])) == []
+    assert list(violations(graph, [0, 4, 2])) == ["task 1 starts at 4, before task 0 lets it at 5"]
+    assert len(list(violations(graph, [0, 4, 1]))) == 2
+
+
+def test_an_overfull_machine_is_named() -> None:
+    """Two tasks at once on one machine: both are named, and the time; back to back is no overlap."""
+    graph = TaskGraph([3, 2], [0, 0], [1])
+    assert list(violations(graph, [0, 3])) == []
+    assert list(violations(graph, [2, 0])) == []
+    assert list(violations(graph, [0, 2])) == ["resource 0: task 1 starts at 2 while task 0 is running"]
+
+
+def test_an_overfull_pool_is_named_with_its_peak() -> None:
+    """The peak of a pool above its cap is said; a cap of None, and a pool without a cap, are no limit."""
+    graph = TaskGraph([4, 4, 4], [0, 1, 2], [1, 1, 1], (), [2, 3, 9], [2, 3, 9], [0, 0, 1])
+    assert list(violations(graph, [0, 3, 0], [4, None])) == ["memory pool 0 reaches 5, over its capacity of 4"]
+    assert list(violations(graph, [0, 3, 0], [5, None])) == []
+    assert list(violations(graph, [0, 3, 0], [5])) == []
+    assert list(violations(graph, [0, 3, 0])) == []
+    assert list(violations(graph, [0, 3, 0], [None, 8])) == ["memory pool 1 reaches 9, over its capacity of 8"]
+
+
+def test_front_ends_name_the_tasks() -> None:
+    """Every sentence speaks of tasks by the name that the caller gives them."""
+    graph = TaskGraph([2, 2], [0, 0], [1], [arrow(0, 1)])
+    for starts in ([0, 1], [-1, -1]):
+        for sentence in violations(graph, starts, name=lambda task: "ab"[task]):
+            assert "task" not in sentence
+            assert {"a", "b"} & set(sentence.split())

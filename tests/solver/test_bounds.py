@@ -1,4 +1,4 @@
-"""Bounds by what is kept, offloaded and recomputed: never above an optimum, and as sharp as is known."""
+"""Bounds by one device and by what is kept, offloaded and recomputed: never above an optimum."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
+import pipesched
 from pipesched.core.bounds import may_hold
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.bounds.bounds import lower_bound
@@ -18,11 +19,14 @@ from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.kinds import Allowed
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.results.outcome import Outcome
+from pipesched.solver.bounds import DeviceModel, most_promising, suits
 from pipesched.solver.model import SavingModel
-from pipesched.solver.saving_portfolio import SavingCase
+from pipesched.solver.saving_portfolio import KeepingCase, SavingCase
 from pipesched.solver.solve import solve
-from tests.examples import part
+from plain_model import plain_model
+from tests.examples import examples, part
 from tests.solver.every_way import least_makespan
+from tests.solver.periodic.problems import tight
 
 OFFLOAD, RECOMPUTE, BOTH = Allowed(offload=True), Allowed(recompute=True), Allowed(offload=True, recompute=True)
 actions = st.sampled_from([OFFLOAD, RECOMPUTE, BOTH])
@@ -74,7 +78,7 @@ def test_lanes_of_a_pair() -> None:
 
 
 @st.composite
-def tight(draw: st.DrawFn) -> tuple[Problem, Allowed]:
+def tight_to_save(draw: st.DrawFn) -> tuple[Problem, Allowed]:
     """A small problem with little room, and what may be done about it."""
     devices, chunks, allowed = draw(st.integers(1, 3)), draw(st.sampled_from([1, 1, 1, 2])), draw(actions)
     stages = devices * chunks
@@ -125,7 +129,7 @@ def plain_optimum(case: SavingCase) -> int | None:
 
 @pytest.mark.slow
 @part(8)
-@given(tight(), st.sampled_from(["makespan", "span"]))
+@given(tight_to_save(), st.sampled_from(["makespan", "span"]))
 def test_never_above_an_optimum(drawn: tuple[Problem, Allowed], objective: str) -> None:
     """Small cases with latency, uneven costs, split backwards, every action and placement: the bound is at most the
     optimum of the exact model, which knows no bound."""
@@ -177,3 +181,60 @@ def test_whole_numbers_are_found_or_refuted(data: st.DataObject, width: int, hei
 
     found = any(map(holds, product(range(6), repeat=width)))
     assert may_hold([*rows, *box], [*limits, *([5] * width)]) == found
+
+
+# Bounds by one device: never above an optimum, and above all others where a device alone is the limit.
+
+SMALL: dict[str, Any] = {
+    "devices": 2, "stages": 6, "microbatches": 8, "forward": 4, "backward": 9, "placement": "loop", "budget": 5,
+    "activation": 1,
+}  # fmt: skip
+
+
+def least_of(case: KeepingCase, device: int | None) -> int:
+    """Return the least makespan of the model of a device, or of the plain model of all."""
+    most = sum(case.graph.durations) + sum(case.problem.ticks.mean["p2p"]) * len(case.graph)
+    model = plain_model(case, 0, most) if device is None else DeviceModel(case, device, 0, most)
+    answer = model.solve(Limits(60, workers=1))
+    assert answer.status == "optimal"
+    assert answer.objective is not None
+    return answer.objective * case.quantum
+
+
+@pytest.mark.slow
+@given(tight(most_devices=3, most_microbatches=4, most_chunks=2))
+@examples(40)
+def test_never_above_an_optimum_device(problem: Problem) -> None:
+    """No device alone needs longer than the exact model of all devices, which knows none of the extra precedences."""
+    case = KeepingCase(problem)
+    optimum = least_of(case, None)
+    for device in range(problem.devices):
+        assert least_of(case, device) <= optimum
+
+
+@pytest.mark.slow
+def test_above_the_other_bounds() -> None:
+    """Several chunks in little room: work and memory together take longer than each of them, and than their bounds."""
+    case = KeepingCase(pipesched.make_problem(**SMALL))
+    assert suits(case)
+    device = most_promising(case)
+    assert case.bound().ticks < least_of(case, device) <= least_of(case, None)
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_a_solve_proves_by_it() -> None:
+    """Within its limits a solve ends with the same optimum as without the bound."""
+    report = pipesched.solve(pipesched.make_problem(**SMALL), time_limit=60, workers=1).report
+    assert report is not None
+    assert report.value_ticks == least_of(KeepingCase(pipesched.make_problem(**SMALL)), None)
+
+
+@pytest.mark.slow
+def test_where_it_does_not_apply() -> None:
+    """For the span, without a budget, on one device and on many operations there is no such bound."""
+    values = {**SMALL, "devices": 1, "budget": 6, "placement": "linear"}
+    assert not suits(KeepingCase(pipesched.make_problem(**values)))
+    assert not suits(KeepingCase(pipesched.make_problem(**SMALL), "span"))
+    assert not suits(KeepingCase(pipesched.make_problem(**{**SMALL, "budget": None})))
+    assert not suits(KeepingCase(pipesched.make_problem(**{**SMALL, "microbatches": 60})))
