@@ -173,6 +173,14 @@ def test_the_start_page_leads_to_every_page() -> None:
     assert sorted(listed) == sorted(["contributing.md", *(page.relative_to(docs).as_posix() for page in reached)])
 
 
+def test_pages_of_research_say_so() -> None:
+    """The pages that docs/reference/stability.md calls research are those that begin with the word."""
+    docs, here = ROOT / "docs", ROOT / "docs" / "reference"
+    research = (here / "stability.md").read_text(encoding="utf-8").partition("\n## Research\n")[2].partition("\n## ")[0]
+    listed = {(here / link).resolve() for link in re.findall(r"\]\(([\w./-]+)\)", research)} - {ROOT / "CHANGELOG.md"}
+    assert listed == {page for page in docs.rglob("*.md") if "\n\n*Research: [" in page.read_text(encoding="utf-8")}
+
+
 def test_python_examples_of_the_package() -> None:
     """The Python examples of the packages' docstrings give what they say."""
     for package in (pipesched, pipesched.hls):
