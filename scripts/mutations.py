@@ -79,7 +79,7 @@ MUTATIONS = [
         file="pipeline/problem/problem",
         old="if not differs(problem) and placement.second is None:",
         new="if placement.second is None:",
-        tests=("pipeline/test_unit_ways", "oracle/test_solve"),
+        tests=("pipeline/test_bounds", "oracle/test_solve"),
     ),
     Mutation(
         name="every other microbatch adds its longest operation",
@@ -93,7 +93,7 @@ MUTATIONS = [
         file="pipeline/bounds/memory",
         old="held = (whole + cached)",
         new="held = whole",
-        tests=("pipeline/test_least_capacity", "solver/test_units"),
+        tests=("pipeline/test_bounds", "solver/test_units"),
     ),
     Mutation(
         name="families feed microbatches as they are given alone",

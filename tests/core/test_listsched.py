@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
+from pipesched import ConfigError, InvalidSchedule, NoSchedule, Problem
 from pipesched.core.listsched import (
     MOST_TASKS_WITH_DESCENDANTS,
     PRIORITIES,
@@ -26,10 +27,8 @@ from pipesched.core.listsched import (
 )
 from pipesched.core.tasks import NOWHERE, Edges, TaskGraph, arrow, memory_changes, violations
 from pipesched.core.timing import heads, tails, topological_order
-from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule
 from pipesched.pipeline.plan.lowering import lower
 from pipesched.pipeline.problem.ops import OpIndex
-from pipesched.pipeline.problem.problem import Problem
 from tests.core.graphs import dataflow, pipeline, plain, random_graphs, sum_of_products
 from tests.strategies import problems
 

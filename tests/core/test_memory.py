@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from pipesched import NoSchedule
 from pipesched.core import arrays, kernels, timing
 from pipesched.core.arrays import Kernels, compiled_kernels
 from pipesched.core.kernels import NONE
 from pipesched.core.listsched import PRIORITIES, TIES, PoolLimits, list_schedule
 from pipesched.core.tasks import Edges, TaskGraph, arrow, violations
 from pipesched.core.timing import CaseSweep, earliest_times
-from pipesched.errors import NoSchedule
 from tests.core.graphs import random_jobs
 
 

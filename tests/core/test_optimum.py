@@ -7,13 +7,13 @@ from itertools import product
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from pipesched import InvalidSchedule
 from pipesched.core import optimum
 from pipesched.core.bounds import sharpened
 from pipesched.core.cpsat import Limits, TaskModel, TimeIndexed
 from pipesched.core.listsched import length_of
 from pipesched.core.optimum import Margins, Windows, lower_bound, shortest, state
 from pipesched.core.tasks import NOWHERE, TaskGraph, arrow, violations
-from pipesched.errors import InvalidSchedule
 from tests.core.graphs import STUBBORN, random_graphs, six_by_six
 
 

@@ -9,9 +9,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import assume, given, strategies as st
 
+from pipesched import Deadlock, InvalidSchedule
 from pipesched.core.tasks import Edges, TaskGraph, arrow, violations
 from pipesched.core.timing import UNREACHED, UNTIMED, Retiming, earliest_times, heads, tails, topological_order
-from pipesched.errors import Deadlock, InvalidSchedule
 from tests.core.graphs import random_graphs
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from pipesched.pipeline.problem.problem import Problem
+from pipesched import Problem
 from tests.oracle import replay as second
 from tests.oracle.optimum import optimum as second_optimum
 from tests.oracle.replay import Op, Stuck

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pipesched import Schedule
 from pipesched.pipeline.check.check import replayed_peaks, violations
-from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.problem.ops import parse_op
 from tests.oracle.alike import setup_of
 from tests.oracle.replay import replay

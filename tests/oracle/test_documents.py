@@ -9,11 +9,10 @@ from typing import Any
 
 from hypothesis import assume, given, strategies as st
 
-from pipesched import ConfigError, make_problem, plan, run, schedule_plan
+from pipesched import ConfigError, Outcome, make_problem, plan, run, schedule_plan
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse, wrong_claims
 from pipesched.pipeline.check.check import violations
-from pipesched.results.outcome import Outcome
 from tests.oracle.drawn import Config, configs
 from tests.oracle.drawn_step import random_texts, step_configs
 from tests.oracle.replay import Replayed, replay

@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, reject, strategies as st
 
-from pipesched import Deadlock, make_problem, plan, schedule_plan
+from pipesched import Deadlock, Problem, Schedule, make_problem, plan, schedule_plan
 from pipesched.pipeline.bounds.bounds import lower_bound
 from pipesched.pipeline.check.check import violations
-from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.problem.ops import other_end
-from pipesched.pipeline.problem.problem import Problem
 from tests.oracle.drawn import Config
 from tests.oracle.drawn_step import random_texts, step_configs
 from tests.oracle.messages import Ends, Queued, by_pytorch, replay_queued

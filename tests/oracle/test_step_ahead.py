@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from pipesched import make_problem, solve
-from pipesched.errors import NoSchedule
-from pipesched.results.outcome import Outcome
+from pipesched import NoSchedule, Outcome, make_problem, solve
 from tests.examples import part
 from tests.oracle.drawn import Config
 from tests.oracle.step_optimum import optimum

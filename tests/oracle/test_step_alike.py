@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pipesched import ConfigError, Deadlock, InvalidSchedule, make_problem, plan, schedule_plan
+from pipesched import ConfigError, Deadlock, InvalidSchedule, Problem, Schedule, make_problem, plan, schedule_plan
 from pipesched.pipeline.bounds.bounds import lower_bound
 from pipesched.pipeline.check.check import violations
-from pipesched.pipeline.plan.schedule import Schedule
-from pipesched.pipeline.problem.problem import Problem
 from tests.oracle.drawn import Config, random_rows
 from tests.oracle.drawn_step import completed, random_texts, step_configs
 from tests.oracle.replay import Stuck

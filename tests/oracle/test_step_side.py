@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched import make_problem, plan, schedule_plan
+from pipesched import Schedule, make_problem, plan, schedule_plan
 from pipesched.pipeline.check.check import violations
-from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.schedulers.side_work import side_schedule
 from tests.examples import part
 from tests.oracle.drawn import Config, random_rows

@@ -7,9 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pipesched import make_problem
+from pipesched import Problem, make_problem
 from pipesched.pipeline.plan.step import GATHERS, LEVELS, REDUCES, Shard, SideItem
-from pipesched.pipeline.problem.problem import Problem
 from tests.strategies import amounts, problems
 
 ZERO_BUBBLE = {"forward": 10, "backward_input": 10, "backward_weight": 10}

@@ -12,17 +12,24 @@ import pytest
 from hypothesis import assume, given, strategies as st
 from typer.testing import CliRunner
 
-from pipesched import make_problem, plan, run, schedule_plan
+from pipesched import (
+    Deadlock,
+    InvalidSchedule,
+    Outcome,
+    Problem,
+    Schedule,
+    check,
+    make_problem,
+    plan,
+    run,
+    schedule_plan,
+)
 from pipesched.cli.app import app
 from pipesched.documents.schedule import document
-from pipesched.errors import Deadlock, InvalidSchedule
-from pipesched.pipeline.check.check import check, checked, excesses, replayed_peaks, violations
+from pipesched.pipeline.check.check import checked, excesses, replayed_peaks, violations
 from pipesched.pipeline.plan.plan import NetworkEntry
-from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.plan.step import Shard, SideItem
 from pipesched.pipeline.problem.ops import parse_op
-from pipesched.pipeline.problem.problem import Problem
-from pipesched.results.outcome import Outcome
 from tests.pipeline.steps import LEVELS_CASE, whole_steps, with_costs
 from tests.strategies import plan_of, random_plan
 

@@ -10,11 +10,9 @@ from random import Random
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.errors import NotApplicable
+from pipesched import NotApplicable, Problem, make_problem
 from pipesched.pipeline.layers.recut import fuse
-from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.placement import named_placement
-from pipesched.pipeline.problem.problem import Problem
 from tests.oracle.alike import parts, replay
 from tests.strategies import problems, random_plan
 

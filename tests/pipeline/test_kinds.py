@@ -8,12 +8,9 @@ from random import Random
 import pytest
 from hypothesis import given, strategies as st
 
+from pipesched import Op, Problem, Schedule, make_problem, schedule_plan
 from pipesched.pipeline.check.check import replayed_peaks, violations
-from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
-from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.kinds import ALL_KINDS, KINDS, LETTERS, SLOT_LETTERS, Need, Resource
-from pipesched.pipeline.problem.ops import Op
-from pipesched.pipeline.problem.problem import Problem
 from tests.strategies import SETTLED, Texts, problems, random_saving_plan, saving_plan_of
 
 Times = dict[Op, tuple[int, int]]

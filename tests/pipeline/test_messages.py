@@ -13,6 +13,8 @@ from pipesched import (
     Deadlock,
     InvalidSchedule,
     Outcome,
+    Problem,
+    Schedule,
     check,
     compare,
     explain,
@@ -29,9 +31,8 @@ from pipesched import (
 from pipesched.core.reasons import Idle
 from pipesched.documents import json_text, schedule as documents
 from pipesched.pipeline.plan.message_programs import BestOrder
-from pipesched.pipeline.plan.schedule import Schedule, requeued
+from pipesched.pipeline.plan.schedule import requeued
 from pipesched.pipeline.plan.step import Messages
-from pipesched.pipeline.problem.problem import Problem
 from tests.oracle.test_messages import ends_of
 from tests.strategies import texts_of
 

@@ -7,8 +7,8 @@ from itertools import product
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.errors import ConfigError
-from pipesched.pipeline.problem.ops import Op, OpIndex, Pair, Slot, parse_op, parse_slot
+from pipesched import ConfigError, Op, Pair
+from pipesched.pipeline.problem.ops import OpIndex, Slot, parse_op, parse_slot
 
 small = st.integers(0, 10**9 - 1)
 

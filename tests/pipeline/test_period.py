@@ -9,10 +9,9 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 import pipesched
+from pipesched import Op, Schedule, schedule_plan
 from pipesched.pipeline.plan.period import FEW, FEWEST, FEWEST_OF_CHUNKS, SteadyState, steady_state
 from pipesched.pipeline.plan.plan import plan_from_slots
-from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
-from pipesched.pipeline.problem.ops import Op
 from tests.examples import examples
 
 Slot = tuple[str, int, int, int, int, int]  # kind, stage, device, microbatch, start, end

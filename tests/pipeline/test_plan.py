@@ -1,22 +1,24 @@
-"""Plans built by hand from the texts of their slots, and plans that are none."""
+"""Plans from texts of operations, transfers and wait edges, and plans that are none."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import repeat
 from random import Random
+from typing import Any
 
 import pytest
-from hypothesis import example, given, strategies as st
+from hypothesis import assume, example, given, strategies as st
 
-from pipesched.errors import ConfigError, InvalidSchedule
+import pipesched
+from pipesched import ConfigError, InvalidSchedule, Op, Pair, Plan, Problem, Schedule, make_problem, schedule_plan
+from pipesched.documents.schedule import document
 from pipesched.pipeline.check.check import violations
-from pipesched.pipeline.plan.plan import LanePair, Plan, plan_from_slots
-from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
-from pipesched.pipeline.problem.arguments import make_problem
-from pipesched.pipeline.problem.ops import Op, OpIndex, parse_slot
-from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.plan.plan import LanePair, plan_from_slots
+from pipesched.pipeline.problem.ops import OpIndex, parse_slot
 from tests.examples import examples
-from tests.oracle.alike import parts
-from tests.strategies import SETTLED, plan_of, problems, random_plan, texts_of
+from tests.oracle.alike import device_of, parts
+from tests.strategies import SETTLED, plan_of, problems, random_plan, random_saving_plan, saving_plan_of, texts_of
 
 
 @given(problems(SETTLED), st.randoms(use_true_random=False), st.booleans())
@@ -108,3 +110,215 @@ def test_no_plan_is_refused_and_never_a_crash(seed: int) -> None:
         return
     assert [*violations(timed)] or is_whole
     assert timed.makespan >= 0
+
+
+# Plans as people type them: texts of operations, transfers and wait edges.
+
+TWO = pipesched.make_problem(devices=2, microbatches=2, offload=1, placement="linear")
+ROWS = ["0F0 0F1 0B0 0B1", "1F0 1B0 1F1 1B1"]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ROWS,
+        tuple(ROWS),
+        [row.split() for row in ROWS],
+        [tuple(ROWS[0].split()), "  1F0\t1B0\n1F1 1B1 "],
+        [", ".join(ROWS[0].split()), "1F0,1B0 1F1,1B1,"],
+        [[Op(0, "F", 0), "0F1", Op(0, "B", 0), "0B1"], ROWS[1]],
+    ],
+)
+def test_ways_to_write_an_order(rows: Any) -> None:
+    """A text with blanks or commas, a list of texts, and operations themselves all say the same."""
+    plan = pipesched.plan(TWO, rows)
+    assert texts_of(plan) == [row.split() for row in ROWS]
+    assert (repr(plan), len(plan)) == ("Plan(2 devices, 8 operations of F/B)", 8)
+    assert pipesched.schedule_plan(TWO, plan).makespan == 9
+
+
+def test_pairs() -> None:
+    """An overlapped pair is one text, or a Pair."""
+    problem = pipesched.make_problem(devices=1, microbatches=2, overlap=2)
+    text = pipesched.plan(problem, ["0F0 (0F1;0B0)OVERLAP_F_B 0B1"])
+    typed = pipesched.plan(problem, [["0F0", Pair(Op(0, "F", 1), Op(0, "B", 0)), "0B1"]])
+    assert texts_of(text) == texts_of(typed) == [["0F0", "(0F1;0B0)OVERLAP_F_B", "0B1"]]
+    assert pipesched.schedule_plan(problem, text).makespan == 1 + 2 + 2
+
+
+def test_an_open_placement() -> None:
+    """A problem that leaves its placement open can be planned, and has the one that the plan shows."""
+    free = replace(TWO, placement=None)
+    schedule = pipesched.schedule_plan(free, pipesched.plan(free, ROWS[::-1]))
+    assert schedule.problem.placement == pipesched.Placement((1, 0))
+    assert pipesched.check(schedule) == []
+
+
+def test_transfers_and_waits_by_hand() -> None:
+    """Microbatch 0 goes to host memory and comes back; its load waits for 0B1, and 0F1 for the offload."""
+    problem = pipesched.make_problem(
+        devices=1, microbatches=2, forward=2, backward=4, activation=10, offload=1, reload=3, placement="linear"
+    )
+    plan = pipesched.plan(problem, ["0F0 0F1 0B1 0B0"], transfers=["0O0 0L0"], waits=[("0L0", "0B1"), ("0F1", "0O0")])
+    schedule = pipesched.schedule_plan(problem, plan)
+    start = {str(plan.index.op(number)): time for number, time in enumerate(schedule.start_ticks) if time >= 0}
+    assert start == {"0F0": 0, "0O0": 2, "0F1": 3, "0B1": 5, "0L0": 9, "0B0": 12}
+    assert (schedule.peak_memory, schedule.offloaded, pipesched.check(schedule)) == ([10], 1, [])
+
+
+@pytest.mark.parametrize("lanes", ["device", "pair"])
+def test_transfers_stand_with_their_device(lanes: str) -> None:
+    """Transfers are listed device by device; devices that share their lanes use them in the order of the starts."""
+    problem = replace(TWO, lanes=lanes)
+    plan = pipesched.plan(problem, ROWS, transfers=["0O0 0L0", ["1O1", "1L1"]])
+    numbers = {text: plan.index.number(pipesched.Op(int(text[0]), text[1], int(text[2])))
+               for text in ("0O0", "0L0", "1O1", "1L1")}  # fmt: skip
+    own = [([numbers["0O0"]], [numbers["0L0"]]), ([numbers["1O1"]], [numbers["1L1"]])]
+    shared = [([numbers["0O0"], numbers["1O1"]], [numbers["0L0"], numbers["1L1"]])]
+    assert plan.lanes == (own if lanes == "device" else shared)
+    assert pipesched.check(pipesched.schedule_plan(problem, plan)) == []
+
+
+def test_devices_that_share_lanes_take_turns() -> None:
+    """The second device's offload is ready long before the first one's, and its forward comes first on the lane."""
+    problem = pipesched.make_problem(devices=2, microbatches=2, offload=1, placement=[1, 0], lanes="pair")
+    plan = pipesched.plan(
+        problem, ["1F0 1B0 1F1 1B1", "0F0 0F1 0B0 0B1"], transfers=["1O1 1L1", "0O0 0L0"], waits=[("1F1", "0O0")]
+    )
+    texts = [[str(plan.index.op(number)) for number in lane] for lane in plan.lanes[0]]
+    assert texts == [["0O0", "1O1"], ["0L0", "1L1"]]
+    assert pipesched.check(pipesched.schedule_plan(problem, plan)) == []
+
+
+def test_turns_where_nothing_takes_time() -> None:
+    """At one instant a transfer stands behind those that it waits for, whatever the numbers of their devices."""
+    problem = pipesched.make_problem(
+        devices=2, microbatches=1, forward=0, backward=0, offload=0, placement="linear", lanes="pair"
+    )
+    for waits in ([("0O0", "1O0")], [("1O0", "0O0")]):
+        plan = pipesched.plan(problem, ["0F0 0B0", "1F0 1B0"], transfers=["0O0 0L0", "1O0 1L0"], waits=waits)
+        assert [str(plan.index.op(number)) for number in plan.lanes[0].offloads] == [*waits[0][::-1]]
+        assert pipesched.check(pipesched.schedule_plan(problem, plan)) == []
+
+
+def test_turns_of_a_plan_that_does_not_run() -> None:
+    """It is a plan all the same, and the deadlock is for `schedule_plan` to say."""
+    problem = replace(TWO, lanes="pair")
+    plan = pipesched.plan(problem, ROWS, transfers=["0O0 0L0", "1O1 1L1"], waits=[("0F0", "0B1")])
+    assert [len(lane) for lane in plan.lanes[0]] == [2, 2]
+    with pytest.raises(pipesched.Deadlock):
+        pipesched.schedule_plan(problem, plan)
+
+
+@examples(10)
+@given(problems(("linear", "loop"), saving=True), st.data())
+@pytest.mark.slow
+def test_a_solved_schedule_with_shared_lanes_comes_back_from_its_texts(problem: Problem, data: st.DataObject) -> None:
+    """Its slots, transfers and waits, as texts without times, are a plan that runs and keeps every rule and budget."""
+    budget = data.draw(st.lists(st.integers(1, 6), min_size=problem.devices, max_size=problem.devices))
+    tight = replace(problem, lanes="pair", memory=replace(problem.memory, budget=tuple(budget)))
+    try:
+        solved = pipesched.solve(tight, offload=True, method="portfolio", time_limit=5)
+    except pipesched.NoSchedule:
+        assume(False)
+    written = document(solved)
+    texts = {key: [[entry["op"] for entry in row] for row in written.get(key, [])] for key in ("devices", "transfers")}
+    plan = pipesched.plan(
+        solved.problem, texts["devices"], transfers=texts["transfers"], waits=written.get("waits", [])
+    )
+    schedule = pipesched.schedule_plan(solved.problem, plan)
+    assert pipesched.check(schedule) == []
+    assert (schedule.fits, schedule.offloaded) == (True, solved.schedule.offloaded)
+
+
+@given(
+    problems(SETTLED, overlap=True, saving=True),
+    st.randoms(use_true_random=False),
+    st.sampled_from([0, 0.5]),
+    st.booleans(),
+)
+def test_any_plan_can_be_typed(problem: Problem, random: Random, save: float, as_text: bool) -> None:
+    """The texts of any plan, its transfers and its waits give that plan: the same times."""
+    texts = random_saving_plan(problem, random, split=0.3, pair=0.2, recompute=save, offload=save, wait=0.2)
+    moves = moves_of_devices(problem, texts.lanes)
+    waits = [(later, earlier) for earlier, later in texts.waits]
+    rows: list[Any] = [" ".join(row) for row in texts.devices] if as_text else texts.devices
+    plan = pipesched.plan(problem, rows, transfers=moves, waits=waits)
+    again = saving_plan_of(problem, texts)
+    assert (plan.index, plan.orders, plan.pairs) == (again.index, again.orders, again.pairs)
+    assert sorted(plan.waits) == sorted(again.waits)
+    if problem.lanes == "device":
+        assert [tuple(map(list, lane)) for lane in plan.lanes] == [tuple(map(list, lane)) for lane in again.lanes]
+        assert pipesched.schedule_plan(problem, plan).start_ticks == pipesched.schedule_plan(problem, again).start_ticks
+
+
+def moves_of_devices(problem: Problem, lanes: list[list[str]]) -> list[list[str]]:
+    """The transfers of each device: those of its lanes out, then back."""
+    moves: list[list[str]] = [[] for _ in range(problem.devices if lanes else 0)]
+    for text in (text for lane in lanes for text in lane):
+        [op] = parts(text)
+        moves[device_of(problem, op.stage, op.microbatch)].append(text)
+    return moves
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "entry", "message"),
+    [
+        ({"orders": "0F0 0B0"}, "orders", None, "must list the operations of each device, not '0F0 0B0'"),
+        ({"orders": 5}, "orders", None, "must list the operations of each device, not 5"),
+        ({"orders": None}, "orders", None, "must list the operations of each device, not null"),
+        ({"orders": ["0F0 0B0"]}, "orders", None, "must list 2 devices, one list each; this has 1"),
+        ({"orders": [*ROWS, ""]}, "orders", None, "must list 2 devices, one list each; this has 3"),
+        ({"orders": [ROWS[0], 7]}, "orders", 1, "must be a list of operations, not 7"),
+        ({"orders": [ROWS[0], [7]]}, "orders", 1, "7 is no operation; one looks like 2F0"),
+        ({"orders": [ROWS[0], "1F0 1X0"]}, "orders", 1, "'1X0' is no operation; one looks like 2F0"),
+        ({"orders": ["0O0", ""]}, "orders", 0, "0O0 does not belong here: a device runs F, B, I, W, R"),
+        ({"orders": ["(0B0;0F1)OVERLAP_F_B", ""]}, "orders", 0, "a pair holds a forward F, then a full backward B"),
+        ({"orders": ["0F0 0F0", ""]}, "orders", None, "0F0 stands twice in the plan"),
+        ({"orders": ["0F2", ""]}, "orders", None, "0F2 is out of range: stages are 0 to 1, microbatches 0 to 1"),
+        ({"orders": ["2F0", ""]}, "orders", None, "2F0 is out of range"),
+        ({"transfers": ["0O0 0L0"]}, "transfers", None, "must list 2 devices, one list each; this has 1"),
+        ({"transfers": "0O0"}, "transfers", None, "must list the operations of each device, not '0O0'"),
+        ({"transfers": ["0F0", ""]}, "transfers", 0, "0F0 does not belong here: a lane moves O, L"),
+        ({"waits": ["0F0"]}, "waits", None, "holds pairs of operations (later, earlier), not '0F0'"),
+        ({"waits": [("0F0",)]}, "waits", None, "holds pairs of operations (later, earlier), not ['0F0']"),
+        ({"waits": None}, "waits", None, "must list pairs of operations (later, earlier), not null"),
+        ({"waits": "0F0"}, "waits", None, "must list pairs of operations (later, earlier), not '0F0'"),
+        ({"transfers": None}, "transfers", None, "must list the operations of each device, not null"),
+        ({"transfers": ["0O0 0O0", ""]}, "transfers", None, "0O0 stands twice in the plan"),
+        ({"transfers": ["", "1L2"]}, "transfers", None, "1L2 is out of range"),
+        ({"orders": [ROWS[0], repeat("1F0")]}, "orders", 1, "lists more operations than there are (28)"),
+        ({"orders": repeat("")}, "orders", None, "must list 2 devices, one list each; this has more"),
+        ({"waits": [("0F1", "now")]}, "waits", None, "'now' is no operation"),
+        ({"waits": [("0F1", "0O0")]}, "waits", None, "0O0 has a wait edge, but does not stand in the plan"),
+    ],
+)
+def test_bad_texts(given: dict[str, Any], key: str, entry: int | None, message: str) -> None:
+    """Each mistake is a ConfigError that names the argument, the device, and what is wrong."""
+    with pytest.raises(ConfigError) as caught:
+        pipesched.plan(TWO, **{"orders": ROWS, **given})
+    assert message in caught.value.message
+    assert (caught.value.key, caught.value.entry) == (key, entry)
+
+
+def test_side_work_counts_among_the_operations() -> None:
+    """Three encoders of the only microbatch are eight operations of one device, more than a pass has kinds."""
+    side = [{"forward": 1, "into": 0, "backward": 1}] * 3
+    problem = pipesched.make_problem(devices=1, microbatches=1, side=side)
+    schedule = pipesched.run(problem, "1f1b").schedule
+    rows = [[str(slot) for slot in schedule.plan.slots(0)]]
+    assert len(rows[0]) == 8
+    assert pipesched.schedule_plan(problem, pipesched.plan(problem, rows)).start_ticks == schedule.start_ticks
+
+
+def test_a_plan_of_no_problem() -> None:
+    """The first argument is a problem, and nothing else."""
+    with pytest.raises(ConfigError, match="problem: must be a Problem"):
+        pipesched.plan({"devices": 2}, ROWS)  # type: ignore[arg-type]
+
+
+def test_waits_that_make_a_circle() -> None:
+    """A wait edge against the order of a device is a deadlock, which names both."""
+    plan = pipesched.plan(TWO, ROWS, waits=[("0F0", "0B1")])
+    with pytest.raises(pipesched.Deadlock, match="0F0 on device 0 waits for 0B1"):
+        pipesched.schedule_plan(TWO, plan)

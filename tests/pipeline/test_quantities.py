@@ -1,14 +1,34 @@
-"""Many exact numbers at once, beside each of them alone."""
+"""Exact numbers, many at once and with units of their own."""
 
 from __future__ import annotations
 
+import json
+from decimal import Decimal
 from fractions import Fraction
+from itertools import product
 from math import lcm
 from typing import Any
 
+import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.pipeline.problem.quantities import canonical, exact, in_one_scale, plain_numbers, to_fraction
+import pipesched
+from pipesched import ConfigError
+from pipesched.documents.json_text import dump
+from pipesched.documents.schedule import document
+from pipesched.file_formats.files import Text, read_document
+from pipesched.pipeline.problem.quantities import (
+    MEMORY,
+    TIME,
+    Unit,
+    canonical,
+    exact,
+    has_unit,
+    in_one_scale,
+    plain_numbers,
+    read_number,
+    to_fraction,
+)
 
 numbers = st.one_of(
     st.integers(-1, 2 * 10**12),
@@ -45,3 +65,154 @@ def test_in_one_scale(values: list[Any]) -> None:
     exactly = [to_fraction(value) for value in values]
     assert [Fraction(one, scale) for one in ints] == exactly
     assert scale == lcm(1, *(one.denominator for one in exactly))
+
+
+# Values with units of their own: exact in the unit of the problem, or refused with what would make them so.
+
+BY_KEY = {"time_unit": TIME, "memory.unit": MEMORY}
+SIZES = {  # of the units, written again, in the smallest of their kind
+    "time_unit": {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9},
+    "memory.unit": {
+        "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+        "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
+    },
+}  # fmt: skip
+PAIRS = [(key, *pair) for key, sizes in SIZES.items() for pair in product(sizes, sizes)]
+CONFIG = "devices: 2\nmicrobatches: 4\n"
+
+
+@given(st.decimals(0, 999, places=2), st.sampled_from(PAIRS), st.sampled_from(["", " ", "  "]))
+def test_a_value_means_the_same_in_every_unit(number: Decimal, case: tuple[str, str, str], blank: str) -> None:
+    """Number times size of its unit is what was read times the size of the problem's unit, exactly."""
+    key, own, target = case
+    dimension, text = BY_KEY[key], f"{number}{blank}{own}"
+    due = Fraction(number) * SIZES[key][own] / SIZES[key][target]
+    assert has_unit(text)
+    if dimension is MEMORY or not 0 < due < Fraction(1, 10**9):
+        assert read_number(text, Unit(dimension, target), "forward") == due
+    else:
+        with pytest.raises(ConfigError, match=f"is too small: .*, or 0 .in {target}.; choose another `time_unit`"):
+            read_number(text, Unit(dimension, target), "forward")
+
+
+@given(st.decimals(-999, 999, places=3), st.sampled_from(["", "ms", "GB", "ticks"]))
+def test_plain_numbers_are_in_the_unit_of_the_problem(number: Decimal, label: str) -> None:
+    """Whatever the label says, a number without a unit is what it was."""
+    assert read_number(str(number), Unit(TIME, label), "forward") == Fraction(number)
+    assert not has_unit(str(number))
+
+
+@pytest.mark.parametrize("label", ["ms", "msec", "Milliseconds", " ms "])
+def test_labels_may_be_spelled_out(label: str) -> None:
+    assert read_number("250us", Unit(TIME, label), "forward") == Fraction(1, 4)
+
+
+@pytest.mark.parametrize("text", ["250us", "250 us", "250µs", "250 μs", "0.25ms", ".25 ms", "2.5e-1ms", "+250e3ns"])
+def test_spellings(text: str) -> None:
+    """A blank, either micro sign and an exponent are fine."""
+    assert read_number(text, Unit(TIME, "ms"), "forward") == Fraction(1, 4)
+
+
+def test_a_problem_holds_plain_numbers() -> None:
+    """make_problem takes texts with units, in lists too, and the problem is the one of plain numbers."""
+    plain = pipesched.make_problem(
+        devices=2, forward=[0.25, 1], backward=2, p2p=0.01, activation=0.5, budget=8, static=1.5, time_unit="ms",
+        unit="GB",
+    )  # fmt: skip
+    measured = pipesched.make_problem(
+        devices=2, forward=["250us", "1ms"], backward="2 ms", p2p="10us", activation="500MB", budget="8GB",
+        static="0.0015TB", time_unit="ms", unit="GB",
+    )  # fmt: skip
+    assert measured == plain
+    assert measured.costs.forward == (0.25, 1)
+
+
+def test_a_config_and_its_overrides() -> None:
+    """In a file and on top of it, the unit key may stand anywhere."""
+    text = (
+        f"{CONFIG}costs: {{forward: [250us, 1 ms], backward: 2ms}}\nmemory: {{budget: 8GB, unit: GB}}\ntime_unit: ms\n"
+    )
+    problem = pipesched.load(text, p2p="10us", activation="1GiB")
+    assert (problem.costs.forward, problem.costs.p2p) == ((0.25, 1), (0.01,))
+    assert set(map(to_fraction, problem.memory.activation)) == {Fraction(2**30, 10**9)}
+
+
+@pytest.mark.parametrize(
+    ("costs", "labels", "key", "message"),
+    [
+        ({"forward": "250us"}, {}, "forward",
+         "'250us' is in us, but no `time_unit` is given: give time_unit: us, or write a plain number"),
+        ({"forward": "250us"}, {"time_unit": "ticks"}, "forward",
+         "'250us' is in us, but `time_unit` is 'ticks': give time_unit: us, or write a plain number"),
+        ({"budget": "80GB"}, {}, "budget",
+         "'80GB' is in GB, but `memory.unit` is 'microbatch': give memory.unit: GB, or write a plain number"),
+        ({"forward": "80GB"}, {"time_unit": "ms"}, "forward", "must be a time, not '80GB', which is memory"),
+        ({"activation": "5ms"}, {"unit": "GB"}, "activation", "must be memory, not '5ms', which is a time"),
+        ({"activation": "5µs"}, {"unit": "GB"}, "activation", "must be memory, not '5µs', which is a time"),
+        ({"forward": "5MS"}, {"time_unit": "ms"}, "forward", "'5MS' has the unknown unit 'MS'; did you mean 'ms'?"),
+        ({"forward": "5 seconds"}, {"time_unit": "ms"}, "forward", "did you mean 's'? known are ns, us, ms, s"),
+        ({"budget": "5gb"}, {"unit": "GB"}, "budget", "'5gb' has the unknown unit 'gb'; did you mean 'GB'? known"),
+        ({"budget": "5KB"}, {"unit": "GB"}, "budget", "did you mean 'kB'?"),
+        ({"budget": "5 quux"}, {"unit": "GB"}, "budget", "'5 quux' has the unknown unit 'quux'; known are B, kB"),
+        ({"forward": "-5us"}, {"time_unit": "us"}, "forward", "must be at least 0, not '-5us'"),
+        ({"budget": "0GB"}, {"unit": "GB"}, "budget", "must be more than 0, not '0GB'"),
+        ({"forward": "0.5ns"}, {"time_unit": "s"}, "forward",
+         "'0.5ns' is too small: at least 1e-9, or 0 (in s); choose another `time_unit`"),
+        ({"forward": "1e12s"}, {"time_unit": "ms"}, "forward",
+         "'1e12s' is too large: at most 1e12 (in ms); choose another `time_unit`"),
+        ({"retain": "5GB"}, {"unit": "GB"}, "retain", "must be a number, not '5GB'"),
+        ({"devices": "2ms"}, {"time_unit": "ms"}, "devices", "must be a whole number of at least 1, not '2ms'"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(costs: dict[str, str], labels: dict[str, str], key: str, message: str) -> None:
+    """One sentence, about the value, that names the key of the unit where that is missing."""
+    with pytest.raises(ConfigError) as caught:
+        pipesched.make_problem(**{"devices": 2, **costs, **labels})  # type: ignore[arg-type]
+    assert caught.value.key == key
+    assert message in str(caught.value)
+
+
+def test_the_entry_of_a_list_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"^<text>:3: costs.forward\[1\]: must be a time, not '2GB'"):
+        pipesched.load(f"{CONFIG}costs: {{forward: [1ms, 2GB]}}\ntime_unit: ms")
+
+
+def test_a_text_without_a_unit_is_no_number_in_a_file() -> None:
+    """What stands in quotes in a file stays a text."""
+    with pytest.raises(ConfigError, match=r"costs\.forward: must be a number, not '12'"):
+        pipesched.load(f"{CONFIG}costs: {{forward: '12'}}\ntime_unit: ms")
+
+
+def test_blocks_have_units_too() -> None:
+    """Period and starts of a building block are times."""
+    block = "algorithm: {block: {period: 3ms, forward: [0, 1000us], backward: [4 ms, 2ms]}}\n"
+    problem = pipesched.load(f"{CONFIG}time_unit: ms\n{block}")
+    measured = pipesched.run(problem, "block", period="3ms", forward=[0, "1000us"], backward=["4 ms", "2ms"])
+    plain = pipesched.run(problem, "block", period=3, forward=[0, 1], backward=[4, 2])
+    assert measured.metrics == plain.metrics
+    with pytest.raises(ConfigError, match="must be a time, not '3GB'"):
+        pipesched.run(problem, "block", period="3GB", forward=[0, 1], backward=[4, 2])
+
+
+@pytest.mark.parametrize("size", ["1kB", "1234.567MB", "500MB", "1B", "80GB"])
+@pytest.mark.parametrize("unit", ["GiB", "TiB", "GB", "KiB"])
+def test_documents_hold_converted_memory(size: str, unit: str) -> None:
+    """What is no short decimal in the unit of the problem is read back from JSON as the same number."""
+    problem = pipesched.make_problem(devices=2, activation=size, unit=unit)
+    outcome = read_document(Text(dump(document(pipesched.run(problem, "1f1b"))), "kept.json"))
+    assert isinstance(outcome, pipesched.Outcome)
+    assert outcome.problem.memory == problem.memory
+    assert json.loads(dump(document(outcome)))["problem"]["memory"]["unit"] == unit
+
+
+@pytest.mark.parametrize(
+    ("field", "values", "read"),
+    [("p2p", ["250us", 1, "2ms"], [0.25, 1, 2]), ("memory.budget", ["9000MB", "10GB"], [9, 10])],
+)
+def test_sweeps_over_values_with_units(field: str, values: list[str], read: list[float]) -> None:
+    """The points are plain numbers in the unit of the problem."""
+    text = f"{CONFIG}time_unit: ms\nmemory: {{unit: GB}}\n"
+    sweep = pipesched.sweep(text, field, values, "1f1b")
+    assert [point.value for point in sweep] == read
+    with pytest.raises(ConfigError, match="'5ms' is no number"):
+        pipesched.sweep(text, "microbatches", ["5ms"], "1f1b")

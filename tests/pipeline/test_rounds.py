@@ -14,13 +14,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import pipesched
+from pipesched import ConfigError, InvalidSchedule, NoSchedule, NotApplicable, Problem, Schedule, check
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse
-from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule, NotApplicable
 from pipesched.pipeline.bounds.bounds import lower_bound
-from pipesched.pipeline.check.check import check, violations
-from pipesched.pipeline.plan.schedule import Schedule
-from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.problem.readers import with_budget
 
 Pass = tuple[int, int]  # a stage, and a microbatch: r * K + k

@@ -1,20 +1,29 @@
-"""Whole steps: programs of network lanes, bounds, metrics, and who waits for whom."""
+"""Whole steps: their arguments, programs of network lanes, bounds and metrics."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
+from hypothesis import given
 
-from pipesched import make_problem, plan, run, schedule_plan
-from pipesched.pipeline.bounds.bounds import Bound, lower_bound, problem_bounds, work_bounds
+from pipesched import Bound, ConfigError, NotApplicable, Problem, Schedule, make_problem, plan, run, schedule_plan
+from pipesched.pipeline.bounds.bounds import lower_bound, problem_bounds, work_bounds
 from pipesched.pipeline.check.check import violations
-from pipesched.pipeline.plan.schedule import Schedule
-from pipesched.pipeline.plan.step import WEIGHTS, Shard
-from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.layers.recut import fitted_to, fuse
+from pipesched.pipeline.plan.step import WEIGHTS, Shard, SideItem
+from pipesched.pipeline.problem.costs import KEPT, STEP_TIMES
+from pipesched.pipeline.problem.placement import named_placement
+from pipesched.pipeline.problem.problem import differs, equals, in_order, typical
+from pipesched.pipeline.problem.quantities import to_fraction
+from pipesched.pipeline.problem.readers import with_budget
+from pipesched.solver.advice import with_microbatches
 from tests.pipeline.steps import with_costs
 from tests.stepped import REDUCED
+from tests.strategies import problems
 
 
 def program_text(schedule: Schedule, device: int) -> str:
@@ -148,3 +157,251 @@ def test_side_work_of_one_microbatch_waits_for_its_input_gradient() -> None:
                            side=[{"forward": 1, "backward": 1, "into": 1}])  # fmt: skip
     schedule = schedule_plan(problem, plan(problem, ["0F0 0B0", "0E0 1F0 1I0 0G0 1W0"]))
     assert [(slot.start, slot.end) for slot in schedule.timeline(1)] == [(0, 1), (1, 2), (2, 4), (4, 5), (5, 8)]
+
+
+# A step beside its passes, as make_problem reads it: costs, memory, shards and side work, fused and cut too.
+
+VISION: dict[str, Any] = {"name": "vision", "forward": 3, "backward": 6}
+SIDE = [{"forward": [1, 2, 3, 4], "backward": 2}, {"forward": 5, "backward": [4, 3, 2, 1]}]
+
+
+def test_every_number() -> None:
+    """Times and sizes of a step, one for all stages or one each, exactly, in the units of the problem or their own."""
+    problem = make_problem(
+        devices=2, stages=4, gather="250us", reduce=[1, "2", Decimal("0.1"), 0], optimizer=Fraction(1, 2), tied="2ms",
+        weights="500MB", gradients=[1, 2, 3, 4], states=[0, "1/3", 1, 1], time_unit="ms", unit="GB",
+        shard={"level": "weights", "ranks": "8", "ahead": (2, 1), "reduce": "each"}, clip=True,
+        side=[{**VISION, "backward": None, "into": 3, "devices": [1, 0], "p2p": "10us", "output": "1MB", "static": 2}],
+    )  # fmt: skip
+    costs, memory = problem.costs, problem.memory
+    assert (costs.gather, costs.reduce, costs.optimizer, costs.tied) == ((0.25,) * 4, (1, 2, 0.1, 0), (0.5,) * 4, 2)
+    assert (memory.weights, memory.gradients, memory.states) == ((0.5,) * 4, (1, 2, 3, 4), (0, Fraction(1, 3), 1, 1))
+    assert (problem.shard, problem.clip) == (Shard("weights", 8, (2, 1), "each"), True)
+    item = SideItem((3,), None, (1, 0), 3, Fraction(1, 100), 0, Fraction(1, 1000), 2, "vision")
+    assert problem.side == (item,)
+
+
+def test_defaults() -> None:
+    """With one part of a step the others are filled in; without any there is none, and memory that stays counts."""
+    plain = make_problem(devices=2, weights=1, gradients=2, states=3, static=4)
+    assert (plain.has_step, plain.shard, plain.clip, plain.side) == (False, None, None, ())
+    assert plain.grains.static == (10, 10)
+    for one, level in (({"reduce": 1}, "none"), ({"gather": 0}, "optimizer"), ({"side": [VISION]}, "none")):
+        problem = make_problem(devices=2, **one)
+        assert (problem.has_step, problem.shard, problem.clip) == (True, Shard(level), False)
+    assert problem.side[0].devices == (0, 1)
+    assert make_problem(devices=2, shard="none") == make_problem(devices=2, shard=Shard())
+
+
+def test_lists_of_side_work_count_microbatches() -> None:
+    """As other lists of one a microbatch do; a list of equal numbers is one number."""
+    problem = make_problem(devices=2, side=[{"forward": [1, 2, 3], "backward": [2, 2, 2]}])
+    assert (problem.microbatches, problem.side[0].forward, problem.side[0].backward) == (3, (1, 2, 3), (2,))
+
+
+BAD = [  # parameters, what the error is about, what it holds
+    ({"gather": -1}, "gather", "must be at least 0, not -1"),
+    ({"reduce": [1]}, "reduce", "a list here needs 2 numbers (one a stage); this one has 1"),
+    ({"optimizer": "fast"}, "optimizer", "must be a number, not 'fast'"),
+    ({"gather": [[1, 2], 3]}, "gather[0]", "must be a number"),
+    ({"optimizer": float("nan")}, "optimizer", "must be a number, not nan"),
+    ({"gather": "1GB", "time_unit": "ms"}, "gather", "must be a time, not '1GB', which is memory"),
+    ({"reduce": Fraction(1, 3)}, "reduce", "times must be decimals"),
+    ({"tied": [1, 2]}, "tied", "must be one number"),
+    ({"tied": "x"}, "tied", "must be a number"),
+    ({"weights": -2}, "weights", "must be at least 0"),
+    ({"states": [1, "x"]}, "states[1]", "must be a number"),
+    ({"shard": "optimizr"}, "shard.level", "unknown level 'optimizr'; did you mean 'optimizer'?"),
+    ({"shard": 3}, "shard", "must be a level (none, optimizer, gradients, weights) or a mapping of level, ranks"),
+    ({"shard": {"rank": 3}}, "shard.rank", "unknown key 'rank'; did you mean 'ranks'?"),
+    ({"shard": {"ranks": 0}}, "shard.ranks", "must be a whole number of at least 1, not 0"),
+    ({"shard": {"ranks": 1.5}}, "shard.ranks", "must be a whole number of at least 1, not 1.5"),
+    ({"shard": {"level": "weights", "ahead": 0}}, "shard.ahead", "at least 1, full or auto, not 0"),
+    ({"shard": {"level": "weights", "ahead": "ful"}}, "shard.ahead", "at least 1, full or auto, not 'ful'"),
+    ({"shard": {"level": "weights", "ahead": [1]}}, "shard.ahead", "needs 2 numbers (one a device); this one has 1"),
+    ({"shard": {"level": "weights", "ahead": [1, "full"]}}, "shard.ahead", "at least 1 in a list, not 'full'"),
+    ({"shard": Shard("weights", 1, (1, 2, 3))}, "shard.ahead", "needs 2 numbers (one a device); this has 3"),
+    ({"shard": {"level": "gradients", "ahead": 2}}, "shard.ahead", "has no effect below level weights"),
+    ({"shard": {"level": "weights", "gather": "eech"}}, "shard.gather", "unknown gather 'eech'; did you mean 'each'?"),
+    ({"shard": {"level": "weights", "gather": -1}}, "shard.gather", "gather"),
+    ({"shard": {"level": "gradients", "gather": "each"}}, "shard.gather", "each needs level weights: below, weights"),
+    ({"shard": {"level": "weights", "gather": "each", "ahead": 1}}, "shard.ahead", "has no effect with `shard."),
+    ({"shard": {"level": "weights", "reduce": "all"}}, "shard.reduce", "unknown reduce 'all'"),
+    ({"shard": {"level": "optimizer", "reduce": "each"}}, "shard.reduce", "each needs level gradients or weights"),
+    ({"shard": "none", "gather": 1}, "shard.level", "level none gathers nothing: take level optimizer"),
+    ({"clip": True}, "clip", "needs `costs.optimizer`"),
+    ({"clip": 1, "optimizer": 1}, "clip", "must be true or false, not 1"),
+    ({"side": []}, "side", "must list items, each a mapping of name, forward"),
+    ({"side": VISION}, "side", "must list items"),
+    ({"side": [3]}, "side[0]", "must be a mapping of name, forward"),
+    ({"side": [VISION, {"backward": 1}]}, "side[1].forward", "is missing"),
+    ({"side": [{**VISION, "fwd": 1}]}, "side[0].fwd", "unknown key 'fwd'"),
+    ({"side": [{**VISION, "forward": -1}]}, "side[0].forward", "must be at least 0"),
+    ({"side": [{**VISION, "forward": Fraction(1, 3)}]}, "side[0].forward", "times must be decimals"),
+    ({"side": [{**VISION, "backward": [1, 2]}], "microbatches": 4}, "side[0].backward", "lists 2 numbers"),
+    ({"side": [{**VISION, "backward": [1, 2, "x", 4]}]}, "side[0].backward[2]", "must be a number"),
+    ({"side": [{**VISION, "into": 2}]}, "side[0].into", "stage 2 is out of range; stages are 0 to 1"),
+    ({"side": [{**VISION, "into": "last"}]}, "side[0].into", "'last' is no stage; stages are 0 to 1"),
+    ({"side": [{**VISION, "devices": []}]}, "side[0].devices", "names no device"),
+    ({"side": [{**VISION, "devices": [1, 1]}]}, "side[0].devices", "names a device twice"),
+    ({"side": [{**VISION, "devices": [0, 2]}]}, "side[0].devices", "device 2 is out of range; devices are 0 to 1"),
+    ({"side": [{**VISION, "devices": 1}]}, "side[0].devices", "must be all, or a list of devices, not 1"),
+    ({"side": [{**VISION, "output": "1ms"}]}, "side[0].output", "must be memory"),
+    ({"side": [{**VISION, "name": 3}]}, "side[0].name", "must be one line of text"),
+    ({"placement": "bidirectional", "reduce": 1}, "placement", "go without gathers"),
+    ({"mode": "forward", "reduce": 1}, "reduce", "has no effect with `mode` forward"),
+    ({"mode": "forward", "optimizer": 1}, "optimizer", "has no effect with `mode` forward"),
+    ({"mode": "forward", "tied": 1}, "tied", "has no effect with `mode` forward"),
+    ({"mode": "forward", "clip": True}, "clip", "has no effect with `mode` forward"),
+    ({"mode": "forward", "side": [VISION]}, "side[0].backward", "has no effect with `mode` forward"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "where", "said"), BAD)
+def test_bad_input(given: dict[str, Any], where: str, said: str) -> None:
+    """What is no step is told by its parameter and the place in it, what is wrong, and what would do."""
+    with pytest.raises(ConfigError) as caught:
+        make_problem(devices=2, **given)
+    assert str(caught.value).startswith(f"{where}: ")
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("item", "where"),
+    [
+        (SideItem((1,), None, (0, 2)), "side[0].devices"), (SideItem((1,), None, (0,), 2), "side[0].into"),
+        (SideItem((1, 2, 3), None, (0,)), "side[0].forward"),
+    ],
+)  # fmt: skip
+def test_items_that_do_not_fit(item: SideItem, where: str) -> None:
+    """An item that is made by itself is held against the problem."""
+    with pytest.raises(ConfigError) as caught:
+        make_problem(devices=2, side=[item])
+    assert str(caught.value).startswith(f"{where}: ")
+
+
+def test_forwards_alone_keep_what_they_have() -> None:
+    """Weights are gathered and divided, and side work runs forwards; gradients and states are none."""
+    kept: dict[str, Any] = {"gather": 2, "weights": 8, "shard": {"level": "weights", "ranks": 4}}
+    side = [{"forward": 3}]
+    problem = make_problem(devices=2, mode="forward", gradients=5, states=6, side=side, **kept)
+    assert problem == make_problem(devices=2, mode="forward", side=side, **kept)
+    assert (problem.costs.gather, problem.memory.gradients, problem.grains.static) == ((2, 2), (0, 0), (2, 2))
+
+
+def test_fused_stages() -> None:
+    """Costs and memory of a group add up, and side work goes into its group; what is of the whole step stays."""
+    problem = make_problem(
+        devices=2, stages=6, gather=[1, 2, 3, 4, 5, 6], reduce=1, optimizer=[0, 0, 1, 1, 0.5, 2], tied=7, clip=True,
+        weights=[1, 2, 3, 4, 5, 6], gradients=2, states=["1/3"] * 6, shard="gradients",
+        side=[{**VISION, "into": 0}, {"forward": 1, "into": 3}, {"forward": 1, "into": 5}],
+    )  # fmt: skip
+    fused = fuse(problem, 2)
+    assert (fused.costs.gather, fused.costs.reduce, fused.costs.optimizer) == ((6, 15), (3, 3), (1, 3.5))
+    assert (fused.memory.weights, fused.memory.gradients, fused.memory.states) == ((6, 15), (6, 6), (1, 1))
+    assert (fused.costs.tied, fused.shard, fused.clip) == (7, Shard("gradients"), True)
+    assert [item.into for item in fused.side] == [0, 1, 1]
+    assert [item.into for item in fuse(problem, 3).side] == [0, 1, 2]
+
+
+def test_bidirectional_does_not_apply() -> None:
+    """Two copies of each stage have no step: a family that needs them does not apply."""
+    with pytest.raises(NotApplicable, match="go without gathers"):
+        fitted_to(make_problem(devices=2, reduce=1), named_placement("bidirectional", 2, 2))
+
+
+LAYERS: dict[str, Any] = {
+    "devices": 2,
+    "layers": 4,
+    "layer": {"forward": 1, "gather": 0.5, "reduce": [1, 2, 3, 4], "weights": [1, 1, 2, 2], "states": "1/3"},
+    "first": {"optimizer": 3, "weights": 5},
+    "last": {"gather": 2, "gradients": 1},
+    "tied": 4,
+}
+
+
+def test_layers() -> None:
+    """A stage adds up what its layers have, and what stands beside them, also where only that has it."""
+    problem = make_problem(**LAYERS, layout=[3, 1])
+    costs, memory = problem.costs, problem.memory
+    assert (costs.gather, costs.reduce, costs.optimizer, costs.tied) == ((1.5, 2.5), (6, 4), (3, 0), 4)
+    assert (memory.weights, memory.gradients, memory.states) == ((9, 2), (0, 1), (1, Fraction(1, 3)))
+    plain = {key: LAYERS[key] for key in ("devices", "layers")}
+    assert make_problem(**plain, layer={"forward": 1}, tied=4).costs.gather is None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"gather": 1}, "gather: is one a stage; with `layers`, give it in `layer`, `first` and `last`"),
+        ({"weights": 1}, "weights: is one a stage"),
+        ({"layer": {"reduce": [1, 2]}}, "layer.reduce: lists 2 layers; `layers` is 4"),
+        ({"layer": {"tied": 1}}, "layer.tied: unknown key 'tied'"),
+        ({"first": {"states": [1]}}, "first.states: must be a number"),
+        ({"layer": {"optimizer": -1}}, "layer.optimizer: must be at least 0"),
+    ],
+)
+def test_bad_layers(change: dict[str, Any], said: str) -> None:
+    """What a layer has of a step is checked as what it has of passes."""
+    with pytest.raises(ConfigError) as caught:
+        make_problem(**{**LAYERS, **change})
+    assert str(caught.value).startswith(said)
+
+
+def test_stages_that_count_as_layers() -> None:
+    """Measured blocks give the six lists by block, and side work goes into a stage of those that are made."""
+    lists: dict[str, Any] = {key: [1, 2, 3, 4] for key in (*STEP_TIMES, *KEPT)}
+    blocks: dict[str, Any] = {"devices": 2, "stages": 4, "layout": [1, 3], "tied": 1, "shard": "weights"}
+    problem = make_problem(**blocks, **lists, side=[{**VISION, "into": 1}])
+    assert {(getattr(problem.costs, key), getattr(problem.memory, kept)) for key in STEP_TIMES for kept in KEPT} == {
+        ((1, 9), (1, 9))
+    }
+    assert (problem.costs.tied, problem.shard, problem.side[0].into) == (1, Shard("weights"), 1)
+    with pytest.raises(ConfigError, match=r"side\[0\].into: stage 2 is out of range; stages are 0 to 1"):
+        make_problem(**blocks, side=[{**VISION, "into": 2}])
+
+
+@pytest.mark.parametrize(
+    ("level", "layout"), [("none", (2, 6)), ("optimizer", (3, 5)), ("gradients", (4, 4)), ("weights", (4, 4))]
+)
+def test_cuts_count_what_stays(level: str, layout: tuple[int, ...]) -> None:
+    """Under a budget device 0 gets as many layers as it has memory for, of which each level leaves it more."""
+    layer: dict[str, Any] = {"forward": 1, "activation": 1, "weights": 2, "gradients": 2, "states": 4}
+    problem = make_problem(devices=2, layers=8, layer=layer, shard={"level": level, "ranks": 4}, budget=[22, 1000])
+    assert problem.layers is not None
+    assert problem.layers.layout == layout
+    assert with_budget(problem, 1000).layers.layout == (4, 4)  # type: ignore[union-attr]
+
+
+def test_side_work_follows_the_order() -> None:
+    """Microbatches in another order take their side work along; the mean one has the mean; a level and rule stay."""
+    problem = make_problem(devices=2, side=SIDE, reduce=2, shard="gradients")
+    turned = in_order(problem, [3, 0, 2, 1])
+    assert [(item.forward, item.backward) for item in turned.side] == [((4, 1, 3, 2), (2,)), ((5,), (1, 4, 2, 3))]
+    assert turned == make_problem(
+        devices=2, reduce=2, shard="gradients",
+        side=[{"forward": [4, 1, 3, 2], "backward": 2}, {"forward": 5, "backward": [1, 4, 2, 3]}],
+    )  # fmt: skip
+    mean = typical(problem)
+    assert [(item.forward, item.backward) for item in mean.side] == [((2.5,), (2,)), ((5,), (2.5,))]
+    assert (mean.costs.reduce, mean.shard, differs(problem), differs(mean)) == ((2, 2), Shard("gradients"), True, False)
+    assert (equals(problem), equals(mean)) == ([0, 1, 2, 3], [0, 0, 0, 0])
+
+
+def test_twice_the_microbatches() -> None:
+    """Half as large microbatches take half the passes and half the side work; the step's own costs stay."""
+    given: dict[str, Any] = {"devices": 2, "layers": 2, "layer": {"forward": 2, "gather": 3, "weights": 5}, "tied": 3}
+    side = [{"forward": 4, "backward": 6, "p2p": 2, "activation": 1, "static": 7}]
+    changed = with_microbatches(make_problem(**given, side=side, microbatches=4), 8)
+    half = [{"forward": 2, "backward": 3, "p2p": 2, "activation": 0.5, "static": 7}]
+    layer = {"forward": 1, "gather": 3, "weights": 5, "activation": 0.5}
+    assert changed == make_problem(**{**given, "layer": layer}, side=half, microbatches=8)
+
+
+@given(problems())
+def test_no_step_is_as_before(problem: Problem) -> None:
+    """Nothing of a step is in a problem that was given none, and nothing stays but static memory."""
+    assert not problem.has_step
+    assert not any(any(getattr(problem.memory, key)) for key in KEPT)
+    scale = problem.grains.per_unit
+    assert [Fraction(size, scale) for size in problem.grains.static] == [*map(to_fraction, problem.memory.static)]

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, strategies as st
 
-from pipesched import NotApplicable, Outcome, make_problem, run
+from pipesched import NotApplicable, Outcome, Plan, Schedule, algorithms, make_problem, run, schedule_plan
 from pipesched.comparing.compare import every_name
 from pipesched.pipeline.bounds.bounds import lower_bound
-from pipesched.pipeline.plan.plan import Plan, plan_from_slots
-from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.plan.plan import plan_from_slots
 from pipesched.pipeline.problem.ops import parse_slot
-from pipesched.schedulers.registry import algorithms, family
+from pipesched.schedulers.registry import family
 from tests.examples import examples, part
 from tests.oracle import orders
 from tests.oracle.drawn import PLACEMENTS, Config, configs, random_rows, small_configs

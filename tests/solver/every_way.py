@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from math import gcd
 from typing import NamedTuple
 
-from pipesched.pipeline.problem.problem import Problem
+from pipesched import Problem
 
 # What an activation is in: waiting for F; resident (after F, R or L); dropped to its checkpoint; on the host; done.
 NEW, HERE, DROPPED, AWAY, DONE = "new", "here", "dropped", "away", "done"

@@ -17,11 +17,8 @@ import pytest
 from hypothesis import given, settings
 
 import pipesched
-from pipesched.errors import ConfigError, NotApplicable, PipeschedWarning
-from pipesched.pipeline.plan.plan import Plan
+from pipesched import ConfigError, Event, Family, NotApplicable, PipeschedWarning, Plan, Problem
 from pipesched.pipeline.problem.kinds import KEEP_ONLY, Allowed
-from pipesched.pipeline.problem.problem import Problem
-from pipesched.schedulers.family import Family
 from pipesched.schedulers.registry import Catalogue, family
 from pipesched.solver import policy
 from pipesched.solver.feasible import cases_of
@@ -30,7 +27,6 @@ from pipesched.solver.policy import DEFAULT, CasePolicy, ExactPolicy, PortfolioP
 from pipesched.solver.portfolio import family_schedule, named_candidates, ruled_candidates
 from pipesched.solver.request import SolveRequest
 from pipesched.solver.saving_portfolio import KeepingCase
-from pipesched.solver.search import Event
 from pipesched.solver.solve import solve_request
 from tests.strategies import problems
 

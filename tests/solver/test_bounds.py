@@ -11,18 +11,15 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 
 import pipesched
+from pipesched import Outcome, Problem, make_problem, solve
 from pipesched.core.bounds import may_hold
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.bounds.bounds import lower_bound
 from pipesched.pipeline.bounds.memory import least_capacity
-from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.kinds import Allowed
-from pipesched.pipeline.problem.problem import Problem
-from pipesched.results.outcome import Outcome
 from pipesched.solver.bounds import DeviceModel, most_promising, suits
 from pipesched.solver.model import SavingModel
 from pipesched.solver.saving_portfolio import KeepingCase, SavingCase
-from pipesched.solver.solve import solve
 from plain_model import plain_model
 from tests.examples import examples, part
 from tests.solver.every_way import least_makespan

@@ -8,17 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, strategies as st
 
-from pipesched.errors import ConfigError, NoSchedule, NotApplicable
+from pipesched import ConfigError, NoSchedule, NotApplicable, Problem, Status, algorithms, make_problem, run, solve
 from pipesched.pipeline.bounds.memory import least_capacity
 from pipesched.pipeline.check.check import violations
-from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.kinds import KEEP_ONLY
-from pipesched.pipeline.problem.problem import Problem
-from pipesched.results.outcome import run
-from pipesched.results.status import Status
-from pipesched.schedulers.registry import algorithms
 from pipesched.solver.feasible import cases_of
-from pipesched.solver.solve import solve
 from tests.oracle.alike import setup_of
 from tests.oracle.optimum import optimum_of_choices
 from tests.strategies import problems, with_capacities

@@ -10,25 +10,19 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
-from pipesched.analysis.explain import explain
+from pipesched import NoSchedule, Problem, Schedule, StoppedBy, explain, make_problem, solve
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
-from pipesched.errors import NoSchedule
 from pipesched.pipeline.check.check import violations
-from pipesched.pipeline.plan.schedule import Schedule
-from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.kinds import KEEP_ONLY, Allowed
-from pipesched.pipeline.problem.problem import Problem
-from pipesched.results.status import StoppedBy
 from pipesched.results.timed_moves import shortened
 from pipesched.schedulers.registry import FAMILIES
 from pipesched.solver.case import Candidate, Case
 from pipesched.solver.feasible import feasible, placed
 from pipesched.solver.saving_portfolio import KeepingCase, SavingCase
 from pipesched.solver.search import Search, first_candidates, take_first
-from pipesched.solver.solve import solve
 from tests.examples import examples, part
-from tests.pipeline.test_imbalance import REAL
+from tests.pipeline.test_schedule import REAL
 from tests.strategies import problems
 
 CHUNKS = {"linear": 1, "loop": 2, "v": 2, "wave": 4, "bidirectional": 1}

@@ -8,14 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from pipesched import run
+from pipesched import Problem, frontier, make_problem, run
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits, SearchAnswer
 from pipesched.pipeline.check.check import violations
-from pipesched.pipeline.problem.arguments import make_problem
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.solver.case import Case
-from pipesched.solver.frontier import frontier
 from pipesched.solver.neighbourhood import TimeWindow, WindowModel, _WindowSearch, improve
 from pipesched.solver.portfolio import justify
 from pipesched.solver.saving_portfolio import KeepingCase

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import pipesched
+from pipesched import ConfigError, Event, WorkerDied
 from pipesched.cli.groups import GROUPS
 from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.core.cpsat import Limits
-from pipesched.errors import ConfigError, WorkerDied
 from pipesched.executors.opening import chosen, others_at_a_time
 from pipesched.pipeline.problem.kinds import KEEP_ONLY
 from pipesched.solver import ahead as ahead_module
@@ -21,7 +21,7 @@ from pipesched.solver.ahead import CasesAhead, PortfoliosAhead, WorkAhead
 from pipesched.solver.feasible import cases_of, feasible, placed
 from pipesched.solver.policy import DEFAULT, CasePolicy, SolvePolicy
 from pipesched.solver.saving_portfolio import KeepingCase
-from pipesched.solver.search import Event, Search
+from pipesched.solver.search import Search
 from pipesched.solver.solve import _try_portfolio
 from tests.executors.work import workers_left
 

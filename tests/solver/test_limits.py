@@ -14,22 +14,18 @@ from typing import Any, cast
 import pytest
 
 import pipesched
+from pipesched import Event, NoSchedule, SolveReport, StoppedBy, algorithms, make_problem, solve
 from pipesched.core import clock
 from pipesched.core.clock import EVERY, Clock, TimeIsUp, look, under, watched
 from pipesched.core.cpsat import Limits
 from pipesched.documents.schedule import report_of, solver_document
-from pipesched.errors import NoSchedule
-from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.kinds import Allowed
-from pipesched.results.outcome import SolveReport
-from pipesched.results.status import StoppedBy
-from pipesched.schedulers.registry import algorithms
 from pipesched.solver.cuts.tried import FamilyCuts, chain_of, fused_for_families, least_by_work
 from pipesched.solver.feasible import placed
 from pipesched.solver.policy import DEFAULT
 from pipesched.solver.saving_portfolio import KeepingCase, SavingCase
-from pipesched.solver.search import Event, Search
-from pipesched.solver.solve import can_begin, prove, seconds_for, solve
+from pipesched.solver.search import Search
+from pipesched.solver.solve import can_begin, prove, seconds_for
 from tests.fake_clock import LATER, FakeClock
 from tests.results.test_best_cut import DEEPSEEK
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import cache, partial
 from itertools import chain
 
+from pipesched import schedule_plan
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.check.check import checked
-from pipesched.pipeline.plan.schedule import schedule_plan
 from pipesched.pipeline.problem.kinds import Allowed
 from pipesched.solver.case import Candidate, Case
 from pipesched.solver.model import full_model

@@ -10,19 +10,26 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pipesched.errors import ConfigError, NoSchedule, NotApplicable
+from pipesched import (
+    ConfigError,
+    Event,
+    NoSchedule,
+    NotApplicable,
+    Outcome,
+    Problem,
+    SolveReport,
+    check,
+    make_problem,
+    plan,
+    run,
+    schedule_plan,
+    solve,
+)
 from pipesched.pipeline.bounds.memory import capacity_edges, least_capacity
-from pipesched.pipeline.check.check import check, violations
-from pipesched.pipeline.plan.schedule import schedule_plan
-from pipesched.pipeline.plan.typed_plan import plan
-from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.problem.ops import OpIndex
-from pipesched.pipeline.problem.problem import Problem
-from pipesched.results.outcome import Outcome, SolveReport, run
 from pipesched.schedulers.registry import FAMILIES
 from pipesched.solver.saving_portfolio import KeepingCase
-from pipesched.solver.search import Event
-from pipesched.solver.solve import solve
 from plain_model import plain_model
 from tests.examples import examples
 from tests.oracle.alike import replay

@@ -9,18 +9,25 @@ from typing import Any
 
 import pytest
 
-from pipesched import make_problem, run
+from pipesched import (
+    ConfigError,
+    InvalidSchedule,
+    NoSchedule,
+    Op,
+    Outcome,
+    PipeschedError,
+    Schedule,
+    make_problem,
+    run,
+    solve,
+)
 from pipesched.core.cpsat import Limits
-from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule, PipeschedError
 from pipesched.pipeline.check.check import violations
-from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.problem.kinds import KEEP_ONLY
-from pipesched.pipeline.problem.ops import Op, parse_op
-from pipesched.results.outcome import Outcome
+from pipesched.pipeline.problem.ops import parse_op
 from pipesched.schedulers.registry import FAMILIES
 from pipesched.solver.feasible import as_cases
 from pipesched.solver.policy import DEFAULT
-from pipesched.solver.solve import solve
 from pipesched.solver.step_case import StepCase
 from tests.examples import at_night_but
 

@@ -8,16 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from pipesched import ConfigError, NoSchedule, Problem, make_problem, run, schedule_plan, solve
 from pipesched.core.cpsat import Limits
-from pipesched.errors import ConfigError, NoSchedule
 from pipesched.pipeline.bounds.memory import least_capacity, order_edges
 from pipesched.pipeline.check.check import checked
 from pipesched.pipeline.plan.lowering import plan_of_times
-from pipesched.pipeline.plan.schedule import schedule_plan
-from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.kinds import Allowed
-from pipesched.pipeline.problem.problem import Problem
-from pipesched.results.outcome import run
 from pipesched.solver.model import saving_model
 from pipesched.solver.saving_portfolio import (
     RECOMPUTE as RECOMPUTE_RULE,
@@ -26,7 +22,6 @@ from pipesched.solver.saving_portfolio import (
     saving_rules,
     with_savings,
 )
-from pipesched.solver.solve import solve
 from tests.examples import examples, part
 from tests.solver.every_way import least_makespan
 from tests.strategies import SETTLED, problems, random_saving_plan, saving_plan_of, with_capacities

@@ -10,12 +10,21 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, strategies as st
 
-from pipesched import ConfigError, Deadlock, NoSchedule, frontier, make_problem, run, solve
+from pipesched import (
+    ConfigError,
+    Deadlock,
+    NoSchedule,
+    Plan,
+    Problem,
+    Schedule,
+    frontier,
+    make_problem,
+    run,
+    schedule_plan,
+    solve,
+)
 from pipesched.pipeline.bounds.memory import least_capacity
-from pipesched.pipeline.plan.plan import Plan
-from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
 from pipesched.pipeline.problem.kinds import Allowed
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.registry import compared
 from pipesched.solver.advice import changes
 from pipesched.solver.portfolio import fed_candidates, named_candidates, ruled_candidates

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 
 import pipesched
-from pipesched.results.outcome import Advice, SolveReport
+from pipesched import Advice, SolveReport
 from pipesched.solver.advice import kept_seconds
 from pipesched.solver.policy import AdvicePolicy, SolvePolicy
 from pipesched.solver.request import SolveRequest

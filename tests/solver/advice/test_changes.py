@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.pipeline.problem.problem import Problem
+from pipesched import Problem
 from pipesched.solver.advice import AdvisedChange, changes, typed, with_microbatches
 from pipesched.solver.request import SolveRequest
 

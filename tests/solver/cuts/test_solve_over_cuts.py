@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.errors import ConfigError, NoSchedule
+from pipesched import ConfigError, NoSchedule
 
 FORWARD = [round(2.8 + 0.1 * (7 * layer % 15), 1) for layer in range(32)]
 LARGE: dict[str, Any] = {

@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from pipesched import Problem
 from pipesched.pipeline.bounds.memory import least_capacity
-from pipesched.pipeline.problem.problem import Problem
 from tests.strategies import problems, with_capacities
 
 PLACEMENTS = ("linear", "loop", "v", "wave", "explicit")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
+from pipesched import Problem
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.bounds.memory import least_capacity
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.solver.periodic.beam import BlockOperations, DownAndUp
 from pipesched.solver.periodic.search import PeriodicSchedule, PeriodModel
 from pipesched.solver.saving_portfolio import KeepingCase

@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import pipesched
-from pipesched.errors import ConfigError, NoSchedule
+from pipesched import ConfigError, NoSchedule, Outcome, Problem, Repetition, SolveReport
 from pipesched.pipeline.check.check import violations
-from pipesched.pipeline.problem.problem import Problem
-from pipesched.results.outcome import Outcome, Repetition, SolveReport
 from pipesched.solver.policy import PeriodPolicy, SolvePolicy
 from pipesched.solver.request import SolveRequest
 from pipesched.solver.solve import solve_request

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, strategies as st
 
+from pipesched import Problem, make_problem
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.bounds.memory import least_capacity
 from pipesched.pipeline.check.check import violations
-from pipesched.pipeline.problem.arguments import make_problem
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.solver.periodic.beam import BlockOperations
 from pipesched.solver.periodic.search import PeriodicSchedule, PeriodModel, PeriodSearch, Seeker, unrolled
 from pipesched.solver.saving_portfolio import KeepingCase
