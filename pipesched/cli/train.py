@@ -70,7 +70,7 @@ def command(
 ) -> None:
     """Train a model by any schedule, recomputation, offload and two copies of the weights included.
 
-    A document holds its problem; an algorithm and a CSV take that of a config (as a word, or by -c) with options on
+    A document holds its problem; an algorithm and a CSV take the problem of a config (a word, or -c) with options on
     top. --model is the pieces to train, --seed that of the data: a model on GPUs stands in the config.
 
     --data is called for each step on the ranks of the first and of the last stage, which must get the same: seed it by

@@ -205,6 +205,7 @@ def _cells(entry: Entry, best: Entry | None, star: str) -> tuple[Text, dict[str,
     }
 
 
+FRONTIER = "frontier"
 PARETO_MEANING = "peak memory: {} of the device that holds most; dominated: another is no worse in both, better in one"
 
 
@@ -259,7 +260,7 @@ def marks(pareto_points: Sequence[ParetoPoint]) -> list[str]:
 def _table(pareto_points: Sequence[ParetoPoint], units: Mapping[str, str], *, narrow: bool) -> Table:
     titles = (MAKESPAN, PEAK) if narrow else (MAKESPAN, "vs\nbest", "\nbubble", PEAK)
     name, *columns = heads(("\nalgorithm", *titles), units)
-    table = grid(uncut(), folded(name.header, min_width=11), *columns, folded())
+    table = grid(uncut(), folded(name.header, min_width=8 if narrow else 11), *columns, folded(min_width=len(FRONTIER)))
     letters, best = marks(pareto_points), pareto_points[0]
     for point, mark in zip(pareto_points, letters, strict=True):
         apart = float(point.makespan / best.makespan - 1) if best.makespan else 0.0
@@ -268,7 +269,7 @@ def _table(pareto_points: Sequence[ParetoPoint], units: Mapping[str, str], *, na
         memory = Text(peak) if point.fits else Text(f"{peak} over", style=BAD)
         style = DIM if point.dominated_by is not None else BOLD
         middle: list[str | Text] = [number(plain(point.makespan)), *([] if narrow else [behind, bubble]), memory]
-        said = "frontier" if point.fits else "over budget"
+        said = FRONTIER if point.fits else "over budget"
         if point.dominated_by is not None:
             said = f"dominated by {letters[point.dominated_by]}"
         table.add_row(mark, point.label, *middle, said, style=style)

@@ -191,9 +191,9 @@ def _solve_rows(
         found, count = report.repetition, report.repetition.microbatches
         block = "with every microbatch" if count == 1 else f"with every {count} microbatches"
         period, rate, refuted = time(found.period), time(plain(Fraction(found.period) / count)), time(found.refuted)
-        alone = f"none that repeats with every microbatch takes {refuted} or less: that is proved"
-        said = f"for a microbatch, on {found.placement}: {block}, after {period}; {alone}"
-        yield "repetition", rate, f"{said}, of such schedules alone"
+        said = f"for a microbatch, on {found.placement}: {block}, after {period}"
+        proved = f"no schedule that repeats once per microbatch has a period of {refuted} or less"
+        yield "repetition", rate, f"{said}. Proved: {proved}"
     if timing:
         yield "time", f"{report.seconds:.2f} s", f"stopped by {report.stopped_by}"
 
@@ -482,7 +482,7 @@ def _typed(advice: Advice) -> str:
     text = " ".join(settings + values)
     if len(text) <= MOST_TYPED:
         return text
-    return f"{values[0]}, with the values that solver.advice of the JSON document has"
+    return f"{values[0]}, with the values of solver.advice in the JSON document"
 
 
 def _text_of(value: Any) -> str:

@@ -280,7 +280,7 @@ def sentence(tuning: Tuning) -> str:
         verb = "divides" if is_none else "fits" if tuning.is_complete else "is known to fit"
         start = f"none of {points} {verb}{'' if is_none else capacity}"
     if tuning.is_widened and tuning.rows:
-        start = f"nothing that fits is like what was measured, so all was searched; {start}"
+        start = f"No layout that fits resembles a measured run, so every layout was searched; {start}"
     if tuning.simulated == tuning.space:
         return f"{start}: all simulated"
     counts = [f"{tuning.simulated:,} simulated"] if tuning.simulated else []

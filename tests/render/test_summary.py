@@ -47,7 +47,7 @@ def test_many_values_stand_in_the_document() -> None:
     """A list of a hundred costs is not shown on a screen."""
     many = Advice("6 microbatches", 11, -1, {}, {"microbatches": 6, "forward": [1.25, 2.5] * 50})
     shown = [*advice_rows(report_with((many,)), str, spell)][1][2]
-    assert shown == "8.3% shorter: --microbatches 6, with the values that solver.advice of the JSON document has"
+    assert shown == "8.3% shorter: --microbatches 6, with the values of solver.advice in the JSON document"
 
 
 def test_nothing_helps_and_nothing_was_tried() -> None:

@@ -83,8 +83,8 @@ Not simulated: 60 do not divide, 36 do not fit.
         ),
         (
             {"pruned": {}, "is_widened": True},
-            "nothing that fits is like what was measured, so all was searched; best of 470,000 points: 812 simulated,"
-            " the others proved worse or impossible",
+            "No layout that fits resembles a measured run, so every layout was searched; best of 470,000 points: 812"
+            " simulated, the others proved worse or impossible",
         ),
         (
             {"left": 9, "space": 821, "pruned": {}},
