@@ -23,7 +23,7 @@ Span = tuple[int, int]  # of items
 class _CutSlots(SlotSweep):
     """The slots of a plan; cases are cuts: `fed` says for each stage which entry of a table is its items'.
 
-    A table has an axis of rows, one of units (`columns` of them: 1 where all are alike), and one of entries.
+    A table has an axis of kinds, one of units (`columns` of them: 1 where all are alike), and one of entries.
     """
 
     def __init__(self, plan: Plan, edges: Edges, columns: int) -> None:
@@ -31,14 +31,8 @@ class _CutSlots(SlotSweep):
         self.columns = columns
 
     def picked(self, table: Ints, fed: Ints) -> Ints:
-        return self._picked(table, fed, np.arange(len(table)) % len(fed))
-
-    def _picked(self, table: Ints, fed: Ints, stages: Ints) -> Ints:
-        if self.columns == 1:
-            one: Ints = table[np.arange(len(table))[:, None], 0, fed[stages]]
-            return one
-        found: Ints = table.transpose(0, 2, 1)[np.arange(len(table))[:, None], fed[stages]]
-        several: Ints = found.transpose(0, 2, 1).reshape(-1, fed.shape[1])
+        found = table[:, :, fed].transpose(0, 2, 1, 3)
+        several: Ints = found.reshape(-1, fed.shape[1])
         return several
 
     def cells(self, places: Ints) -> Ints:
@@ -47,22 +41,26 @@ class _CutSlots(SlotSweep):
         return found
 
     def delays(self, hops: Ints, fed: Ints) -> Ints | None:
+        """Return what waits last longer than the ends of others; `hops` has a row a boundary and way."""
         if not hops.any():
             return None
-        behind = np.minimum(np.arange(len(hops)) % len(fed) + 1, len(fed) - 1)  # the stage that a boundary is before
-        found: Ints = self._picked(hops, fed, behind)[self.cells(self.messages)]
+        stages = len(fed)
+        behind = np.minimum(np.arange(len(hops)) % stages + 1, stages - 1)  # the stage that a boundary is before
+        picked = hops[np.arange(len(hops))[:, None], :, fed[behind] // stages].transpose(0, 2, 1)
+        found: Ints = picked.reshape(-1, fed.shape[1])[self.cells(self.messages)]
         return found
 
 
 class CutPath(NamedTuple):
-    """A longest path of a cut: how often it takes each cell of the durations, and its latencies."""
+    """A longest path of a cut: how often it takes each cell of the durations, its latencies, and their scale."""
 
     counts: Ints
     latency: int
+    per_unit: int
 
 
-class _CutEntry(NamedTuple):
-    """An entry of each stage: its tables, its static memory, and the scales of both."""
+class _CutEntries(NamedTuple):
+    """An entry of each stage, of one problem: its tables, its static memory, and the scales of both."""
 
     tables: UnitTables
     static: Ints
@@ -73,8 +71,8 @@ class _CutEntry(NamedTuple):
 class CutTimes(SlotTimes):
     """What a plan takes on cuts of a problem whose cut is open; the order of the plan is kept.
 
-    Cuts are rows of an array: the item behind each stage. Tables are made of stages of such items as come; times and
-    sizes are on scales that grow where one of them needs it.
+    Cuts are rows of an array: the item behind each stage. Tables are made of problems with stages of such items as
+    come; times and sizes are on scales that grow where one of them needs it.
     """
 
     _slots: _CutSlots
@@ -89,14 +87,19 @@ class CutTimes(SlotTimes):
         self._kinds = kinds_of_items(problem)
         self._by_place = problem.layers is not None and problem.layers.p2p is not None  # latencies before stages
         self._is_one_kind = len({*self._kinds[1:-1]}) <= 1 and not self._by_place
-        self._entries: list[dict[Hashable, int]] = [{} for _ in range(problem.stages)]
+        # where items cost the same on every stage but the ends, these have their entries in common
+        is_shared = not (problem.cutter or problem.speed or problem.slices.count > 1 or self._by_place)
+        last, inner = problem.stages - 1, [*range(1, problem.stages - 1)]
+        homes = [[0], *([inner] if is_shared else [[one] for one in inner]), [last] if last else []]
+        self._homes = [home for home in homes if home]
+        self._home_of = [number for number, home in enumerate(self._homes) for _ in home]
+        self._entries: list[dict[Hashable, int]] = [{} for _ in self._homes]
         self._by_code: dict[int, int] = {}
         self._codes = column([-1]), column([-1])  # in ascending order, and their entries
-        self._parts: list[_CutEntry] = []
+        self._parts: list[_CutEntries] = []
         self.per_unit, self.grains = problem.ticks.per_unit, problem.grains.per_unit
         own = ends_of(problem)
         self._own = [*zip((0, *own), own, strict=False)]
-        self._known = 0
 
     def under(self, plan: Plan) -> CutTimes:
         """Return the same of another plan, which replace these: of the same operations they keep what is known."""
@@ -140,11 +143,11 @@ class CutTimes(SlotTimes):
         lengths, finished = self._timed(fed)
         delays = slots.delays(tables.hops, fed)
         on = slots.sweep.longest(finished, delays)[:, 0].astype(bool)
-        size = len(tables.ticks) * slots.columns
+        size = len(tables.ticks) * self.problem.stages * slots.columns
         counts = np.bincount(slots.cells(self._lasting[on]), minlength=size)
         if len(slots.paired) and not self._knows_pairs:
             counts += np.bincount(slots.cells(slots.partners[on[slots.paired]]), minlength=size)
-        return CutPath(counts, int(finished.max()) - int(lengths[on].sum()))
+        return CutPath(counts, int(finished.max()) - int(lengths[on].sum()), self.per_unit)
 
     def at_least(self, path: CutPath, ends: Ints) -> Ints:
         """Return what each cut takes at least: the path of another one."""
@@ -152,7 +155,7 @@ class CutTimes(SlotTimes):
 
         def measure(fed: Ints) -> Ints:
             cells = self._slots.picked(self._tables.ticks, fed)
-            found: Ints = path.counts[some] @ cells[some] + path.latency
+            found: Ints = path.counts[some] @ cells[some] + path.latency * (self.per_unit // path.per_unit)
             return found
 
         return self._in_parts(ends, measure)
@@ -172,14 +175,16 @@ class CutTimes(SlotTimes):
         codes = codes * self.problem.stages + stages
         fed = self._entry_of(codes)
         if (fed < 0).any():
-            missing: list[list[Span]] = [[] for _ in stages]
+            missing: list[list[Span]] = [[] for _ in self._homes]
             at = np.unique(codes[fed < 0], return_index=True)[1]
             for case, stage in np.argwhere(fed < 0)[at].tolist():
                 end = int(ends[case, stage])
-                span = end - int(lengths[case, stage]), end
-                number = self._entries[stage].setdefault(self._key(span), self._known + len(missing[stage]))
-                if number == self._known + len(missing[stage]):
-                    missing[stage].append(span)
+                span, home = (end - int(lengths[case, stage]), end), self._home_of[stage]
+                problem, place = divmod(len(missing[home]), len(self._homes[home]))
+                new = (len(self._parts) + problem) * self.problem.stages + self._homes[home][place]
+                number = self._entries[home].setdefault(self._key(span), new)
+                if number == new:
+                    missing[home].append(span)
                 self._by_code[int(codes[case, stage])] = number
             self._make(missing)
             fed = self._entry_of(codes)
@@ -201,23 +206,20 @@ class CutTimes(SlotTimes):
         return tuple(self._kinds[begin:end]), begin if self._by_place else 0
 
     def _make(self, missing: list[list[Span]]) -> None:
-        """Make entries: each of a problem, whose stages are some that are missing."""
-        most = max(map(len, missing))
+        """Make entries of the spans that are missing, by home: as many problems as have room for them."""
         pairs = sorted(self._by_code.items())
         self._codes = column([code for code, _ in pairs]), column([number for _, number in pairs])
-        for number in range(most):
+        rows = [iter(one) for one in missing]
+        for _ in range(max(-(-len(new) // len(home)) for new, home in zip(missing, self._homes, strict=True))):
             look()
-            rows = zip(missing, self._own, strict=True)
-            made = at_spans(self.problem, [new[number] if number < len(new) else own for new, own in rows])
-            tables = tables_of(made.model, self.plan.index)
-            tables = UnitTables(*(table[:, : self._slots.columns] for table in tables))
-            part = _CutEntry(tables, column(made.grains.static), made.ticks.per_unit, made.grains.per_unit)
+            spans = [next(rows[home], own) for home, own in zip(self._home_of, self._own, strict=True)]
+            made = at_spans(self.problem, spans)
+            tables = UnitTables(*(table[:, : self.columns] for table in tables_of(made.model, self.plan.index)))
+            part = _CutEntries(tables, column(made.grains.static), made.ticks.per_unit, made.grains.per_unit)
             self._parts.append(part)
             self.per_unit, self.grains = lcm(self.per_unit, part.per_unit), lcm(self.grains, part.grains)
-        self._known += most
-        vars(self).pop("_tables", None)
-        vars(self).pop("_static", None)
-        vars(self).pop("_lag", None)
+        for name in ("_tables", "_static", "_lag"):
+            vars(self).pop(name, None)
 
     @cached_property
     def _tables(self) -> UnitTables:  # type: ignore[override]
@@ -227,21 +229,28 @@ class CutTimes(SlotTimes):
             [table * by for table, by in zip(part.tables, (ticks, ticks, grains, grains), strict=True)]
             for part, ticks, grains in rows
         ]
-        tables = UnitTables(*(np.stack(column, axis=-1) for column in zip(*each, strict=True)))
-        longest = self.slots * (2 * int(tables.ticks.max()) + int(tables.hops.max()))
-        largest = max(longest, 2 * self.slots * max(int(tables.takes.max()), int(tables.gives.max())))
+        stacked = UnitTables(*(np.stack(column, axis=-1) for column in zip(*each, strict=True)))
+        longest = self.slots * (2 * int(stacked.ticks.max()) + int(stacked.hops.max()))
+        largest = max(longest, 2 * self.slots * max(int(stacked.takes.max()), int(stacked.gives.max())))
         kind = np.int64 if largest < LARGEST else object
-        return UnitTables(*(np.ascontiguousarray(table, dtype=kind) for table in tables))
+
+        def by_kind(table: Ints) -> Ints:
+            _, units, problems = table.shape
+            found = table.reshape(-1, self.problem.stages, units, problems).transpose(0, 2, 3, 1)
+            flat: Ints = np.ascontiguousarray(found.reshape(-1, units, problems * self.problem.stages), dtype=kind)
+            return flat
+
+        hops = np.ascontiguousarray(stacked.hops, dtype=kind)
+        return UnitTables(by_kind(stacked.ticks), hops, by_kind(stacked.takes), by_kind(stacked.gives))
 
     @cached_property
     def _static(self) -> Ints:
-        """The static memory of each stage and entry, on the scale of all."""
-        return np.stack([part.static * (self.grains // part.grains) for part in self._parts], axis=-1)
+        """The static memory of each entry, on the scale of all."""
+        return np.concatenate([part.static * (self.grains // part.grains) for part in self._parts])
 
     def _kept(self, fed: Ints) -> Ints:
         """Return the static memory of each device, less its budget."""
-        problem, placement, stages = self.problem, self.problem.settled_placement, np.arange(len(fed))[:, None]
-        sizes = self._static[stages, fed]
+        problem, placement, sizes = self.problem, self.problem.settled_placement, self._static[fed]
         scale, own = self.grains // problem.grains.per_unit, problem.grains.static
         budget = problem.grains.budget or (0,) * problem.devices
         rows = []
