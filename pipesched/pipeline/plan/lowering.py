@@ -8,7 +8,7 @@ too, which stands in the queues of both of its devices: the SEND of what made it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from itertools import chain, groupby
+from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -73,7 +73,7 @@ def lower(
         row = index.of_kind(kind.letter)
         there = [number - row.start for number in row if number not in absent]
         give[there] = model.column(kind.forward_gives).ravel()[there]  # forwards are numbered first
-    edges = Edges.joined(Edges(*row[:3]) for row in _rows(problem, index))
+    edges = _precedences(problem, index).edges
     further = Edges(*map(column, zip(*waits, strict=True))) if (waits := [*waits]) else Edges((), ())
     if absent or pairs:
         last = max(further.before.max(initial=0), further.after.max(initial=0))  # waits may be of the step
@@ -112,37 +112,63 @@ class PrecedenceRow(NamedTuple):
 
 def precedence_rows(problem: Problem, index: OpIndex) -> Iterator[PrecedenceRow]:
     """Yield the precedences of data between all operations of `index`, row by row."""
-    for before, after, lags, boundary in _rows(problem, index):
-        listed, start = lags.tolist(), 0
-        for lag, same in groupby(listed):
-            stop = start + sum(1 for _ in same)
-            yield PrecedenceRow(before[start:stop], after[start:stop], lag, boundary)
-            start = stop
+    edges, rows, boundaries = _precedences(problem, index)
+    begins = (
+        np.flatnonzero(np.append(True, (np.diff(rows) != 0) | (np.diff(edges.lag) != 0))).tolist() if len(rows) else []
+    )
+    for begin, stop in pairwise([*begins, len(rows)]):
+        before, after = (_as_range(ends[begin:stop]) for ends in (edges.before, edges.after))
+        yield PrecedenceRow(before, after, int(edges.lag[begin]), int(boundaries[begin]))
 
 
-def _rows(problem: Problem, index: OpIndex) -> Iterator[tuple[range, range, Ints, int]]:
-    """Yield the precedences between two rows of operations with their lags, and the boundary that they cross, or -1."""
-    model, none = problem.model, np.zeros(index.units, dtype=np.int64)
-    needs = [(letter, need) for letter in index.letters for need in KINDS[letter].needs if need.letter in index.letters]
-    for stage in range(index.stages):
-        for letter, need in needs:
-            before, after = index.row(need.letter, stage), index.row(letter, stage)
-            count, shift = index.slices, need.slice
-            for first in range(max(-shift, 0), count - max(shift, 0)) if shift else ():
-                yield before[first + shift :: count], after[first::count], none[first::count], -1
-            if not (shift or need.stage):
-                yield before, after, none, -1
-    for stage in range(index.stages - 1):
-        boundary = -1 if model.where[stage, 0] == model.where[stage + 1, 0] else stage  # and so on the way back
-        for letter, need in needs:
-            if need.stage:
-                there, here = (stage, stage + 1) if need.stage < 0 else (stage + 1, stage)
-                lags = (model.there if need.stage < 0 else model.back)[stage]
-                yield index.row(need.letter, there), index.row(letter, here), lags, boundary
+def _as_range(numbers: Ints) -> range:
+    first, step = int(numbers[0]), int(numbers[1] - numbers[0]) if len(numbers) > 1 else 1
+    return range(first, first + step * len(numbers), step)
+
+
+class _Precedences(NamedTuple):
+    """Precedences of data, each with the number of its row and the boundary between stages that it crosses, or -1."""
+
+    edges: Edges
+    row: Ints
+    boundary: Ints
+
+
+def _precedences(problem: Problem, index: OpIndex) -> _Precedences:
+    """Return all precedences of data: by stage those inside it, by boundary those over it, those of rounds."""
+    model, units, count = problem.model, np.arange(index.units), index.slices
+    begin = {letter: index.row(letter, 0).start for letter in index.letters}
+    needs = [(letter, need) for letter in index.letters for need in KINDS[letter].needs if need.letter in begin]
+    inside, over = list[tuple[Ints, Ints]](), list[tuple[Ints, Ints]]()
+    for letter, need in needs:
+        before, after, shift = begin[need.letter] + units, begin[letter] + units, need.slice
+        if shift:
+            firsts = range(max(-shift, 0), count - max(shift, 0))
+            inside += [(before[first + shift :: count], after[first::count]) for first in firsts]
+        elif need.stage:  # of the stage before or behind the boundary
+            over.append((before + index.units * (need.stage > 0), after + index.units * (need.stage < 0)))
+        else:
+            inside.append((before, after))
+    ways = [model.there if need.stage < 0 else model.back for _, need in needs if need.stage and not need.slice]
+    parts = list[tuple[Ints, ...]]()
+    for rows, stages in ((inside, index.stages), (over, index.stages - 1)):
+        if not rows or not stages:
+            continue
+        first, places = np.arange(stages)[:, None], np.repeat(np.arange(len(rows)), [len(row) for row, _ in rows])
+        before, after = (np.concatenate(ends) + first * index.units for ends in zip(*rows, strict=True))
+        boundary, lag = np.full_like(before, -1), np.zeros_like(before)
+        if rows is over:
+            boundary[:] = np.where(model.where[:-1, :1] == model.where[1:, :1], -1, first)  # and so on the way back
+            lag = np.hstack([way[:stages] for way in ways])
+        parts.append((before, after, lag, places + first * len(rows), boundary))
     if model.rounds > 1:  # the next round of a microbatch begins behind its last stage
-        before, after = index.row("F", index.stages - 1)[: -problem.batches], index.row("F", 0)[problem.batches :]
-        lags = np.full(len(after), model.around)
-        yield before, after, lags, -1 if model.where[0, 0] == model.where[-1, 0] else 0
+        before = column(index.row("F", index.stages - 1))[: -problem.batches]
+        after = column(index.row("F", 0))[problem.batches :]
+        crossed = -1 if model.where[0, 0] == model.where[-1, 0] else 0
+        parts.append((before, after, *(np.full_like(after, one) for one in (model.around, -1, crossed))))
+    joined = [np.concatenate([one.ravel() for one in column]) for column in zip(*parts, strict=True)]
+    before, after, lag, row, boundary = joined or [column(())] * 5
+    return _Precedences(Edges(before, after, lag), row, boundary)
 
 
 class MemoryEvent(NamedTuple):
