@@ -17,6 +17,7 @@ import pytest
 
 import pipesched
 from pipesched import ConfigError, hls
+from pipesched.pipeline.plan.step import Shard, SideItem
 from tests.packings import GOLDEN
 from tests.tuning.spaces import ALGORITHMS, SPACE
 
@@ -28,6 +29,19 @@ for _ in range(5000):
     DEEP = [DEEP]
 P2: dict[str, Any] = {"devices": 2, "microbatches": 2}
 ROWS = ["0F0 0F1 0B0 0B1", "1F0 1B0 1F1 1B1"]
+LAYER = {"forward": [3, 1, 4, 1, 5, 9, 2, 6], "backward": [2, 7, 1, 8, 2, 8, 1, 8], "static": 1}
+MODELS: dict[str, dict[str, Any]] = {  # by layers: alike, listed, as stages that are cut, and with a step
+    "LAYERED": {
+        "devices": 4, "microbatches": 8, "layers": 16, "layer": {"forward": 5, "backward": 10, "activation": 0.1},
+        "last": {"forward": 7},
+    },
+    "LISTED": {"devices": 3, "microbatches": 4, "layer": LAYER},
+    "BLOCKS": {
+        "devices": 4, "stages": 8, "forward": LAYER["forward"], "p2p": [0, 1, 2, 3, 4, 5, 6], "layout": "balanced",
+    },
+    "STEPPED": {"devices": 2, "layers": 4, "layer": {"forward": 1, "gather": 0.5}, "tied": 4},
+}  # fmt: skip
+VISION = {"name": "vision", "forward": 3, "backward": 6}
 TRAINING = "model: llama-3-8b\nhardware: h100-sxm\nparallel: {gpus: 8}\nbatch: {sequence: 4096, global: 32}\n"
 
 
@@ -53,6 +67,7 @@ def names() -> dict[str, Any]:
         **{one.__name__: one for one in others},
         **{"hls": hls, "np": np, "nan": math.nan, "inf": math.inf},
         **{"P2": P2, "HUGE": HUGE, "DEEP": DEEP, "ROWS": ROWS, "TRAINING": TRAINING, "README": README, "SPACE": SPACE},
+        **{"LAYER": LAYER, "VISION": VISION, "Shard": Shard, "SideItem": SideItem, **MODELS},
         **{"SCALAR": np.array(4), "ARRAY": np.array(["1f1b", "naive"]), "PROBLEM": problem, "OUTCOME": outcome},
         "PLAN": pipesched.plan(problem, ROWS),
         "SCHEDULE": outcome.schedule,

@@ -216,59 +216,6 @@ def test_too_few_layers_for_a_family() -> None:
         run(make_problem(**given), "zb-v")
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"layer": {"forwrad": 1}}, "layer.forwrad: unknown key 'forwrad'; did you mean 'forward'?"),
-        ({"layer": {"forward": "x"}}, "layer.forward: must be a number, not 'x'"),
-        ({"layer": {"forward": -1}}, "layer.forward: must be at least 0, not -1"),
-        ({"layer": 5}, "layer: must be numbers by their names"),
-        (
-            {"layer": {"backward_input": 1}},
-            "layer.backward_input: is half of the backward; `backward_weight` is needed",
-        ),
-        (
-            {"layer": {"backward": 1, "backward_input": 1}},
-            "layer.backward_input: is half of the backward; `backward_weight` is needed",
-        ),
-        ({"layer": {"reload": 1}}, "layer.reload: is the way back from host memory; `offload` is needed too"),
-        ({"last": {"offload": 1}}, "last.offload: is not given for a `layer`"),
-        ({"last": {"backward_input": 1, "backward_weight": 1}}, "last.backward_input: is not given for a `layer`"),
-        ({"forward": 5}, "forward: is one a stage; with `layers`, give it in `layer`, `first` and `last`"),
-        ({"static": [1, 2, 3, 4]}, "static: is one a stage"),
-        ({"p2p": [1, 2, 3]}, "p2p: must be one number"),
-        ({"layers": 2}, "layers: must be at least 3 for 4 stages, not 2"),
-        ({"layers": 10_001}, "layers: must be at most 10,000, not 10001"),
-        ({"layers": 0}, "layers: must be a whole number of at least 1, not 0"),
-        (
-            {"layout": 5},
-            "layout: must be best, balanced, equal, a list of the layers of each stage, or a text such as Et*2|t*2L, ",
-        ),
-        ({"layout": "even"}, "layout: unknown layout 'even'"),
-        ({"layout": [4, 4, 4]}, "layout: lists the layers of 3 stages; there are 4"),
-        ({"layout": [4, 4, 4, 3]}, "layout: lists 15 layers; `layers` is 16"),
-        ({"layout": "Et*8|t*4|m|t*4L"}, "layout: all t (layers) must come before the first m (MTP layer)"),
-        (
-            {"layout": "Et*8|t*4|t*4|mL"},
-            "layout: has m, a layer of multi-token prediction: give what one costs in `mtp`",
-        ),
-        ({"mtp": {"forward": 1}}, "mtp: has no effect without m (MTP layers) in `layout`"),
-        ({"mtp": {"forward": -1}}, "mtp.forward: must be at least 0"),
-        ({"mtp": {"forwad": 1}}, "mtp.forwad: unknown key 'forwad'; did you mean 'forward'?"),
-        ({"layout": "Et*8|t*4|t*3L"}, "layout: lists 15 layers; `layers` is 16"),
-        ({"layout": [8.5, 0, 4, 4]}, "layout: must be whole numbers, not 8.5"),
-        ({"layers": None}, "layer: has no effect without `layers`"),
-        ({"stages": 8, "chunks": 2}, "chunks: give either `stages`, or the `chunks` of a device"),
-    ],
-)
-def test_what_is_refused(change: dict[str, Any], message: str) -> None:
-    """A bad value is one message about its parameter, and about the entry of a mapping."""
-    stages = {"stages": 4} if isinstance(change.get("layout"), list) else {}
-    with pytest.raises(ConfigError) as caught:
-        make_problem(**{**MODEL, **stages, **change})
-    assert str(caught.value).startswith(message)
-
-
 def test_a_problem_with_another_stage_count_is_refused() -> None:
     """Layers that were cut into other stages, or do not make the costs, cannot stand in a problem."""
     problem = make_problem(**MODEL)
@@ -552,55 +499,6 @@ def test_recompute_of_layers_takes_the_first_of_each_stage() -> None:
     again = run(problem, "1f1b", recompute=1).problem
     assert again.costs.recompute == (1, 5, 7)
     assert again.memory.checkpoint == tuple(1 - Fraction(1, 2) / size for size in (6, 3, 3))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"layer": {**LAYER, "static": [1, 2]}}, "layer.static: lists 2 layers; `layer.forward` lists 8"),
-        ({"layers": 9}, "layer.forward: lists 8 layers; `layers` is 9"),
-        ({"layer": {**LAYER, "static": [1, -1]}}, "layer.static[1]: must be at least 0, not -1"),
-        ({"layer": {**LAYER, "static": []}}, "layer.static: must list 1 to 10,000 layers"),
-        ({"layer": {"forward": [1], "checkpoint": [2]}}, "layer.checkpoint[0]: must be between 0 and 1, not 2"),
-        ({"first": {"forward": [1, 2]}}, "first.forward: must be a number, not [1, 2]"),
-        ({"first": {"retain": 1}}, "first.retain: is not given for a `layer`"),
-        ({"p2p": [1, 2, 3]}, "p2p: must be one number, or a list of 7 numbers (one a boundary between layers: `layer`"),
-        (
-            {"p2p": [1, 2, 3], "layout": [3, 3, 2]},
-            "p2p: must be one number, or a list of 7 numbers (one a boundary between layers: `layer` says 8) or 2",
-        ),
-        ({"retain": [1, 1, 1]}, "retain: must be one number"),
-        ({"layer": {**LAYER, "retain": 1}, "retain": [1]}, "retain: must be one number beside `layer.retain`"),
-        ({"layout": [3, 3, 3]}, "layout: lists 9 layers"),
-        ({"devices": 9}, "layers: must be at least 9 for 9 stages, not 8"),
-    ],
-)
-def test_what_is_refused_lists(change: dict[str, Any], message: str) -> None:
-    """A bad list is one message, which names both keys where two disagree."""
-    with pytest.raises(ConfigError) as caught:
-        make_problem(**{**SMALL, **change})
-    assert str(caught.value).startswith(message)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"forward": [1, 2]}, "forward: a list here needs 8 numbers (one a stage); this one has 2"),
-        ({"layout": [4, 4, 4, 4]}, "layout: lists 16 layers; `stages` is 8"),
-        ({"devices": 9}, "stages: must be at least the number of devices (9), not 8"),
-        ({"layout": None}, None),
-        ({"layout": None, "chunks": 2}, "chunks: give either `stages`, or the `chunks` of a device"),
-    ],
-)
-def test_what_is_refused_of_blocks(change: dict[str, Any], message: str | None) -> None:
-    """Blocks are refused by the parameters that gave them; without a layout they are stages as ever."""
-    given = {**BLOCKS, "layout": BALANCED, **change}
-    if message is None:
-        assert make_problem(**given).layers is None
-        return
-    with pytest.raises(ConfigError) as caught:
-        make_problem(**given)
-    assert str(caught.value).startswith(message)
 
 
 def test_a_stage_without_layers_retains_nothing() -> None:

@@ -121,22 +121,6 @@ def test_wrong_programs(change: Any, said: str) -> None:
         plan(schedule.problem, [" ".join(row) for row in texts_of(schedule.plan)], messages=ends)
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ("rnk", "did you mean 'rank'"),
-        ({"queue": "rank", "order": "bst"}, "did you mean 'best'"),
-        ({"order": "best"}, "have no order without a `queue`"),
-        ({"queues": "rank"}, "did you mean 'queue'"),
-        (3, "must be a queue"),
-    ],
-)
-def test_bad_input(given: Any, said: str) -> None:
-    """An unknown queue, order or key is refused with the nearest one."""
-    with pytest.raises(ConfigError, match=said):
-        make_problem(devices=2, messages=given)
-
-
 @pytest.mark.parametrize("queue", QUEUES[1:])
 def test_receive_buffers(queue: str) -> None:
     """Each is held from its RECV to the end of what needs it, by message and slice; check and document say so."""

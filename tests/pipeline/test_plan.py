@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import repeat
 from random import Random
 from typing import Any
 
@@ -37,28 +36,6 @@ def test_kinds_are_those_of_the_slots() -> None:
         for row in (["0F0", "0B0"], ["0F0", "0I0", "0W0"], ["0F0", "0F1", "0I0", "0W0", "0B1"])
     }
     assert list(kinds.values()) == ["FB", "FIW", "FBIW"]
-
-
-@pytest.mark.parametrize("text", ["2F0", "0F3", "(2F0;0B0)OVERLAP_F_B", "(0F0;0B3)OVERLAP_F_B"])
-def test_out_of_range(text: str) -> None:
-    """An operation of a stage or microbatch that the problem lacks is refused, alone or in a pair."""
-    with pytest.raises(ConfigError, match="out of range: stages are 0 to 1, microbatches 0 to 2"):
-        plan_from_slots([[parse_slot(text)], []], stages=2, microbatches=3)
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        [["0F0", "0F0"], []],
-        [["0F0"], ["0F0"]],
-        [["0F0", "(0F0;1B1)OVERLAP_F_B"], []],
-        [["(0F0;1B1)OVERLAP_F_B"], ["1B1"]],
-    ],
-)
-def test_twice_is_refused(rows: list[list[str]]) -> None:
-    """An operation that stands twice, on one device or two, alone or in a pair, is refused by name."""
-    with pytest.raises(ConfigError, match=r"(0F0|1B1) stands twice"):
-        plan_from_slots([list(map(parse_slot, row)) for row in rows], stages=2, microbatches=2)
 
 
 def test_a_pair_is_one_entry_of_its_device() -> None:
@@ -261,46 +238,6 @@ def moves_of_devices(problem: Problem, lanes: list[list[str]]) -> list[list[str]
     return moves
 
 
-@pytest.mark.parametrize(
-    ("given", "key", "entry", "message"),
-    [
-        ({"orders": "0F0 0B0"}, "orders", None, "must list the operations of each device, not '0F0 0B0'"),
-        ({"orders": 5}, "orders", None, "must list the operations of each device, not 5"),
-        ({"orders": None}, "orders", None, "must list the operations of each device, not null"),
-        ({"orders": ["0F0 0B0"]}, "orders", None, "must list 2 devices, one list each; this has 1"),
-        ({"orders": [*ROWS, ""]}, "orders", None, "must list 2 devices, one list each; this has 3"),
-        ({"orders": [ROWS[0], 7]}, "orders", 1, "must be a list of operations, not 7"),
-        ({"orders": [ROWS[0], [7]]}, "orders", 1, "7 is no operation; one looks like 2F0"),
-        ({"orders": [ROWS[0], "1F0 1X0"]}, "orders", 1, "'1X0' is no operation; one looks like 2F0"),
-        ({"orders": ["0O0", ""]}, "orders", 0, "0O0 does not belong here: a device runs F, B, I, W, R"),
-        ({"orders": ["(0B0;0F1)OVERLAP_F_B", ""]}, "orders", 0, "a pair holds a forward F, then a full backward B"),
-        ({"orders": ["0F0 0F0", ""]}, "orders", None, "0F0 stands twice in the plan"),
-        ({"orders": ["0F2", ""]}, "orders", None, "0F2 is out of range: stages are 0 to 1, microbatches 0 to 1"),
-        ({"orders": ["2F0", ""]}, "orders", None, "2F0 is out of range"),
-        ({"transfers": ["0O0 0L0"]}, "transfers", None, "must list 2 devices, one list each; this has 1"),
-        ({"transfers": "0O0"}, "transfers", None, "must list the operations of each device, not '0O0'"),
-        ({"transfers": ["0F0", ""]}, "transfers", 0, "0F0 does not belong here: a lane moves O, L"),
-        ({"waits": ["0F0"]}, "waits", None, "holds pairs of operations (later, earlier), not '0F0'"),
-        ({"waits": [("0F0",)]}, "waits", None, "holds pairs of operations (later, earlier), not ['0F0']"),
-        ({"waits": None}, "waits", None, "must list pairs of operations (later, earlier), not null"),
-        ({"waits": "0F0"}, "waits", None, "must list pairs of operations (later, earlier), not '0F0'"),
-        ({"transfers": None}, "transfers", None, "must list the operations of each device, not null"),
-        ({"transfers": ["0O0 0O0", ""]}, "transfers", None, "0O0 stands twice in the plan"),
-        ({"transfers": ["", "1L2"]}, "transfers", None, "1L2 is out of range"),
-        ({"orders": [ROWS[0], repeat("1F0")]}, "orders", 1, "lists more operations than there are (28)"),
-        ({"orders": repeat("")}, "orders", None, "must list 2 devices, one list each; this has more"),
-        ({"waits": [("0F1", "now")]}, "waits", None, "'now' is no operation"),
-        ({"waits": [("0F1", "0O0")]}, "waits", None, "0O0 has a wait edge, but does not stand in the plan"),
-    ],
-)
-def test_bad_texts(given: dict[str, Any], key: str, entry: int | None, message: str) -> None:
-    """Each mistake is a ConfigError that names the argument, the device, and what is wrong."""
-    with pytest.raises(ConfigError) as caught:
-        pipesched.plan(TWO, **{"orders": ROWS, **given})
-    assert message in caught.value.message
-    assert (caught.value.key, caught.value.entry) == (key, entry)
-
-
 def test_side_work_counts_among_the_operations() -> None:
     """Three encoders of the only microbatch are eight operations of one device, more than a pass has kinds."""
     side = [{"forward": 1, "into": 0, "backward": 1}] * 3
@@ -309,12 +246,6 @@ def test_side_work_counts_among_the_operations() -> None:
     rows = [[str(slot) for slot in schedule.plan.slots(0)]]
     assert len(rows[0]) == 8
     assert pipesched.schedule_plan(problem, pipesched.plan(problem, rows)).start_ticks == schedule.start_ticks
-
-
-def test_a_plan_of_no_problem() -> None:
-    """The first argument is a problem, and nothing else."""
-    with pytest.raises(ConfigError, match="problem: must be a Problem"):
-        pipesched.plan({"devices": 2}, ROWS)  # type: ignore[arg-type]
 
 
 def test_waits_that_make_a_circle() -> None:

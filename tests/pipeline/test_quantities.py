@@ -137,52 +137,6 @@ def test_a_config_and_its_overrides() -> None:
     assert set(map(to_fraction, problem.memory.activation)) == {Fraction(2**30, 10**9)}
 
 
-@pytest.mark.parametrize(
-    ("costs", "labels", "key", "message"),
-    [
-        ({"forward": "250us"}, {}, "forward",
-         "'250us' is in us, but no `time_unit` is given: give time_unit: us, or write a plain number"),
-        ({"forward": "250us"}, {"time_unit": "ticks"}, "forward",
-         "'250us' is in us, but `time_unit` is 'ticks': give time_unit: us, or write a plain number"),
-        ({"budget": "80GB"}, {}, "budget",
-         "'80GB' is in GB, but `memory.unit` is 'microbatch': give memory.unit: GB, or write a plain number"),
-        ({"forward": "80GB"}, {"time_unit": "ms"}, "forward", "must be a time, not '80GB', which is memory"),
-        ({"activation": "5ms"}, {"unit": "GB"}, "activation", "must be memory, not '5ms', which is a time"),
-        ({"activation": "5µs"}, {"unit": "GB"}, "activation", "must be memory, not '5µs', which is a time"),
-        ({"forward": "5MS"}, {"time_unit": "ms"}, "forward", "'5MS' has the unknown unit 'MS'; did you mean 'ms'?"),
-        ({"forward": "5 seconds"}, {"time_unit": "ms"}, "forward", "did you mean 's'? known are ns, us, ms, s"),
-        ({"budget": "5gb"}, {"unit": "GB"}, "budget", "'5gb' has the unknown unit 'gb'; did you mean 'GB'? known"),
-        ({"budget": "5KB"}, {"unit": "GB"}, "budget", "did you mean 'kB'?"),
-        ({"budget": "5 quux"}, {"unit": "GB"}, "budget", "'5 quux' has the unknown unit 'quux'; known are B, kB"),
-        ({"forward": "-5us"}, {"time_unit": "us"}, "forward", "must be at least 0, not '-5us'"),
-        ({"budget": "0GB"}, {"unit": "GB"}, "budget", "must be more than 0, not '0GB'"),
-        ({"forward": "0.5ns"}, {"time_unit": "s"}, "forward",
-         "'0.5ns' is too small: at least 1e-9, or 0 (in s); choose another `time_unit`"),
-        ({"forward": "1e12s"}, {"time_unit": "ms"}, "forward",
-         "'1e12s' is too large: at most 1e12 (in ms); choose another `time_unit`"),
-        ({"retain": "5GB"}, {"unit": "GB"}, "retain", "must be a number, not '5GB'"),
-        ({"devices": "2ms"}, {"time_unit": "ms"}, "devices", "must be a whole number of at least 1, not '2ms'"),
-    ],
-)  # fmt: skip
-def test_what_is_refused(costs: dict[str, str], labels: dict[str, str], key: str, message: str) -> None:
-    """One sentence, about the value, that names the key of the unit where that is missing."""
-    with pytest.raises(ConfigError) as caught:
-        pipesched.make_problem(**{"devices": 2, **costs, **labels})  # type: ignore[arg-type]
-    assert caught.value.key == key
-    assert message in str(caught.value)
-
-
-def test_the_entry_of_a_list_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"^<text>:3: costs.forward\[1\]: must be a time, not '2GB'"):
-        pipesched.load(f"{CONFIG}costs: {{forward: [1ms, 2GB]}}\ntime_unit: ms")
-
-
-def test_a_text_without_a_unit_is_no_number_in_a_file() -> None:
-    """What stands in quotes in a file stays a text."""
-    with pytest.raises(ConfigError, match=r"costs\.forward: must be a number, not '12'"):
-        pipesched.load(f"{CONFIG}costs: {{forward: '12'}}\ntime_unit: ms")
-
-
 def test_blocks_have_units_too() -> None:
     """Period and starts of a building block are times."""
     block = "algorithm: {block: {period: 3ms, forward: [0, 1000us], backward: [4 ms, 2ms]}}\n"

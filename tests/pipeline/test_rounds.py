@@ -248,25 +248,6 @@ def test_it_is_said_everywhere(tmp_path: Path) -> None:
     assert [(point.comparison[0].metrics or {})["makespan"] for point in swept] == [7, 13, 19]
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"mode": "train"}, "of 2 go with `mode` forward: a microbatch that is trained goes through once"),
-        ({"rounds": 0}, "must be"), ({"rounds": -1}, "must be"), ({"rounds": 1.5}, "must be"),
-        ({"rounds": "x"}, "must be"),
-        ({"slices": 2}, "whole microbatches"),
-        ({"sizes": {"work": [1, 2, 1, 2]}}, "microbatches that are alike"),
-        ({"forward": [[1, 2, 3, 4], 2]}, "microbatches that are alike"),
-        ({"gather": 1}, "passes alone"), ({"placement": "bidirectional"}, "one direction"),
-    ],
-)  # fmt: skip
-def test_bad_rounds(values: dict[str, Any], message: str) -> None:
-    """What rounds do not go with is refused, about `rounds`."""
-    with pytest.raises(ConfigError, match=message) as error:
-        pipesched.make_problem(**{"devices": 2, "microbatches": 4, "mode": "forward", "rounds": 2, **values})
-    assert error.value.key == "rounds"
-
-
 def test_what_others_say_of_rounds() -> None:
     """An order is refused, and a plan that waits for itself; and what trains runs no rounds."""
     problem = made([1, 1], 2, 2)

@@ -199,87 +199,6 @@ def test_lists_of_side_work_count_microbatches() -> None:
     assert (problem.microbatches, problem.side[0].forward, problem.side[0].backward) == (3, (1, 2, 3), (2,))
 
 
-BAD = [  # parameters, what the error is about, what it holds
-    ({"gather": -1}, "gather", "must be at least 0, not -1"),
-    ({"reduce": [1]}, "reduce", "a list here needs 2 numbers (one a stage); this one has 1"),
-    ({"optimizer": "fast"}, "optimizer", "must be a number, not 'fast'"),
-    ({"gather": [[1, 2], 3]}, "gather[0]", "must be a number"),
-    ({"optimizer": float("nan")}, "optimizer", "must be a number, not nan"),
-    ({"gather": "1GB", "time_unit": "ms"}, "gather", "must be a time, not '1GB', which is memory"),
-    ({"reduce": Fraction(1, 3)}, "reduce", "times must be decimals"),
-    ({"tied": [1, 2]}, "tied", "must be one number"),
-    ({"tied": "x"}, "tied", "must be a number"),
-    ({"weights": -2}, "weights", "must be at least 0"),
-    ({"states": [1, "x"]}, "states[1]", "must be a number"),
-    ({"shard": "optimizr"}, "shard.level", "unknown level 'optimizr'; did you mean 'optimizer'?"),
-    ({"shard": 3}, "shard", "must be a level (none, optimizer, gradients, weights) or a mapping of level, ranks"),
-    ({"shard": {"rank": 3}}, "shard.rank", "unknown key 'rank'; did you mean 'ranks'?"),
-    ({"shard": {"ranks": 0}}, "shard.ranks", "must be a whole number of at least 1, not 0"),
-    ({"shard": {"ranks": 1.5}}, "shard.ranks", "must be a whole number of at least 1, not 1.5"),
-    ({"shard": {"level": "weights", "ahead": 0}}, "shard.ahead", "at least 1, full or auto, not 0"),
-    ({"shard": {"level": "weights", "ahead": "ful"}}, "shard.ahead", "at least 1, full or auto, not 'ful'"),
-    ({"shard": {"level": "weights", "ahead": [1]}}, "shard.ahead", "needs 2 numbers (one a device); this one has 1"),
-    ({"shard": {"level": "weights", "ahead": [1, "full"]}}, "shard.ahead", "at least 1 in a list, not 'full'"),
-    ({"shard": Shard("weights", 1, (1, 2, 3))}, "shard.ahead", "needs 2 numbers (one a device); this has 3"),
-    ({"shard": {"level": "gradients", "ahead": 2}}, "shard.ahead", "has no effect below level weights"),
-    ({"shard": {"level": "weights", "gather": "eech"}}, "shard.gather", "unknown gather 'eech'; did you mean 'each'?"),
-    ({"shard": {"level": "weights", "gather": -1}}, "shard.gather", "gather"),
-    ({"shard": {"level": "gradients", "gather": "each"}}, "shard.gather", "each needs level weights: below, weights"),
-    ({"shard": {"level": "weights", "gather": "each", "ahead": 1}}, "shard.ahead", "has no effect with `shard."),
-    ({"shard": {"level": "weights", "reduce": "all"}}, "shard.reduce", "unknown reduce 'all'"),
-    ({"shard": {"level": "optimizer", "reduce": "each"}}, "shard.reduce", "each needs level gradients or weights"),
-    ({"shard": "none", "gather": 1}, "shard.level", "level none gathers nothing: take level optimizer"),
-    ({"clip": True}, "clip", "needs `costs.optimizer`"),
-    ({"clip": 1, "optimizer": 1}, "clip", "must be true or false, not 1"),
-    ({"side": []}, "side", "must list items, each a mapping of name, forward"),
-    ({"side": VISION}, "side", "must list items"),
-    ({"side": [3]}, "side[0]", "must be a mapping of name, forward"),
-    ({"side": [VISION, {"backward": 1}]}, "side[1].forward", "is missing"),
-    ({"side": [{**VISION, "fwd": 1}]}, "side[0].fwd", "unknown key 'fwd'"),
-    ({"side": [{**VISION, "forward": -1}]}, "side[0].forward", "must be at least 0"),
-    ({"side": [{**VISION, "forward": Fraction(1, 3)}]}, "side[0].forward", "times must be decimals"),
-    ({"side": [{**VISION, "backward": [1, 2]}], "microbatches": 4}, "side[0].backward", "lists 2 numbers"),
-    ({"side": [{**VISION, "backward": [1, 2, "x", 4]}]}, "side[0].backward[2]", "must be a number"),
-    ({"side": [{**VISION, "into": 2}]}, "side[0].into", "stage 2 is out of range; stages are 0 to 1"),
-    ({"side": [{**VISION, "into": "last"}]}, "side[0].into", "'last' is no stage; stages are 0 to 1"),
-    ({"side": [{**VISION, "devices": []}]}, "side[0].devices", "names no device"),
-    ({"side": [{**VISION, "devices": [1, 1]}]}, "side[0].devices", "names a device twice"),
-    ({"side": [{**VISION, "devices": [0, 2]}]}, "side[0].devices", "device 2 is out of range; devices are 0 to 1"),
-    ({"side": [{**VISION, "devices": 1}]}, "side[0].devices", "must be all, or a list of devices, not 1"),
-    ({"side": [{**VISION, "output": "1ms"}]}, "side[0].output", "must be memory"),
-    ({"side": [{**VISION, "name": 3}]}, "side[0].name", "must be one line of text"),
-    ({"placement": "bidirectional", "reduce": 1}, "placement", "go without gathers"),
-    ({"mode": "forward", "reduce": 1}, "reduce", "has no effect with `mode` forward"),
-    ({"mode": "forward", "optimizer": 1}, "optimizer", "has no effect with `mode` forward"),
-    ({"mode": "forward", "tied": 1}, "tied", "has no effect with `mode` forward"),
-    ({"mode": "forward", "clip": True}, "clip", "has no effect with `mode` forward"),
-    ({"mode": "forward", "side": [VISION]}, "side[0].backward", "has no effect with `mode` forward"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("given", "where", "said"), BAD)
-def test_bad_input(given: dict[str, Any], where: str, said: str) -> None:
-    """What is no step is told by its parameter and the place in it, what is wrong, and what would do."""
-    with pytest.raises(ConfigError) as caught:
-        make_problem(devices=2, **given)
-    assert str(caught.value).startswith(f"{where}: ")
-    assert said in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("item", "where"),
-    [
-        (SideItem((1,), None, (0, 2)), "side[0].devices"), (SideItem((1,), None, (0,), 2), "side[0].into"),
-        (SideItem((1, 2, 3), None, (0,)), "side[0].forward"),
-    ],
-)  # fmt: skip
-def test_items_that_do_not_fit(item: SideItem, where: str) -> None:
-    """An item that is made by itself is held against the problem."""
-    with pytest.raises(ConfigError) as caught:
-        make_problem(devices=2, side=[item])
-    assert str(caught.value).startswith(f"{where}: ")
-
-
 def test_forwards_alone_keep_what_they_have() -> None:
     """Weights are gathered and divided, and side work runs forwards; gradients and states are none."""
     kept: dict[str, Any] = {"gather": 2, "weights": 8, "shard": {"level": "weights", "ranks": 4}}
@@ -328,24 +247,6 @@ def test_layers() -> None:
     assert (memory.weights, memory.gradients, memory.states) == ((9, 2), (0, 1), (1, Fraction(1, 3)))
     plain = {key: LAYERS[key] for key in ("devices", "layers")}
     assert make_problem(**plain, layer={"forward": 1}, tied=4).costs.gather is None
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"gather": 1}, "gather: is one a stage; with `layers`, give it in `layer`, `first` and `last`"),
-        ({"weights": 1}, "weights: is one a stage"),
-        ({"layer": {"reduce": [1, 2]}}, "layer.reduce: lists 2 layers; `layers` is 4"),
-        ({"layer": {"tied": 1}}, "layer.tied: unknown key 'tied'"),
-        ({"first": {"states": [1]}}, "first.states: must be a number"),
-        ({"layer": {"optimizer": -1}}, "layer.optimizer: must be at least 0"),
-    ],
-)
-def test_bad_layers(change: dict[str, Any], said: str) -> None:
-    """What a layer has of a step is checked as what it has of passes."""
-    with pytest.raises(ConfigError) as caught:
-        make_problem(**{**LAYERS, **change})
-    assert str(caught.value).startswith(said)
 
 
 def test_stages_that_count_as_layers() -> None:

@@ -154,9 +154,3 @@ def test_a_hint_may_have_any_form() -> None:
         hint = run(problem_of(), algorithm)
         found = solve(problem_of(), hint=hint, method="improve", time_limit=2, workers=1, advice=False)
         assert found.schedule.makespan <= hint.schedule.makespan
-
-
-def test_blocks_that_repeat_need_one_way() -> None:
-    """The search for blocks that repeat says which argument it needs."""
-    with pytest.raises(ConfigError, match=r"^method: .*`split_backward`"):
-        solve(problem_of(), method="periodic")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched import ConfigError, Event, WorkerDied
+from pipesched import Event, WorkerDied
 from pipesched.cli.groups import GROUPS
 from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.core.cpsat import Limits
@@ -137,21 +137,6 @@ def test_a_frontier_of_heuristics_with_jobs() -> None:
     )
     assert len(together) > 1
     assert [(point.budget, point.value) for point in together] == [(point.budget, point.value) for point in alone]
-
-
-@pytest.mark.parametrize("call", [pipesched.solve, pipesched.frontier])
-@pytest.mark.parametrize("jobs", [-1, 1.5, 5000, "two"])
-def test_wrong_jobs(call: Any, jobs: Any) -> None:
-    """They are refused by name."""
-    with pytest.raises(ConfigError) as caught:
-        call(pipesched.make_problem(**SEVERAL), jobs=jobs)
-    assert caught.value.key == "jobs"
-
-
-def test_jobs_beside_an_executor() -> None:
-    """Two that contradict are refused."""
-    with pytest.raises(ConfigError, match="give one of them"):
-        pipesched.solve(pipesched.make_problem(**SEVERAL), jobs=2, executor="local:3")
 
 
 def test_the_command_line_asks_for_the_same() -> None:

@@ -9,18 +9,7 @@ from typing import Any
 
 import pytest
 
-from pipesched import (
-    ConfigError,
-    InvalidSchedule,
-    NoSchedule,
-    Op,
-    Outcome,
-    PipeschedError,
-    Schedule,
-    make_problem,
-    run,
-    solve,
-)
+from pipesched import InvalidSchedule, NoSchedule, Op, Outcome, PipeschedError, Schedule, make_problem, run, solve
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.problem.kinds import KEEP_ONLY
@@ -132,12 +121,6 @@ def test_every_method(method: str) -> None:
     """Each method gives a schedule with all of the step, no longer than 1F1B's."""
     given = TWO | STEP | {"side": [SIDE]}
     assert solved(given, method=method).schedule.makespan <= run(make_problem(**given), "1f1b").schedule.makespan
-
-
-def test_periods_have_no_step() -> None:
-    """Blocks that repeat are of passes alone."""
-    with pytest.raises(ConfigError, match="knows no step beside them"):
-        solved(TWO | STEP, method="periodic")
 
 
 def test_the_span_has_a_bound() -> None:

@@ -239,25 +239,6 @@ def test_frontier_beside_every_order(devices: int, shape: Config, forward: int, 
         before = here
 
 
-def test_what_a_solve_refuses() -> None:
-    """A number of slices to be found, savings of slices and of forwards, and blocks that repeat."""
-    auto = make_problem(devices=2, microbatches=2, slices={"count": "auto"})
-    with pytest.raises(ConfigError, match="slices: must be a number here"):
-        solve(auto)
-    sliced = make_problem(devices=2, microbatches=2, slices=2, budget=2)
-    with pytest.raises(ConfigError, match="recompute: goes with whole microbatches, not with `slices`"):
-        solve(sliced, recompute=True)
-    forwards = make_problem(devices=2, microbatches=2, mode="forward", budget=2)
-    with pytest.raises(ConfigError, match="recompute: has no effect with `mode` forward"):
-        solve(forwards, recompute=True)
-    with pytest.raises(ConfigError, match="split_backward: has no effect with `mode` forward"):
-        solve(forwards, split_backward=True)
-    with pytest.raises(ConfigError, match="method: repeats blocks of whole microbatches that are alike"):
-        solve(make_problem(**GOLDEN), method="periodic")
-    with pytest.raises(TypeError, match="order"):
-        solve(make_problem(**GOLDEN), order="best")  # type: ignore[call-arg]
-
-
 def test_a_hint_has_the_slices_of_the_problem() -> None:
     """An order of other slices, or with backwards where none run, is none of this model."""
     whole, sliced, forwards = (
