@@ -13,7 +13,7 @@ import pytest
 
 import pipesched
 from pipesched.cli import explore as command
-from tests.analysis.measured.traces_of_runs import replayed, torch_traces
+from tests.analysis.traces_of_runs import replayed, torch_traces
 
 Completed = subprocess.CompletedProcess[str]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pipesched.config.load import load
-from tests.config.test_layers import FILE
+from tests.config.test_setup import LAYERS_FILE
 
 Cli = Callable[..., "CompletedProcess[str]"]
 
@@ -20,7 +20,7 @@ Cli = Callable[..., "CompletedProcess[str]"]
 def model(tmp_path: Path) -> str:
     """A config by layers."""
     path = tmp_path / "c.yaml"
-    path.write_text(FILE)
+    path.write_text(LAYERS_FILE)
     return str(path)
 
 
@@ -40,7 +40,7 @@ def test_options_replace_the_value_of_the_file(
     result = cli("run", "interleaved", "-c", model, *options, "--json")
     assert (result.returncode, result.stderr) == (0, "")
     problem = json.loads(result.stdout)["problem"]
-    meant = load(FILE, **{"placement": "loop", **change})
+    meant = load(LAYERS_FILE, **{"placement": "loop", **change})
     assert meant.layers is not None
     assert problem["layout"] == list(meant.layers.layout)
     assert problem["costs"]["forward"] == [*meant.costs.forward]
@@ -98,6 +98,6 @@ def test_solve_cuts_for_each_placement(cli: Cli, model: str) -> None:
     asked = ["--layout", "balanced", "--chunks", "2", "--placement", "v", "--method", "portfolio"]
     result = cli("solve", "-c", model, *asked, "--json")
     assert result.returncode == 0
-    meant = load(FILE, layout="balanced", chunks=2, placement="v").layers
+    meant = load(LAYERS_FILE, layout="balanced", chunks=2, placement="v").layers
     assert meant is not None
     assert json.loads(result.stdout)["problem"]["layout"] == list(meant.layout)

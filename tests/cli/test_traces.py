@@ -10,7 +10,7 @@ from subprocess import CompletedProcess
 import pytest
 
 import pipesched
-from tests.analysis.measured.traces_of_runs import replayed, torch_traces
+from tests.analysis.traces_of_runs import replayed, torch_traces
 
 Cli = Callable[..., "CompletedProcess[str]"]
 LENGTHS = {"F": 1000, "B": 2000}

@@ -1,17 +1,40 @@
-"""Comparisons and sweeps as functions: who gets which option, what they return, and what they refuse."""
+"""Algorithms and given plans side by side, at one value or at several."""
 
 from __future__ import annotations
 
+import json
+import pickle
+from contextlib import nullcontext
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
 import pipesched
-from pipesched.comparing.compare import DEFAULT, every_name
+from pipesched import grade
+from pipesched.cli.compare import read_sweep
+from pipesched.comparing.compare import DEFAULT, compare, every_name
+from pipesched.comparing.contestants import contestants, name_files
+from pipesched.comparing.sweep import sweep, sweep_points, varied_field
+from pipesched.config.load import load, load_values
+from pipesched.documents.comparison import comparison_document, sweep_document, sweep_of
+from pipesched.documents.json_text import dump
+from pipesched.documents.schedule import document, parse
 from pipesched.errors import ConfigError, NotApplicable
+from pipesched.estimation.trace import trace
 from pipesched.executors.local import InThisProcess
-from pipesched.results.comparison import SweepPoint
+from pipesched.pipeline.check.check import violations
+from pipesched.pipeline.plan.step import Shard
+from pipesched.pipeline.problem.declared import BY_KEY, NUMERIC
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.shapes import Count, Field
+from pipesched.render.comparison import sweep_lines, sweep_plot
+from pipesched.results.comparison import Entry, SweepPoint
 from pipesched.schedulers.registry import FAMILIES, family
+from tests.strategies import SETTLED, plan_of, problems, random_plan
 
 AUTOPIPE = pipesched.make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10)
 YAML = "devices: 2\nstages: 4\nmicrobatches: 4\ncosts: {forward: 2, backward: 3}\n"
@@ -174,6 +197,497 @@ def test_too_few_layers_for_the_chunks_of_some() -> None:
     with pytest.raises(NotApplicable, match="12 stages need at least 12 layers; the model has 9"):
         pipesched.solve(problem, time_limit=1)
     others: list[dict[str, Any]] = [{"devices": 10}, {"placement": "loop"}]
-    for given in others:
+    for more in others:
         with pytest.raises(ConfigError, match="layers"):
-            pipesched.make_problem(**{"devices": 4, "chunks": 3, "layers": 9, **given})
+            pipesched.make_problem(**{"devices": 4, "chunks": 3, "layers": 9, **more})
+
+
+SMALL = pipesched.make_problem(devices=2, stages=4, microbatches=4, forward=[1, 2, 1, 2], budget=9)
+BLOCK = {"period": 6, "forward": [0, 1], "backward": [4, 2]}
+
+
+@given(problems(SETTLED), st.randoms(use_true_random=False))
+def test_a_plan_is_timed_and_checked_as_it_stands(problem: Problem, random: Any) -> None:
+    """A plan of the problem has the schedule that `schedule_plan` gives it, as a Plan, a Schedule or an Outcome."""
+    schedule = pipesched.schedule_plan(problem, plan_of(problem, random_plan(problem, random)))
+    ways: dict[str, Any] = {"schedule": schedule, "outcome": pipesched.Outcome("x", schedule)}
+    if not problem.settled_placement.mirrored:  # few microbatches do not show a mirror
+        ways["plan"] = schedule.plan
+    for entry in pipesched.compare(problem, plans=ways):
+        assert entry.outcome is not None, entry.reason
+        assert entry.outcome.algorithm == entry.algorithm
+        assert entry.outcome.schedule.start_ticks == schedule.start_ticks
+        assert [*violations(entry.outcome.schedule)] == []
+
+
+@given(problems(("auto",), most_chunks=2), problems(("auto",), most_chunks=2))
+def test_a_file_has_the_costs_and_stages_of_the_problem(made_for: Problem, problem: Problem) -> None:
+    """The order of 1F1B does not depend on costs, so 1F1B of one problem is the row `1f1b` of any other of its size."""
+    plan = pipesched.run(made_for, "1f1b")
+    entry = pipesched.compare(problem, "1f1b", plans={"mine": plan})["mine"]
+    sizes = [(each.devices, each.microbatches) for each in (made_for, problem)]
+    if sizes[0] != sizes[1]:
+        assert entry.reason.startswith("the problem has ")
+    elif made_for.costs.split == problem.costs.split:
+        own = pipesched.run(problem, "1f1b")
+        assert entry.outcome is not None
+        assert entry.outcome.problem == own.problem
+        assert entry.metrics == own.metrics
+
+
+@pytest.mark.parametrize("name", ["mine.json", "mine.csv"])
+@pytest.mark.parametrize("algorithm", ["1f1b", "zb-h1", "interleaved", "v-min", "dualpipe-v"])
+def test_files_are_what_they_hold(tmp_path: Path, name: str, algorithm: str) -> None:
+    """What was written is compared as what was made, with its name, its file, and its place in the document."""
+    outcome = pipesched.run(SMALL, algorithm)
+    file = str(pipesched.write(outcome, tmp_path / name))
+    comparison = pipesched.compare(SMALL, [algorithm], plans=[file])
+    assert [entry.algorithm for entry in comparison] == [algorithm, "mine"]
+    assert comparison["mine"].metrics == comparison[algorithm].metrics
+    rows = comparison_document(comparison)["rows"]
+    assert [row.get("file") for row in rows] == [None, file]
+    kept = pipesched.write(comparison, tmp_path / "kept.json")
+    again = pipesched.read(kept)
+    assert isinstance(again, pipesched.Comparison)
+    assert comparison_document(again) == comparison_document(comparison)
+    assert again["mine"].file == file
+
+
+def test_blocks_of_python_and_of_files(tmp_path: Path) -> None:
+    """Options in Python, options alone in a file, and a config with them are one block, on the stages of that block."""
+    alone, config = tmp_path / "alone.yaml", tmp_path / "config.yaml"
+    alone.write_text("period: 6\nforward: [0, 1]\nbackward: [4, 2]\n")
+    config.write_text(
+        "devices: 2\nmicrobatches: 99\nalgorithm: {block: {period: 6, forward: [0, 1], backward: [4, 2]}}\n"
+    )
+    comparison = pipesched.compare(SMALL, plans={"python": BLOCK, "alone": alone, "config": str(config)})
+    fused = pipesched.compare(SMALL, "1f1b")["1f1b"].outcome
+    assert fused is not None
+    for entry in comparison:
+        assert entry.outcome is not None
+        assert entry.outcome.problem == fused.problem
+        assert entry.outcome.schedule.start_ticks == fused.schedule.start_ticks
+        assert entry.options["period"] == 6
+
+
+def test_a_block_has_the_placement_of_its_file(tmp_path: Path) -> None:
+    """Where the problem leaves it open; where it does not, another one is a reason."""
+    file = tmp_path / "v.yaml"
+    file.write_text("placement: v\nalgorithm: {block: {period: 6, forward: [0, 1, 2, 3], backward: [9, 8, 6, 4]}}\n")
+    problem = pipesched.make_problem(devices=2, stages=4, microbatches=4, backward=1)
+    outcome = pipesched.compare(problem, plans={"mine": file})["mine"].outcome
+    assert outcome is not None
+    assert outcome.problem.settled_placement.devices == (0, 1, 1, 0)
+    placed = pipesched.make_problem(devices=2, stages=4, microbatches=4, backward=1, placement="loop")
+    assert "places its stages otherwise" in pipesched.compare(placed, plans={"mine": file})["mine"].reason
+
+
+@pytest.mark.parametrize("placement", ["linear", "loop", "v"])
+def test_layers_are_cut_for_a_block(tmp_path: Path, placement: str) -> None:
+    """A problem by layers is cut into the stages of a block, for the placement of its file, as it is for a family."""
+    file = tmp_path / "block.yaml"
+    starts = "forward: [0, 1, 2, 3], backward: [9, 8, 6, 4]"
+    file.write_text(f"placement: {placement}\nalgorithm: {{block: {{period: 9, {starts}}}}}\n")
+    model: dict[str, Any] = {"devices": 2, "microbatches": 4, "layers": 9, "last": {"forward": 2, "backward": 3}}
+    model["layout"] = "balanced"
+    outcome = pipesched.compare(pipesched.make_problem(**model), plans={"mine": file})["mine"].outcome
+    assert outcome is not None
+    expected = pipesched.make_problem(**model, stages=4, placement=placement)
+    assert outcome.problem == expected
+    assert outcome.problem.layers == expected.layers
+
+
+def test_several_processes_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is compared, and what comes of it, goes to other processes and back."""
+    monkeypatch.setattr("pipesched.executors.opening.FEWEST_OPERATIONS", 1)
+    (tmp_path / "block.yaml").write_text("period: 6\nforward: [0, 1]\nbackward: [4, 2]\n")
+    (tmp_path / "named.yaml").write_text("algorithm: gpipe\n")
+    files = {"block 2": tmp_path / "block.yaml", "named": tmp_path / "named.yaml"}
+    plans = {"mine": pipesched.run(SMALL, "1f1b"), "block 1": BLOCK, **files}
+    one, two = (pipesched.compare(SMALL, "naive", plans=plans, jobs=jobs) for jobs in (1, 2))
+    assert [entry.metrics for entry in one] == [entry.metrics for entry in two]
+    assert one["named"].metrics == one["naive"].metrics
+    assert pickle.loads(pickle.dumps(contestants(plans))).keys() == plans.keys()
+
+
+@pytest.mark.parametrize(
+    ("problem", "reason"),
+    [
+        ({"devices": 4, "stages": 4, "microbatches": 4}, "the problem has 4 devices, but mine.json has 2"),
+        ({"devices": 2, "stages": 3, "microbatches": 4},
+         "the problem has 3 stages, but mine.json has 4"),
+        ({"devices": 2, "stages": 4, "microbatches": 5}, "the problem has 5 microbatches, but mine.json has 4"),
+        ({"devices": 2, "stages": 8, "microbatches": 4, "placement": "loop"},
+         "mine.json has its stages on devices [0, 0, 1, 1, 0, 0, 1, 1], not [0, 1, 0, 1, 0, 1, 0, 1]"),
+    ],
+)  # fmt: skip
+def test_plans_of_other_problems(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: dict[str, Any], reason: str
+) -> None:
+    """They are entries that say what differs; the others go on."""
+    monkeypatch.chdir(tmp_path)
+    pipesched.write(pipesched.run(SMALL, "interleaved"), "mine.json")
+    comparison = pipesched.compare(pipesched.make_problem(**problem), "list", plans=["mine.json"])
+    assert comparison["list"].applicable
+    assert comparison["mine"].reason.replace("(", "[").replace(")", "]") == reason
+
+
+def test_what_cannot_run_says_why(tmp_path: Path) -> None:
+    """A deadlock, a stage on two devices, and a CSV that PyTorch cannot run are reasons, not errors."""
+    problem = pipesched.make_problem(devices=2, microbatches=2)
+    (tmp_path / "lost.csv").write_text("0F0,0F1,0B0,0B1\n1F0,1B0,1F1\n")
+    comparison = pipesched.compare(
+        problem,
+        plans={
+            "stuck": pipesched.plan(problem, ["0B0 0F0 0F1 0B1", "1F0 1B0 1F1 1B1"]),
+            "astray": pipesched.plan(problem, ["0F0 0F1 0B0 1B1", "1F0 1B0 1F1 0B1"]),
+            "lost": tmp_path / "lost.csv",
+        },
+    )
+    reasons = [entry.reason for entry in comparison]
+    assert [reason.split(":")[0] for reason in reasons[:2]] == [
+        "deadlock",
+        "stage 0 must run on one device; this plan has it on 0 and 1",
+    ]
+    assert "1B1 is missing" in reasons[2]
+
+
+def test_sweeps_say_where_a_plan_does_not_fit() -> None:
+    """A plan has its number of microbatches; other points are not for it."""
+    text = "devices: 2\nstages: 4\nmicrobatches: 4\n"
+    sweep = pipesched.sweep(text, "microbatches", [2, 4], ["1f1b"], plans={"mine": pipesched.run(SMALL, "1f1b")})
+    entries = [point.comparison["mine"] for point in sweep]
+    assert [entry.applicable for entry in entries] == [False, True]
+    assert entries[0].reason == "the problem has 2 microbatches, but the plan has 4"
+
+
+def test_a_document_of_rows_is_no_plan(tmp_path: Path) -> None:
+    file = pipesched.write(pipesched.compare(SMALL), tmp_path / "rows.json")
+    assert json.loads(file.read_text())["format"] == "pipesched.comparison"
+    with pytest.raises(ConfigError, match=r"rows\.json holds a comparison, not a schedule"):
+        pipesched.compare(SMALL, plans=[str(file)])
+
+
+def test_names_of_files() -> None:
+    """Stems, in the order of the files; paths where those are taken or are algorithms; a number where both are."""
+    files = [(None, "a/x.json"), ("x", "y.json"), (None, "1f1b.csv"), (None, "b/z.json"), (None, "c/z.json"),
+             (None, "c/z.json")]  # fmt: skip
+    assert list(name_files(files)) == ["a/x.json", "x", "1f1b.csv", "z", "c/z.json", "z-2"]
+    with pytest.raises(ConfigError, match="'x' names two files"):
+        name_files([("x", "a.json"), ("x", "b.json")])
+
+
+def test_the_problem_of_the_first_schedule(tmp_path: Path) -> None:
+    """Without a problem, `compare` takes that of the first schedule among plans, and a sweep varies it."""
+    outcome = pipesched.run(SMALL, "zb-v")
+    file = str(pipesched.write(outcome, tmp_path / "mine.json"))
+    plans: list[Any] = [{"a": BLOCK, "mine": outcome}, {"mine": outcome.schedule}, [file]]
+    for given_plans in plans:
+        comparison = pipesched.compare(algorithms=["zb-v", "1f1b"], plans=given_plans)
+        assert comparison["mine"].metrics == comparison["zb-v"].metrics == outcome.metrics
+        assert comparison["1f1b"].metrics == pipesched.run(SMALL, "1f1b").metrics
+        swept = pipesched.sweep(None, "budget", [9, 1], "1f1b", plans=given_plans)
+        assert [dict(point.comparison["mine"].metrics or {})["fits"] for point in swept] == [True, False]
+    assert pipesched.compare()["1f1b"].metrics == pipesched.run(pipesched.load(), "1f1b").metrics
+    assert pipesched.compare(plans={"free": outcome.schedule.plan})["free"].reason
+
+
+@given(problems(SETTLED, overlap=True, saving=True), st.randoms(use_true_random=False))
+def test_a_schedule_runs_on_its_own_problem(problem: Problem, random: Any) -> None:
+    """Whatever it is: a schedule that is compared without a problem has the times and the memory that it has."""
+    schedule = pipesched.schedule_plan(problem, plan_of(problem, random_plan(problem, random)))
+    [entry] = pipesched.compare(plans={"own": schedule})
+    assert entry.outcome is not None, entry.reason
+    assert entry.outcome.problem == problem
+    assert entry.outcome.metrics == pipesched.Outcome("own", schedule).metrics
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("microbatches", "microbatches"),
+        ("forward", "costs.forward"),
+        ("costs.forward", "costs.forward"),
+        ("backward_input", "costs.backward_input"),
+        ("recompute", "costs.recompute"),
+        ("budget", "memory.budget"),
+        ("memory.budget", "memory.budget"),
+    ],
+)
+def test_field_by_any_of_its_names(name: str, key: str) -> None:
+    """A field is named by its key, or by the parameter; each value is that parameter's override."""
+    field = varied_field(name)
+    assert field == BY_KEY[key]
+    halves = {"backward_weight": 1} if name == "backward_input" else {}
+    points = sweep_points(load_values(None, halves), field, [4, 8])
+    assert points == [(value, load(None, **halves, **{field.name: value})) for value in (4, 8)]
+
+
+@pytest.mark.parametrize("field", NUMERIC, ids=lambda field: str(field.key))
+def test_every_varied_field_can_be_swept(field: Field) -> None:
+    """Each field that takes numbers can be swept, a half of the backward with the other, a way back with the way."""
+    given: dict[str, Any] = {}
+    if field.name in ("backward_input", "backward_weight"):
+        given = {"backward_input": 3, "backward_weight": 3}
+    elif field.name == "reload":
+        given = {"offload": 3}
+    elif field.name == "rounds":
+        given = {"mode": "forward"}
+    elif field.name == "receive":
+        given = {"messages": "rank"}
+    values = (
+        [8, 16]
+        if field.name in ("stages", "microbatches", "layers")
+        else [0.5, 1]
+        if not isinstance(field.shape, Count) and field.name != "slices"
+        else [1, 2]
+    )
+    points = sweep_points(load_values(None, given), field, values)
+    assert points == [(value, load(None, **{**given, field.name: value})) for value in values]
+    others = {name: value for name, value in given.items() if name != field.name}
+    found = sweep(None, field.name, values, "naive", overrides=others)
+    assert (found.field, [point.value for point in found]) == (field.key, values)
+
+
+def test_sweep_goes_on_top_of_the_overrides() -> None:
+    """The overrides hold at every point, and the swept field replaces an override of the same field."""
+    points = sweep_points(load_values(None, {"devices": 2, "microbatches": 99}), varied_field("microbatches"), [1, 2])
+    assert [(problem.devices, problem.microbatches) for _, problem in points] == [(2, 1), (2, 2)]
+
+
+def test_a_point_is_the_comparison_at_its_value() -> None:
+    """Each point holds what `compare` gives for that problem, with the options of all and of each algorithm."""
+    config, each = "devices: 4\nstages: 8\n", {"interleaved": {"group_size": 4}}
+    found = sweep(config, "devices", [2, 3, 4], ["naive", "interleaved"], each=each, lifo=True)
+    assert len(found) == 3
+    for point in found:
+        alone = compare(load(config, devices=point.value), ["naive", "interleaved"], each=each, lifo=True)
+        assert [told(entry) for entry in point.comparison] == [told(entry) for entry in alone]
+    assert [point.comparison["interleaved"].applicable for point in found] == [True, False, True]
+
+
+def told(entry: Entry) -> tuple[object, ...]:
+    """All that an entry tells."""
+    return entry.algorithm, entry.metrics, entry.reason, entry.options
+
+
+def test_values_are_numbers_as_users_read_them() -> None:
+    """However a number was given, a point has it as an int or a float."""
+    found = sweep_points(load_values(None, {}), varied_field("activation"), ["2", 1.0, Decimal("0.5"), Fraction(1, 3)])
+    values = [value for value, _ in found]
+    assert values == [2, 1, 0.5, 1 / 3]
+    assert [type(value) for value in values] == [int, int, float, float]
+    assert found[3][1].memory.activation[0] == Fraction(1, 3)
+
+
+def test_words_of_a_shard() -> None:
+    """Levels, and numbers and words of stages ahead, go on top of what else the config says of a shard."""
+    config = "devices: 2\nmemory: {weights: 8, states: 32}\nshard: {level: weights, ranks: 8, ahead: 2}\n"
+    levels = sweep_points(load_values(config, {}), varied_field("shard"), ["none", "gradients", "weights"])
+    assert [(word, problem.shard) for word, problem in levels] == [
+        ("none", Shard("none", 8)), ("gradients", Shard("gradients", 8)), ("weights", Shard("weights", 8, 2)),
+    ]  # fmt: skip
+    swept = sweep(config, "shard.ahead", [1, "3", "full"], "1f1b")
+    assert ([point.value for point in swept], swept.field, swept.of_words) == ([1, 3, "full"], "shard.ahead", True)
+    ahead = [entry.outcome.problem.sharding.ahead for point in swept for entry in point.comparison if entry.outcome]
+    assert ahead == [1, 3, "full"]
+    assert [x for x, _, _ in sweep_lines(swept, "makespan")["1f1b"]] == [0, 1, 2]
+    assert sweep_of(sweep_document(swept)).points[2].value == "full"
+    assert sweep_of(sweep_document(sweep(config, "shard", ["none", "weights"], "1f1b"))).field == "shard"
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "is_refused"),
+    [
+        ("shard", {"shard": "weights"}, True), ("shard", {"shard": {"level": "weights"}}, True),
+        ("shard", {"shard": Shard("weights")}, True), ("shard", {"shard": {"ranks": 2}}, False),
+        ("shard.ranks", {"shard": "weights"}, False), ("shard.ranks", {"shard": {"ranks": 3}}, True),
+    ],
+)  # fmt: skip
+def test_another_entry_of_a_shard_is_no_conflict(field: str, given: dict[str, Any], is_refused: bool) -> None:
+    """An override of the entry that is varied is refused; another one holds at every point."""
+    with pytest.raises(ConfigError) if is_refused else nullcontext():
+        sweep(None, field, ["none"] if field == "shard" else [1], "1f1b", overrides=given)
+
+
+def test_rules_of_feeding() -> None:
+    """A sweep over `order` has a point for each rule, on one problem; entries are named by their algorithm alone."""
+    config = "devices: 4\nsizes: {work: [1, 2, 3, 4, 5, 6]}\n"
+    swept = sweep(config, "order", ["given", "verl", "best"], ["1f1b", "naive"], overrides={"forward": 1})
+    assert (swept.field, swept.of_words) == ("order", True)
+    found = [[entry.outcome.schedule.makespan for entry in point.comparison if entry.outcome] for point in swept]
+    assert found == [[103, 117], [98, 117], [96, 117]]
+    assert [entry.label for point in swept for entry in point.comparison] == ["1f1b", "naive"] * 3
+    assert sweep_lines(swept, "makespan")["1f1b"] == [(0, 103, True), (1, 98, True), (2, 96, True)]
+    assert sweep_plot(swept, "makespan") is None
+
+
+def test_a_sweep_says_where_it_is() -> None:
+    """The listener hears each algorithm with the value of its point, in turn."""
+    heard: list[str] = []
+    sizes = {"work": [1, 2, 3, 4]}
+    sweep(
+        "devices: 2", "order", ["given", "best"], ["1f1b", "naive"], overrides={"sizes": sizes}, listener=heard.append
+    )
+    assert heard == ["1f1b at given", "naive at given", "1f1b at best", "naive at best"]
+
+
+def test_group_sizes_are_varied() -> None:
+    """Group sizes and best, read back as they are; other algorithms stand beside them as ever."""
+    base = {"devices": 4, "stages": 8, "microbatches": 9, "forward": 1, "backward": 2}
+    values = [4, 5, 6, 7, 8, 9, "best"]
+    swept = sweep("devices: 4", "group_size", values, ["interleaved", "1f1b"], overrides=base)
+    assert [point.value for point in swept] == values
+    found = [(point.comparison["interleaved"].metrics or {})["makespan"] for point in swept]
+    assert found == [74, 63, 65, 68, 73, 63, 63]
+    assert {(point.comparison["1f1b"].metrics or {})["makespan"] for point in swept} == {72}
+    assert [point.value for point in sweep_of(sweep_document(swept))] == values
+    assert (
+        "deadlocks"
+        in next(iter(sweep("devices: 4", "group_size", [2], "interleaved", overrides=base))).comparison[0].reason
+    )
+
+
+PLAIN = "devices: 4\nmicrobatches: 8\nspeed: [1, 2, 1, 1]\ncosts: {forward: 5, backward: 10}"
+MODEL: dict[str, Any] = {
+    "model": "gpt2-xl",
+    "hardware": "h100-sxm",
+    "parallel": {"gpus": 4, "pipeline": 4},
+    "batch": {"sequence": 512, "global": 8},
+}
+
+
+def test_a_sweep_of_one_device() -> None:
+    """Device 2 takes each value, the others keep theirs; a range may have decimals, both ends included."""
+    swept = read_sweep("speed[2]=0.5:1:0.25", load_values(PLAIN, {}), ["1f1b"])
+    problems = [point.comparison[0].outcome.problem for point in swept.points]  # type: ignore[union-attr]
+    assert [point.value for point in swept.points] == [0.5, 0.75, 1]
+    assert [problem.speed for problem in problems] == [(1, 2, 0.5, 1), (1, 2, 0.75, 1), (1, 2, 1, 1)]
+    assert swept.field == "speed[2]"
+
+
+@pytest.mark.parametrize("base", [{}, {"speed": 2}, {"speed": {1: 3}}])
+def test_a_sweep_over_any_form_of_speed(base: dict[str, Any]) -> None:
+    """What is varied is laid over numbers by device, one number for all, and nothing."""
+    swept = pipesched.sweep("devices: 3", "speed[0]", [0.5], ["1f1b"], overrides=base)
+    others = {"{}": (1, 1), "{'speed': 2}": (2, 2), "{'speed': {1: 3}}": (3, 1)}[str(base)]
+    assert swept.points[0].comparison[0].outcome.problem.speed == (0.5, *others)  # type: ignore[union-attr]
+
+
+def test_a_device_that_is_not_there() -> None:
+    """A sweep of a device that the problem lacks says so."""
+    with pytest.raises(ConfigError, match="device 7 is out of range"):
+        pipesched.sweep(PLAIN, "speed[7]", [1], ["1f1b"])
+
+
+def test_documents_round_trip() -> None:
+    """A document of every family with thirds as speeds and asymmetric links is read to the same problem and times."""
+    problem = pipesched.make_problem(
+        devices=4,
+        stages=8,
+        microbatches=6,
+        forward=[1, 2, 3, 4, 5, 6, 7, 1.5],
+        overlap=9,
+        p2p=0.5,
+        speed=[1, Fraction(1, 3), 0.7, 1.3],
+        links=[[0, 1, 2, 3], [1, 0, "0.25", 1], [4, 5, 0, 6], [7, 8, 9, 0]],
+    )
+    for name in ("1f1b", "interleaved-overlap", "zb-v", "dualpipe", "chimera", "list"):
+        outcome = pipesched.run(problem, name)
+        text = dump(document(outcome))
+        again = parse(text, "x.json")
+        assert again.problem == outcome.problem
+        assert dump(document(again)) == text
+        assert pipesched.check(again) == []
+
+
+def test_links_replace_the_network_of_a_model() -> None:
+    """Beside a model links replace the derived latency, but not one that is given; speed divides its costs."""
+    plain = pipesched.load(None, **MODEL)
+    links: dict[str, Any] = {"links": {"size": 2, "inside": 1, "between": 3}}
+    linked = pipesched.load(None, **MODEL, **links, speed={2: 0.8})
+    both = pipesched.load(None, **MODEL, **links, p2p=0.5)
+    assert any(plain.costs.p2p)
+    assert not any(linked.costs.p2p)
+    assert set(both.costs.p2p) == {0.5}
+    with pytest.raises(ConfigError, match="`links` were given"):
+        trace(pipesched.estimate(None, **MODEL, **links), "stage.0.p2p")
+    assert linked.speed == (1, 1, 0.8, 1)
+    assert pipesched.run(linked, "1f1b").schedule.makespan > pipesched.run(plain, "1f1b").schedule.makespan
+
+
+def test_solve_is_no_longer_than_a_family_on_devices_that_differ() -> None:
+    """On every placement and with each cut of layers a solve knows speeds and links, and its bound holds."""
+    for sizes in ({"stages": 8}, {"layers": 13, "chunks": 2}):
+        given: dict[str, Any] = {"devices": 4, "microbatches": 4, "speed": [1, 0.7, 3, 1], **sizes}
+        problem = pipesched.make_problem(**given, links={"size": 2, "inside": 1, "between": 3})
+        found = pipesched.solve(problem, time_limit=0.5, workers=1, advice=False)
+        shortest = min(pipesched.run(problem, name).schedule.makespan for name in ("interleaved", "hanayo"))
+        assert found.bound.value <= found.schedule.makespan <= shortest
+
+
+FOLDER = Path(__file__).parents[2] / "docs" / "tutorial" / "exercises"
+TASK = "task: {say: Try., goal: 11, best: 9, hints: [first, second]}\n"
+TEXT = "devices: 2\nstages: 2\nmicrobatches: 2\ncosts: {forward: 1, backward: 2}\n"
+PROBLEM = pipesched.load(TEXT)
+ALONE = ["0F0 0B0 0F1 0B1", "1F0 1B0 1F1 1B1"]  # makespan 12
+RIGHT = ["0F0 0F1 0B0 0B1", "1F0 1B0 1F1 1B1"]  # makespan 9
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("*.yaml")), ids=lambda file: file.stem)
+def test_ten_exercises_have_solutions(file: Path) -> None:
+    """A solve reaches the best that is known, proves it, and gets ten points; the plainest order gets fewer."""
+    problem = pipesched.load(file)
+    solved = pipesched.solve(problem, time_limit=60)
+    verdict = grade(file, solved)
+    assert (verdict.points, verdict.hint) == (10, "")
+    assert verdict.reason == f"makespan {verdict.makespan} is the best that is known"
+    assert solved.status == "optimal"
+    assert grade(file, one_by_one(problem)).points < 5
+
+
+def one_by_one(problem: pipesched.Problem) -> pipesched.Schedule:
+    """Each microbatch behind the one before it, through all stages and back."""
+    placed = pipesched.run(problem, "list").problem
+    halves = "IW" if problem.costs.split else "B"
+    rows: list[list[str]] = [[] for _ in range(problem.devices)]
+    for m in range(problem.microbatches):
+        back = [(stage, kind) for stage in reversed(range(problem.stages)) for kind in halves]
+        for stage, kind in [*((stage, "F") for stage in range(problem.stages)), *back]:
+            rows[placed.settled_placement.device(stage, m, problem.microbatches)].append(f"{stage}{kind}{m}")
+    return pipesched.schedule_plan(placed, pipesched.plan(placed, rows))
+
+
+def test_there_are_ten() -> None:
+    """As many as the page says."""
+    assert len([*FOLDER.glob("*.yaml")]) == 10
+
+
+@pytest.mark.parametrize(
+    ("orders", "task", "points", "said", "hint"),
+    [
+        (RIGHT, {}, 10, "makespan 9 is the best that is known", ""),
+        (RIGHT, {"best: 9": "best: 10"}, 10, "makespan 9 is better than the best known, 10", ""),
+        (ALONE, {}, 4, "makespan 12; the goal is 11", "first"),
+        (ALONE, {"goal: 11": "goal: 12"}, 5, "makespan 12 reaches the goal of 12; the best that is known is", "second"),
+        (ALONE, {"goal: 11": "goal: 15"}, 7, "makespan 12 reaches the goal of 15; the best that is known is", "second"),
+        (RIGHT, {"devices": "memory: {budget: 1}\ndevices"}, 0, "device 0 holds 2 of 1", "first"),
+        (RIGHT, {"microbatches: 2": "microbatches: 3"}, 0, "the problem has 3 microbatches", "first"),
+        (RIGHT, {"stages: 2": "stages: 4"}, 0, "it has 2 stages; the exercise has 4", "first"),
+        (["0F0 0F1 0I0 0W0 0I1 0W1", "1F0 1I0 1W0 1F1 1I1 1W1"], {}, 0, "it splits the backward", "first"),
+        (["0F0 0F1 0B0", "1F0 1B0 1F1 1B1"], {}, 0, "the schedule breaks the rules of its problem: 0B1", "first"),
+    ],
+)  # fmt: skip
+def test_points(orders: list[str], task: dict[str, str], points: int, said: str, hint: str) -> None:
+    """Ten for the best, five for the goal, at most four beside it, and none for what is no solution, with a hint."""
+    text = TASK + TEXT
+    for old, new in task.items():
+        text = text.replace(old, new)
+    verdict = grade(text, pipesched.plan(PROBLEM, orders))
+    assert (verdict.points, verdict.hint) == (points, hint)
+    assert str(verdict).startswith(f"{points} of 10 points: {said}")
+
+
+def test_an_exercise_is_a_config() -> None:
+    """What only a verdict reads is in the way of no command."""
+    assert pipesched.load(TASK + TEXT) == PROBLEM

@@ -1,17 +1,33 @@
-"""From config files to problems: every key, every default, and what a bad value is told."""
+"""Loading a config: files, sections, errors with file and line, random and mutated texts."""
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import json
+import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given, strategies as st
 
+from pipesched.config.load import ImportedProblem, imported_problem, load_config, timed_by
+from pipesched.config.values import Source
+from pipesched.documents.problem import problem_document
+from pipesched.errors import ConfigError
+from pipesched.pipeline.plan.plan import Plan, plan_from_slots
 from pipesched.pipeline.problem.arguments import make_problem
-from pipesched.pipeline.problem.declared import BY_KEY
+from pipesched.pipeline.problem.declared import BY_KEY, BY_NAME
+from pipesched.pipeline.problem.ops import Op
+from pipesched.pipeline.problem.placement import Placement
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import Exact, canonical, to_fraction
+from pipesched.text.yaml_reader import decode, parse_yaml
 
 Load = Callable[..., Problem]
 
@@ -108,7 +124,6 @@ READERS: dict[str, Callable[[Problem], Any]] = {
     "step.clip": lambda p: p.clip,
     "side": lambda p: [(item.forward, item.backward, item.into, item.devices) for item in p.side],
 }
-
 TENTH = Fraction(1, 10)
 VALUES = [  # key, the text of its value in a file with 3 devices, what it means
     ("name", "my model", "my model"),
@@ -303,3 +318,167 @@ def test_digits_far_behind_the_point_are_rounded(load: Load, zeros: int) -> None
     """A last digit behind more than 8 zeros does not count, and where zeros stand before all digits it does."""
     assert load(f"devices: 2\ncosts: {{forward: 1.{'0' * zeros}1}}").costs.forward == (1, 1)
     assert load("devices: 2\ncosts: {forward: 0.00000012345678}").costs.forward == (1.2345678e-07,) * 2
+
+
+KEPT = Path(__file__).parents[1] / "golden" / "config_mutations.json.gz"  # made by random changes of twelve configs
+CASES: list[dict[str, Any]] = json.loads(gzip.decompress(KEPT.read_bytes()))
+PART = 100
+
+
+def outcome(case: dict[str, Any]) -> str:
+    """The digest of a problem with its algorithm and notes, or the key, the entry and the text of a refusal."""
+    source = None if case["text"] is None else Source(case["text"], "c.yaml")
+    try:
+        found = load_config(source, case["overrides"])
+    except ConfigError as error:
+        return f"{error.key}|{error.entry}|{error}"
+    said = json.dumps(problem_document(found.problem), sort_keys=True)
+    return hashlib.sha256(f"{said}{found.algorithm}{found.notes}{found.rounded}".encode()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize("first", range(0, len(CASES), PART))
+def test_changed_configs(first: int) -> None:
+    """What is kept was written by the build before keys had declarations, but for the texts that changed since."""
+    part = CASES[first : first + PART]
+    found = [outcome(case) for case in part]
+    if os.environ.get("PIPESCHED_GOLDEN") == "write":
+        for case, one in zip(part, found, strict=True):
+            case["outcome"] = one
+        KEPT.write_bytes(gzip.compress(json.dumps(CASES).encode(), mtime=0))
+    assert found == [case["outcome"] for case in part]
+
+
+PIECES = [
+    *(key.rpartition(".")[2] for key in BY_KEY),
+    *(
+        "costs",
+        "memory",
+        ": ",
+        ":",
+        "\n",
+        "\n  ",
+        "- ",
+        "[",
+        "]",
+        "{",
+        "}",
+        ", ",
+        '"',
+        "'",
+        "&a ",
+        "*a",
+        "!!int ",
+        "! ",
+    ),
+    *("|\n  ", ">-\n ", "#", "%YAML 1.1\n", "%TAG ! x\n", "---\n", "...\n", "4", "0.5", "-1", "1e5", ".nan", ".inf"),
+    *("~", "true", "\t", "? ", "<<", "\\U", "\\x4", "\\uD800", "FFFFFFFF", "\u2028", "\x85", "\ufeff", "\x07", "@"),
+    *("1e999999999999999999999", "9" * 30, "_", "linear", "loop", "[0, 1]"),
+]
+texts = st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=25).map("".join)
+
+
+@given(texts)
+@example('"\\UFFFFFFFF"')
+@example("1e999999999999999999999")
+def test_random_yaml(text: str) -> None:
+    """Reading random YAML gives data or a ConfigError."""
+    with suppress(ConfigError):
+        assert parse_yaml(text, "x").line >= 1
+
+
+@given(texts.map(str.encode) | st.binary(max_size=30))
+@example(b"devices: 1\ncosts: {forward: 1e999999999999999999999}")
+def test_random_config(content: bytes) -> None:
+    """Loading random bytes gives a problem or a ConfigError."""
+    with suppress(ConfigError):
+        assert isinstance(load_config(Source(decode(content, "x"), "x"), {}).problem, Problem)
+
+
+sane = st.sampled_from(
+    ["0", "1", "2", "4", "8", "0.5", "1/3", "1,2,3,4", "1,1", "-1", "x", "", "auto", "loop", "1e3", "0.1,,"]
+)
+numbers = st.integers() | st.floats() | st.decimals() | st.fractions() | st.booleans() | st.none() | sane
+names = st.sampled_from(sorted(BY_NAME)) | st.text(max_size=8)
+anything = numbers | st.text(max_size=8) | st.lists(numbers, max_size=8) | st.dictionaries(sane, numbers, max_size=2)
+
+
+@given(st.dictionaries(names, anything, max_size=4))
+@example({"devices": Decimal("9e999999")})
+@example({"forward": "1e999999999999999999999"})
+def test_random_overrides(overrides: dict[str, Any]) -> None:
+    """Random values of parameters give a problem or a ConfigError."""
+    with suppress(ConfigError):
+        assert isinstance(load_config(None, overrides).problem, Problem)
+
+
+@given(st.binary(max_size=200))
+def test_random_bytes_are_text_or_refused(data: bytes) -> None:
+    """Bytes are UTF-8 text without NULs, or a ConfigError."""
+    with suppress(ConfigError):
+        assert "\0" not in decode(data, "x")
+
+
+HOME = Placement((0, 1))
+
+
+def plan(microbatches: int = 1) -> Plan:
+    """Two stages on two devices, each forward only: what matters here is how many."""
+    rows = [[Op(stage, "F", microbatch) for microbatch in range(microbatches)] for stage in range(2)]
+    return plan_from_slots(rows, 2, microbatches)
+
+
+def imported(**overrides: Any) -> ImportedProblem:
+    """The problem of that plan under the built-in costs and some overrides."""
+    return imported_problem(plan(), HOME, None, overrides, "x.csv")
+
+
+def test_built_in_costs() -> None:
+    """Without a config: the built-in costs, and every size from the file."""
+    problem, given = imported()
+    assert (problem.devices, problem.stages, problem.microbatches, problem.placement) == (2, 2, 1, HOME)
+    assert (problem.ticks.mean["forward"], problem.ticks.mean["backward"]) == ((5, 5), (10, 10))
+    assert (given.placement, given.costs) == (None, problem.costs)
+
+
+def test_groups_of_stages() -> None:
+    """Six stages in the config are groups of three in the file."""
+    problem, given = imported(stages=6, forward=[1, 2, 3, 4, 5, 6], placement="linear")
+    assert (given.stages, problem.stages, problem.ticks.mean["forward"]) == (6, 2, (6, 15))
+    assert problem.placement == HOME
+
+
+@pytest.mark.parametrize("placement", [[1, 0], "bidirectional"])
+def test_another_placement(placement: str | list[int]) -> None:
+    """A placement that the file does not have is refused, and so are two copies of a stage."""
+    with pytest.raises(ConfigError, match=r"^placement: x\.csv has its stages on devices \[0, 1\], not"):
+        imported(placement=placement)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "said"),
+    [
+        ({"devices": 4}, "4 devices, but x.csv has 2"),
+        ({"stages": 3}, "3 stages, but x.csv has 2"),
+        ({"microbatches": 2}, "2 microbatches, but x.csv has 1"),
+    ],
+)
+def test_sizes_that_the_file_does_not_have(sizes: dict[str, int], said: str) -> None:
+    """An override that contradicts the file names itself, and both sizes; a config says where it stands."""
+    (name,) = sizes
+    with pytest.raises(ConfigError) as refusal:
+        imported(**sizes)
+    assert str(refusal.value) == f"{name}: {said}"
+    config = "".join(f"{key}: {value}\n" for key, value in {"devices": 2, "microbatches": 1, **sizes}.items())
+    with pytest.raises(ConfigError, match=rf"^<text>:\d: {name}: {said}$"):
+        imported_problem(plan(), HOME, config, {}, "x.csv")
+
+
+def test_the_costs_of_a_problem() -> None:
+    """The same with the costs of a problem: of one that groups stages too, while sizes and placement must agree."""
+    problem = make_problem(devices=2, stages=4, microbatches=1, forward=[1, 2, 3, 4], placement=[0, 0, 1, 1])
+    fitted, given = timed_by(plan(), HOME, problem, "x.csv")
+    assert (given, fitted.stages, fitted.ticks.mean["forward"], fitted.placement) == (problem, 2, (3, 7), HOME)
+    with pytest.raises(ConfigError, match=r"^problem: 2 microbatches, but x\.csv has 1$"):
+        timed_by(plan(), HOME, make_problem(devices=2, microbatches=2), "x.csv")
+    with pytest.raises(ConfigError, match=r"^placement: x\.csv has its stages on devices \[0, 1\], not \[1, 0\]$"):
+        timed_by(plan(), HOME, make_problem(devices=2, microbatches=1, placement=[1, 0]), "x.csv")

@@ -1,13 +1,21 @@
-"""Exact numbers: user decimals become integers and come back without loss."""
+"""Numbers of a config: exact, with units, rounded."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
+import pipesched
+from pipesched.config.load import load as load_problem, load_config
+from pipesched.config.values import Source
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import (
     OutOfLimits,
     exact,
@@ -172,3 +180,123 @@ def test_parse_number_refuses_an_exponent_out_of_range(text: str) -> None:
 def test_plain(value: Fraction, shown: float) -> None:
     """Whole numbers are ints, everything else is the nearest float."""
     assert (plain(value), type(plain(value))) == (shown, type(shown))
+
+
+Load = Callable[..., Problem]
+SIZES = "devices: 2\nsizes:\n  work: [1, 2, 3]\n  activation: [3, 2, 1]\n"
+SLICES = "devices: 2\nslices:\n  count: 4\n  attention: 0.5\n  overhead: 1\n"
+OPEN = "devices: 2\nslices: {count: auto, most: 8, tokens: work, attention: 0.5}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "meant"),
+    [  # a file, what is laid over it, the same for make_problem
+        (SIZES, {}, {"sizes": {"work": [1, 2, 3], "activation": [3, 2, 1]}}),
+        (SIZES, {"sizes": {"work": [4, 5, 6]}}, {"sizes": {"work": [4, 5, 6], "activation": [3, 2, 1]}}),
+        (SIZES, {"sizes": {"work": None}}, {"sizes": {"activation": [3, 2, 1]}}),
+        (SIZES, {"sizes": None}, {}),
+        (SIZES, {"microbatches": 3}, {"sizes": {"work": [1, 2, 3], "activation": [3, 2, 1]}}),
+        (SLICES, {}, {"slices": {"count": 4, "attention": 0.5, "overhead": 1}}),
+        (SLICES, {"slices": 2}, {"slices": {"count": 2, "attention": 0.5, "overhead": 1}}),
+        (SLICES, {"slices": {"overhead": 0}}, {"slices": {"count": 4, "attention": 0.5}}),
+        (SLICES, {"slices": {"count": 2, "work": [0.5, 0.5]}},
+         {"slices": {"count": 2, "work": [0.5, 0.5], "overhead": 1}}),
+        (SLICES, {"slices": None}, {}),
+        (OPEN, {"slices": 2}, {"slices": {"count": 2, "tokens": "work", "attention": 0.5}}),
+        (OPEN, {"slices": "auto"}, {"slices": {"count": "auto", "most": 8, "tokens": "work", "attention": 0.5}}),
+        ("devices: 2\nslices: 4", {"slices": {"overhead": 1}}, {"slices": {"count": 4, "overhead": 1}}),
+        ("devices: 2\nslices: 4", {"slices": 3}, {"slices": 3}),
+        ("devices: 2\nmode: forward", {"mode": "train"}, {}),
+        ("devices: 2\nmode: forward\nrounds: 2", {"rounds": 3}, {"mode": "forward", "rounds": 3}),
+        ("devices: 2\nmode: forward\nslices: 2\ncosts: {backward: 3, recompute: 1, overlap: 3, offload: 2}", {},
+         {"mode": "forward", "slices": 2}),
+        ("devices: 2\nmemory: {kv: 0.5}", {"kv": 0.25}, {"kv": 0.25}),
+        ("devices: 2\nsizes:", {}, {}),
+        ("devices: 2\ncosts: {forward: [[1, 2, 3], 4]}", {}, {"forward": [[1, 2, 3], 4]}),
+        ("devices: 2\ncosts: {forward: [[1, 2, 3], 4]}", {"forward": 2}, {"forward": 2}),
+        ("devices: 2\ntime_unit: ms\ncosts: {p2p: [[1, 250us, 3]]}", {}, {"p2p": [[1, 0.25, 3]], "time_unit": "ms"}),
+    ],
+)  # fmt: skip
+def test_meaning(load: Load, text: str, overrides: dict[str, Any], meant: dict[str, Any]) -> None:
+    """Factors and how slices are cut go entry by entry on top of a file; a number of slices replaces their number."""
+    assert load(text, **overrides) == make_problem(devices=2, **meant)
+
+
+@pytest.mark.parametrize("overrides", [{"sizes": {"work": [1, 2, 3]}}, {"forward": [[1, 2, 3], *[4] * 7]}])
+def test_lists_replace_the_microbatches_of_the_built_in_default(overrides: dict[str, Any]) -> None:
+    """Without a config there are as many microbatches as the lists have."""
+    assert load_problem(None, **overrides).microbatches == 3
+
+
+def test_digits_that_count(load: Load) -> None:
+    """A share of sixteen digits is the third that it spells; a factor of ten digits is rounded, and that is noted."""
+    thirds = ", ".join(["0.3333333333333333"] * 3)
+    problem = load(f"devices: 2\nslices: {{count: 3, tokens: [{thirds}], work: [{thirds}]}}")
+    assert problem.slices == make_problem(devices=2, slices=3).slices
+    text = "devices: 2\nsizes: {work: [1, 1.2345678912]}\nslices: {count: 2, overhead: 0.12345678912}\n"
+    config = load_config(text, {})
+    assert config.problem.sizes is not None
+    assert config.problem.sizes.work[1] == 1.23456789
+    assert config.rounded == (
+        "<text>:2: sizes.work[1]: more than 9 digits, rounded to 1.23456789; 1 more number is rounded"
+    )
+
+
+LONG = Decimal("0.12345678951")
+SETUP = {"model": "llama-3-8b", "parallel": {"gpus": 8, "pipeline": 4}, "batch": {"sequence": 4096, "global": 32}}
+
+
+def note(text: str, **overrides: object) -> str | None:
+    """What is said of a config with overrides."""
+    return load_config(Source(text, "c.yaml"), overrides).rounded
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "said"),
+    [
+        ("devices: 2", {}, None),
+        ("devices: 2", {"forward": 0.123456789, "activation": "1/3"}, None),
+        ("devices: 2\ncosts: {forward: 0.12345678951}", {},
+         "c.yaml:2: costs.forward: more than 9 digits, rounded to 0.12345679"),
+        ("devices: 2\nmemory: {retain: [1, 0.1234567885]}", {"p2p": LONG},
+         "c.yaml:2: memory.retain[1]: more than 9 digits, rounded to 0.123456789; 1 more number is rounded"),
+        ("devices: 2", {"p2p": 0.1 + 0.2, "budget": [LONG, 12345678901], "name": "0.12345678951"},
+         "`costs.p2p`: more than 9 digits, rounded to 0.3; 2 more numbers are rounded"),
+        ("devices: 2\nlayers: 4\nlayer:\n  forward: 1\n  static: 12345.678951", {},
+         "c.yaml:5: layer.static: more than 9 digits, rounded to 12345.679"),
+        ("devices: 2\ntime_unit: ms\ncosts: {forward: 1.234567891234us}", {},
+         "c.yaml:3: costs.forward: more than 9 digits, rounded to 1.23456789"),
+        ("devices: 2\nalgorithm:\n  block:\n    period: 6.123456789012\n    forward: [0, 1]\n    backward: [4, 2]", {},
+         "c.yaml:4: algorithm.block.period: more than 9 digits, rounded to 6.12345679"),
+        ("devices: 2\nalgorithm: {list: {seed: 12345678901}}", {}, None),
+    ],
+)  # fmt: skip
+def test_note(text: str, overrides: dict[str, object], said: str | None) -> None:
+    """The note names the first place, a file's by its line, and how many more there are; whole numbers stay whole."""
+    assert note(text, **overrides) == said
+
+
+def test_rounding_in_a_setup(tmp_path: Path) -> None:
+    """Numbers of GPUs and shares are rounded too, also in a file of shares; all else is of what they count as."""
+    profile = tmp_path / "shares.yaml"
+    profile.write_text("core: 0.25\nkernel: 8.12345678951\n")
+    overrides = {
+        **SETUP,
+        "hardware": {"preset": "h100-sxm", "bandwidth": Decimal("3000.12345678")},
+        "training": {"efficiency": str(profile)},
+    }
+    found = load_config(None, overrides)
+    assert found.rounded is not None
+    assert found.rounded.startswith("`hardware.bandwidth`: more than 9 digits, rounded to 3000.12346; 1 more number")
+    assert found.setup is not None
+    assert (found.setup.hardware.bandwidth, found.setup.hardware.efficiency.kernel) == (3000.12346, 8.12345679)
+    with pytest.raises(pipesched.ConfigError, match=r"hardware\.bandwidth: 1E-10 is too small: at least 1e-9, or 0"):
+        load_config(None, {**overrides, "hardware": {"preset": "h100-sxm", "bandwidth": Decimal("1e-10")}})
+
+
+def test_python_rounds_silently(capfd: pytest.CaptureFixture[str]) -> None:
+    """0.1 + 0.2 is 0.3, and nothing is said."""
+    problem = pipesched.make_problem(devices=2, forward=0.1 + 0.2, budget=[LONG, 12345678901])
+    assert problem.costs.forward == (0.3, 0.3)
+    assert problem.memory.budget == (0.12345679, 12345678900)
+    assert capfd.readouterr() == ("", "")

@@ -1,8 +1,13 @@
-"""Overrides on top of a config, and on top of the built-in default."""
+"""Overrides, the key algorithm, and that each key is declared once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -10,15 +15,19 @@ from typing import Any
 
 import pytest
 
-from pipesched.config.load import load as load_problem
-from pipesched.errors import ConfigError
+import pipesched
+from pipesched.comparing.sweep import sweep_points, varied_field
+from pipesched.config.load import algorithm_of, load as load_problem, load_config, load_values
+from pipesched.config.values import Algorithm
+from pipesched.errors import ConfigError, NotApplicable
 from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.declared import PARAMETERS
 from pipesched.pipeline.problem.problem import Problem
+from pipesched.schedulers.options import OPTIONS, options_of
+from pipesched.schedulers.registry import algorithms
 from tests.every_number import FILE, GIVEN
 
 Load = Callable[..., Problem]
-
 OVERRIDES = [  # a parameter, its value, the same value for make_problem, in another spelling where there is one
     ("name", "mine", "mine"),
     ("devices", 4, 4),
@@ -47,13 +56,13 @@ OVERRIDES = [  # a parameter, its value, the same value for make_problem, in ano
     ("budget", [30, 40], [30, 40]),
     ("messages", {"queue": "rank", "order": "best"}, {"queue": "rank", "order": "best"}),
 ]
-BY_STEP = {  # tests/config/test_step.py
+BY_STEP = {  # tests/config/test_setup.py
     *("gather", "reduce", "optimizer", "tied", "weights", "gradients", "states", "shard", "clip", "side")
 }
-BY_MICROBATCH = {"sizes", "slices", "mode", "rounds", "kv"}  # tests/config/test_units.py
+BY_MICROBATCH = {"sizes", "slices", "mode", "rounds", "kv"}  # tests/config/test_numbers.py
 BY_QUEUE = {"receive"}  # tests/pipeline/test_messages.py
 HALVES = {"backward_input", "backward_weight"}
-BY_LAYERS = {"chunks", "layers", "layer", "first", "last", "mtp", "layout"}  # tests/config/test_layers.py
+BY_LAYERS = {"chunks", "layers", "layer", "first", "last", "mtp", "layout"}  # tests/config/test_setup.py
 
 
 @pytest.mark.parametrize(("name", "value", "meant"), OVERRIDES)
@@ -167,3 +176,203 @@ def test_a_config_is_a_file_or_its_text(tmp_path: Path, monkeypatch: pytest.Monk
     expected = make_problem(**GIVEN)
     assert [load_problem(config) for config in ("c.yaml", Path("c.yaml"), FILE)] == [expected] * 3
     assert load_problem("devices: 2") == load_problem("{devices: 2}") == load_problem(" {devices: 2}")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Configs are written to an empty folder, where messages call them c.yaml."""
+    monkeypatch.chdir(tmp_path)
+
+
+def read(text: str) -> Algorithm | None:
+    """The algorithm of a config for 4 devices that ends with this text, which starts on line 2."""
+    Path("c.yaml").write_text(f"devices: 4\n{text}\n")
+    return load_config("c.yaml", {}).algorithm
+
+
+ASKED: list[tuple[str, str, dict[str, Any]]] = [  # what the file says, the family, its options
+    ("algorithm: zb-v", "zb-v", {}),
+    ("algorithm: 1f1b", "1f1b", {}),
+    ("algorithm: GPipe", "naive", {}),
+    ("algorithm: {zb-v: }", "zb-v", {}),
+    ("algorithm: {interleaved: {group_size: 8}}", "interleaved", {"group_size": 8}),
+    ("algorithm: {interleaved: {group_size: best}}", "interleaved", {"group_size": "best"}),
+    ("algorithm: {gpipe: {lifo: true}}", "naive", {"lifo": True}),
+    ("algorithm:\n  list:\n    tie: random\n    seed: 0\n    priority:", "list", {"tie": "random", "seed": 0}),
+    (
+        "algorithm: {block: {period: 6.5, forward: [0, 1.5], peak: 4, squeeze: false}}",
+        "block",
+        {"period": Decimal("6.5"), "forward": [0, Decimal("1.5")], "peak": 4, "squeeze": False},
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "name", "options"), ASKED)
+def test_a_name_or_one_name_with_options(text: str, name: str, options: dict[str, Any]) -> None:
+    """Both forms give the family's own name and the options as they are written; an empty option is absent."""
+    asked = read(text)
+    assert asked is not None
+    assert (asked.name, asked.options) == (name, options)
+
+
+@pytest.mark.parametrize("text", ["", "algorithm:", "algorithm: ~"])
+def test_no_algorithm(text: str) -> None:
+    """Without the key, or with an empty one, the file asks for none; so does the built-in default."""
+    assert read(text) is None
+    assert load_config(None, {}).algorithm is None
+
+
+def test_the_problem_knows_no_algorithm() -> None:
+    """The problem of a file is the same with and without an algorithm."""
+    read("algorithm: {interleaved: {group_size: 8}}")
+    problem = load_problem("c.yaml")
+    read("")
+    assert problem == load_problem("c.yaml")
+
+
+def test_a_sweep_keeps_the_algorithm() -> None:
+    """The algorithm of the file stands beside the problems of a sweep, and cannot be swept itself."""
+    read("algorithm: {interleaved: {group_size: 8}}")
+    values = load_values("c.yaml", {})
+    asked = algorithm_of(values)
+    assert asked is not None
+    assert (asked.name, asked.options) == ("interleaved", {"group_size": 8})
+    swept = sweep_points(values, varied_field("microbatches"), [4, 8])
+    assert [(value, problem.microbatches) for value, problem in swept] == [(4, 4), (8, 8)]
+    with pytest.raises(ConfigError, match="'algorithm' cannot be varied"):
+        varied_field("algorithm")
+
+
+CONFIGURED = Algorithm("interleaved", {"group_size": 8}, {"group_size": "c.yaml:2: algorithm.interleaved.group_size"})
+CHOICES: list[tuple[str | None, dict[str, Any], str, dict[str, Any]]] = [
+    (None, {}, "interleaved", {"group_size": 8}),
+    ("interleaved", {}, "interleaved", {"group_size": 8}),
+    (None, {"group_size": 4}, "interleaved", {"group_size": 4}),
+    ("grouped-interleaved", {}, "grouped-interleaved", {}),
+    ("gis", {"group_size": 4}, "grouped-interleaved", {"group_size": 4}),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "expected", "left"), CHOICES)
+def test_the_command_line_goes_first(
+    name: str | None, options: Mapping[str, Any], expected: str, left: Mapping[str, Any]
+) -> None:
+    """Another name replaces the config's algorithm with its options; options replace the same ones."""
+    asked = CONFIGURED.or_named(name, options)
+    assert (asked.name, asked.options) == (expected, left)
+
+
+def test_errors_say_where_the_option_stands() -> None:
+    """An error in an option of the file is located, also inside of a list, and keeps its kind."""
+    located = r"^c\.yaml:2: algorithm\.interleaved\.group_size\[3\]: why$"
+    with pytest.raises(NotApplicable, match=located), CONFIGURED.located():
+        raise NotApplicable("why", "group_size", entry=3)
+
+
+@pytest.mark.parametrize("key", ["stages", None, "group_size"])
+def test_other_errors_stay_as_they_are(key: str | None) -> None:
+    """An error that is in no option of the file is not said to be there, nor one in an option that was replaced."""
+    asked = CONFIGURED.overridden({"group_size": 4}) if key == "group_size" else CONFIGURED
+    error = ConfigError("why", key)
+    with pytest.raises(ConfigError) as caught, asked.located():
+        raise error
+    assert caught.value is error
+    assert error.where is None
+
+
+def test_every_option_of_a_family_has_a_field() -> None:
+    """The table of options, from which come the command line, the schema and the reader, knows all of them."""
+    assert {option for one in algorithms() for option in options_of(one)} == set(OPTIONS)
+
+
+PACKAGE = Path(pipesched.__file__).parent
+COST = '    flush: tuple[Exact, ...] | None = declare(TIMES, "time to flush a stage", None, example="1.5")\n'
+TRAINING = (
+    '    rounding: str = declare(OneOf("nearest", "chance"), "how weights are rounded", "nearest", example="nearest")\n'
+)
+SEASON = '    season: str = declare(OneOf("dry", "wet"), "what it is like outside", "dry", example="wet")\n'
+SETUP = "\n".join((
+    "model: llama-3-8b", "hardware: h100-sxm", "parallel: {gpus: 8, pipeline: 4}",
+    "batch: {sequence: 4096, global: 16}", "training: {rounding: chance}",
+))  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the package with a cost and a word of problems, and one of a training run, each declared in a line."""
+    folder = tmp_path_factory.mktemp("scratch")
+    shutil.copytree(PACKAGE, folder / "pipesched", ignore=shutil.ignore_patterns("__pycache__"))
+    for file, before, line in (
+        ("pipeline/problem/costs.py", "    tied: Exact | None = declare(", COST),
+        ("pipeline/problem/problem.py", "    lanes: str = declare(", SEASON),
+        ("estimation/setup.py", "    full_layers: int | None = None\n", TRAINING),
+    ):
+        path = folder / "pipesched" / file
+        text = path.read_text(encoding="utf-8")
+        assert text.count(before) == 1
+        path.write_text(text.replace(before, f"{line}{before}"), encoding="utf-8")
+    return folder
+
+
+def said(scratch: Path, *arguments: str, code: int = 0, start: str = "-m pipesched") -> str:
+    """What a command of the copy prints, or says of a mistake."""
+    command = [sys.executable, *start.split(), *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(scratch), "COLUMNS": "200", "NO_COLOR": "1"}
+    done = subprocess.run(command, cwd=scratch, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    return done.stderr if code else done.stdout
+
+
+@pytest.mark.slow
+def test_a_cost_follows_from_its_declaration(scratch: Path) -> None:
+    """Starter, JSON Schema, list of keys, option with help, value and refusal, sweep and document have a new cost."""
+    assert "# flush: 1.5                 # time to flush a stage" in said(scratch, "init")
+    costs = json.loads(said(scratch, "init", "--schema"))["properties"]["costs"]["properties"]
+    assert costs["flush"] == {**costs["gather"], "description": "time to flush a stage"}
+    assert "costs.flush" in said(scratch, "list", "--keys")
+    assert "time to flush a stage" in said(scratch, "run", "--help")
+    document = json.loads(said(scratch, "run", "1f1b", "--flush", "1,2,3,4", "--stages", "4", "--json"))
+    assert document["problem"]["costs"]["flush"] == [1, 2, 3, 4]
+    refused = said(scratch, "run", "1f1b", "--stages", "4", "--flush", "1,2", code=2)
+    assert "--flush: a list here needs 4 numbers (one a stage); this one has 2" in refused
+    assert "flush" in said(scratch, "compare", "1f1b", "--sweep", "flush=1,2", "--quiet")
+    (scratch / "layers.yaml").write_text("devices: 2\nlayer: {forward: 1, flush: [1, 2, 4]}\nlayout: [1, 2]\n")
+    layered = json.loads(said(scratch, "run", "1f1b", "-c", "layers.yaml", "--json"))["problem"]
+    assert (layered["layer"]["flush"], layered["costs"]["flush"]) == ([1, 2, 4], [1, 6])
+    said(scratch, "run", "1f1b", "-c", "layers.yaml", "-o", "kept.json", "--quiet")
+    assert "1f1b" in said(scratch, "check", "kept.json")
+    (scratch / "wrong.yaml").write_text("devices: 2\ncosts:\n  flush: '5'\n")
+    assert "wrong.yaml:3: costs.flush: must be a number, not '5'" in said(scratch, "run", "-c", "wrong.yaml", code=2)
+    python = "import inspect; from pipesched import load, make_problem; print(inspect.signature(make_problem))"
+    python += "; print(make_problem(devices=2, flush=3) == load('devices: 2', flush=3),"
+    python += " 'flush: Time' in make_problem.__doc__)"
+    printed = said(scratch, python, start="-c")
+    assert "flush=None" in printed
+    assert printed.endswith("True True\n")
+
+
+@pytest.mark.slow
+def test_a_word_of_a_problem_follows(scratch: Path) -> None:
+    """Starter, JSON Schema, option, refusal with the nearest, document and its reader have a new word."""
+    assert "# season: wet" in said(scratch, "init")
+    top = json.loads(said(scratch, "init", "--schema"))["properties"]
+    assert top["season"] == {
+        "description": "what it is like outside",
+        "anyOf": [{"enum": ["dry", "wet"]}, {"type": "null"}],
+    }
+    assert "did you mean 'wet'?" in said(scratch, "run", "1f1b", "--season", "we", code=2)
+    assert json.loads(said(scratch, "run", "1f1b", "--season", "wet", "--json"))["problem"]["season"] == "wet"
+    said(scratch, "run", "1f1b", "--season", "wet", "-o", "wet.json", "--quiet")
+    assert json.loads(said(scratch, "show", "wet.json", "--json"))["problem"]["season"] == "wet"
+
+
+@pytest.mark.slow
+def test_a_word_of_a_training_run_follows(scratch: Path) -> None:
+    """Reader, refusal, options, JSON Schema, starter and list of keys have a new key of `training`."""
+    (scratch / "setup.yaml").write_text(SETUP)
+    assert "tokens/s" in said(scratch, "estimate", "-c", "setup.yaml")
+    assert "unknown" in said(scratch, "estimate", "-c", "setup.yaml", "--rounding", "chanc", code=2)
+    training = json.loads(said(scratch, "init", "--schema"))["properties"]["training"]["anyOf"][0]["properties"]
+    assert training["rounding"]["description"] == "how weights are rounded"
+    assert "# rounding: nearest" in said(scratch, "init", "--from-model", "llama-3-8b")
+    assert "training.rounding" in said(scratch, "list", "--keys")

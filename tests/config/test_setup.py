@@ -1,7 +1,8 @@
-"""Configs that describe a training run: the problem is derived, and what is given beside it counts instead."""
+"""Configs with a model: setup, hardware, layers and the step."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,18 @@ import yaml
 from jsonschema import Draft202012Validator
 
 import pipesched
-from pipesched.config.load import load_config
+from pipesched.comparing.sweep import sweep
+from pipesched.config.hardware import load_hardware
+from pipesched.config.load import load as load_problem, load_config
 from pipesched.config.starter import json_schema, setup_starter
+from pipesched.config.values import Source
 from pipesched.errors import ConfigError
 from pipesched.estimation.model_reader import preset_names
+from pipesched.hls.schedule import UnitClass
+from pipesched.pipeline.plan.step import Shard
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.problem import Problem
+from pipesched.results.outcome import Outcome, run
 from tests.examples import at_night_but
 
 Load = Callable[..., Problem]
@@ -190,3 +198,217 @@ training: {layout: [1, 1, 1, 1, 1, 1, 1, 25]}
 
 
 BALANCED = {"layout": "balanced"}
+CONFIGS = sorted((Path(__file__).parents[2] / "configs" / "hls").iterdir())
+
+
+def refusal(source: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load_hardware(source)
+    return str(caught.value)
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def write(name: str, content: Any) -> str:
+    Path(name).write_text(content if isinstance(content, str) else json.dumps(content))
+    return name
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+def test_the_classics_load(path: Path) -> None:
+    """Each begins with a comment that says what it shows; the loops are loops, but for the filter without feedback."""
+    assert path.read_text().startswith("# ")
+    loop = path.stem.endswith("-loop")
+    graph = load_hardware(str(path), loop=loop).graph
+    assert len(graph) >= 7
+    assert graph.is_loop == loop
+
+
+def test_a_name_of_a_file_is_that_file_and_anything_else_an_expression() -> None:
+    assert len(load_hardware(" a + b ").graph) == 1
+    write("a + b", "x = a * b\ny = x * c\n")
+    hardware = load_hardware("a + b")
+    assert [one.type for one in hardware.graph.operations] == ["mul", "mul"]
+    assert hardware.graph.name == "a + b"
+
+
+def test_options_go_over_what_a_file_says() -> None:
+    path = write("p.yaml", "program: y = a * b + c\nunits: {mul: 1, add: 1}\nlatency: {mul: 2}\npipelined: [mul]\n")
+    assert load_hardware(path).units == (UnitClass("mul", 1, 2, 1), UnitClass("add", 1, 1, 1))
+    units = load_hardware(path, units={"mul": 3, "add": 4}, latency={"add": 5}).units
+    assert units == (UnitClass("mul", 3, 2, 1), UnitClass("add", 4, 5, 5))
+
+
+def test_a_graph_in_json_and_in_yaml() -> None:
+    """Names may be whole numbers; an edge that stands there twice is one; a distance makes a loop."""
+    content = {"name": "g", "source": "x", "ops": [[1, "MUL"], ["b", "add"]], "edges": [[1, "b"], [1, "b"]]}
+    graph = load_hardware(write("g.json", content)).graph
+    assert [one.name for one in graph.operations] == ["1", "b"]
+    assert graph.dependences == ((0, 1, 0),)
+    assert graph.name == "g"
+    path = write("g.yaml", "ops: [[1, MUL], [b, add]]\nedges: [[1, b]]\n")
+    assert load_hardware(path).graph.dependences
+    loop = write("loop.json", {**content, "edges": [[1, "b"], ["b", 1, 2]]})
+    assert load_hardware(loop, loop=True).graph.dependences == ((0, 1, 0), (1, 0, 2))
+    assert "(`pipeline`)" in refusal(loop)
+
+
+def test_a_text_with_a_name() -> None:
+    """A source that is no file, standard input say, is read as its name says, and messages call it so."""
+    assert load_hardware(Source("y = a * b + c\n", "<stdin>")).graph.name == "<stdin>"
+    assert load_hardware(Source('{"ops": [["a", "add"]]}', "x.json")).graph.name == "x.json"
+    with pytest.raises(ConfigError, match=r"^<stdin>:2:"):
+        load_hardware(Source("y = a\nz = b ** c", "<stdin>"))
+
+
+def test_what_is_no_file() -> None:
+    assert "there is no such file" in refusal("missing.json")
+    assert "is a directory" in refusal(".")
+    assert "no operation" in refusal("")
+    Path("binary.txt").write_bytes(b"\xff\xfe\0")
+    assert "no text file" in refusal("binary.txt")
+    assert "invalid syntax" in refusal("a" * 5000 + " b")
+
+
+LAYERS_FILE = """\
+devices: 4
+microbatches: 8
+layers: 16
+layer:
+  forward: 5
+  backward: 10
+  activation: 0.1
+last: {forward: 7, backward: 14}
+memory: {unit: GB}
+"""
+GIVEN: dict[str, Any] = {
+    "devices": 4,
+    "microbatches": 8,
+    "layers": 16,
+    "layer": {"forward": 5, "backward": 10, "activation": "0.1"},
+    "last": {"forward": 7, "backward": 14},
+    "unit": "GB",
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"chunks": 2},
+        {"stages": 8},
+        {"layers": 20},
+        {"layout": "equal"},
+        {"layout": [4, 4, 4, 4]},
+        {"layer": {"forward": 3}},
+        {"first": {"static": 1}},
+        {"last": None},
+        {"placement": "v", "chunks": 2},
+    ],
+    ids=str,
+)
+def test_an_override_replaces_the_value_of_the_file(load: Load, change: dict[str, Any]) -> None:
+    """A file and overrides are the arguments of make_problem, with the layers cut alike."""
+    problem, meant = load(LAYERS_FILE, **change), make_problem(**{**GIVEN, **change})
+    assert (problem, problem.layers) == (meant, meant.layers)
+
+
+def test_chunks_and_stages_replace_each_other(load: Load) -> None:
+    """On top of a file that gives one, the other counts."""
+    assert load(f"{LAYERS_FILE}chunks: 2\n", stages=12).stages == 12
+    assert load(f"{LAYERS_FILE}stages: 12\n", chunks=2).stages == 8
+    with pytest.raises(ConfigError, match=r"^chunks: give either"):
+        load(LAYERS_FILE, stages=8, chunks=2)
+
+
+def test_the_built_in_default_by_layers() -> None:
+    """Layers on top of the built-in default replace its stages and their costs."""
+    assert load_problem(layers=10) == make_problem(devices=4, microbatches=8, layers=10)
+    assert load_problem(layers=10, devices=2).stages == 2
+
+
+def test_a_sweep_of_chunks_trains_the_same_model(load: Load) -> None:
+    """At every number of chunks the work of all devices together is that of the layers."""
+    found = sweep(LAYERS_FILE, "chunks", [1, 2, 4], ["1f1b", "interleaved"])
+    assert [point.value for point in found] == [1, 2, 4]
+    for point in found:
+        outcome: Outcome | None = point.comparison["interleaved"].outcome
+        assert outcome is not None
+        assert outcome.problem.stages == 4 * point.value
+        assert sum(outcome.schedule.busy) == 8 * (16 * 15 + 21)
+        assert point.comparison["1f1b"].metrics == run(load(LAYERS_FILE), "1f1b").metrics
+
+
+COSTS = "devices: 2\ntime_unit: ms\ncosts: {gather: 1, reduce: [1, 250us], optimizer: 2, tied: 3}\nstep: {clip: true}\n"
+COSTS_GIVEN: dict[str, Any] = {
+    "time_unit": "ms", "gather": 1, "reduce": [1, 0.25], "optimizer": 2, "tied": 3, "clip": True,
+}  # fmt: skip
+KEPT = "devices: 2\nmemory: {weights: 2, gradients: [3, 4], states: 5}\n"
+SHARD = "devices: 2\nshard: {level: weights, ranks: 8, ahead: 2, reduce: each}\n"
+LATE = "devices: 2\nshard: {level: weights, ranks: 8, gather: each}\n"
+SIDE = "devices: 2\nside:\n  - {name: '3', forward: 1}\n  - forward: 2\n    backward: [1, 2, 3]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "meant"),
+    [  # a file, what is laid over it, the same for make_problem
+        (COSTS, {}, COSTS_GIVEN),
+        (COSTS, {"clip": False}, {**COSTS_GIVEN, "clip": False}),
+        (COSTS, {"gather": None, "tied": "1us"}, {**COSTS_GIVEN, "gather": None, "tied": 0.001}),
+        (COSTS, {"optimizer": (1, 2)}, {**COSTS_GIVEN, "optimizer": [1, 2]}),
+        (KEPT, {"weights": "1/3"}, {"weights": "1/3", "gradients": [3, 4], "states": 5}),
+        (KEPT, {"states": None}, {"weights": 2, "gradients": [3, 4]}),
+        (SHARD, {}, {"shard": Shard("weights", 8, 2, "each")}),
+        (SHARD, {"shard": {"ahead": "full"}}, {"shard": Shard("weights", 8, "full", "each")}),
+        (SHARD, {"shard": "gradients"}, {"shard": Shard("gradients", 8, reduce="each")}),
+        (SHARD, {"shard": {"gather": "each"}}, {"shard": Shard("weights", 8, reduce="each", gather="each")}),
+        (LATE, {"shard": {"ahead": 2}}, {"shard": Shard("weights", 8, 2)}),
+        (LATE, {"shard": "gradients"}, {"shard": Shard("gradients", 8)}),
+        (SHARD, {"shard": "optimizer"}, {"shard": Shard("optimizer", 8)}),
+        (SHARD, {"shard": {"ranks": None}}, {"shard": Shard("weights", 1, 2, "each")}),
+        (SHARD, {"shard": Shard("none")}, {"shard": Shard("none")}),
+        (SHARD, {"shard": None}, {}),
+        ("devices: 2\nshard: weights", {"shard": {"ahead": 1}}, {"shard": Shard("weights", 1, 1)}),
+        ("devices: 2\nshard: weights", {"shard": "optimizer"}, {"shard": "optimizer"}),
+        ("devices: 2\nshard: {ranks: 8}", {"shard": "gradients"}, {"shard": Shard("gradients", 8)}),
+        ("devices: 2\ncosts: {gather: 1}\nshard: {ranks: 8}", {}, {"gather": 1, "shard": Shard("optimizer", 8)}),
+        (SIDE, {}, {"side": [{"name": "3", "forward": 1}, {"forward": 2, "backward": [1, 2, 3]}]}),
+        (SIDE, {"side": [{"forward": 1}]}, {"side": [{"forward": 1}]}),
+        (SIDE, {"side": None}, {}),
+        ("devices: 2\nside: [{forward: 1, devices: all, backward: }]", {}, {"side": [{"forward": 1}]}),
+        ("devices: 2\nstep:\nshard:\nside:\n", {}, {}),
+    ],
+)  # fmt: skip
+def test_meaning(load: Load, text: str, overrides: dict[str, Any], meant: dict[str, Any]) -> None:
+    """A file and what is laid over it mean the same as the parameters; the schema accepts the file."""
+    assert load(text, **overrides) == make_problem(devices=2, **meant)
+    assert is_valid(text)
+
+
+def test_lists_of_side_work_replace_the_microbatches_of_the_built_in_default() -> None:
+    """As other lists of one a microbatch do; other side work does not."""
+    assert load_problem(side=[{"forward": [1, 2, 3]}]).microbatches == 3
+    assert load_problem(side=[{"forward": 1}]).microbatches == 8
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["costs: {tied: [1, 2]}", "costs: {gather: '1'}", "costs: {reduce: [1, x]}", "memory: {states: -1}", "shard: zero3",
+     "shard: {level: weights, ranks: '8'}", "shard: {level: weights, ahead: all}", "shard: {rank: 8}",
+     "step: {clip: maybe}", "side: {forward: 1}", "side: []", "side: [{forward: 1}, {forward: 1, backwards: 2}]",
+     "side: [{forward: '1'}]", "side: [{backward: 1}]", "side: [3]"],
+)  # fmt: skip
+def test_the_schema_refuses(text: str) -> None:
+    """What is bad by itself; tests/golden/said/configs-units.txt has what the reader says of it."""
+    assert not is_valid(f"devices: 2\n{text}")
+
+
+def test_digits_that_count() -> None:
+    """Numbers of side work with too many digits are rounded, and that is said, as of all others."""
+    text = "devices: 2\nside:\n  - {name: a, forward: 1}\n  - {name: b, forward: [1.23456789012, 2, 3, 4]}\n"
+    config = load_config(text, {})
+    assert config.problem.side[1].forward[0] == 1.23456789
+    assert config.rounded == "<text>:2: side[1].forward[0]: more than 9 digits, rounded to 1.23456789"

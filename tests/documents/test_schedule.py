@@ -1,21 +1,32 @@
-"""The JSON document of a schedule: its fields, in the user's units, and reading it back."""
+"""Schedules as documents and back: numbers, networks, units and steps."""
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
 import pipesched
+from pipesched.documents.comparison import comparison_document
 from pipesched.documents.json_text import dump
+from pipesched.documents.problem import MAY_BE_NULL, problem_document, read_problem
 from pipesched.documents.schedule import document, parse, wrong_claims
-from pipesched.errors import ConfigError
+from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.plan.plan import plan_from_slots
-from pipesched.pipeline.problem.ops import parse_slot
+from pipesched.pipeline.plan.schedule import TimedOp
+from pipesched.pipeline.problem.ops import Op, parse_slot
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import to_fraction
+from tests.stepped import REDUCED, SHARDED, SIDE, SMALL
+from tests.strategies import amounts, one_or_list
 
 
 def made(algorithm: str, **problem: Any) -> dict[str, Any]:
@@ -244,3 +255,416 @@ def test_a_bound_that_is_not_known() -> None:
     read = parse(text, "x")
     assert read.lower_bound == content["metrics"]["lower_bound"]
     assert not [*wrong_claims(text, read)]
+
+
+ALL_THREE: dict[str, Any] = {"forward": 1, "backward": 2, "backward_input": 1.5, "backward_weight": 1.5}
+
+
+@pytest.mark.parametrize("algorithm", ["1f1b", "zb-h1", "dualpipe-v", "list", "zb-auto"])
+@pytest.mark.parametrize(
+    "more",
+    [
+        ALL_THREE,
+        {"layers": 9, "layer": ALL_THREE, "last": {"forward": 1, "backward": 2}, "layout": "balanced"},
+        {**ALL_THREE, "sizes": {"work": [1, 2, 1, 2, 3, 1, 1, 1]}},
+        {**ALL_THREE, "optimizer": 1, "reduce": 0.5},
+    ],
+)
+def test_read_back(algorithm: str, more: dict[str, Any]) -> None:
+    """The document has all three costs and how many backwards are whole, and is read back as it was."""
+    problem = pipesched.make_problem(devices=4, chunks=1 + (algorithm == "dualpipe-v"), microbatches=8, **more)
+    outcome = pipesched.run(problem, algorithm)
+    text = dump(document(outcome))
+    content = json.loads(text)
+    assert content["version"] == 3
+    assert {"backward", "backward_input", "backward_weight"} <= content["problem"]["costs"].keys()
+    ops = [op for row in content["devices"] for entry in row for op in entry["op"].strip("()").split("O")[0].split(";")]
+    assert content["metrics"]["joined"] == sum("B" in op for op in ops)
+    read = parse(text, "a.json")
+    assert read.problem == outcome.problem
+    assert dump(document(read)) == text
+    assert not [*wrong_claims(text, read)]
+    assert not pipesched.check(read)
+
+
+def test_one_way_is_no_version_3() -> None:
+    """A solve that was asked for one way gives that alone; a whole that is the sum of its halves is not said."""
+    problem = pipesched.make_problem(devices=2, microbatches=2, **ALL_THREE)
+    for split, keys in ((True, {"backward_input", "backward_weight"}), (False, {"backward"})):
+        outcome = pipesched.solve(problem, split_backward=split, advice=False)
+        content = document(outcome)
+        assert content["version"] == 1
+        assert {key for key in content["problem"]["costs"] if "backward" in key} == keys
+        assert dump(document(parse(dump(content), "a.json"))) == dump(content)
+    same = pipesched.make_problem(devices=2, microbatches=2, **{**ALL_THREE, "backward": 3})
+    assert "joined" not in document(pipesched.run(same, "zb-h1"))["metrics"]
+
+
+@pytest.mark.parametrize("rule", ["best", "balanced"])
+def test_layers_with_both(rule: str) -> None:
+    """Stages of layers have the sums of all three, and families run on them as on stages that are given so."""
+    layer: dict[str, Any] = {
+        "forward": [1, 2, 1, 1, 1, 1],
+        "backward": 2,
+        "backward_input": 1.5,
+        "backward_weight": [1, 1, 1, 1, 2, 1],
+    }
+    last = {"forward": 1, "backward_input": 1, "backward_weight": 1}
+    problem = pipesched.make_problem(devices=2, microbatches=4, layers=6, layer=layer, last=last, layout=rule)
+    outcome = pipesched.run(problem, "zb-h1")
+    costs, cut = outcome.problem.costs, outcome.problem.layers
+    assert cut is not None
+    assert costs.backward == (2 * cut.layout[0], 2 * cut.layout[1] + 2)
+    given = {key: getattr(costs, key) for key in ("forward", "backward", "backward_input", "backward_weight")}
+    again = pipesched.make_problem(devices=2, microbatches=4, **given)
+    assert pipesched.run(again, "zb-h1").schedule.makespan == outcome.schedule.makespan
+    solved = pipesched.solve(problem, time_limit=5, advice=False, workers=1)
+    assert solved.schedule.makespan <= outcome.schedule.makespan
+    assert solved.lower_bound <= solved.schedule.makespan
+
+
+PROBLEM = pipesched.make_problem(devices=2, microbatches=2, forward=5, backward=10, budget=3, offload=2, overlap=12)
+LAYERS = pipesched.make_problem(devices=2, microbatches=2, layers=5, layer={"forward": 2}, last={"forward": 1})
+DOCUMENTS: dict[str, Any] = {
+    "schedule": document(pipesched.run(PROBLEM, "1f1b", offload="full")),
+    "layers": document(pipesched.run(LAYERS, "1f1b")),
+    "solved": document(pipesched.solve(PROBLEM, advice=False)),
+    "comparison": comparison_document(pipesched.compare(PROBLEM, ["1f1b", "naive"])),
+}
+NULL = {*(f"problem.{key}" for key in MAY_BE_NULL), "cut.all"}
+UNKNOWN = ("metrics.lower_bound", "metrics.gap")  # of a schedule, and of a row of a comparison
+
+
+def numbers_in(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths of all numbers."""
+    if isinstance(node, dict):
+        for key in node:
+            yield from numbers_in(node[key], (*path, key))
+    elif isinstance(node, list):
+        for place, one in enumerate(node):
+            yield from numbers_in(one, (*path, place))
+    elif isinstance(node, (int, float)) and not isinstance(node, bool):
+        yield path
+
+
+@pytest.mark.parametrize("value", [None, "text", [], {}], ids=str)
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_number_replaced(name: str, value: Any) -> None:
+    """Null, a text, a list or an object in its place is a ConfigError, but null where a value may be absent."""
+    content = json.loads(dump(DOCUMENTS[name]))
+    paths = [*numbers_in(content)]
+    assert len(paths) > 30
+    for path in paths:
+        changed = deepcopy(content)
+        inside = changed
+        for key in path[:-1]:
+            inside = inside[key]
+        inside[path[-1]] = value
+        at = ".".join(map(str, path))
+        if value is None and (at in NULL or at.endswith(UNKNOWN)):
+            continue
+        try:
+            pipesched.read(io.StringIO(json.dumps(changed)))
+        except ConfigError:
+            continue
+        pytest.fail(f"{path} may be {value}")
+
+
+CASES: list[tuple[str, dict[str, Any]]] = [
+    ("1f1b", REDUCED),
+    ("1f1b", SMALL),
+    ("zb-h2", {**REDUCED, "backward_input": 10, "backward_weight": 10, "clip": True}),
+    ("interleaved", SHARDED),
+    ("looped-bfs", SHARDED),
+    ("1f1b", {"devices": 2, "microbatches": 3, "optimizer": 0.5}),
+    ("1f1b", SIDE),
+]
+
+
+def text_of(name: str, given: dict[str, Any]) -> tuple[pipesched.Outcome, str]:
+    """A schedule, and the text of its document."""
+    outcome = pipesched.run(pipesched.make_problem(**given), name)
+    return outcome, dump(document(outcome))
+
+
+def test_network_and_slots() -> None:
+    """Worked out by hand: P2 M2, forward 1, backward 2, gather 2, reduce 3, tied 1, optimizer 1."""
+    outcome, text = text_of("1f1b", SMALL)
+    content = json.loads(text)
+    assert content["network"] == [
+        [
+            {"op": "0UNSHARD0", "start": 0, "end": 2, "after": None},
+            {"op": "0REDUCE_GRAD", "start": 11, "end": 14, "after": "0B1"},
+            {"op": "0REDUCE_TIED", "start": 14, "end": 15, "after": None},
+        ],
+        [
+            {"op": "1UNSHARD0", "start": 0, "end": 2, "after": None},
+            {"op": "1REDUCE_GRAD", "start": 9, "end": 12, "after": "1B1"},
+            {"op": "1REDUCE_TIED", "start": 14, "end": 15, "after": None},
+        ],
+    ]
+    assert [row[-1] for row in content["devices"]] == [
+        {"op": "0OPTIMIZER", "start": 15, "end": 16},
+        {"op": "1OPTIMIZER", "start": 15, "end": 16},
+    ]
+    assert outcome.schedule.network[0][1] == TimedOp(Op(0, "REDUCE_GRAD", None), 11, 14, Op(0, "B", 1))
+    assert outcome.schedule.network[0][0].after is None
+
+
+def test_metrics_of_a_step() -> None:
+    """The golden 1f1b P4 M8 with gather 15, reduce 30 and optimizer 5: 380, of which the passes are 330."""
+    metrics = json.loads(text_of("1f1b", REDUCED)[1])["metrics"]
+    assert (metrics["makespan"], metrics["span"]) == (380, 380)
+    assert metrics["step"] == {
+        "pipeline": 330,
+        "network": 45,
+        "gather": {"time": [15] * 4, "exposed": 15},
+        "reduce": {"time": [30] * 4, "exposed": 30},
+        "tied": {"time": [0] * 4, "exposed": 0},
+        "optimizer": {"time": [5] * 4, "exposed": 5},
+        "exposed": ["0UNSHARD0", "0REDUCE_GRAD"],
+    }
+
+
+def test_peaks_of_each_class() -> None:
+    """Interleaved P2 S8 M4 at level weights, ahead 3: six of whole weights at most, sixteen of gradients."""
+    metrics = json.loads(text_of("interleaved", SHARDED)[1])["metrics"]
+    assert metrics["peak_weights"] == [6, 6]
+    assert metrics["peak_gradients"] == [16, 16]
+    assert metrics["peak_side"] == [0, 0]
+    sums = zip(metrics["peak_activations"], metrics["peak_weights"], metrics["peak_gradients"], strict=True)
+    assert all(peak <= sum(parts) for peak, parts in zip(metrics["peak_memory"], sums, strict=True))
+
+
+def test_a_problem_without_a_step_says_nothing_of_one() -> None:
+    """Neither a network nor more metrics than before."""
+    content = json.loads(dump(document(pipesched.run(pipesched.make_problem(devices=2), "1f1b"))))
+    assert "network" not in content
+    assert not {"step", "peak_activations"} & {*content["metrics"]}
+
+
+@pytest.mark.parametrize(("name", "given"), CASES)
+def test_round_trip(name: str, given: dict[str, Any]) -> None:
+    """A document read back has the same plan, times and metrics, and the same text."""
+    outcome, text = text_of(name, given)
+    back = parse(text, "a.json")
+    assert dump(document(back)) == text
+    assert [*wrong_claims(text, back)] == []
+    one, other = outcome.schedule, back.schedule
+    assert (one.plan.index, one.plan.orders, one.plan.network) == (
+        other.plan.index,
+        other.plan.orders,
+        other.plan.network,
+    )
+    assert ([*one.start_ticks], [*one.end_ticks]) == ([*other.start_ticks], [*other.end_ticks])
+
+
+def test_waits_may_name_operations_of_the_step() -> None:
+    """A wait edge from an optimizer to a reduction of another lane is written and read."""
+    problem = pipesched.make_problem(devices=2, microbatches=2, reduce=3, optimizer=1)
+    orders = ["0F0 0F1 0B0 0B1 0OPTIMIZER", "1F0 1B0 1F1 1B1 1OPTIMIZER"]
+    plan = pipesched.plan(
+        problem,
+        orders,
+        waits=[("0REDUCE_GRAD", "1OPTIMIZER")],
+        network=[[("0REDUCE_GRAD", "0B1")], [("1REDUCE_GRAD", "1B1")]],
+    )
+    outcome = pipesched.Outcome("by hand", pipesched.schedule_plan(problem, plan))
+    text = dump(document(outcome))
+    assert json.loads(text)["waits"] == [["0REDUCE_GRAD", "1OPTIMIZER"]]
+    assert parse(text, "a.json").schedule.plan.waits == plan.waits
+
+
+Place = list[str | int]
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        (["network"], None, "'network' is missing, or of the wrong type"),
+        (["network"], [[]], "'network' lists 1 devices; the problem has 2"),
+        (["network", 0], "0UNSHARD0", "'network' must hold a list of slots for each device"),
+        (["network", 0, 0, "op"], "0F0", "0F0 does not belong here: a network lane moves UNSHARD, RESHARD, REDUCE"),
+        (["network", 0, 0, "op"], "0UNSHARD", "0UNSHARD is no operation: UNSHARD has a number behind its kind"),
+        (["network", 0, 0, "op"], "2UNSHARD0", "2UNSHARD0 is out of range: stages are 0 to 1"),
+        (["network", 0, 0, "op"], "1UNSHARD0", "1UNSHARD0 stands twice in the plan"),
+        (["network", 0, 0, "op"], "0UNSHARD9", "0UNSHARD9 is out of range: stage 0 has 1 UNSHARD, numbered from 0"),
+        (["network", 0, 0, "start"], "0", "0UNSHARD0: 'start' must be a number, not '0'"),
+        (["network", 0, 0, "end"], 1.2345, "0UNSHARD0: end 1.2345 is no sum of the problem's costs"),
+        (["network", 0, 1, "after"], 1, "0REDUCE_GRAD: 'after' must be the text of a slot, or null, not 1"),
+        (["network", 0, 1, "after"], "0O1", "0O1 does not belong here: a device runs"),
+        (["network", 0, 1, "after"], "0B9", "0REDUCE_GRAD stands after 0B9, which does not stand in the plan"),
+        (["devices", 0, 0, "op"], "0UNSHARD0", "0UNSHARD0 does not belong here: a device runs"),
+        (["metrics", "step"], 1, "'step' is missing, or of the wrong type"),
+        (["metrics", "step", "network"], "1", "metrics.step.network must be a number, not '1'"),
+        (["metrics", "peak_weights"], [], "metrics.peak_weights must list a number for each device, not []"),
+    ],
+)
+def test_wrong_network(place: Place, value: object, said: str) -> None:
+    """A document with a wrong network is refused with a sentence that names the file and the operation."""
+    _, text = text_of("1f1b", SMALL)
+    content = json.loads(text)
+    inner: Any = content
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    with pytest.raises((ConfigError, InvalidSchedule)) as caught:
+        parse(json.dumps(content), "a.json")
+    assert str(caught.value).removeprefix("a.json: ").startswith(said)
+
+
+def test_network_without_a_step() -> None:
+    """A problem without a step has no network lanes."""
+    content = document(pipesched.run(pipesched.make_problem(devices=2), "1f1b"))
+    with pytest.raises(ConfigError, match="'network' is for a problem with a step"):
+        parse(json.dumps({**content, "network": [[], []]}), "a.json")
+
+
+@pytest.mark.parametrize("wrong", [{"network": 46}, {"exposed": ["0UNSHARD0"]}, {"tied": {"time": [], "exposed": 0}}])
+def test_wrong_claims_of_a_step(wrong: dict[str, Any]) -> None:
+    """What a document says the step costs is compared with its schedule."""
+    _, text = text_of("1f1b", REDUCED)
+    content = json.loads(text)
+    content["metrics"]["step"] |= wrong
+    claims = [*wrong_claims(json.dumps(content), parse(text, "a.json"))]
+    assert len(claims) == 1
+    assert claims[0].startswith("metrics.step.")
+
+
+STEP: dict[str, Any] = {
+    "devices": 2, "microbatches": 3, "gather": 1, "optimizer": [1, 2.5], "weights": 2, "states": "1/3", "unit": "GB",
+    "shard": {"level": "weights", "ranks": 8, "ahead": [1, 2]},
+    "side": [{"name": "vision", "forward": [1, 2, 3], "output": "100MB"}, {"forward": 2, "backward": 4, "into": 1}],
+}  # fmt: skip
+
+
+def through_text(problem: Problem) -> dict[str, Any]:
+    """The document of a problem, as a reader of JSON gets it."""
+    content: dict[str, Any] = json.loads(json.dumps(problem_document(problem)), parse_float=Decimal)
+    return content
+
+
+def test_whole_problem() -> None:
+    """Every key of a step is filled in: null for a cost that is not given, null for no backward, devices listed."""
+    content = problem_document(pipesched.make_problem(**STEP))
+    assert {key: content["costs"][key] for key in ("gather", "reduce", "optimizer", "tied")} == {
+        "gather": 1, "reduce": None, "optimizer": [1, 2.5], "tied": None,
+    }  # fmt: skip
+    memory = content["memory"]
+    assert (memory["weights"], memory["gradients"], memory["states"], memory["static"]) == (2, 0, 1 / 3, 0)
+    assert content["shard"] == {"level": "weights", "ranks": 8, "ahead": [1, 2], "reduce": "last"}
+    late = pipesched.make_problem(devices=2, shard={"level": "weights", "gather": "each"})
+    assert problem_document(late)["shard"] == {
+        "level": "weights", "ranks": 1, "ahead": 3, "reduce": "last", "gather": "each",
+    }  # fmt: skip
+    again = pipesched.load(json.dumps({"devices": 2, "shard": {"level": "weights", "gather": "each"}}))
+    assert again == late
+    assert content["step"] == {"clip": False}
+    rest = {"devices": [0, 1], "p2p": 0, "activation": 0, "static": 0}
+    assert content["side"] == [
+        {"name": "vision", "forward": [1, 2, 3], "backward": None, "into": 0, "output": 0.1, **rest},
+        {"name": "", "forward": 2, "backward": 4, "into": 1, "output": 0, **rest},
+    ]
+
+
+def test_versions() -> None:
+    """A step makes a document one of version 2; memory by its kinds alone does not, and has no other new key."""
+    plain = document(pipesched.run(pipesched.make_problem(devices=2), "1f1b"))
+    kept = document(pipesched.run(pipesched.make_problem(devices=2, weights=1), "1f1b"))
+    step = document(pipesched.run(pipesched.make_problem(devices=2, shard="optimizer"), "1f1b"))
+    assert [one["version"] for one in (plain, kept, step)] == [1, 1, 2]
+    assert kept["problem"]["memory"].keys() - plain["problem"]["memory"].keys() == {"weights", "gradients", "states"}
+    assert kept["problem"].keys() == plain["problem"].keys()
+    assert kept["problem"]["costs"] == plain["problem"]["costs"]
+    assert step["problem"].keys() - plain["problem"].keys() == {"shard", "step", "side"}
+    assert "order" not in step
+
+
+def test_forwards_alone() -> None:
+    """Their document says the gather beside their own costs, and no backward of side work."""
+    given: dict[str, Any] = {"gather": 2, "weights": 3, "side": [{"forward": 1}], "shard": "weights"}
+    problem = pipesched.make_problem(devices=2, mode="forward", **given)
+    assert problem_document(problem)["costs"] == {"forward": 1, "p2p": 0, "gather": 2}
+    assert read_problem(through_text(problem)) == problem
+
+
+def test_layers() -> None:
+    """What each layer has of a step stands in `layer`, with what stands beside the layers."""
+    layer: dict[str, Any] = {"forward": 1, "gather": [1, 2, 3, 4], "weights": "1/3"}
+    problem = pipesched.make_problem(devices=2, layers=4, layer=layer, first={"optimizer": 2, "states": 1}, tied=3)
+    content = problem_document(problem)
+    assert (content["layer"]["gather"], content["layer"]["optimizer"]) == ([1, 2, 3, 4], 0)
+    assert (content["first"]["optimizer"], "reduce" in content["layer"]) == (2, False)
+    again = read_problem(through_text(problem))
+    assert again == problem
+    assert again.layers == replace(problem.layers, rule="given")  # type: ignore[type-var]
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> Problem:
+    """A problem with some parts of a step, or none of them."""
+    devices, count = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    stages = devices * draw(st.integers(1, 2))
+    given: dict[str, Any] = {}
+    for key in ("gather", "reduce", "optimizer", "weights", "gradients", "states"):
+        if draw(st.booleans()):
+            given[key] = one_or_list(draw, amounts(), stages)
+    if draw(st.booleans()):
+        given["tied"] = draw(amounts())
+    if draw(st.booleans()):
+        level = draw(st.sampled_from(["optimizer", "gradients", "weights", *(() if "gather" in given else ("none",))]))
+        given["shard"] = {"level": level, "ranks": draw(st.integers(1, 9))}
+        if level == "weights":
+            ahead = st.one_of(st.integers(1, 4), st.sampled_from(["full", "auto"]))
+            given["shard"]["ahead"] = draw(st.one_of(ahead, st.just([2] * devices)))
+        if level in ("gradients", "weights"):
+            given["shard"]["reduce"] = draw(st.sampled_from(["last", "each"]))
+    if "optimizer" in given and draw(st.booleans()):
+        given["clip"] = draw(st.booleans())
+    if draw(st.booleans()):
+        given["side"] = [_item(draw, devices, stages, count) for _ in range(draw(st.integers(1, 2)))]
+    return pipesched.make_problem(devices=devices, stages=stages, microbatches=count, **given)
+
+
+def _item(draw: st.DrawFn, devices: int, stages: int, count: int) -> dict[str, Any]:
+    item: dict[str, Any] = {"forward": one_or_list(draw, amounts(), count), "into": draw(st.integers(0, stages - 1))}
+    if draw(st.booleans()):
+        item["backward"] = one_or_list(draw, amounts(), count)
+    if draw(st.booleans()):
+        item["devices"] = draw(st.permutations(range(devices)))[: draw(st.integers(1, devices))]
+    item |= {key: draw(amounts()) for key in ("p2p", "activation", "output", "static") if draw(st.booleans())}
+    return item | ({"name": draw(st.sampled_from(["vision", "1", "a b"]))} if draw(st.booleans()) else {})
+
+
+@given(steps())
+def test_a_step_is_read_back(problem: Problem) -> None:
+    """The problem that is read is the one that was written, exactly."""
+    assert read_problem(through_text(problem)) == problem
+
+
+def test_thirds_are_read_back() -> None:
+    """A size that is no decimal is written as its nearest float, and read as what it was."""
+    problem = pipesched.make_problem(**{**STEP, "gradients": Fraction(2, 7)})
+    assert read_problem(through_text(problem)) == problem
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value", "said"),
+    [
+        ("costs", "gather", [1], "problem.costs.gather: a list here needs 2 numbers"),
+        ("memory", "weights", None, "problem.memory.weights: must not be null"),
+        ("shard", "level", "zero", "problem.shard.level: unknown level 'zero'"),
+        ("shard", "ahead", None, "problem.shard.ahead: must not be null"),
+        ("shard", "more", 1, "problem.shard.more: unknown key 'more'"),
+        ("step", "clip", 3, "problem.step.clip: must be true or false, not 3"),
+        ("step", "clpi", True, "problem.step.clpi: unknown key; known here are clip"),
+        ("side", 0, {"forward": "x"}, "problem.side[0].forward: must be a number, not 'x'"),
+    ],
+)
+def test_bad_document(section: str, key: Any, value: Any, said: str) -> None:
+    """A wrong value of a document is told where it stands."""
+    content = through_text(pipesched.make_problem(**STEP))
+    content[section][key] = value
+    with pytest.raises(ConfigError) as caught:
+        read_problem(content)
+    assert said in str(caught.value)

@@ -1,4 +1,4 @@
-"""Times of layers against hand counts, against published ones, and every formula against its value."""
+"""Times of operations: terms, attention, pairs, and published steps."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+import pipesched
+from pipesched.errors import ConfigError
 from pipesched.estimation.communication import (
     boundary_time,
     data_terms,
@@ -18,24 +20,38 @@ from pipesched.estimation.communication import (
     message_terms,
     tensor_terms,
 )
+from pipesched.estimation.derived import derive
 from pipesched.estimation.hardware import Efficiency, GpuModel
 from pipesched.estimation.hardware_reader import preset_hardware
+from pipesched.estimation.items import NETWORK, OWNERS, backward_pieces, forward_pieces, partner
 from pipesched.estimation.model_reader import preset_model
+from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup
-from pipesched.estimation.terms import Term, total
+from pipesched.estimation.terms import AGAIN, Term, total
 from pipesched.estimation.times import (
+    CAUSAL,
+    NOT_CAUSAL,
     OPERATIONS,
     Product,
+    context_terms,
     core_flops,
+    core_terms,
     embedding_times,
     head_times,
+    kernel_share,
     layer_products,
     layer_times,
     mtp_times,
     optimizer_terms,
 )
-from published_runs import DENSE, MOE, PARTS, RATIOS, Run, left_out, published_runs, records
+from pipesched.estimation.trace import trace
+from pipesched.pipeline.plan.schedule import schedule_plan
+from pipesched.pipeline.problem.costs import in_one
+from pipesched.pipeline.problem.quantities import to_fraction
+from published_context import NEAR as NEAR_CONTEXT, RING, steps
+from published_runs import DENSE, MOE, PARTS, RATIOS, Run, left_out, published_runs, records, records_of
 from published_times import Compared, compare, ratios, summary
+from tests.estimation.setups import setup
 from validate_estimate import FITTED, MOST, NEAR, WORST, misses
 
 ALL = Efficiency(1, 1, 1, 1, 1, 1, 1, 0, 0, 0.5, 0.5)
@@ -284,3 +300,303 @@ def test_every_record_is_compared_or_left_out() -> None:
     skipped = left_out()
     assert len(RUNS) + len(skipped) == len(records()) + 73 == 310
     assert all(run.reason for run in skipped)
+
+
+MORE: tuple[dict[str, Any], ...] = ({}, {"gpus_per_nic": 2})
+SHARES = Efficiency(1, 1, 1, 0.5, 0.5, 0.5, 0.748, 10, 0, 0.5, 0.5)
+ATTENTION_GPU = GpuModel(
+    name="GPU", tflops=1000, memory=80, bandwidth=4000, pcie=64, nic=50, efficiency=SHARES, nvlink=450
+)
+
+
+def long_setup(model: str = "llama-3-70b", *, sequence: int = 8192, micro: int = 1, **parts: Any) -> Setup:
+    """Tensor 2 and context 8 at sequences of 8,192 on 16 GPUs of two nodes, with changes."""
+    keys = {"gpus": 16, "tensor": 2, "context": 8, "sequence": True} | parts.pop("parallel", {})
+    training = TrainingSetup(**parts.pop("training", {}))
+    hardware = replace(ATTENTION_GPU, **parts)
+    return Setup(preset_model(model), hardware, Parallel(**keys), TokenBatch(sequence, micro, 64), training)
+
+
+def attention_terms(given: Setup, operation: str = "forward") -> dict[str, Term]:
+    """The terms of attention and of the exchange of keys and values, by name."""
+    return {term.name: term for term in (*core_terms(given, operation), *context_terms(given, operation))}
+
+
+@pytest.mark.parametrize(
+    ("keys", "causal", "share"),
+    [
+        (256, True, 0.55), (512, True, 0.55), (1024, True, 0.75), (8192, True, 0.99), (1 << 20, True, 1.0),
+        (1024 * 2**0.5, True, 0.815), (256, False, 0.8), (2048, False, 0.98), (4096, False, 1.0), (16384, False, 1.0),
+        (512 * 2**0.5, False, 0.86),
+    ],
+)  # fmt: skip
+def test_short_kernels_are_slower(keys: float, causal: bool, share: float) -> None:
+    """The tables, linear in octaves between their rows, and their ends beyond them."""
+    assert kernel_share(keys, causal=causal) == pytest.approx(share)
+
+
+@pytest.mark.parametrize(("table", "causal"), [(CAUSAL, True), (NOT_CAUSAL, False)])
+def test_shares_of_short_kernels_are_means_of_published_ones(
+    table: tuple[tuple[int, float], ...], causal: bool
+) -> None:
+    """Of three libraries, each over its rate at 16,384 keys: within 0.03."""
+    (record,) = [r for r in records_of("measured_attention.json") if r["what"] == "forward" and r["causal"] == causal]
+    for keys, share in table:
+        place = record["sequence"].index(keys)
+        rates = [each[place] / each[-1] for each in record["tflops"].values()]
+        assert share == pytest.approx(sum(rates) / len(rates), abs=0.03)
+
+
+def test_a_ring_by_hand() -> None:
+    """Llama-3-70B, 1,024 tokens a rank: 8 kernels, 7 mergings, 7 messages over one card each, as published ones run."""
+    found = attention_terms(long_setup())
+    flops = 1024**2 / 2 * 4 * 8192 / 2  # a step computes n^2 / 2 scores a head
+    assert found["attention core, first step"].value == pytest.approx(flops / (1000e12 * 0.5 * 0.75) * 1e3)
+    step = flops / (1000e12 * 0.5 * 0.8) * 1e3  # 512 keys, all of them
+    assert found["attention core, other steps"].value == pytest.approx(7 * step)
+    merging = 7 * 20 * 1024 * 8192 / 2 / (4000e9 * 0.5) * 1e3
+    assert found["merging of partial results"].value == pytest.approx(merging)
+    assert found["kernels of merging"].value == pytest.approx(7 * 6 * 0.010)
+    message = 4 * 1024 * 1024 / 2 / 37.4e9 * 1e3
+    assert 7 * message == pytest.approx(0.393, abs=5e-4)  # 14.68 MB a layer
+    assert found["ring of keys and values"].value == pytest.approx(7 * (message + 0.014 - step))
+
+
+def test_a_ring_back_by_hand() -> None:
+    """Attention 2.5 times, 30 bytes a merged number, 8 kernels, messages twice as long, and the last one whole."""
+    found = attention_terms(long_setup(), "backward_input")
+    step = 2.5 * 1024**2 / 2 * 4 * 8192 / 2 / (1000e12 * 0.5 * 0.8) * 1e3
+    merging = 7 * 30 * 1024 * 8192 / 2 / (4000e9 * 0.5) * 1e3
+    assert found["merging of partial results"].value == pytest.approx(merging)
+    assert found["kernels of merging"].value == pytest.approx(7 * 8 * 0.010)
+    message = 8 * 1024 * 1024 / 2 / 37.4e9 * 1e3 + 0.014
+    assert found["ring of keys and values"].value == pytest.approx(6 * (message - step) + message)
+
+
+def test_attention_hides_messages_step_by_step() -> None:
+    """At 16,384 tokens a rank a step is longer than its message, so that forward nothing waits; at 1,024 all do."""
+    found = attention_terms(long_setup(sequence=131072, parallel={"gpus": 16}))
+    assert found["ring of keys and values"].value == 0
+    assert found["kernels of merging"].value == pytest.approx(0.42)
+    assert float(attention_terms(long_setup())["ring of keys and values"].value) > 0
+
+
+def test_sequences_of_a_microbatch_see_their_own_keys_only() -> None:
+    """Two of them take twice as long as one, but for kernels and hops."""
+    one, two = attention_terms(long_setup()), attention_terms(long_setup(micro=2))
+    for name in ("attention core, first step", "attention core, other steps", "merging of partial results"):
+        assert two[name].value == pytest.approx(2 * float(one[name].value))
+    assert two["kernels of merging"].value == one["kernels of merging"].value
+
+
+def test_rings_of_a_node_use_its_links() -> None:
+    """Context 4 of tensor 2 is a node: 450 GB/s and 3.4 us a hop; without NVLink PCIe, 5.7 us."""
+    inside = long_setup(parallel={"gpus": 8, "context": 4})
+    size, step = 4 * 2048 * 1024 / 2, 2048**2 / 2 * 4 * 8192 / 2 * 2.5 / (1000e12 * 0.5 * 0.92) * 1e3
+    for given, rate, hop in (
+        (inside, 450e9, 3.4),
+        (replace(inside, hardware=replace(ATTENTION_GPU, nvlink=None)), 64e9, 5.7),
+    ):
+        message = 2 * size / (rate * 0.748) * 1e3 + hop / 1e3
+        wait = attention_terms(given, "backward_input")["ring of keys and values"].value
+        assert wait == pytest.approx(2 * max(0, message - step) + message)
+
+
+def test_a_ring_has_one_card_and_gathers_have_all() -> None:
+    """However many ranks of it a node has: 7 x 2.1 MB at 37.4 GB/s, gathered at four times that, and all exposed."""
+    gather = attention_terms(long_setup(training={"context": "gather"}))
+    assert gather["gather of keys and values"].value == pytest.approx(0.3925 / 4, abs=1e-4)
+    assert set(gather) == {"attention core", "gather of keys and values"}
+    back = attention_terms(long_setup(training={"context": "gather"}), "backward_input")
+    assert back["gather and reduce-scatter of keys and values"].value == pytest.approx(0.785 / 4, abs=1e-4)
+    whole = 8192 * 1024 / 2 * 4 * 8192 / 2 / (1000e12 * 0.5 * 0.99) * 1e3  # one kernel of the whole sequence
+    assert gather["attention core"].value == pytest.approx(whole)
+
+
+def test_gpus_that_share_a_card_share_its_rate() -> None:
+    """Two a card: half for stages, experts and collectives; a ring shares with its tensor ranks only."""
+    keys = {"gpus": 16, "tensor": 2, "context": 8}
+    one, two = (attention_terms(long_setup(parallel=keys, gpus_per_nic=cards)) for cards in (1, 2))
+    wait = float(two["ring of keys and values"].value) - float(one["ring of keys and values"].value)
+    assert wait == pytest.approx(0.3925, abs=1e-4)
+    alone = [
+        long_setup(parallel={"tensor": 1, "context": 16, "sequence": False}, gpus_per_nic=cards) for cards in (1, 2)
+    ]
+    assert (
+        attention_terms(alone[0])["ring of keys and values"].value
+        == attention_terms(alone[1])["ring of keys and values"].value
+    )
+    experts = [
+        long_setup(
+            "mixtral-8x7b", parallel={"gpus": 64, "tensor": 1, "context": 1, "expert": 8}, gpus_per_node=4, **more
+        )
+        for more in MORE
+    ]
+    data = [long_setup(parallel={"gpus": 64, "context": 1}, **more) for more in MORE]
+    for pair in (
+        [boundary_time(given, across=True) for given in data],
+        [data_terms(given, Fraction(10**9), Fraction(0))[0] for given in data],
+        [next(iter(expert_terms(given))) for given in experts],
+    ):
+        assert float(pair[1].value) == pytest.approx(2 * float(pair[0].value))
+
+
+def test_latent_attention_merges_values_and_passes_keys_of_all_heads() -> None:
+    """DeepSeek-V3: 128 heads, values of 128, keys of 192."""
+    found = attention_terms(long_setup("deepseek-v3"))
+    merging = 7 * 20 * 1024 * 128 * 128 / 2 / (4000e9 * 0.5) * 1e3
+    assert found["merging of partial results"].value == pytest.approx(merging)
+    assert f"{4 * 1024 * 128 * 192 / 2 / 1e6:.6g} MB" in found["ring of keys and values"].formula
+
+
+def test_without_context_parallelism_nothing_is_exchanged() -> None:
+    """And the way of exchange changes nothing."""
+    ring, gather = (
+        attention_terms(long_setup(parallel={"context": 1}, training={"context": way})) for way in ("ring", "gather")
+    )
+    assert set(ring) == {"attention core"}
+    assert ring == gather
+    with pytest.raises(ConfigError, match="unknown exchange of keys and values 'rings'; did you mean 'ring'"):
+        TrainingSetup(context="rings")
+
+
+def test_unfused_attention_has_steps_of_the_same_rate() -> None:
+    """Nothing is known of its short kernels; it computes all scores."""
+    found = attention_terms(long_setup(training={"flash_attention": False}))
+    each = 1024**2 * 4 * 8192 / 2 / (1000e12 * 0.5) * 1e3
+    assert found["attention core, first step"].value == pytest.approx(each)
+    assert found["attention core, other steps"].value == pytest.approx(7 * each)
+
+
+def test_published_steps_of_rings() -> None:
+    """Beside their attention, on H800 and A100: within a factor of 2.5."""
+    rings = [row for row in steps() if row.family == RING]
+    assert len(rings) == 6
+    for row in rings:
+        assert 1 / NEAR_CONTEXT <= row.ours / row.published <= NEAR_CONTEXT, row
+
+
+EXPERTS: dict[str, Any] = {
+    "model_type": "deepseek_v3",
+    "num_hidden_layers": 14,
+    "num_key_value_heads": 32,
+    "kv_lora_rank": 256,
+    "qk_nope_head_dim": 64,
+    "qk_rope_head_dim": 32,
+    "v_head_dim": 64,
+    "n_routed_experts": 16,
+    "n_shared_experts": 1,
+    "num_experts_per_tok": 4,
+    "moe_intermediate_size": 2048,
+    "first_k_dense_replace": 2,
+    "num_nextn_predict_layers": 1,
+}
+FULL: dict[str, Any] = {"recompute": "full"}
+SELECTIVE: dict[str, Any] = {"recompute": "selective", "flash_attention": False}
+PAIRED = ("dualpipe", "dualpipe-v", "1f1b-overlap", "interleaved-overlap")
+
+
+def of_experts(expert: int = 8, training: dict[str, Any] | None = None, **parallel: int) -> Setup:
+    """A model with experts, whose attention is whole, on 32 GPUs."""
+    sizes = {"gpus": 32, "tensor": 1, "pipeline": 4, "chunks": 2, "expert": expert, **parallel}
+    return setup(EXPERTS, parallel=sizes, batch={"size": 128}, training=training)
+
+
+def estimate(given: Setup, algorithm: str, **replaced: Any) -> Estimate:
+    """The estimate of a setup, with numbers that count instead of its own."""
+    return Estimate(pipesched.run(derive(given, replaced), algorithm))
+
+
+@pytest.mark.parametrize("algorithm", PAIRED)
+@pytest.mark.parametrize(
+    "training", [{}, FULL, {**FULL, "full_layers": 1}, {"recompute": "selective", "flash_attention": False}]
+)
+def test_pieces_are_the_forward_and_the_backward_of_a_stage(algorithm: str, training: dict[str, Any]) -> None:
+    """They sum up exactly, recompute included; experts have pieces on the network, the head and the embedding none."""
+    found = estimate(of_experts(training=training), algorithm)
+    for stage in found.stages:
+        forward, backward = forward_pieces(stage), backward_pieces(stage)
+        assert sum(piece.time for piece in forward) == stage.time("forward")
+        assert sum(piece.time for piece in backward) == stage.time("backward_input") + stage.time("backward_weight")
+    for item in found.items.each:
+        network = [piece.name for piece in item.pieces.forward if piece.machine == NETWORK]
+        assert bool(network) == (item.kind in ("layer", "mtp") and len(item.pieces.forward) > 1)
+        assert network in ([], ["dispatch", "combine"])
+
+
+def test_pieces_stand_in_the_order_of_a_layer() -> None:
+    """Forward by the layer, backward turned round, each weight gradient behind its input gradient."""
+    layer = estimate(of_experts(), "1f1b").items.each[5].pieces
+    assert [piece.name for piece in layer.forward] == ["attention", "dispatch", "experts", "combine"]
+    assert [piece.name for piece in layer.backward] == [
+        "gradient of combine", "gradient of experts", "weights of experts", "gradient of dispatch",
+        "gradient of attention", "weights of attention",
+    ]  # fmt: skip
+
+
+def test_terms_that_have_owners_exist() -> None:
+    """A term that is renamed would silently count as attention."""
+    given = of_experts(tensor=2, expert_tensor=2, expert=4)
+    found = [term.name for item in estimate(given, "1f1b").items.each for term in item.times.forward]
+    low = replace(given, hardware=preset_hardware("h100-sxm"), training=TrainingSetup("fp8"))
+    found += [term.name for term in layer_times(low, experts=True).forward]
+    assert {name for name in OWNERS if not name.startswith(AGAIN)} - {*found} <= {"waits for the host"}
+
+
+@pytest.mark.parametrize("algorithm", PAIRED)
+@pytest.mark.parametrize("training", [{}, FULL])
+def test_a_pair_hides_the_network_of_experts(algorithm: str, training: dict[str, Any]) -> None:
+    """It lasts no less than either operation and than what both compute, and is shorter than both; so is the step."""
+    given = of_experts(training=training)
+    found = estimate(given, algorithm)
+    costs = found.problem.costs
+    assert costs.overlap is not None
+    for number, stage in enumerate(found.stages):
+        other = partner(found.stages, found.problem.settled_placement, number)
+        forward, backward = forward_pieces(stage), backward_pieces(found.stages[other])
+        whole = sum(piece.time for piece in (*forward, *backward))
+        network = sum(piece.time for piece in (*forward, *backward) if piece.machine == NETWORK)
+        pair = int(to_fraction(costs.overlap[number]) * 1000)
+        assert max(stage.time("forward"), whole - stage.time("forward"), whole - network) <= pair <= whole
+        traced = trace(found, f"stage.{number}.overlap")
+        assert traced.value == pytest.approx(pair / 1000)
+        assert sum(part.value for part in traced.parts if not part.depth) == pytest.approx(traced.value)
+    plain = estimate(of_experts(expert=1, training=training), algorithm)
+    assert plain.problem.costs.overlap is None
+    partners = [partner(found.stages, found.problem.settled_placement, number) for number in range(len(found.stages))]
+    pairs = ((costs.forward[number], costs.backward[other]) for number, other in enumerate(partners))
+    parts = [sum(map(float, in_one(pair))) for pair in pairs]
+    plain_costs = replace(costs, overlap=tuple(map(to_fraction, map(str, parts))))
+    in_turn = schedule_plan(replace(found.problem, costs=plain_costs), found.outcome.schedule.plan)
+    assert found.outcome.schedule.makespan < in_turn.makespan
+
+
+def test_who_meets_whom() -> None:
+    """On a V and from both ends the other stage of the device; round and round the one of the longest pair."""
+    for algorithm in ("dualpipe", "dualpipe-v", "interleaved-overlap"):
+        found = estimate(of_experts(), algorithm)
+        plan = found.outcome.schedule.plan
+        met: dict[int, set[int]] = {}
+        for forward, backward in plan.pairs.items():
+            met.setdefault(plan.index.stage_of(forward), set()).add(plan.index.stage_of(backward))
+        placement = found.problem.settled_placement
+        for stage, others in met.items():
+            if algorithm == "interleaved-overlap":
+                assert others <= {*placement.stages_on(placement.devices[stage])}
+            else:
+                assert others == {partner(found.stages, placement, stage)}
+
+
+@pytest.mark.parametrize("key", ["forward", "backward", "overlap"])
+def test_times_that_are_given_leave_pairs_alone(key: str) -> None:
+    """The pieces are of derived times, so with other times a pair takes the sum of its parts, or what is given."""
+    costs = estimate(of_experts(), "dualpipe-v", **{key: 7}).problem.costs
+    assert costs.overlap == ((7,) * 8 if key == "overlap" else None)
+
+
+def test_a_dense_model_has_no_overlap() -> None:
+    """Nothing is said of pairs, and a trace says why."""
+    found = estimate(setup(), "1f1b-overlap")
+    assert found.problem.costs.overlap is None
+    with pytest.raises(pipesched.ConfigError, match="the sum of their parts"):
+        trace(found, "stage.0.overlap")

@@ -1,25 +1,33 @@
-"""Files: every noun is read back as it was written, told apart by what stands in it; and what cannot be is refused."""
+"""What is read and written: files, formats of ours and of users, lengths of lines."""
 
 from __future__ import annotations
 
 import io
 import json
 import os
+import pickle
 import stat
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
+from pipesched import InvalidSchedule, make_problem
 from pipesched.documents.comparison import comparison_document, frontier_document, pareto_document, sweep_document
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse
-from pipesched.errors import ConfigError, NotApplicable
+from pipesched.errors import ConfigError, NotApplicable, OwnCodeFailed
+from pipesched.file_formats.files import lengths_in
+from pipesched.file_formats.registry import FIGURES, FORMATS, SCHEDULE, format_of
 from pipesched.pipeline.problem.problem import Problem
+from pipesched.render.view import View
 from pipesched.results.comparison import pareto_points
+from pipesched.text.yaml_reader import read_bytes
 from tests.strategies import SETTLED, problems, random_saving_plan, saving_plan_of
 
 PROBLEM = pipesched.make_problem(
@@ -366,3 +374,230 @@ def test_a_broken_wait_is_for_the_check() -> None:
     outcome = pipesched.read(io.StringIO(json.dumps(content)))
     assert isinstance(outcome, pipesched.Outcome)
     assert "0L0 starts before the end of 0B1, for which the plan makes it wait" in pipesched.check(outcome)
+
+
+GIVEN = pipesched.make_problem(devices=2, microbatches=4, forward=5, backward=10, budget=1)
+GIVEN_OUTCOME = pipesched.run(GIVEN, "1f1b")
+FUNCTIONS: list[tuple[str, Callable[..., Any]]] = [
+    ("schedule", pipesched.check),
+    ("schedule", lambda given, **more: pipesched.explain(given, **more).idle),
+    ("outcomes", lambda given, **more: pipesched.robustness(given, samples=10, **more).rows[0].mean),
+    ("schedule", lambda given, **more: pipesched.hand_over(given, "megatron", **more)),
+    ("result", lambda given, **more: pipesched.write(given, "copy.csv", force=True, **more).read_text()),
+    ("result", lambda given, **more: len(pipesched.figure(given, **more).axes)),
+]
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The schedule as a document and as a CSV."""
+    monkeypatch.chdir(tmp_path)
+    pipesched.write(GIVEN_OUTCOME, "1f1b.json")
+    pipesched.write(GIVEN_OUTCOME, "1f1b.csv")
+
+
+@pytest.mark.parametrize(("key", "function"), FUNCTIONS)
+@pytest.mark.usefixtures("files")
+def test_a_file_stands_for_what_it_holds(key: str, function: Callable[..., Any]) -> None:
+    """By its name or its path; a CSV with a problem; what is missing, or has no effect, is said about its parameter."""
+    expected = function(GIVEN_OUTCOME)
+    assert function("1f1b.json") == expected
+    assert function(Path("1f1b.csv"), problem=GIVEN) == expected
+    for arguments, more, about, message in (
+        (["1f1b.csv"], {}, "problem", "1f1b.csv is a CSV, which holds no costs: give a Problem"),
+        (["1f1b.json"], {"problem": GIVEN}, "problem", "1f1b.json is a document, which holds its own problem"),
+        ([GIVEN_OUTCOME], {"problem": GIVEN}, "problem", "gives a CSV its costs, and none is named"),
+        (["none.json"], {}, key, "cannot read 'none.json': No such file"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            function(*arguments, **more)
+        assert caught.value.key == about
+        assert caught.value.message.startswith(message)
+
+
+@pytest.mark.usefixtures("files")
+def test_lists_and_comparisons() -> None:
+    """A list may mix files and schedules; compare takes one file alone too."""
+    found = pipesched.robustness(["1f1b.json", GIVEN_OUTCOME, "1f1b.csv"], problem=GIVEN, samples=10)
+    assert [row.makespan for row in found.rows] == [GIVEN_OUTCOME.schedule.makespan] * 3
+    assert pipesched.compare(plans=Path("1f1b.json"))[0].outcome is not None
+
+
+def npy(values: Any, *, allow_pickle: bool = False) -> bytes:
+    """Return an array as NumPy writes it."""
+    file = io.BytesIO()
+    np.save(file, values, allow_pickle=allow_pickle)
+    return file.getvalue()
+
+
+@given(st.lists(st.integers(1, 10**9), min_size=1), st.sampled_from([" ", ",", "\n", ", ", "\t", ",\n", "\r\n"]))
+def test_every_form_holds_the_same(lengths: list[int], between: str) -> None:
+    """A text with any separators, a JSON list and an array give the numbers that were written."""
+    text = between.join(map(str, lengths))
+    forms = (text.encode(), f" {lengths}\n".encode(), npy(np.array(lengths)), npy(np.array(lengths, dtype=np.uint32)))
+    assert [lengths_in(form, "docs") for form in forms] == [lengths] * 4
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"9" * 5000, "docs:1: must be a whole number of at least 1, not '9999999999999999999999999999999"),
+        (b"\xff\xfe", "docs is no text file (UTF-8 is expected)"),
+        (npy(np.array([1.0])), "docs must hold whole numbers in one dimension, not an array of float64 in 1"),
+        (npy(np.array([[1, 2]])), "docs must hold whole numbers in one dimension, not an array of int64 in 2"),
+        (npy(np.array([3, 0])), "docs: entry 1: must be a whole number of at least 1, not 0"),
+        (npy(np.array([3, 4]))[:-5], "docs is no array of whole numbers: "),
+        (b"\x93NUMPY\x01\x00", "docs is no array of whole numbers: "),
+    ],
+)
+def test_what_is_no_list_of_lengths(data: bytes, message: str) -> None:
+    """Each says where it stands, and what was found; of texts tests/golden/said/pack.txt does."""
+    with pytest.raises(ConfigError) as caught:
+        lengths_in(data, "docs")
+    assert str(caught.value).startswith(message)
+
+
+def test_no_pickle_is_read() -> None:
+    """Neither a pickle nor an array of Python objects is unpickled."""
+
+    class Bomb:
+        def __reduce__(self) -> Any:
+            return pytest.fail, ("was unpickled",)
+
+    for data in (pickle.dumps([3, 4]), pickle.dumps(Bomb()), npy(np.array([Bomb()]), allow_pickle=True)):
+        with pytest.raises(ConfigError, match=r"no text file|binary file|no array of whole numbers"):
+            lengths_in(data, "docs")
+
+
+def test_files(tmp_path: Path) -> None:
+    """A file is read whole; what cannot be read says why."""
+    (tmp_path / "lengths").write_bytes(b"9 7")
+    assert read_bytes(tmp_path / "lengths") == b"9 7"
+    with pytest.raises(ConfigError, match=r"cannot read .*missing': No such file or directory"):
+        read_bytes(tmp_path / "missing")
+    with pytest.raises(ConfigError, match=r"cannot read .*: Is a directory"):
+        read_bytes(tmp_path)
+    with pytest.raises(ConfigError, match=r"cannot read .*: embedded null byte"):
+        read_bytes(Path("a\0b"))
+
+
+HERE = Path(__file__).name
+OWN_PROBLEM = make_problem(devices=3, microbatches=4, forward=2, backward=3)
+
+
+@pytest.fixture(autouse=True)
+def _formats(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each test leaves the formats as they were."""
+    before = dict(FORMATS)
+    yield
+    FORMATS.clear()
+    FORMATS.update(before)
+
+
+def own_dump(outcome: pipesched.Outcome) -> str:
+    plan = outcome.schedule.plan
+    return "".join(" ".join(map(str, plan.slots(device))) + "\n" for device in range(outcome.problem.devices))
+
+
+def load(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines()]
+
+
+def test_it_is_written_and_read(tmp_path: Path) -> None:
+    """By its suffix and by its name; its costs are those of a problem, as for a CSV, and `compare` takes the file."""
+    made = pipesched.file_format("lines", ".lines", own_dump, load)
+    assert (made, made.holds, made.reads) == (pipesched.formats()[-1], ("schedule",), True)
+    outcome = pipesched.run(OWN_PROBLEM, "1f1b")
+    file = pipesched.write(outcome, tmp_path / "plan.lines")
+    assert file.read_text(encoding="utf-8") == own_dump(outcome)
+    back = pipesched.read(file, problem=OWN_PROBLEM)
+    assert isinstance(back, pipesched.Outcome)
+    assert (back.algorithm, back.metrics) == ("plan", outcome.metrics)
+    assert pipesched.compare(OWN_PROBLEM, plans=[file])[0].outcome is not None
+    assert pipesched.explain(file, problem=OWN_PROBLEM).schedule.makespan == outcome.schedule.makespan
+    pipesched.write(outcome, tmp_path / "other", format="lines")
+    with pytest.raises(ConfigError, match="lines cannot hold a sweep"):
+        pipesched.write(pipesched.sweep(None, "microbatches", [4], "1f1b"), tmp_path / "x", format="lines")
+
+
+def fails(_: Any) -> Any:
+    return 1 // 0
+
+
+def returns_a_number(_: Any) -> Any:
+    return 5
+
+
+def test_what_it_does_wrong(tmp_path: Path) -> None:
+    """What its functions raise, or return wrongly, names the format, the file and the line; nothing is written."""
+    outcome, file = pipesched.run(OWN_PROBLEM, "1f1b"), tmp_path / "a.bad"
+    for function, said in (
+        (fails, r":\d+: bad: ZeroDivisionError"),
+        (returns_a_number, "must return text or bytes, not 5"),
+    ):
+        FORMATS.pop("bad", None)
+        pipesched.file_format("bad", ".bad", function, function)
+        with pytest.raises(OwnCodeFailed, match=f"{HERE}.*{said}"):
+            pipesched.write(outcome, file)
+        assert not file.exists()
+    file.write_text("anything", encoding="utf-8")
+    with pytest.raises(OwnCodeFailed, match=f"{HERE}.*bad of .*a.bad: TypeError"):
+        pipesched.read(file, problem=OWN_PROBLEM)
+    pipesched.file_format("lines", ".lines", reader=load)
+    (tmp_path / "b.lines").write_text("0F0 hello\n", encoding="utf-8")
+    with pytest.raises((ConfigError, InvalidSchedule), match="hello"):
+        pipesched.read(tmp_path / "b.lines", problem=OWN_PROBLEM)
+
+
+SUFFIXES = {one.name: one.suffix for one in FORMATS.values()}
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("a.json", "json"),
+        ("a.trace.json", "chrome-trace"),
+        (".trace.json", "chrome-trace"),
+        ("trace.json", "json"),
+        ("dir.csv/a.JSON", "json"),
+        ("A.CSV", "pytorch-csv"),
+        ("a.html", "html"),
+        ("a.b.svg", "svg"),
+        ("a.png", "png"),
+        ("a.pdf", "pdf"),
+    ],
+)
+def test_suffix_names_the_format(path: str, name: str) -> None:
+    """The longest suffix that fits counts, in any case."""
+    assert format_of(path, SUFFIXES).name == name
+
+
+@pytest.mark.parametrize("path", ["a", "a.txt", "json", "a.json.gz", "", "a.json/", "a.trace"])
+def test_unknown_suffix(path: str) -> None:
+    """Another suffix is refused with those there are."""
+    with pytest.raises(
+        ConfigError, match=r"must end in \.json, \.csv, \.trace\.json, \.yaml, \.html, \.svg, \.png or \.pdf"
+    ):
+        format_of(path, SUFFIXES)
+
+
+@pytest.mark.parametrize("name", [name for name, form in FORMATS.items() if SCHEDULE in form.writers])
+def test_writers(name: str) -> None:
+    """Each writer makes text, or bytes if the format is binary."""
+    outcome = pipesched.run(pipesched.make_problem(devices=2, microbatches=2), "1f1b")
+    content = FORMATS[name].writers[SCHEDULE](outcome, View())
+    assert isinstance(content, bytes if FORMATS[name].binary else str)
+    assert len(content) > 20
+    assert FORMATS[name].name == name
+
+
+def test_figures_are_formats() -> None:
+    """What a comparison can be drawn as is what a schedule can be drawn as."""
+    assert set(FIGURES) < set(FORMATS)
+
+
+def test_a_format_that_cannot_hold_the_schedule() -> None:
+    """PyTorch's CSV has no place for two copies of a stage: refused, with another way."""
+    outcome = pipesched.run(pipesched.make_problem(devices=4, microbatches=8), "chimera")
+    with pytest.raises(NotApplicable, match="one rank"):
+        FORMATS["pytorch-csv"].writers[SCHEDULE](outcome, View())

@@ -1,4 +1,4 @@
-"""A document says everything: writing, reading and writing again gives the same text, for any problem."""
+"""What is written is what is read: schedules, transfers, units."""
 
 from __future__ import annotations
 
@@ -15,16 +15,20 @@ from hypothesis import assume, example, given, strategies as st
 
 import pipesched
 from pipesched.documents.json_text import dump
-from pipesched.documents.schedule import document, parse
-from pipesched.errors import ConfigError, NoSchedule
+from pipesched.documents.schedule import document, parse, wrong_claims
+from pipesched.errors import ConfigError, Inexpressible, NoSchedule
+from pipesched.file_formats.chrome_trace import document as chrome_document
+from pipesched.file_formats.pytorch_csv import dump as csv_dump, parse as csv_parse
 from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.plan.schedule import schedule_plan
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import Exact, to_fraction
-from tests.strategies import SETTLED, problems as saving_problems, random_saving_plan, saving_plan_of
+from pipesched.results.outcome import Outcome
+from pipesched.results.trainers import verdicts
+from tests.strategies import SETTLED, Texts, problems as saving_problems, random_saving_plan, saving_plan_of, texts_of
 
 FAMILIES = ("sequential", "naive", "1f1b", "eager-1f1b", "interleaved", "looped-bfs", "list")
-
 times = st.sampled_from([0, 1, 2, 5, Decimal("0.1"), Decimal("0.3"), Decimal("12.75"), Decimal("0.001")])
 sizes = st.sampled_from([0, 1, 3, Decimal("0.1"), Decimal("0.7"), Decimal("6.25"), Decimal("0.1234")])
 fractions = st.sampled_from([0, 1, Decimal("0.5"), Decimal("0.3"), Decimal("0.1234")])
@@ -254,3 +258,152 @@ def test_random_text_is_no_document(text: str) -> None:
     except ConfigError:
         return
     raise AssertionError(f"{text!r} was read as a schedule")
+
+
+DEVICES = [["0F0", "0F1", "0R1", "0B1", "0B0"], ["1F0", "1F1", "1B1", "1B0"]]
+LANES = [["0O0", "1O0"], ["1L0", "0L0"]]
+
+
+def content() -> dict[str, Any]:
+    """Two devices that share their lanes; microbatch 0 is offloaded on both, 0 recomputes microbatch 1."""
+    problem = make_problem(
+        devices=2,
+        microbatches=2,
+        forward=1,
+        backward=2,
+        offload=0.5,
+        reload=1.5,
+        recompute=0.25,
+        lanes="pair",
+        placement="linear",
+    )
+    plan = saving_plan_of(problem, Texts(DEVICES, LANES, [("0B1", "0L0"), ("1O0", "1F1")]))
+    return json.loads(dump(document(Outcome("by hand", schedule_plan(problem, plan)))))  # type: ignore[no-any-return]
+
+
+def test_transfers_stand_in_the_document() -> None:
+    """Each device lists its own transfers in order of time; R is a slot like any other."""
+    written = content()
+    assert written["transfers"] == [
+        [{"op": "0O0", "start": 1, "end": 1.5}, {"op": "0L0", "start": 7.5, "end": 9}],
+        [{"op": "1O0", "start": 2, "end": 2.5}, {"op": "1L0", "start": 2.5, "end": 4}],
+    ]
+    assert written["devices"][0][2] == {"op": "0R1", "start": 2, "end": 2.25}
+    assert [slot["op"] for slot in written["devices"][0]] == DEVICES[0]
+    assert written["metrics"]["busy"] == [6.25, 6]
+    assert written["metrics"]["ideal"] == 6
+
+
+def test_no_transfers_without_offload() -> None:
+    """A schedule that may not offload has no such key."""
+    problem = make_problem(devices=1, microbatches=1, placement="linear")
+    plan = saving_plan_of(problem, Texts([["0F0", "0R0", "0B0"]], [], []))
+    assert "transfers" not in document(Outcome("x", schedule_plan(problem, plan)))
+
+
+def test_a_document_is_legal_and_true() -> None:
+    """What was written is read, keeps every rule, and has the metrics that it claims."""
+    text = json.dumps(content())
+    outcome = parse(text, "x")
+    assert list(violations(outcome.schedule)) == []
+    assert list(wrong_claims(text, outcome)) == []
+    assert (outcome.schedule.recomputed, outcome.schedule.offloaded) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("device", "place", "key", "value", "sentence"),
+    [
+        (0, 0, "start", 0.75, "0O0 lasts 0.75, not 0.5"),
+        (0, 1, "op", "0L1", "0O1 is missing"),
+        (1, 0, "op", "0O1", "1O0 is missing"),
+    ],
+)
+def test_a_broken_transfer_is_named(device: int, place: int, key: str, value: object, sentence: str) -> None:
+    """A document with a wrong time or a wrong transfer is read, and the check says what is wrong."""
+    written = content()
+    del written["waits"]
+    written["transfers"][device][place][key] = value
+    assert sentence in list(violations(parse(json.dumps(written), "x").schedule))
+
+
+def test_an_early_load_is_named() -> None:
+    """Times are taken as they stand: a load that comes back before it left is not put right by reading."""
+    written = content()
+    written["transfers"][0][1] |= {"start": 0, "end": 1.5}
+    assert any("0L0 starts at 0" in one for one in violations(parse(json.dumps(written), "x").schedule))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"transfers": [[]]}, "'transfers' lists 1 devices; the problem has 2"),
+        ({"transfers": [[], 5]}, "'transfers' must hold a list of slots for each device"),
+        ({"transfers": {}}, "'transfers' is missing, or of the wrong type"),
+        ({"transfers": [[{"op": "0F0", "start": 0, "end": 1}], []]}, "0F0 does not belong here: a lane moves O, L"),
+        ({"transfers": [[{"op": "0O9", "start": 0, "end": 1}], []]}, "0O9 is out of range"),
+    ],
+)
+def test_malformed_transfers(change: dict[str, Any], message: str) -> None:
+    """What cannot be read is one message."""
+    with pytest.raises(ConfigError, match=message):
+        parse(json.dumps({**content(), **change}), "x")
+
+
+UNEQUAL: dict[str, Any] = {"devices": 2, "microbatches": 3, "sizes": {"work": [3, 1, 2]}}
+
+
+def test_csv_of_microbatches_that_differ() -> None:
+    """As ever: PyTorch's file is an order without costs; nothing is to be said where it has the config's numbers."""
+    text = csv_dump(pipesched.run(pipesched.make_problem(**UNEQUAL), "1f1b").schedule)
+    assert text == "0F0,0F1,0B0,0F2,0B1,0B2\n1F0,1B0,1F1,1B1,1F2,1B2\n"
+    assert text.note == ""
+
+
+def test_csv_of_an_order() -> None:
+    """PyTorch numbers losses by position: the file does too, and a note says which microbatches to feed it."""
+    text = csv_dump(pipesched.run(pipesched.make_problem(**UNEQUAL), "1f1b", order=[1, 2, 0]).schedule)
+    assert text == "0F0,0F1,0B0,0F2,0B1,0B2\n1F0,1B0,1F1,1B1,1F2,1B2\n"
+    assert text.note == "numbers microbatches as PyTorch runs them, by position: feed it 1, 2, 0, in this order"
+    assert texts_of(csv_parse(text, "x.csv").plan)[1] == ["1F0", "1B0", "1F1", "1B1", "1F2", "1B2"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"slices": 2}, "runs whole microbatches, and this schedule cuts each into 2 slices"),
+        ({"mode": "forward"}, "trains, and this schedule has forward passes alone"),
+        ({"mode": "forward", "slices": 2}, "trains, and this schedule has forward passes alone"),
+    ],
+)
+def test_what_no_trainer_runs(given: dict[str, Any], said: str) -> None:
+    """Slices and forward passes are refused by PyTorch, and by each framework, with the reason."""
+    outcome = pipesched.run(pipesched.make_problem(devices=2, microbatches=3, **given), "naive")
+    with pytest.raises(Inexpressible, match=f"^PyTorch {said}$"):
+        csv_dump(outcome.schedule)
+    found = {verdict.trainer: verdict for verdict in verdicts(outcome)}
+    assert not any(verdict.takes for verdict in found.values())
+    for trainer in found.keys() - ({"zero-bubble"} if given == {"slices": 2} else set()):
+        assert said in found[trainer].note
+
+
+def test_trace_of_slices() -> None:
+    """Names have the slice, and arguments the microbatch and the slice; without slices there is no such argument."""
+    outcome = pipesched.run(pipesched.make_problem(devices=2, microbatches=1, slices=2), "seq-1f1b")
+    events = [event for event in chrome_document(outcome)["traceEvents"] if event["ph"] == "X"]
+    assert [event["name"] for event in events if event["tid"] == 1] == ["0F0.0", "0F0.1", "0B0.1", "0B0.0"]
+    second = next(event for event in events if event["name"] == "0F0.1")
+    assert second["args"] == {"op": "0F0.1", "kind": "F", "stage": 0, "microbatch": 0, "slice": 1}
+    whole = pipesched.run(pipesched.make_problem(devices=2, microbatches=1), "1f1b")
+    assert not any("slice" in event["args"] for event in chrome_document(whole)["traceEvents"] if event["ph"] == "X")
+
+
+def test_trace_of_a_pair_of_slices() -> None:
+    """A pair has the slice of each part, and its arrows those between stages alone."""
+    problem = pipesched.make_problem(devices=1, microbatches=2, slices=2)
+    rows = [["0F0.0", "0F0.1", "(0F1.0;0B0.1)OVERLAP_F_B", "0F1.1", "0B0.0", "0B1.1", "0B1.0"]]
+    outcome = pipesched.Outcome("mine", pipesched.schedule_plan(problem, pipesched.plan(problem, rows)))
+    (pair,) = [event for event in chrome_document(outcome)["traceEvents"] if "OVERLAP" in event["name"]]
+    assert pair["args"] == {
+        "op": "(0F1.0;0B0.1)OVERLAP_F_B", "kind": "F&B", "stage": 0, "microbatch": 1, "slice": 0,
+        "backward_stage": 0, "backward_microbatch": 0, "backward_slice": 1,
+    }  # fmt: skip

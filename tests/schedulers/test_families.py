@@ -1,10 +1,11 @@
-"""Every family on random problems, judged by the second replay, the check, and both forms of the kernels."""
+"""Every family on random problems, beside the second replay; and how a problem is prepared for a family."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
 from fractions import Fraction
+from inspect import signature
 from itertools import product
 from typing import Any
 
@@ -20,12 +21,12 @@ from pipesched.errors import ConfigError, NoSchedule
 from pipesched.pipeline.bounds.bounds import lower_bound
 from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.plan.schedule import schedule_plan
-from pipesched.schedulers.family import Family, prepare
-from pipesched.schedulers.registry import FAMILIES, algorithms, family
+from pipesched.schedulers.family import FORWARDS, SLICED, Family, prepare
+from pipesched.schedulers.registry import ALIASES, FAMILIES, algorithms, family
 from tests.examples import part
 from tests.oracle.alike import Stuck, replay
 from tests.oracle.judge import require_replayed
-from tests.strategies import placements_of, problems
+from tests.strategies import placements_of, problems, texts_of
 
 OPTIONS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     "naive": st.fixed_dictionaries({}, optional={"lifo": st.booleans()}),
@@ -196,3 +197,193 @@ def test_both_forms_agree(name: str, problem: Problem) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(arrays, "compiled_kernels", lambda: None)
         assert made(family(name), problem) == compiled
+
+
+LINEAR_FAMILIES = [one.name for one in algorithms() if one.placement == "linear"]
+LOOP_FAMILIES = [one.name for one in algorithms() if one.placement == "loop"]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_what_people_need_to_know(name: str) -> None:
+    """A family says its source, needs, bubble and memory, and its options are parameters of its plan."""
+    one = family(name)
+    assert one.name == name
+    assert all([one.paper, one.needs, one.bubble, one.memory, one.elsewhere])
+    assert set(one.options) == set(list(signature(one.plan).parameters)[1:]) - {"judge"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "run_of"),
+    [("1f1b", "P", [1, 1, 1, 1, 1]), ("zb-v", "2P", [2, 2, 2, 2, 2]), ("interleaved", "kP", [1, 2, 3, 4, 5]),
+     ("hanayo", "2kP", [2, 2, 2, 4, 4]), ("list", "any", [1, 2, 3, 4, 5])],
+)  # fmt: skip
+def test_how_many_stages_a_family_runs(name: str, text: str, run_of: list[int]) -> None:
+    """Its stages as text, and what it runs of one to five stages a device: those, or what they are fused to."""
+    assert family(name).stages == text
+    assert [family(name).chunks_run(wanted) for wanted in range(1, 6)] == run_of
+
+
+@pytest.mark.parametrize(("alias", "name"), ALIASES.items())
+def test_aliases(alias: str, name: str) -> None:
+    """An alias, in any case, is the family itself."""
+    problem = make_problem(devices=3)
+    assert family(alias) is family(alias.upper()) is family(name)
+    assert run(problem, alias).algorithm == name
+
+
+@pytest.mark.parametrize(("name", "near"), [("1f1", "1f1b"), ("interleave", "interleaved"), ("gpip", "gpipe")])
+def test_unknown_algorithm(name: str, near: str) -> None:
+    """An unknown name is answered with the nearest one, the three nearest, and what has all."""
+    with pytest.raises(ConfigError, match=f"did you mean '{near}'.*nearest are {near}, .*algorithms"):
+        family(name)
+
+
+def test_unknown_option() -> None:
+    """An option that a family does not have is refused with those that it has."""
+    with pytest.raises(NotApplicable, match="no option `group_size`; it takes `lifo`, `recompute`, `offload`"):
+        run(make_problem(devices=2), "naive", group_size=2)
+    with pytest.raises(NotApplicable, match="1f1b has no option `lifo`; it takes `recompute`, `offload`"):
+        run(make_problem(devices=2), "1f1b", lifo=True)
+
+
+@pytest.mark.parametrize("name", LINEAR_FAMILIES)
+@pytest.mark.parametrize("placement", ["auto", "linear", [0, 0, 0, 1, 1, 1, 2, 2, 2]])
+def test_linear_families_fuse(name: str, placement: Any) -> None:
+    """S = kP runs fused into P stages, if the placement is open, linear, or spells linear out."""
+    problem = prepare(make_problem(devices=3, stages=9, forward=[1, 2, 3] * 3, placement=placement), family(name))
+    assert (problem.stages, problem.ticks.mean["forward"]) == (3, (6, 6, 6))
+    assert problem.settled_placement.devices == (0, 1, 2)
+
+
+@pytest.mark.parametrize("name", LOOP_FAMILIES)
+@pytest.mark.parametrize("placement", ["auto", "loop", [0, 1, 2, 0, 1, 2]])
+def test_loop_families_do_not_fuse(name: str, placement: Any) -> None:
+    """S = VP stays, round and round."""
+    problem = prepare(make_problem(devices=3, stages=6, placement=placement), family(name))
+    assert problem.settled_placement.devices == (0, 1, 2, 0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "placement", "stages"),
+    [
+        *[(name, placement, 6) for name in LINEAR_FAMILIES for placement in ("loop", "v", "wave", [0, 1, 0, 1, 2, 2])],
+        *[(name, placement, 6) for name in LOOP_FAMILIES for placement in ("linear", "v", "wave", [1, 0, 2, 1, 0, 2])],
+        *[
+            (name, placement, 3)
+            for name in [*LINEAR_FAMILIES, *LOOP_FAMILIES]
+            for placement in ("bidirectional", [2, 1, 0])
+        ],
+    ],
+)
+def test_a_contradicting_placement(name: str, placement: Any, stages: int) -> None:
+    """An explicit placement that is not the family's own: it does not apply, and the message says which it has."""
+    with pytest.raises(NotApplicable, match=f"{name} places its stages {family(name).placement}") as caught:
+        run(make_problem(devices=3, stages=stages, placement=placement), name)
+    assert caught.value.key == "placement"
+    asked = str(caught.value).partition(", not ")[2]
+    assert asked.startswith("[")
+    assert ("in both directions;" in asked) == (placement == "bidirectional")
+
+
+@pytest.mark.parametrize("name", [*LINEAR_FAMILIES, *LOOP_FAMILIES])
+def test_stages_that_do_not_divide(name: str) -> None:
+    """S that is no multiple of P does not apply; the nearest that do are named."""
+    with pytest.raises(NotApplicable, match=r"multiple of 3 stages.* 6 or 9; there are 7") as caught:
+        run(make_problem(devices=3, stages=7), name)
+    assert caught.value.key == "stages"
+
+
+@pytest.mark.parametrize("placement", ["linear", "loop", "v", "wave", [0, 1, 2, 2, 1, 0], [0, 1, 0, 2, 1, 1]])
+def test_list_takes_any_placement(placement: Any) -> None:
+    """`list` keeps the placement and the stages of the config."""
+    problem = make_problem(devices=3, stages=6, placement=placement)
+    assert prepare(problem, family("list")) is problem
+
+
+def test_over_budget_is_no_refusal() -> None:
+    """A family that does not look at the budget runs all the same, and the schedule says that it does not fit."""
+    schedule = run(make_problem(devices=4, microbatches=8, budget=3), "1f1b").schedule
+    assert (schedule.fits, schedule.over_budget) == (False, [0])
+
+
+def test_compare_goes_on() -> None:
+    """What does not apply says why, in the order that was asked, and the rest goes on."""
+    problem = make_problem(devices=2, stages=4, microbatches=4, placement="loop", budget=[0.9, 9])
+    entries = compare(problem, ["gpipe", "interleaved", "list", "looped-bfs"])
+    assert [entry.algorithm for entry in entries] == ["naive", "interleaved", "list", "looped-bfs"]
+    assert [entry.outcome is not None for entry in entries] == [False, True, False, True]
+    assert "places its stages linear" in entries[0].reason
+    assert "device 0 needs a budget of at least 1" in entries[2].reason
+
+
+def test_compare_hands_options_to_those_who_know_them() -> None:
+    """An option goes to the algorithms that take it; one that none takes is bad input."""
+    problem = make_problem(devices=2, stages=4, microbatches=4)
+    with_option = compare(problem, ["naive", "interleaved"], group_size=4)
+    assert all(entry.outcome for entry in with_option)
+    assert with_option[1].outcome
+    assert texts_of(with_option[1].outcome.schedule.plan) == texts_of(
+        run(problem, "interleaved", group_size=4).schedule.plan
+    )
+    with pytest.raises(ConfigError, match="none of naive, 1f1b takes the option `group_size`") as caught:
+        compare(problem, ["naive", "1f1b"], group_size=4)
+    assert caught.value.key == "group_size"
+
+
+def test_best_of_a_comparison() -> None:
+    """The best is the fastest that fits; when none fits, the fastest of all; none when none applies."""
+    roomy = make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10)
+
+    def best_of(problem: Problem) -> tuple[str, int | float] | None:
+        best = compare(problem, ["1f1b", "interleaved"]).best
+        return None if best is None or best.metrics is None else (best.algorithm, best.metrics["makespan"])
+
+    assert best_of(roomy) == ("interleaved", 285)
+    tight = make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10, budget=4)
+    assert best_of(tight) == ("1f1b", 330)
+    tighter = make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10, budget=1)
+    assert best_of(tighter) == ("interleaved", 285)
+    assert best_of(make_problem(devices=4, stages=9)) is None
+
+
+def test_messages_name_the_families_that_run_slices_and_forwards_alone() -> None:
+    """The lists in messages are what the records of the families say."""
+    for listed, flag in ((FORWARDS, "forward_only"), (SLICED, "slices")):
+        names = [one.name for one in algorithms() if getattr(one, flag)]
+        assert listed == f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def test_a_family_names_its_twin_with_slices() -> None:
+    """What a family is with slices has the same order without them."""
+    twins = {one.name: one.with_slices for one in algorithms() if one.with_slices}
+    assert twins == {one.same_without_slices: one.name for one in algorithms() if one.same_without_slices}
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        ("1f1b", {"slices": 2}, "1f1b has no slices; seq-1f1b is its order with them"),
+        ("1f1b", {"slices": {"count": "auto"}}, "1f1b has no slices; seq-1f1b is its order with them"),
+        ("zb-auto", {"slices": 2}, f"zb-auto has no slices; {SLICED} have them"),
+        ("looped-bfs", {"slices": 2}, f"looped-bfs has no slices in training; {SLICED} have them"),
+        ("1f1b", {"mode": "forward"}, f"1f1b has no order of forward passes alone; {FORWARDS} have one"),
+        ("seq-1f1b", {"mode": "forward", "slices": 2},
+         f"seq-1f1b has no order of forward passes alone; {FORWARDS} have one"),
+    ],
+)  # fmt: skip
+def test_families_without_slices_or_forward_passes(name: str, given: dict[str, Any], message: str) -> None:
+    """A family that does not run these says which do, in one sentence about the parameter."""
+    with pytest.raises(NotApplicable) as error:
+        run(make_problem(devices=4, stages=8, **given), name)
+    assert error.value.message == message
+    assert error.value.key in given
+
+
+def test_a_comparison_of_all_leaves_out_what_is_the_same_without_slices() -> None:
+    """seq-1f1b is no row where microbatches are whole, unless it is named, and one where they are not."""
+    whole = make_problem(devices=2, stages=4)
+    assert "seq-1f1b" not in [entry.algorithm for entry in compare(whole, "all")]
+    assert compare(whole, ["seq-1f1b"])[0].outcome is not None
+    for slices in (2, {"count": "auto", "most": 2}):
+        cut = compare(make_problem(devices=2, stages=4, slices=slices), "all")
+        assert [entry.algorithm for entry in cut if entry.outcome] == SLICED.replace(" and", ",").split(", ")

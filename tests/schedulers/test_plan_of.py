@@ -1,15 +1,30 @@
-"""Plans of families for problems with a step: passes alone, within a budget that the step uses too."""
+"""What is done to a finished order: joined backwards, recompute and offload, side work."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import combinations
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
-from pipesched import make_problem, run
+from pipesched import NotApplicable, Outcome, compare, make_problem, run, solve, sweep
+from pipesched.comparing.compare import every_name
+from pipesched.errors import ConfigError, NoSchedule
+from pipesched.pipeline.check.check import violations
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.problem.ops import Op, Pair
 from pipesched.pipeline.problem.problem import Problem
-from pipesched.schedulers.plan_of import of_passes, plan_of
+from pipesched.results.trainers import refused_by_pytorch, runs_in
+from pipesched.schedulers.plan_of import joined, of_passes, plan_of, with_joins
 from pipesched.schedulers.registry import algorithms, family
+from tests.examples import at_night_but, part
+from tests.oracle.alike import replay
+from tests.oracle.judge import require_replayed
+from tests.strategies import placements_of, plan_of as read_plan, problems, random_plan, texts_of
 
 GIVEN: dict[str, Any] = {
     "devices": 4, "microbatches": 8, "forward": 5, "backward_input": 6, "backward_weight": 4,
@@ -49,3 +64,424 @@ def test_budgets_count_what_comes_over_time(name: str, budget: float) -> None:
     schedule = run(problem_with(budget=budget), name).schedule
     assert schedule.fits
     assert max(schedule.peak_of("weights")) == 2
+
+
+DEAR_HALVES: dict[str, Any] = {"forward": 1, "backward": 2, "backward_input": 1.5, "backward_weight": 1.5}
+
+
+def problem_of(**changes: Any) -> Problem:
+    """Halves that take 3 where the whole takes 2."""
+    return make_problem(**{"devices": 4, "microbatches": 8, **DEAR_HALVES, **changes})
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "makespan", "joins"), [("1f1b", 33, 32), ("zb-h1", 36, 8), ("zb-h2", 35, 0), ("list", 32, 30)]
+)
+def test_goldens(algorithm: str, makespan: float, joins: int) -> None:
+    """Where halves take 3 and the whole 2, families take these times, with so many backwards whole."""
+    outcome = run(problem_of(), algorithm)
+    assert (outcome.schedule.makespan, outcome.metrics["joined"]) == (makespan, joins)
+
+
+def test_what_a_join_is() -> None:
+    """A W right behind its I becomes one B; one that stands elsewhere does not."""
+    problem = problem_of(devices=1, microbatches=2, placement="linear")
+    plan = read_plan(problem, [["0F0", "0F1", "0I0", "0W0", "0I1", "0W1"]])
+    assert texts_of(joined(problem, plan)) == [["0F0", "0F1", "0B0", "0B1"]]
+    plan = read_plan(problem, [["0F0", "0F1", "0I0", "0I1", "0W0", "0W1"]])
+    assert joined(problem, plan) is plan
+
+
+def test_a_join_that_delays_a_gradient_is_undone() -> None:
+    """The first stage waits for gradients of the second one, whose I is shorter than its B: some joins are undone."""
+    costs = {"backward": 5, "backward_input": [4, 1], "backward_weight": 5}
+    problem = problem_of(devices=2, microbatches=1, placement="linear", **costs)
+    plan = read_plan(problem, [["0F0", "0I0", "0W0"], ["1F0", "1I0", "1W0"]])
+    found = joined(problem, plan)
+    assert texts_of(found) == [["0F0", "0B0"], ["1F0", "1I0", "1W0"]]
+    assert schedule_plan(problem, found).makespan == 1 + 1 + 1 + 5
+
+
+def test_memory_of_a_joined_backward() -> None:
+    """A joined backward frees all of its activation at its end, and catches no gradients, as a whole one."""
+    problem = problem_of(devices=1, microbatches=1, placement="linear", retain=1.5, activation=2)
+    apart, whole = (read_plan(problem, [["0F0", *texts]]) for texts in (["0I0", "0W0"], ["0B0"]))
+    assert schedule_plan(problem, apart).peak_memory == [3]
+    assert schedule_plan(problem, whole).peak_memory == [2]
+    half = problem_of(devices=1, microbatches=1, placement="linear", retain=0.5, activation=2)
+    one = schedule_plan(half, read_plan(half, [["0F0", "0B0"]]))
+    assert [grains for _, grains in one.memory_steps(0)] == [2, 2, 0]
+
+
+@given(
+    problems(("linear", "loop", "v", "bidirectional", "two-v"), both=True, unlike=True),
+    st.randoms(use_true_random=False),
+)
+def test_never_longer(problem: Problem, random: Random) -> None:
+    """The joined plan keeps every rule, has the same order, and is never longer than the plan as it is."""
+    plan = read_plan(problem, random_plan(problem, random, split=1 if random.random() < 1 / 2 else 1 / 2))
+    before, after = (schedule_plan(problem, one) for one in (plan, joined(problem, plan)))
+    naive = replay(problem, texts_of(after.plan))
+    assert (naive.makespan, naive.span, naive.busy) == (after.makespan_ticks, after.span_ticks, after.busy_ticks)
+    assert naive.peak == after.peak_grains
+    assert not [*violations(after)]
+    assert after.makespan_ticks <= before.makespan_ticks
+    rows = [[text.replace("B", "I") for text in row if "W" not in text] for row in texts_of(after.plan)]
+    assert rows == [[text.replace("B", "I") for text in row if "W" not in text] for row in texts_of(plan)]
+
+
+@given(
+    problems(("linear",), most_devices=2, most_microbatches=2, most_chunks=1, both=True),
+    st.randoms(use_true_random=False),
+)
+def test_no_longer_than_without_one_of_its_joins(problem: Problem, random: Random) -> None:
+    """No single join of the answer can be undone to make it shorter."""
+    plan = read_plan(problem, random_plan(problem, random, split=1))
+    found = joined(problem, plan)
+    joins = {one: plan.index.counterpart(one, "W") for one in plan.index.of_kind("I")}
+    whole = {text for row in texts_of(found) for text in row if "B" in text}
+    kept = {one: weight for one, weight in joins.items() if str(plan.index.op(one)).replace("I", "B") in whole}
+    best = schedule_plan(problem, found).makespan_ticks
+    for fewer in combinations(kept.items(), max(len(kept) - 1, 0)):
+        assert schedule_plan(problem, with_joins(plan, dict(fewer))).makespan_ticks >= best
+
+
+@given(problems(("linear",), both=True, most_microbatches=5), st.sampled_from([one.name for one in algorithms()]))
+def test_families_are_never_longer_than_without_joins(problem: Problem, algorithm: str) -> None:
+    """A family takes no longer than where the whole backward is not given, and none that splits nothing joins."""
+    apart = replace(problem, placement=None, costs=replace(problem.costs, whole=None))
+    both = replace(problem, placement=None)
+    try:
+        without, with_joins_ = (run(one, algorithm).schedule for one in (apart, both))
+    except (ConfigError, NoSchedule):
+        return
+    kinds = {*without.plan.index.letters}
+    if "B" not in kinds:
+        ratio = with_joins_.problem.ticks.per_unit, without.problem.ticks.per_unit
+        assert with_joins_.makespan_ticks * ratio[1] <= without.makespan_ticks * ratio[0]
+    assert not [*violations(with_joins_)]
+
+
+def test_a_v_is_drawn_for_its_halves() -> None:
+    """A whole backward that is far from its halves changes no block, so the schedule with joins is no longer."""
+    halves: dict[str, Any] = {
+        "backward_input": [9, 0.25, 0.25, 9, 6.7, 2.75],
+        "backward_weight": [1, 7, 2.75, 0.25, 2, 0.25],
+    }
+    both = {**halves, "forward": [2.75, 9, 3.4, 2.75, 2, 9], "p2p": [3.4, 2.2, 2.75, 0.25, 3]}
+    sizes: dict[str, Any] = {"devices": 3, "stages": 6, "microbatches": 3}
+    apart = run(make_problem(**sizes, **both), "zb-v").metrics["makespan"]
+    joined_ = run(make_problem(**sizes, **both, backward=[8, 1, 4.3, 8, 0.25, 2.75]), "zb-v").metrics["makespan"]
+    assert joined_ <= apart
+
+
+def test_a_length_of_the_other_way_is_found() -> None:
+    """The check knows both lengths: B as long as both halves, or an I as long as B, breaks a rule."""
+    problem = problem_of(devices=1, microbatches=2, placement="linear")
+    plan = read_plan(problem, [["0F0", "0F1", "0B0", "0I1", "0W1"]])
+    schedule = schedule_plan(problem, plan)
+    assert not [*violations(schedule)]
+    by_name = {text: number for number, text in zip(plan.orders[0], texts_of(plan)[0], strict=True)}
+    for text, more in (("0B0", 10), ("0I1", 5)):
+        ends, starts = [*schedule.end_ticks], [*schedule.start_ticks]
+        for other in ("0B0", "0I1", "0W1")[("0B0", "0I1").index(text) :]:
+            ends[by_name[other]] += more
+            starts[by_name[other]] += more * (other != text)
+        wrong = [*violations(Schedule(problem, plan, starts, ends))]
+        assert wrong == [f"{text} lasts {3 if text == '0B0' else 2}, not {2 if text == '0B0' else 1.5}"]
+
+
+def test_a_budget_is_kept() -> None:
+    """Joins that would hold more than a budget, which the plan keeps, are not made."""
+    problem = problem_of(devices=2, microbatches=6, retain=0, budget=2)
+    outcome = run(problem, "zb-auto")
+    assert outcome.schedule.fits
+
+
+def test_two_costs_join_nothing() -> None:
+    """Where a whole backward is given alone, or its halves, or as their sum, no plan changes."""
+    plan: Plan = run(problem_of(backward=None), "zb-h1").schedule.plan
+    for changes in ({"backward": None}, {"backward": 3}):
+        problem = problem_of(**changes)
+        assert not problem.costs.chooses
+        assert texts_of(run(problem, "zb-h1").schedule.plan) == texts_of(plan)
+
+
+SIZES = st.one_of(st.none(), st.just("full"), st.integers(1, 15))
+
+
+def problems_of(name: str, **values: Any) -> st.SearchStrategy[Problem]:
+    """Problems with the stages and the placement that a family asks for."""
+    return problems(placements_of(name), most_devices=5, most_microbatches=9, saving=True, **values)
+
+
+def applied(problem: Problem, name: str, **options: Any) -> Outcome | None:
+    """The outcome of a family; None where it does not suit the problem."""
+    try:
+        return run(problem, name, **options)
+    except NotApplicable:
+        return None
+
+
+def asked(stages: int, recompute: Any, offload: Any) -> tuple[set[int], set[int]] | None:
+    """The stages that are recomputed, and those that are offloaded; None where the options are refused."""
+    again, away = ({None: 0, "full": stages}.get(value, value) for value in (recompute, offload))
+    if max(again, away) > stages or again == away:
+        return None
+    first = set(range(min(again, away)))
+    rest = set(range(max(again, away))) - first
+    return (first, rest) if again < away else (rest, first)
+
+
+def slots_of(schedule: Schedule) -> list[list[list[Op]]]:
+    """For each device its slots, each as the operations in it."""
+    plan = schedule.plan
+    rows = [list(plan.slots(device)) for device in range(schedule.problem.devices)]
+    return [[[slot.forward, slot.backward] if isinstance(slot, Pair) else [slot] for slot in row] for row in rows]
+
+
+def require_places(schedule: Schedule, again: set[int], away: set[int]) -> None:
+    """Each R stands directly before its backward and starts after the gradient; each L starts one slot ahead."""
+    index, offloaded = schedule.plan.index, set[tuple[int, int]]()
+    starts = {str(index.op(n)): schedule.start_ticks[n] for n in range(index.size) if schedule.start_ticks[n] >= 0}
+    ends = {str(index.op(n)): schedule.end_ticks[n] for n in range(index.size) if schedule.start_ticks[n] >= 0}
+    for row in slots_of(schedule):
+        place = {op: position for position, ops in enumerate(row) for op in ops}
+        for op, position in place.items():
+            stage, mb = op.stage, op.microbatch
+            if op.kind not in "BI":
+                continue
+            before = row[position - 1] == [Op(stage, "R", mb)]
+            assert before == (stage in again)
+            gradients = [f"{stage + 1}{kind}{mb}" for kind in "BI" if f"{stage + 1}{kind}{mb}" in ends]
+            assert not before or all(starts[f"{stage}R{mb}"] >= ends[gradient] for gradient in gradients)
+            gone = stage in away and position - place[Op(stage, "F", mb)] > 2
+            assert gone == (f"{stage}O{mb}" in starts) == (f"{stage}L{mb}" in starts)
+            if gone:
+                offloaded.add((stage, mb))
+                assert starts[f"{stage}L{mb}"] >= max(ends[str(other)] for other in row[position - 2])
+    assert schedule.offloaded == len(offloaded)
+    assert schedule.recomputed == len(again) * index.microbatches
+
+
+@pytest.mark.parametrize("name", at_night_but(every_name({})[::2], every_name({})))
+@pytest.mark.slow
+def test_every_family(name: str) -> None:
+    """The plan of every family runs with any savings, not sooner than without, by the rules of time, place and memory;
+    more stages than there are, and the same ones twice, are refused."""
+
+    @part(4)
+    @given(problems_of(name, overlap=True), SIZES, SIZES)
+    def judged(problem: Problem, recompute: Any, offload: Any) -> None:
+        plain, saved = applied(problem, name), applied(problem, name, recompute=recompute, offload=offload)
+        if plain is None or (recompute is None and offload is None):
+            assert (plain is None) == (saved is None)
+            return
+        stages = asked(plain.problem.stages, recompute, offload)
+        assert (saved is None) == (stages is None)
+        if saved is None or stages is None:
+            return
+        schedule = saved.schedule
+        require_replayed(schedule)
+        require_places(schedule, *stages)
+        assert schedule.makespan_ticks >= plain.schedule.makespan_ticks >= plain.bound.ticks
+        assert schedule.makespan_ticks >= saved.bound.ticks
+
+    judged()
+
+
+def test_layers_and_all_stages_exclude_each_other() -> None:
+    """A number of layers is of every stage, so no stage is left where all are offloaded; the message says that."""
+    problem = make_problem(devices=2, layers=8, layer={"offload": 1})
+    with pytest.raises(NotApplicable, match="recompute 1 takes layers of every stage of 1f1b, so offload takes fewer"):
+        run(problem, "1f1b", recompute=1, offload="full")
+    assert run(problem, "1f1b", recompute=1, offload=1).schedule.recomputed == 4
+
+
+def test_refusals() -> None:
+    """What a family cannot do is said with the number of stages that it runs."""
+    problem = make_problem(devices=2, stages=4, microbatches=4, offload=1)
+    with pytest.raises(NotApplicable, match="1f1b runs 2 stages here, so recompute takes full or at most 2, not 3"):
+        run(problem, "1f1b", recompute=3)
+    assert run(problem, "interleaved", recompute=3).schedule.recomputed == 12
+    for pair in (("full", "full"), (2, 2), (2, "full")):
+        with pytest.raises(NotApplicable, match="both take the first 2 stages of 1f1b; give different numbers"):
+            run(problem, "1f1b", recompute=pair[0], offload=pair[1])
+    with pytest.raises(ConfigError, match=r"^offload: needs `costs.offload`"):
+        run(make_problem(devices=2), "1f1b", offload=1)
+    with pytest.raises(ConfigError, match=r"^offload: needs `layer.offload`"):
+        run(make_problem(devices=2, layers=4), "1f1b", offload=1)
+
+
+@pytest.mark.parametrize("value", ["Full", 0, -1, True, 1.5, "all", [1]])
+def test_bad_values(value: Any) -> None:
+    """Only full and whole numbers from 1 on are taken."""
+    for key in ("recompute", "offload"):
+        with pytest.raises(ConfigError, match=f"^{key}: must be full or a whole number of at least 1, not"):
+            run(make_problem(devices=3, offload=1), "1f1b", **{key: value})
+
+
+@pytest.mark.parametrize("name", ["list", "zb-auto"])
+def test_a_family_that_obeys_the_budget(name: str) -> None:
+    """Under a budget it refers to a solve, as its plan is for whole activations; without one it takes the options."""
+    problem = make_problem(devices=2, budget=2)
+    with pytest.raises(NotApplicable, match=f"^{name} fits its whole activations into the budget.* solve with"):
+        run(problem, name, recompute="full")
+    assert run(make_problem(devices=2), name, recompute="full").schedule.recomputed == 8
+
+
+def test_pytorch_runs_none_of_it() -> None:
+    """PyTorch's runtime has neither operation, and the answer says where it has them instead."""
+    problem = make_problem(devices=2, offload=1)
+    for key, where in (("recompute", "torch.utils.checkpoint"), ("offload", "save_on_cpu")):
+        schedule = run(problem, "naive", **{key: 1}).schedule
+        assert runs_in(schedule) == []
+        assert where in str(refused_by_pytorch(schedule))
+
+
+def test_a_solve_is_no_worse_than_full_recompute() -> None:
+    """Under the budget that full recompute of 1F1B just fits, a solve that may recompute takes less time."""
+    problem = make_problem(devices=4, microbatches=8, forward=1, backward=2, activation=1, checkpoint=0.25, budget=2)
+    practice = run(problem, "1f1b", recompute="full")
+    assert practice.schedule.fits
+    best = solve(problem, recompute=True, time_limit=3, workers=1)
+    assert best.schedule.fits
+    assert best.schedule.makespan < practice.schedule.makespan == 44
+
+
+LAYERS: dict[str, Any] = {
+    "devices": 2,
+    "microbatches": 3,
+    "layers": 4,
+    "layer": {"forward": 2, "backward": 4, "activation": 1, "static": 1},
+    "last": {"forward": 1, "backward": 2, "activation": 0.5},
+}
+
+
+def test_a_number_is_one_of_layers_where_these_are_known() -> None:
+    """Worked out by hand: one layer of two runs again for 2, and half of the activation of the first stage stays."""
+    schedule = run(make_problem(**LAYERS), "1f1b", recompute=1).schedule
+    assert schedule.problem.layers is not None
+    assert schedule.problem.layers.layout == (2, 2)
+    assert schedule.problem.costs.recompute == (2, 2)
+    assert schedule.problem.memory.checkpoint == (0.5, 0.6)
+    assert schedule.peak_memory == [3, 2.5]  # device 0: two activations in flight, the older one whole for its backward
+    plain = run(make_problem(**LAYERS), "1f1b").schedule
+    assert [sum(pair) for pair in zip(plain.busy, [6, 6], strict=True)] == schedule.busy
+
+
+def test_all_layers_are_whole_stages() -> None:
+    """Without anything beside the layers, as many as the largest stage has are full recompute."""
+    problem = make_problem(**{**LAYERS, "last": None, "layers": 5})
+    every, full = (run(problem, "1f1b", recompute=number) for number in (3, "full"))
+    assert (every.problem, every.metrics) == (full.problem, full.metrics)
+    with pytest.raises(NotApplicable, match="at most 3 layers here, so recompute takes full or at most 3, not 4"):
+        run(problem, "1f1b", recompute=4)
+
+
+VISION: dict[str, Any] = {"name": "vision", "forward": 2, "backward": 4}
+FOUR: dict[str, Any] = {"devices": 4, "microbatches": 8, "forward": 5, "backward": 10}
+TWO: dict[str, Any] = {"devices": 2, "microbatches": 3, "forward": 5, "backward": 10}
+
+
+@pytest.mark.parametrize(
+    ("config", "first", "bubbles"),
+    [
+        (FOUR | {"side": [VISION]}, 177, 171),  # 165 without it: one forward before, one backward behind
+        (TWO | {"side": [VISION]}, 72, 66),  # no schedule is shorter
+        (TWO | {"side": [{"forward": 2}]}, 64, 62),
+        (FOUR | {"side": [VISION | {"devices": [0, 1]}]}, 189, 171),
+        (FOUR | {"side": [VISION | {"into": 3}]}, 177, 165),  # its bubbles hold all of it
+        (FOUR | {"side": [VISION | {"p2p": 3}]}, 177, 171),  # the first and the last run on device 0
+    ],
+)
+def test_known_makespans(config: dict[str, Any], first: int, bubbles: int) -> None:
+    """Of 1f1b, by the plain rule and in bubbles, which is the default."""
+    problem = make_problem(**config)
+    assert run(problem, "1f1b", side_rule="first").schedule.makespan == first
+    assert run(problem, "1f1b").schedule.makespan == bubbles
+    assert run(problem, "1f1b", side_rule="bubbles").schedule.makespan == bubbles
+
+
+def side_problem(family: str, **more: Any) -> Problem:
+    """A problem that a family runs, with side work that differs among microbatches, lanes and optimizers."""
+    items = [VISION | {"activation": 0.5, "output": 0.1}, {"forward": [*range(8)], "into": 3, "devices": [0, 2]}]
+    stages = 4 * next(one for one in algorithms() if one.name == family).chunks
+    halves: dict[str, Any] = {"backward_input": 5, "backward_weight": 5}
+    step: dict[str, Any] = {"gather": 3, "reduce": 4, "optimizer": 2, "clip": True}
+    return make_problem(devices=4, stages=stages, microbatches=8, forward=5, side=items, **halves, **step, **more)
+
+
+FAMILIES = [one.name for one in algorithms() if not one.required and one.placement != "bidirectional"]
+SOME = {"naive", "1f1b", "zb-h1", "list", "v-half"}
+
+
+@pytest.mark.parametrize("family", at_night_but(SOME, FAMILIES))
+@pytest.mark.parametrize("budget", [None, 6])
+def test_side_work_of_every_family(family: str, budget: int | None) -> None:
+    """Bubbles are never longer than the plain rule, within the budget where that is, and keep the slots in order."""
+    problem = side_problem(family, budget=budget)
+    first, bubbles = (run(problem, family, side_rule=rule).schedule for rule in ("first", "bubbles"))
+    assert bubbles.makespan <= first.makespan
+    assert bubbles.fits or not first.fits
+    if budget is None:
+        orders = [
+            [[one for one in order if one < schedule.plan.index.passes] for order in schedule.plan.orders]
+            for schedule in (first, bubbles)
+        ]
+        assert orders[0] == orders[1]
+
+
+@pytest.mark.parametrize("family", ["list", "zb-auto"])
+def test_budget(family: str) -> None:
+    """A family that obeys a budget leaves room for what side work holds, at the price of time."""
+    problem = side_problem(family, budget=4)
+    free = run(side_problem(family), family).schedule
+    tight = run(problem, family).schedule
+    assert max(free.memory) > 4 >= max(tight.memory)
+    assert tight.makespan > free.makespan
+
+
+@pytest.mark.slow
+def test_sharded_weights() -> None:
+    """Where weights come and go, `auto` takes the number of stages ahead with which side work costs least."""
+    side = [VISION]
+    config: dict[str, Any] = {
+        "devices": 2, "stages": 8, "microbatches": 4, "forward": 5, "backward": 10, "gather": 4, "reduce": 4,
+    }  # fmt: skip
+    made = {
+        ahead: run(make_problem(**config, side=side, shard={"level": "weights", "ahead": ahead}), "interleaved")
+        for ahead in (1, 2, 3, 4, "auto")
+    }
+    lengths: dict[Any, float] = {ahead: outcome.schedule.makespan for ahead, outcome in made.items()}
+    assert lengths["auto"] == min(lengths.values())
+    assert lengths[made["auto"].problem.sharding.ahead] == lengths["auto"]
+
+
+def test_order() -> None:
+    """The side work of a microbatch is fed with it: the best order is no longer than the others."""
+    times = [9, 1, 1, 1]
+    problem = make_problem(devices=2, microbatches=4, forward=5, backward=10, side=[{"forward": times, "backward": 2}])
+    made = {order: run(problem, "1f1b", order=order) for order in ("given", "verl", "best")}
+    lengths = {order: outcome.schedule.makespan for order, outcome in made.items()}
+    assert lengths["best"] == min(lengths.values()) < lengths["given"]
+    assert made["best"].order[0] != 0  # the others start sooner
+
+
+def test_comparisons() -> None:
+    """Each rule in a sweep, and as an option of one algorithm."""
+    text = "devices: 4\nmicrobatches: 8\ncosts: {forward: 5, backward: 10}\nside: [{forward: 2, backward: 4}]"
+    table = sweep(text, "side_rule", ["first", "bubbles"], ["1f1b"])
+    found = [point.comparison[0].outcome for point in table.points]
+    assert [outcome and outcome.schedule.makespan for outcome in found] == [177, 171]
+    compared = compare(make_problem(**FOUR, side=[VISION]), ["1f1b", "naive"], each={"naive": {"side_rule": "first"}})
+    assert [entry.label for entry in compared] == ["1f1b", "naive, side_rule first"]
+
+
+def test_nothing_to_place() -> None:
+    """A rule without side work, and an unknown one."""
+    with pytest.raises(ConfigError) as error:
+        run(make_problem(**FOUR), "1f1b", side_rule="first")
+    assert (error.value.key, error.value.message) == ("side_rule", "has no effect without side work (`side`)")
+    with pytest.raises(ConfigError, match="did you mean 'bubbles'"):
+        run(make_problem(**FOUR, side=[VISION]), "1f1b", side_rule="bubble")

@@ -1,14 +1,30 @@
-"""Every family without options is no longer than it was."""
+"""What families, their searches and their heuristics reach: none is longer than it was."""
 
 from __future__ import annotations
 
+from fractions import Fraction
+from functools import partial
+
+import pytest
+
 from pipesched.core.arrays import ceil_div
+from pipesched.core.listsched import PRIORITIES, TIES
 from pipesched.errors import NotApplicable
 from pipesched.pipeline.bounds.bounds import lower_bound
+from pipesched.pipeline.check.check import checked
+from pipesched.pipeline.plan.lowering import lower
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.results.outcome import run
-from pipesched.schedulers.registry import algorithms
-from tests.quality_cases import free
-from tests.quality_problems import FREE
+from pipesched.schedulers.block import POLICIES, Dispatcher, Policy, squeeze
+from pipesched.schedulers.family import prepare
+from pipesched.schedulers.list_scheduler import list_scheduler
+from pipesched.schedulers.registry import algorithms, family
+from pipesched.schedulers.trials import Effort, shorten_path
+from pipesched.schedulers.zero_bubble import EFFORT, Switches, greedy_orders, zb_auto
+from tests.quality_cases import DRAWN_BLOCKS, bound_of, free, on_v, problem_of, split, split_trial, v_trial, work_of
+from tests.quality_problems import FREE, ON_V, PROBLEMS, SPLIT, UNLIKE
 from tests.quality_table import Table, golden_test
 
 NAMES = [algorithm.name for algorithm in algorithms() if not algorithm.required]
@@ -66,5 +82,293 @@ MADE = Table(
         "list": (30, 2140, 256, 222, 256, 2520),
     },
 )
-
 test_each_family = golden_test(MADE, nightly=True)
+
+
+def orders_reached(name: str, case: str) -> int | None:
+    """Return the makespan of the best order of a family; None where it exceeds the budget."""
+    schedule = run(make_problem(**UNLIKE[case]), name, order="best").schedule
+    return schedule.makespan_ticks if schedule.fits else None
+
+
+def few_are_tried(name: str, case: str) -> int | None:
+    """Return the same of a search that tries only a few orders."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipesched.schedulers.ordering.MOST_ORDERS", 1_600)
+        return orders_reached(name, case)
+
+
+def least(case: str) -> int:
+    """Return a time that no schedule of the case is below, whether its backwards are split or not."""
+    return min(lower_bound(run(make_problem(**UNLIKE[case]), name).schedule).ticks for name in ("1f1b", "zb-h1"))
+
+
+SEARCHED = Table(
+    orders_reached,
+    least,
+    variants=("1f1b", "zb-h1"),
+    cases=tuple(UNLIKE),
+    golden={"1f1b": (280, 939, 19460, 146), "zb-h1": (243, 691, 14810, 115)},
+)
+HASTY = Table(
+    few_are_tried,
+    least,
+    variants=("1f1b", "eager-1f1b", "zb-h1"),
+    cases=tuple(UNLIKE),
+    golden={"1f1b": (282, 940, 19680, 146), "eager-1f1b": (286, 916, 19030, None), "zb-h1": (243, 693, 14940, 115)},
+)
+PLANNED = Table(orders_reached, least, variants=("list",), cases=tuple(UNLIKE), golden={"list": (280, 914, 19080, 149)})
+test_searched = golden_test(SEARCHED, nightly=True)
+test_searched_in_haste = golden_test(HASTY)
+test_planned_anew = golden_test(PLANNED, nightly=True)
+NAMED = {
+    f"patience {Fraction(one.patience, 4)}, ahead {one.ahead}{'' if one.weight_first else ', I before W'}": one
+    for one in (*POLICIES, Policy(), Policy(weight_first=False))
+}
+
+
+def dispatch_reached(design: str, policy: str, case: str) -> int | None:
+    """Return the span, at the costs of the case, of a block in as much memory as it holds for unit costs."""
+    drawn, tried = v_trial(design, case)
+    orders = Dispatcher(lower(drawn.problem, tried.index), tried.index, drawn.block).orders(
+        tried.capacities, NAMED[policy]
+    )
+    return None if orders is None else tried.timed(orders).span_ticks
+
+
+HALF = Table(
+    partial(dispatch_reached, "v-half, unit"),
+    lambda case: work_of(on_v(case)),
+    variants=tuple(NAMED),
+    cases=tuple(ON_V),
+    golden={
+        "patience 1/4, ahead 1000000": (59, 277, 231, 490, 237, 976),
+        "patience 0, ahead 1": (60, 272, 229, 456, 234, 980),
+        "patience 3/4, ahead 0": (61, 291, 237, 468, 252, 992),
+        "patience 0, ahead 1000000": (59, 277, 231, 490, 237, 976),
+        "patience 1/2, ahead 2": (59, 277, 231, 490, 237, 978),
+        "patience 1/2, ahead 1000000": (59, 277, 231, 490, 237, 976),
+        "patience 0, ahead 1000000, I before W": (61, 287, 231, 532, 223, 976),
+        "patience 0, ahead 2": (59, 277, 231, 490, 237, 978),
+        "patience 1/4, ahead 0": (61, 291, 237, 468, 252, 992),
+        "patience 0, ahead 0": (61, 291, 237, 468, 252, 992),
+        "patience 0, ahead 0, I before W": (61, 295, 237, 484, 237, 992),
+    },
+)
+LEAST = Table(
+    partial(dispatch_reached, "v-min, own"),
+    lambda case: work_of(on_v(case)),
+    variants=tuple(NAMED),
+    cases=tuple(ON_V),
+    golden={
+        "patience 1/4, ahead 1000000": (65, 311, 247, 532, 233, 1030),
+        "patience 0, ahead 1": (66, 322, 244, 562, 238, 1016),
+        "patience 3/4, ahead 0": (65, 321, 252, 538, 236, 1104),
+        "patience 0, ahead 1000000": (65, 311, 247, 532, 233, 1022),
+        "patience 1/2, ahead 2": (65, 315, 241, 532, 233, 1016),
+        "patience 1/2, ahead 1000000": (65, 315, 241, 532, 233, 1016),
+        "patience 0, ahead 1000000, I before W": (67, 317, 243, 532, 233, 1030),
+        "patience 0, ahead 2": (65, 311, 247, 532, 233, 1033),
+        "patience 1/4, ahead 0": (65, 317, 252, 538, 238, 1069),
+        "patience 0, ahead 0": (65, 317, 252, 538, 238, 1124),
+        "patience 0, ahead 0, I before W": (65, 335, 252, 538, 238, 1094),
+    },
+)
+test_each_policy_on_the_block_of_v_half = golden_test(HALF)
+test_each_policy_on_the_block_of_v_min = golden_test(LEAST)
+
+
+def squeeze_reached(design: str, case: str) -> int | None:
+    """Return the span, at the costs of the case, of a block in as much memory as it holds for unit costs."""
+    drawn, tried = v_trial(design, case)
+    orders = squeeze(lower(drawn.problem, tried.index), tried.index, drawn.block, tried.capacities)
+    return None if orders is None else tried.timed(orders).span_ticks
+
+
+SQUEEZED = Table(
+    squeeze_reached,
+    lambda case: work_of(on_v(case)),
+    variants=tuple(DRAWN_BLOCKS),
+    cases=tuple(ON_V),
+    golden={
+        "v-half, unit": (63, 265, 233, 438, 252, 1000),
+        "v-half, own": (63, None, 244, None, 234, 990),
+        "v-min, unit": (65, 329, 245, 558, 301, 1068),
+        "v-min, stretched": (65, 333, 251, 544, 277, 1046),
+        "v-min, own": (65, None, 264, None, 245, 1103),
+        "zb-v, between": (59, None, 233, None, 211, 916),
+    },
+)
+test_squeezed_blocks = golden_test(SQUEEZED)
+FAMILIES = ("1f1b-v", "zb-v", "v-half", "v-min")
+
+
+def best_block_reached(variant: str, case: str) -> int:
+    """Return the value of a family by an objective."""
+    name, _, objective = variant.partition(", ")
+    problem = prepare(on_v(case), family(name))
+    schedule = schedule_plan(problem, family(name).plan(problem, objective=objective))
+    return schedule.span_ticks if objective == "span" else schedule.makespan_ticks
+
+
+BEST = Table(
+    best_block_reached,
+    lambda case: work_of(on_v(case)),
+    variants=[f"{name}, {objective}" for name in FAMILIES for objective in ("span", "makespan")],
+    cases=tuple(ON_V),
+    golden={
+        "1f1b-v, span": (69, 286, 268, 508, 220, 977),
+        "1f1b-v, makespan": (69, 286, 268, 508, 220, 977),
+        "zb-v, span": (54, 231, 227, 382, 204, 912),
+        "zb-v, makespan": (57, 231, 232, 382, 204, 912),
+        "v-half, span": (59, 257, 234, 414, 233, 964),
+        "v-half, makespan": (59, 257, 238, 414, 233, 964),
+        "v-min, span": (65, 305, 235, 514, 233, 970),
+        "v-min, makespan": (65, 305, 240, 514, 233, 970),
+    },
+)
+test_each_v_schedule_by_each_objective = golden_test(BEST, nightly=True)
+ROUNDS, SLACK = 150, 50
+
+
+def start_of(name: str, case: str) -> Schedule:
+    """Return the schedule from which the search starts."""
+    problem, tried = split(case), split_trial(case)
+    if name == "greedy":
+        switches = Switches([99] * problem.devices, False, 0, 0, 0)
+        return tried.timed(greedy_orders(problem, tried.capacities, switches))
+    rows = [[tried.index.row(kind, device) for kind in "FIW"] for device in range(problem.devices)]
+    return tried.timed([[row[j] for j in range(problem.microbatches) for row in three] for three in rows])
+
+
+def critical_blocks_reached(objective: str, start: str, case: str) -> int:
+    """Return the value after so many rounds."""
+    problem, tried, schedule = split(case), split_trial(case), start_of(start, case)
+    offsets = schedule.first_start_ticks if objective == "span" else [0] * problem.devices
+    orders = schedule.plan.orders
+    shorter = shorten_path(tried.graph, tried.index, tried.capacities, offsets, orders, ROUNDS, SLACK)
+    better = checked(schedule_plan(problem, Plan(tried.index, shorter)))
+    assert better.fits
+    return better.span_ticks if objective == "span" else better.makespan_ticks
+
+
+MAKESPANS = Table(
+    lambda start, case: critical_blocks_reached("makespan", start, case),
+    lambda case: work_of(split(case)),
+    variants=("greedy", "one by one"),
+    cases=tuple(SPLIT),
+    golden={"greedy": (27, 46, 8025, 141, 169, 174, 195), "one by one": (27, 46, 16059, 145, 198, 236, 228)},
+)
+SPANS = Table(
+    lambda start, case: critical_blocks_reached("span", start, case),
+    lambda case: work_of(split(case)),
+    variants=("greedy", "one by one"),
+    cases=tuple(SPLIT),
+    golden={"greedy": (26, 46, 8025, 139, 154, 174, 187), "one by one": (27, 46, 16059, 144, 198, 236, 230)},
+)
+test_the_local_search_shortens_the_makespan = golden_test(MAKESPANS)
+test_the_local_search_shortens_the_span = golden_test(SPANS)
+
+
+def list_scheduler_reached(rule: str, case: str) -> int:
+    """Return the makespan of a list schedule by a priority and a tie."""
+    priority, _, tie = rule.partition(", ")
+    schedule = schedule_plan(problem_of(case), list_scheduler(problem_of(case), priority=priority, tie=tie))
+    assert schedule.fits
+    return schedule.makespan_ticks
+
+
+LISTED = Table(
+    list_scheduler_reached,
+    bound_of,
+    variants=[
+        *(f"{priority}, dfs" for priority in PRIORITIES),
+        *(f"none, {tie}" for tie in TIES if tie not in ("dfs", "lifo")),
+    ],
+    cases=tuple(PROBLEMS),
+    golden={
+        "none, dfs": (34, 204, 2690, 80, 245, 69, 367, 221, 1960, 107),
+        "asap, dfs": (34, 190, 2800, 90, 298, 121, 421, 242, 2820, 98),
+        "alap, dfs": (34, 190, 2800, 90, 270, 121, 419, 242, 2820, 94),
+        "mobility, dfs": (37, 181, 2690, 67, 234, 69, 343, 215, 1960, 98),
+        "successors, dfs": (33, 181, 2690, 74, 268, 71, 334, 215, 2060, 98),
+        "descendants, dfs": (34, 190, 2800, 90, 268, 121, 423, 242, 2820, 94),
+        "none, input": (34, 190, 2800, 90, 273, 125, 416, 242, 2820, 94),
+        "none, reverse": (34, 204, 2690, 78, 301, 69, 367, 299, 2660, 107),
+        "none, fifo": (33, 200, 2730, 77, 305, 123, 417, 229, 2820, 101),
+        "none, bfs": (34, 190, 2800, 90, 298, 121, 421, 242, 2820, 94),
+        "none, random": (34, 193, 2910, 81, 270, 91, 390, 255, 2400, 101),
+        "none, most-descendants": (34, 190, 2800, 90, 268, 121, 423, 242, 2820, 94),
+        "none, pairing": (33, 181, 2690, 90, 273, 121, 416, 240, 2820, 94),
+    },
+)
+test_each_priority_and_each_tie = golden_test(LISTED)
+NO_EFFORT = Effort(operations=0, rounds=0, slack=EFFORT.slack)
+
+
+def zb_auto_reached(objective: str, case: str) -> int:
+    """Return the value of the plan."""
+    schedule = schedule_plan(split(case), zb_auto(split(case), objective=objective))
+    assert schedule.fits
+    return schedule.span_ticks if objective == "span" else schedule.makespan_ticks
+
+
+def of_greedy_alone(objective: str, case: str) -> int:
+    """Return the value of the best of the schedules from which the local search begins."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipesched.schedulers.zero_bubble.EFFORT", NO_EFFORT)
+        return zb_auto_reached(objective, case)
+
+
+BEST_OF_ZB_AUTO = Table(
+    zb_auto_reached,
+    lambda case: work_of(split(case)),
+    variants=("span", "makespan"),
+    cases=tuple(SPLIT),
+    golden={"span": (26, 46, 7587, 139, 154, 174, 185), "makespan": (27, 46, 7587, 141, 169, 174, 195)},
+)
+STARTS = Table(
+    of_greedy_alone,
+    lambda case: work_of(split(case)),
+    variants=("span", "makespan"),
+    cases=tuple(SPLIT),
+    golden={"span": (26, 47, 7587, 139, 154, 174, 185), "makespan": (27, 47, 7587, 141, 169, 174, 195)},
+)
+test_zb_auto_by_each_objective = golden_test(BEST_OF_ZB_AUTO)
+test_zb_auto_before_its_local_search = golden_test(STARTS)
+# Turns, the patience before the first I, later, and of a weight gradient; any number of forwards in flight, or few.
+SWITCHES = {
+    "F and I in turn, waits": (True, 2, 0, 2),
+    "I first, never waits": (False, 0, 0, 0),
+    "in turn, half patient": (True, 1, 1, 1),
+    "I first, W half patient": (False, 2, 0, 1),
+}
+
+
+def zb_greedy_reached(switches: str, case: str) -> int:
+    """Return the makespan."""
+    problem, tried = split(case), split_trial(case)
+    name, _, flight = switches.partition("; ")
+    most = [2 * (problem.devices - device) - 1 if flight else 99 for device in range(problem.devices)]
+    schedule = tried.timed(greedy_orders(problem, tried.capacities, Switches(most, *SWITCHES[name])))
+    assert tried.fits(schedule)
+    return schedule.makespan_ticks
+
+
+GREEDY = Table(
+    zb_greedy_reached,
+    lambda case: work_of(split(case)),
+    variants=[f"{name}{flight}" for name in SWITCHES for flight in ("", "; few in flight")],
+    cases=tuple(SPLIT),
+    golden={
+        "F and I in turn, waits": (27, 47, 7587, 147, 169, 174, 195),
+        "F and I in turn, waits; few in flight": (27, 47, 7587, 147, 169, 174, 195),
+        "I first, never waits": (27, 49, 8373, 141, 169, 174, 195),
+        "I first, never waits; few in flight": (27, 49, 7968, 141, 169, 174, 195),
+        "in turn, half patient": (27, 47, 7802, 149, 169, 174, 195),
+        "in turn, half patient; few in flight": (27, 47, 7802, 147, 169, 174, 195),
+        "I first, W half patient": (27, 49, 7727, 149, 169, 174, 195),
+        "I first, W half patient; few in flight": (27, 49, 7727, 149, 169, 174, 195),
+    },
+)
+test_each_setting_of_the_greedy = golden_test(GREEDY)

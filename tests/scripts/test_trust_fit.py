@@ -10,7 +10,7 @@ import pytest
 from least_squares import Vector
 from pipesched.estimation.trust.evidence import PublishedRun
 from pipesched.estimation.trust.residuals import START
-from tests.estimation.trust.runs import published, run
+from tests.estimation.runs import published, run
 from trust_evidence import quantile, source_of
 from trust_fit import (
     NAMES,

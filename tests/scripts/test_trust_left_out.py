@@ -10,7 +10,7 @@ import pytest
 
 from pipesched.estimation.trust.evidence import HALF_WIDTH, SpeedRatio
 from pipesched.estimation.trust.residuals import START
-from tests.estimation.trust.runs import published, run
+from tests.estimation.runs import published, run
 from trust_fit import model_of
 from trust_left_out import NEW, LeftOutSource, Pair, Predicted, one_width, score_of, weights
 from validate_trust import BLOCK, Goal, figures

@@ -1,18 +1,46 @@
-"""The space of a config: candidates that are given or found, the points they make, and when two spaces are the same."""
+"""The space of a config: candidates, precisions, levels of sharding, given values, trainers, and what fits."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+import pipesched
+from pipesched.config.estimate import MIXED
+from pipesched.config.load import FITS
+from pipesched.documents.tuning import tuning_document
 from pipesched.errors import ConfigError
 from pipesched.estimation.model import divisors
 from pipesched.pipeline.plan.step import LEVELS
+from pipesched.pipeline.problem.quantities import to_fraction
+from pipesched.render.tuning import tuning_view
 from pipesched.schedulers.registry import FAMILIES, family
+from pipesched.tuning.judged import by_expected, in_order
 from pipesched.tuning.prune import REASONS, PrunedPoints, sift
+from pipesched.tuning.search import SpaceSearch
 from pipesched.tuning.space import FIELDS, OF_PRECISION, OF_SHARDS, Layout, Space, SpacePoint, read_space
-from tests.tuning.spaces import DENSE_FIRST, EXPERTS, GPU, LLAMA, Config
+from pipesched.tuning.trial import Trial
+from tests.render.test_tuning import text
+from tests.tuning.made import MADE, layout, trial, trusted
+from tests.tuning.spaces import (
+    ALGORITHMS,
+    DENSE_FIRST,
+    EXPERTS,
+    GPU,
+    LLAMA,
+    SPACE as USUAL,
+    Config,
+    enumerated,
+    fastest,
+    held,
+    is_sure,
+)
 
 ALL = {"batch": {"sequence": 8192, "global": 128, "micro": "auto"}, "training": {"recompute": "auto"}}
 SMALL: Config = {
@@ -174,3 +202,345 @@ def test_a_layout_reads_as_a_text() -> None:
 @pytest.mark.parametrize(("number", "found"), [(1, (1,)), (12, (1, 2, 3, 4, 6, 12)), (49, (1, 7, 49)), (13, (1, 13))])
 def test_divisors(number: int, found: tuple[int, ...]) -> None:
     assert divisors(number) == found
+
+
+SPACE: Config = {
+    "model": {**LLAMA, "num_hidden_layers": 4},
+    "hardware": "h100-sxm",
+    "parallel": {"gpus": 8, "tensor": 1, "pipeline": [1, 2], "chunks": 1, "context": 1},
+    "batch": {"sequence": 1024, "global": 16},
+    "training": {"precision": ["bf16", "fp8"]},
+}
+
+
+def with_precision(value: Any, **more: Any) -> Config:
+    """The space with other precisions."""
+    return {**SPACE, "training": {"precision": value}, **more}
+
+
+def test_rows_have_a_precision() -> None:
+    """Each as its estimate says; the config of the best has its own, and without several there is no such key."""
+    tuning = pipesched.tune(None, ["1f1b"], top=100, beyond=True, **SPACE)
+    assert tuning.space == 4 == tuning.simulated + sum(tuning.pruned.values())
+    assert tuning.best is not None
+    assert tuning.best.step is not None
+    again = pipesched.estimate(tuning.config)
+    assert again.setup.training.precision == tuning.best.point.layout.precision
+    assert again.step.time == pytest.approx(tuning.best.step.time, rel=1e-9)
+    assert held(again) == pytest.approx(tuning.best.memory, rel=1e-9)
+    assert {row["precision"] for row in tuning_document(tuning)["rows"]} <= {"bf16", "fp8"}
+    assert ", fp8" in str(tuning.best.point.layout) or "bf16" in str(tuning.best.point.layout)
+    alone = pipesched.tune(None, ["1f1b"], beyond=True, **with_precision("fp8"))
+    assert "precision" not in tuning_document(alone)["rows"][0]
+
+
+def test_precisions_are_judged_as_estimates_are_compared() -> None:
+    """What is expected of rows in 8 and in 16 bits stands in the ratio of both estimates, and a note says by what."""
+    tuning = pipesched.tune(None, ["1f1b"], top=100, beyond=True, **SPACE)
+    rates = {}
+    for row in tuning.rows:
+        assert row.trust is not None
+        rates[row.point.layout.precision, row.point.layout.pipeline] = row.trust.tokens_per_second_per_gpu.expected
+    one, other = (
+        pipesched.estimate(None, **{**SPACE, "parallel": {"gpus": 8, "tensor": 1}, "training": {"precision": name}})
+        for name in ("fp8", "bf16")
+    )
+    assert one.against(other).expected == pytest.approx(rates["bf16", 1] / rates["fp8", 1])
+    assert tuning.notes == (MIXED,)
+    assert pipesched.tune(None, ["1f1b"], beyond=True, **with_precision("fp8")).notes == ()
+
+
+def test_auto_is_what_the_gpu_has() -> None:
+    """bf16 and all precisions of few bits; of an A100 bf16 alone."""
+    found = read_space(None, with_precision("auto", hardware="gb200")).candidates["training.precision"]
+    assert found == ("bf16", "fp8", "fp8-blockwise", "mxfp8", "nvfp4")
+    old = read_space(None, with_precision("auto", hardware="a100-80gb-sxm")).candidates["training.precision"]
+    assert old == ("bf16",)
+    assert "training.precision" not in read_space(None, with_precision("bf16")).candidates
+
+
+SHARDED: Config = {
+    "model": {**LLAMA, "num_hidden_layers": 4},
+    "hardware": {**GPU, "memory": 7, "gpus_per_node": 2},
+    "parallel": {"gpus": 8, "tensor": 1, "pipeline": 2, "chunks": [1, 2], "context": 1, "shard_ranks": "auto"},
+    "batch": {"sequence": 1024, "global": 16},
+    "training": {"shard": "auto"},
+}
+
+
+@cache
+def tuned() -> pipesched.Tuning:
+    """The answer for that space; on this GPU nobody has measured anything."""
+    return pipesched.tune(None, ["1f1b", "interleaved"], top=100, **SHARDED)
+
+
+@pytest.mark.slow
+def test_rows_say_what_is_divided() -> None:
+    """By the level, and the ranks as a number; all that hold the same where nothing is divided."""
+    tuning = tuned()
+    assert tuning.space == 2 * 4 * 2 * 2 == tuning.simulated + sum(tuning.pruned.values())
+    content = json.loads(json.dumps(tuning_document(tuning)))
+    found = {(row["shard"], row["shard_ranks"]) for row in content["rows"]}
+    assert ("weights", 2) in found or ("weights", 4) in found
+    assert {ranks for _, ranks in found} <= {2, 4}
+    assert all(ranks == 4 for level, ranks in found if level == "none")
+    assert "shard" not in json.dumps(tuning_document(MADE)["rows"])
+
+
+def test_the_config_of_the_best_has_its_level() -> None:
+    """Read again it is the same step, in the same memory."""
+    tuning = tuned()
+    assert tuning.best is not None
+    assert tuning.best.step is not None
+    again = pipesched.estimate(tuning.config)
+    assert again.step.time == pytest.approx(tuning.best.step.time, rel=1e-9)
+    assert held(again) == pytest.approx(tuning.best.memory, rel=1e-9)
+    assert again.setup.training.shard == tuning.best.point.layout.shard
+
+
+def test_where_the_time_goes_adds_up() -> None:
+    """Gathers, reductions and optimizers among it."""
+    parts = {part.name: part.share for part in tuned().parts}
+    assert sum(parts.values()) == pytest.approx(1)
+    assert {"gradients and parameters", "optimizer"} <= {*parts}
+
+
+def test_levels_that_nobody_measured_are_left_out() -> None:
+    """Of dense models nobody divided gradients alone; what lies outside is told apart."""
+    config: dict[str, Any] = {
+        **SHARDED,
+        "hardware": "h100-sxm",
+        "parallel": {"gpus": 8, "tensor": 2, "pipeline": 2, "chunks": 1, "context": 1},
+        "batch": {"sequence": 4096, "global": 8, "micro": 2},
+    }
+    tuning = pipesched.tune(None, ["1f1b"], **config)
+    assert tuning.pruned["evidence"] == 1
+    assert {row.point.layout.shard for row in tuning} <= {"none", "optimizer", "weights"}
+    for one in tuning.beyond:
+        assert [field.field for field in one.outside] == ["shard"]
+        assert one.measure.startswith(f"a step of this model with shard {one.trial.point.layout.shard}")
+    free = pipesched.tune(None, ["1f1b"], beyond=True, **config)
+    assert free.space == 4
+    assert free.pruned["evidence"] == 0
+
+
+def test_the_table_has_columns_for_them() -> None:
+    """Layouts of other levels are other lines; without a level there is no such column."""
+    rows = [
+        trial(layout(2, 4, shard="weights", shard_ranks=8), "1f1b", 9_000.0, 40.0),
+        trial(layout(2, 4, shard="optimizer"), "1f1b", 8_900.0, 60.0),
+        trial(layout(2, 4, shard="none"), "1f1b", 8_800.0, 70.0),
+    ]
+    shown = []
+    for one in (replace(MADE, rows=tuple(rows), published=(), beyond=(), measure=None, tied=1), MADE):
+        with (console := Console(width=120, color_system=None)).capture() as capture:
+            console.print(tuning_view(one))
+        shown.append(capture.get())
+    assert all(word in shown[0] for word in (" weights ", " optimizer ", "N shard_ranks", " all "))
+    assert "shard" not in shown[1]
+
+
+def test_a_layout_says_its_level() -> None:
+    """With the ranks where they are not all."""
+    assert str(layout(2, 4, shard="weights", shard_ranks=8)) == "tensor 2, pipeline 4, shard weights over 8 ranks"
+    assert str(layout(2, 4, shard="none")) == "tensor 2, pipeline 4, shard none"
+
+
+pytestmark = pytest.mark.slow
+BUDGET = "3.5"  # GB for states and activations
+MEMORY = float(Fraction(BUDGET) * Fraction(104, 100) + Fraction(3, 4))  # of a GPU that leaves so much
+PLENTY: Config = {**USUAL, "hardware": {**GPU, "memory": 80}}
+
+
+def rows(**more: Any) -> list[tuple[Any, ...]]:
+    """The best points of the space, with their memory."""
+    found = pipesched.tune(None, ALGORITHMS, top=1000, **more)
+    return [(row.point.key, row.step, row.memory, row.spare) for row in found.rows]
+
+
+def test_a_budget_is_obeyed_as_a_smaller_gpu_would_be() -> None:
+    """The best points are those of a GPU whose memory leaves that budget, and of them the same ones are simulated."""
+    given = pipesched.tune(None, ALGORITHMS, **PLENTY, budget=BUDGET, fits="likely")
+    smaller = pipesched.tune(None, ALGORITHMS, **{**USUAL, "hardware": {**GPU, "memory": MEMORY}}, fits="likely")
+    assert given.rows[0].step == smaller.rows[0].step
+    assert [row.point for row in given.rows] == [row.point for row in smaller.rows]
+    assert given.pruned == smaller.pruned
+    assert given.pruned["memory"] > 0
+    assert given.capacity == MEMORY
+    free = pipesched.tune(None, ALGORITHMS, **PLENTY)
+    assert free.rows[0].rate > given.rows[0].rate
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("value", [[3, 3.5], BUDGET, 3])
+def test_rows_under_a_budget_are_those_of_estimate(value: Any) -> None:
+    """Every point that fits is a row or is not faster than the best one; the best is the best of all points."""
+    config = {**PLENTY, "parallel": {**PLENTY["parallel"], "pipeline": 2}}
+    found = pipesched.tune(None, ALGORITHMS, **config, budget=value)
+    all_points = [one.estimate for one in enumerated({**config, "budget": value}, ALGORITHMS) if one.estimate]
+    fitting = [one for one in all_points if one.fits]
+    assert 0 < len(fitting) < len(all_points)
+    assert all(one.fits == one.outcome.schedule.fits for one in all_points)
+    fast = [one for one in fitting if is_sure(one)]
+    assert fastest(found).rate == max(one.step.tokens_per_second_per_gpu for one in fast or fitting)
+    confirmed = pipesched.estimate(found.config)
+    assert (confirmed.step, confirmed.fits) == (found.rows[0].step, True)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("static", [1, 6])
+def test_rows_beside_side_work_are_those_of_estimate(static: int) -> None:
+    """What is pruned beside side work is worse or does not fit: the best is the best of all points."""
+    parallel = {**USUAL["parallel"], "pipeline": 2}
+    side = [{"name": "vision", "forward": 1, "backward": 2, "static": static, "activation": "100MB"}]
+    config = {**USUAL, "parallel": parallel, "side": side}
+    names = ["1f1b", "interleaved", "zb-h1"]
+    found = pipesched.tune(None, names, beyond=True, top=1000, **config)
+    fitting = [one.estimate for one in enumerated(config, names) if one.estimate and one.estimate.fits]
+    assert bool(fitting) == bool(found.rows) == (static < 6)
+    assert (found.pruned["memory"] > 0) == (static == 6)
+    if fitting:
+        assert fastest(found).rate == max(one.step.tokens_per_second_per_gpu for one in fitting if is_sure(one))
+    assert "as it is given" in found.notes[-1]
+
+
+def test_slices_leave_out_families_without_them() -> None:
+    """A family that has no order of slices is no point, also where it would try many orders."""
+    found = pipesched.tune(None, ["seq-1f1b", "1f1b-v"], **PLENTY, slices=2)
+    assert {row.point.algorithm for row in found.rows} == {"seq-1f1b"}
+
+
+def test_changes_keep_a_given_budget() -> None:
+    """What is suggested where a given budget is too small fits it, and not only the GPU."""
+    sizes = {"tensor": 1, "pipeline": 4, "chunks": 1}
+    config = {**PLENTY, "parallel": {**PLENTY["parallel"], **sizes}, "batch": {**PLENTY["batch"], "micro": 2},
+              "training": {}}  # fmt: skip
+    found = pipesched.estimate(None, "1f1b", **config, budget=2.3)
+    assert not found.fits
+    assert pipesched.estimate(None, "1f1b", **config).fits
+    helping = pipesched.config.estimate.changes(found)
+    assert helping
+    assert all(change.estimate.fits and change.estimate.outcome.schedule.fits for change in helping)
+    budgets = [limit for change in helping for limit in change.estimate.problem.memory.budget or ()]
+    assert {to_fraction(limit) for limit in budgets} == {Fraction("2.3")}
+
+
+@pytest.mark.nightly
+def test_a_given_placement_is_that_of_every_point() -> None:
+    """Algorithms run the stages of that placement or do not apply, as `estimate` says."""
+    config = {**PLENTY, "parallel": {**PLENTY["parallel"], "pipeline": 4, "chunks": 2}, "placement": "v"}
+    found = pipesched.tune(None, ALGORITHMS, **config, top=1000)
+    ones = [one for one in enumerated(config, ALGORITHMS) if one.estimate is not None]
+    assert {row.point.algorithm for row in found.rows} <= {one.algorithm for one in ones}
+    assert {one.algorithm for one in ones} < set(ALGORITHMS)
+    assert fastest(found).rate == max(one.estimate.step.tokens_per_second_per_gpu for one in ones if one.estimate)
+    assert pipesched.estimate(found.config).step == found.rows[0].step
+
+
+def test_messages_queue_in_each_point() -> None:
+    """Rows are what `estimate` says of them with the same queues; a single device has none, as its config says."""
+    parallel = {"gpus": 4, "tensor": [1, 2], "pipeline": [1, 2], "chunks": 2}
+    config = {**PLENTY, "training": {"recompute": "full"}, "parallel": parallel}
+    found = pipesched.tune(None, ["interleaved", "1f1b"], **config, beyond=True, top=100, messages="device")
+    free = pipesched.tune(None, ["interleaved", "1f1b"], **config, beyond=True, top=100)
+    rates = {row.point.key: row.rate for row in free.rows}
+    known = [row for row in found.rows if row.point.key in rates]
+    assert {row.point.layout.pipeline for row in known} == {1, 2}
+    assert all((row.rate < rates[row.point.key]) == (row.point.layout.pipeline == 2) for row in known)
+    confirmed = pipesched.estimate(found.config)
+    assert confirmed.step == found.rows[0].step
+
+
+EVEN: Config = {
+    "model": {**LLAMA, "num_hidden_layers": 12},
+    "hardware": {**GPU, "memory": 80},
+    "parallel": {"gpus": 4, "tensor": 1, "pipeline": 4, "chunks": 2, "context": 1},
+    "training": {"layout": "equal"},
+}
+
+
+@pytest.mark.parametrize(("microbatches", "is_refused"), [(7, True), (9, False), (11, True)])
+def test_groups_that_megatron_runs(microbatches: int, is_refused: bool) -> None:
+    """Those of the shortest schedule, where it takes them, else the next best; the config of the winner names them."""
+    config: Config = {**EVEN, "batch": {"sequence": 1024, "global": microbatches}}
+    free, own = (pipesched.tune(None, ["interleaved"], only=only, beyond=True, **config) for only in (None, "megatron"))
+    assert free.best is not None
+    assert own.best is not None
+    assert ("megatron" not in free.best.runs_in) == is_refused
+    assert "megatron" in own.best.runs_in
+    assert (own.best.rate < free.best.rate) == is_refused
+    assert ("group_size" in own.config) == is_refused
+    again = pipesched.estimate(own.config)
+    assert again.step == own.best.step
+    assert "--pipeline-model-parallel-size 4" in pipesched.hand_over(again.outcome, "megatron")
+
+
+TIGHT: Config = {**USUAL, "hardware": {**USUAL["hardware"], "memory": 5.25}}
+NAMES = ["1f1b", "interleaved", "zb-h1"]
+
+
+def row(rate: float, memory: float, chunks: int = 1) -> Trial:
+    """A row whose rate is expected to be as estimated, of a GPU of 80 GB."""
+    return trusted(trial(layout(2, 4, chunks), "interleaved", rate, memory), mean=0.0)
+
+
+def searched(fits: str = FITS[0]) -> SpaceSearch:
+    """A search that asks for rows that fit so."""
+    space = replace(read_space(None, USUAL, ALGORITHMS), fits=fits)
+    return SpaceSearch(space, {}, lambda _: None, lambda _: None)
+
+
+def test_faster_rows_that_may_not_fit_have_room_at_the_end() -> None:
+    """At most three of them in place of the last that surely fit; slower ones fill what is left."""
+    sure, faster = [row(100 - n, 60) for n in range(6)], [row(120 - n, 79) for n in range(5)]
+    slow = row(50, 79)
+    assert in_order(searched(), [*sure, *faster, slow], 5) == [*sure[:2], *faster[:3]]
+    assert in_order(searched(), [*sure, slow], 5) == sure[:5]
+    assert in_order(searched(), [*sure, slow], 9) == [*sure, slow]
+    assert in_order(searched(), [*sure, *faster], 1) == sure[:1]
+    assert in_order(searched(FITS[1]), [*sure, *faster], 3) == faster[:3]
+
+
+def test_where_nothing_surely_fits_the_likeliest_is_first() -> None:
+    """Then the others by what is expected; the text says it."""
+    likely, fast = row(90, 78.5), row(120, 79.5)
+    search = searched()
+    ranked = sorted([fast, row(110, 79), likely], key=search.order)
+    assert in_order(search, ranked, 3) == [likely, fast, row(110, 79)]
+    shown = text(tuning_view(replace(MADE, rows=(likely, fast), tied=1)), 100)
+    assert "Nothing surely fits; row 1 is the likeliest to: 79.3 GB, 80 % 77.7 to 80.5." in shown
+    shown = text(tuning_view(replace(MADE, rows=(likely, fast), tied=1, fits="likely")), 100)
+    assert "Row 1 may not fit: 79.3 GB" in shown
+
+
+@pytest.mark.slow
+def test_a_search_finds_the_best_that_surely_fits() -> None:
+    """A GPU just too small for the fastest: it is marked, with its gain, and first where likely is enough."""
+    every = [one.estimate for one in enumerated(TIGHT, NAMES) if one.estimate and one.estimate.fits]
+    rates = [max(one.step.tokens_per_second_per_gpu for one in some) for some in (every, [*filter(is_sure, every)])]
+    assert rates[0] > rates[1]
+    found = pipesched.tune(None, NAMES, beyond=True, **TIGHT)
+    assert found.best is not None
+    assert found.best.sure
+    assert fastest(found).rate == rates[1]
+    assert pipesched.estimate(found.config).step == found.best.step
+    doubtful = [one for one in found if one.may_not_fit and one.rate > rates[1]]
+    assert max(one.rate for one in doubtful) == rates[0]
+    assert [not one.sure for one in found] == sorted(not one.sure for one in found)
+    assert "may not fit; if it does, +" in text(tuning_view(found), 100)
+    likely = pipesched.tune(None, NAMES, beyond=True, fits="likely", **TIGHT)
+    assert max(one.rate for one in likely) == rates[0]
+    assert [*map(by_expected, likely)] == sorted(map(by_expected, likely))
+    said = pipesched.tune(None, NAMES, **{**TIGHT, "trust": {"beyond": True, "fits": "likely"}})
+    assert [one.point for one in said] == [one.point for one in likely]
+    assert [tuning_document(one)["fits"] for one in (found, likely)] == [*FITS]
+
+
+@pytest.mark.slow
+def test_a_given_budget_leaves_a_gpu_its_memory() -> None:
+    """A limit below the memory: what keeps it surely fits, as the GPU has more."""
+    config = {**USUAL, "hardware": {**USUAL["hardware"], "memory": 80}}
+    for row in pipesched.tune(None, NAMES, beyond=True, budget="5.5", **config):
+        assert row.fits
+        assert row.sure
+        assert row.margin > 70

@@ -22,7 +22,7 @@ from pipesched.render.explanation import gap_words
 from pipesched.render.html.page import page as page_of
 from pipesched.render.palette import colour_of, place_of
 from pipesched.results.timed_moves import timed_tasks
-from tests.analysis.measured.traces_of_runs import replayed, torch_traces
+from tests.analysis.traces_of_runs import replayed, torch_traces
 from tests.render.html.conftest import ROOT, Open, missing
 from tests.unit_schedules import forwards, sized, sliced
 

@@ -1,0 +1,300 @@
+"""Schedules that follow from costs: list scheduling and zb-auto, within every budget."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings, strategies as st
+
+from pipesched import ConfigError, NoSchedule, Plan, Problem, make_problem, run
+from pipesched.core.listsched import PRIORITIES, TIES
+from pipesched.pipeline.bounds.memory import least_capacity
+from pipesched.pipeline.check.check import violations
+from pipesched.pipeline.plan.schedule import schedule_plan
+from pipesched.pipeline.problem.ops import OpIndex
+from pipesched.results.outcome import Outcome
+from pipesched.schedulers.zero_bubble import Switches, greedy_orders
+from tests.examples import examples
+from tests.oracle.alike import Op, Replayed, device_of, inputs, name, parts, replay
+from tests.strategies import ALL_PLACEMENTS, SETTLED, limited, problems, texts_of, with_capacities
+
+rules = st.fixed_dictionaries({"priority": st.sampled_from(sorted(PRIORITIES)), "tie": st.sampled_from(sorted(TIES))})
+
+
+def alike(plan: Plan) -> list[list[tuple[str, int]]]:
+    """The orders of a linear plan, with the microbatches numbered as they enter: those have no identity."""
+    rows = [[plan.index.op(number) for number in order] for order in plan.orders]
+    entered = [op.microbatch for op in rows[0] if op.kind == "F"]
+    return [[(op.kind, entered.index(op.microbatch)) for op in row] for row in rows]
+
+
+def floor(problem: Problem, device: int) -> int:
+    """What one microbatch holds on a device at its highest: the activations up to a stage, and what its I takes."""
+    caught = problem.grains.largest["caught"] if problem.costs.split else (0,) * problem.stages
+    highest = 0
+    for mb in range(problem.microbatches):
+        held = 0
+        for stage in (s for s in range(problem.stages) if device_of(problem, s, mb) == device):
+            held += problem.grains.largest["activation"][stage]
+            highest = max(highest, held + caught[stage])
+    return highest
+
+
+@given(st.integers(1, 5), st.integers(1, 9), st.integers(1, 4), st.integers(1, 6), st.integers(0, 3), rules)
+def test_caps_of_1f1b_for_any_equal_stages(
+    devices: int, microbatches: int, forward: int, backward: int, p2p: int, rule: dict[str, str]
+) -> None:
+    """The same for other costs and with p2p, as long as the stages are equal."""
+    problem = make_problem(
+        devices=devices,
+        microbatches=microbatches,
+        forward=forward,
+        backward=backward,
+        p2p=p2p,
+        budget=[devices - device for device in range(devices)],
+    )
+    assert alike(run(problem, "list", **rule).schedule.plan) == alike(run(problem, "1f1b").schedule.plan)
+
+
+def test_a_uniform_cap() -> None:
+    """P4 M8 f=1 B=2 with a cap of 4: DFS reaches 33, BFS and the critical-path priority 37."""
+    problem = make_problem(devices=4, microbatches=8, forward=1, backward=2, budget=4)
+    assert run(problem, "list", tie="dfs").schedule.makespan_ticks == 33
+    assert run(problem, "list", tie="bfs").schedule.makespan_ticks == 37
+    assert {run(problem, "list", priority="alap", tie=tie).schedule.makespan_ticks for tie in TIES} == {37}
+
+
+def test_defaults() -> None:
+    """`list` defaults to linear, priority none, tie dfs."""
+    problem = make_problem(devices=3, stages=6, microbatches=5, budget=3)
+    schedule = run(problem, "list").schedule
+    assert schedule.problem.settled_placement.devices == (0, 0, 1, 1, 2, 2)
+    assert texts_of(schedule.plan) == texts_of(run(problem, "list", priority="none", tie="dfs").schedule.plan)
+
+
+@given(problems(ALL_PLACEMENTS), rules, st.integers(0, 3))
+def test_same_seed_same_plan(problem: Problem, rule: dict[str, str], seed: int) -> None:
+    """The same rule and seed give the same plan."""
+    one, other = (run(problem, "list", **rule, seed=seed).schedule for _ in range(2))
+    assert texts_of(one.plan) == texts_of(other.plan)
+
+
+def test_seeds_matter_to_random_ties() -> None:
+    """Another seed gives another plan by random ties, and the same one by all others."""
+    problem = make_problem(devices=4, stages=8, microbatches=6, placement="loop")
+    plans = {
+        tie: {str(texts_of(run(problem, "list", tie=tie, seed=s).schedule.plan)) for s in range(4)} for tie in TIES
+    }
+    assert {tie for tie, different in plans.items() if len(different) > 1} == {"random"}
+
+
+@examples(300)
+@given(problems(SETTLED, most_microbatches=8), rules, st.data())
+def test_obeys_any_budget_from_the_floor_on(problem: Problem, rule: dict[str, Any], data: st.DataObject) -> None:
+    """Every budget that holds one microbatch gives a schedule within it; below that the device is named."""
+    assume(problem.microbatches > 1 or not problem.settled_placement.mirrored)
+    floors = [floor(problem, device) for device in range(problem.devices)]
+    slack = st.one_of(st.just(0), st.integers(-1, max(floors) + 1))
+    capacities = [max(least + data.draw(slack), 0) for least in floors]  # no budget is less than nothing
+    tight = with_capacities(problem, capacities)
+    below = [device for device, capacity in enumerate(capacities) if capacity < floors[device]]
+    if below:
+        with pytest.raises(NoSchedule) as caught:
+            run(tight, "list", **rule)
+        assert caught.value.device == below[0]
+        return
+    schedule = run(tight, "list", **rule).schedule
+    naive = replay(tight, texts_of(schedule.plan))
+    rooms = [capacity or 0 for capacity in tight.capacity_grains]  # in its own grains, which may be finer
+    assert all(peak <= room for peak, room in zip(naive.peak, rooms, strict=True))
+    assert schedule.fits
+    assert list(violations(schedule)) == []
+
+
+@given(problems(SETTLED, most_microbatches=4), rules)
+def test_never_idle_without_reason(problem: Problem, rule: dict[str, str]) -> None:
+    """Without a cap a device never waits while something that it runs later had all its inputs."""
+    schedule = run(problem, "list", **rule).schedule
+    naive = replay(problem, texts_of(schedule.plan))
+    for row in texts_of(schedule.plan):
+        idle_from = 0
+        for place, text in enumerate(row):
+            if idle_from < naive.start[text]:
+                later = [ready_at(problem, parts(other)[0], naive) for other in row[place:]]
+                assert min(later) >= naive.start[text]
+            idle_from = naive.end[text]
+
+
+def ready_at(problem: Problem, op: Op, naive: Replayed) -> int:
+    """When the inputs of an operation are there."""
+    planned = [one for text in naive.end for one in parts(text)]
+    return max((naive.end[name(one)] + lag for one, lag in inputs(problem, op, planned)), default=0)
+
+
+@pytest.mark.parametrize("option", [{"priority": "critical"}, {"tie": "depth"}, {"priority": "dsf"}])
+def test_unknown_rules(option: dict[str, str]) -> None:
+    """An unknown priority or tie is answered with those that exist."""
+    with pytest.raises(ConfigError, match=f"unknown {next(iter(option))}.*known are"):
+        run(make_problem(devices=2), "list", **option)
+
+
+@st.composite
+def cut_problems(draw: st.DrawFn) -> Problem:
+    """Slices of unequal tokens on several stages a device, whose budget just holds one microbatch, or little more."""
+    devices, chunks, microbatches = draw(st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 4)))
+    parts = draw(st.lists(st.integers(1, 9), min_size=1, max_size=4))
+    given: dict[str, Any] = {
+        "devices": devices, "stages": devices * chunks, "microbatches": microbatches,
+        "slices": {"count": len(parts), "tokens": [Fraction(part, sum(parts)) for part in parts]},
+        "mode": draw(st.sampled_from(["train", "train", "forward"])),
+        "kv": draw(st.sampled_from([0, 0.25, 1])), "placement": draw(st.sampled_from(["linear", "loop"])),
+        "sizes": {"activation": draw(st.lists(st.integers(1, 4), min_size=microbatches, max_size=microbatches))},
+    }  # fmt: skip
+    if given["mode"] == "train" and draw(st.booleans()):
+        given |= {"backward_input": 1, "backward_weight": draw(st.integers(0, 2))}
+        given["retain"] = draw(st.sampled_from([0.5, 1, 1.5, 2.5]))
+    problem = make_problem(**given)
+    shares = st.sampled_from([Fraction(1), Fraction(5, 4), Fraction(2)])
+    more = draw(st.lists(shares, min_size=devices, max_size=devices))
+    floors = [Fraction(least_capacity(problem, device), problem.grains.per_unit) for device in range(devices)]
+    return make_problem(**given, budget=[least * by for least, by in zip(floors, more, strict=True)])
+
+
+@examples(100)
+@given(cut_problems(), rules)
+def test_slices_never_block_each_other(problem: Problem, rule: dict[str, str]) -> None:
+    """Partial microbatches do not fill the memory for ever: any budget that holds one microbatch is enough for all."""
+    schedule = run(problem, "list", **rule).schedule
+    assert list(violations(schedule)) == []
+    assert schedule.fits
+
+
+@pytest.mark.parametrize(("budget", "makespan"), [(1.1875, 84), (3, 59)])
+def test_room_for_gradients_of_keys_and_values(budget: float, makespan: float) -> None:
+    """P4 M4 n4 with a quarter of keys and values: a microbatch and 3/16 fit (in 84, which is proved), no less does."""
+    costs: dict[str, Any] = {"devices": 4, "microbatches": 4, "forward": 4, "backward": 8, "slices": 4, "kv": 0.25}
+    schedule = run(make_problem(**costs, budget=budget), "list").schedule
+    assert schedule.makespan == makespan
+    assert schedule.fits
+    with pytest.raises(NoSchedule, match=r"at least 1\.1875 microbatch to run one microbatch"):
+        run(make_problem(**costs, budget=1.18), "list")
+
+
+UNIT: dict[str, Any] = {"devices": 4, "microbatches": 8, "forward": 1, "backward_input": 1, "backward_weight": 1}
+MIDDLE: dict[str, Any] = {
+    "devices": 8, "microbatches": 24, "forward": 185, "backward_input": 181, "backward_weight": 93, "p2p": 6,
+}  # fmt: skip
+UNEVEN = {
+    "devices": 8,
+    "microbatches": 32,
+    "forward": [30715, 29233, 29106, 29078, 28850, 28919, 28924, 41678],
+    "backward_input": [31308, 29344, 29357, 29455, 29217, 29384, 29354, 38731],
+    "backward_weight": [18746, 18789, 19062, 19367, 19455, 19967, 20096, 32833],
+    "p2p": 473,
+    "activation": [943, 1240, 1240, 1240, 1240, 1240, 1240, 1071],
+}
+RETAINED = {
+    "devices": 4, "microbatches": 12, "forward": 5, "backward_input": 6, "backward_weight": 4, "activation": 2,
+    "retain": 0.5,
+}  # fmt: skip
+
+
+def auto(objective: str, **values: Any) -> Outcome:
+    """zb-auto on a problem, which must fit its budget."""
+    outcome = run(make_problem(**values), "zb-auto", objective=objective)
+    assert outcome.schedule.fits
+    return outcome
+
+
+@pytest.mark.parametrize(("budget", "span"), [(2, 41), (3, 31), (4, 27), (5, 26), (6, 25), (7, 24), (8, 24)])
+def test_spans_that_are_proved_optimal(budget: int, span: int) -> None:
+    """P4 M8 at unit costs: every budget's proven optimum; no idle time in the span from 7 activations on."""
+    schedule = auto("span", budget=budget, **UNIT).schedule
+    assert schedule.span_ticks == span
+    assert (schedule.bubble_span == 0) == (budget >= 7)
+
+
+@pytest.mark.parametrize(
+    ("problem", "budget", "makespan"),
+    [
+        *((UNIT, budget, makespan) for budget, makespan in ((1, 72), (2, 41), (3, 31), (4, 27), (8, 27))),
+        *((RETAINED, budget, makespan) for budget, makespan in ((8, 201), (10, 195), (14, 195))),
+        *((MIDDLE, budget, makespan) for budget, makespan in ((8, 13095), (16, 12353))),
+        *((UNEVEN, periods * 1240, 3831880) for periods in (8, 16)),
+    ],
+)
+def test_makespans_that_are_proved_optimal(problem: dict[str, Any], budget: int, makespan: int) -> None:
+    """Proven optima for unit costs, for activations of which I frees half, with p2p, and for uneven stages."""
+    assert auto("makespan", budget=budget, **problem).schedule.makespan_ticks == makespan
+
+
+def test_objectives_differ() -> None:
+    """Each objective is the better one by its own measure where the two disagree."""
+    by_span, by_makespan = (auto(goal, budget=10, **RETAINED).schedule for goal in ("span", "makespan"))
+    assert by_makespan.makespan_ticks == 195
+    assert by_span.span_ticks < by_makespan.span_ticks
+
+
+def test_the_default_limit_is_two_p() -> None:
+    """Without a budget a device holds at most 2P activations of the largest stage, and uses more than P of them."""
+    outcome = run(make_problem(**{**UNIT, "microbatches": 40}), "zb-auto")
+    assert outcome.schedule.bubble_span == 0
+    assert 4 < max(outcome.schedule.peak_grains) <= 8
+    free = run(make_problem(**{**UNIT, "microbatches": 40, "budget": 8}), "zb-auto")
+    assert texts_of(free.schedule.plan) == texts_of(outcome.schedule.plan)
+
+
+def test_a_budget_below_one_microbatch() -> None:
+    """The answer is no, with the device, the floor and what would fit."""
+    problem = make_problem(**UNIT, activation=[1, 1, 3, 1], static=1, budget=[2, 2, 3.5, 2])
+    with pytest.raises(NoSchedule, match=r"device 2 needs a budget of at least 4 microbatch") as caught:
+        run(problem, "zb-auto")
+    assert (caught.value.device, caught.value.floor, caught.value.budget) == (2, 4, 3.5)
+    assert caught.value.would_fit == ("a budget of 4 microbatch on device 2",)
+
+
+def test_an_objective_that_does_not_exist() -> None:
+    """Bad input names what is valid."""
+    with pytest.raises(ConfigError, match=r"unknown objective 'spam'; did you mean 'span'.*span, makespan"):
+        auto("spam", **UNIT)
+
+
+@settings(deadline=None)
+@given(limited(), st.sampled_from(["span", "makespan"]))
+@pytest.mark.slow
+def test_never_over_budget_nor_worse_than_what_fits(problem: Problem, objective: str) -> None:
+    """The naive replay agrees, the check passes, the peaks fit, and ZB-H1, ZB-H2 and 1F1B that fit are no better."""
+    schedule = run(problem, "zb-auto", objective=objective).schedule
+    naive = replay(schedule.problem, texts_of(schedule.plan))
+    assert list(violations(schedule)) == []
+    assert all(
+        peak <= capacity
+        for peak, capacity in zip(naive.peak, problem.capacity_grains, strict=True)
+        if capacity is not None
+    )
+    for family in ("zb-h1", "zb-h2", "1f1b"):
+        other = run(problem, family).schedule
+        if other.fits and not (family == "1f1b" and any(problem.grains.largest["caught"])):
+            assert getattr(naive, objective) <= getattr(other, f"{objective}_ticks")
+
+
+@st.composite
+def switches_for(draw: st.DrawFn, problem: Problem) -> Switches:
+    """Any setting of the greedy."""
+    flights = draw(st.lists(st.integers(1, 9), min_size=problem.devices, max_size=problem.devices))
+    first, later, weight = (draw(st.integers(0, 5)) for _ in range(3))
+    return Switches(flights, draw(st.booleans()), first, later, weight)
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_the_greedy_always_ends_within_its_rooms(data: st.DataObject) -> None:
+    """Whatever the switches and the rooms: every operation once, in an order that runs and fits."""
+    problem = data.draw(limited())
+    capacities = [capacity if capacity is not None else 0 for capacity in problem.capacity_grains]
+    orders = greedy_orders(problem, capacities, data.draw(switches_for(problem)))
+    schedule = schedule_plan(problem, Plan(OpIndex("FIW", problem.stages, problem.microbatches), orders))
+    assert list(violations(schedule)) == []
+    assert schedule.fits
