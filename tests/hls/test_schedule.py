@@ -13,7 +13,6 @@ from hypothesis import given, settings, strategies as st
 from pipesched import hls
 from pipesched.core.listsched import PRIORITIES
 from pipesched.errors import InvalidSchedule, NoSchedule
-from pipesched.hls import modulo, outcome
 from pipesched.hls.graph import DataflowGraph, parse_program
 from pipesched.hls.modulo import Intervals, interval_bounds, pipeline
 from pipesched.hls.outcome import COMPARED, compare_rules, list_outcome
@@ -249,10 +248,7 @@ def test_remarks_on_the_article(units_of: UnitsOf) -> None:
         "Every priority ranks a+b, c+d, e+f, g+h equal: which of them go first, only the tie decides.",
         "With the operations in 20 random orders (priority alap): input 4 to 5, pairing 4 cycles.",
     )
-    assert (
-        "Every priority ranks p, q, r, s equal"
-        in compare_rules(parse_program(CROSSED), units_of(2, 1)).remarks[0]
-    )
+    assert "Every priority ranks p, q, r, s equal" in compare_rules(parse_program(CROSSED), units_of(2, 1)).remarks[0]
 
 
 def test_remarks_where_no_rule_is_optimal_and_where_registers_differ(classic: Classic, units_of: UnitsOf) -> None:

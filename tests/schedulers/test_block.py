@@ -36,8 +36,7 @@ from pipesched.schedulers.block import (
 )
 from pipesched.schedulers.registry import FAMILIES, family
 from pipesched.schedulers.trials import Orders, shorten_path
-from pipesched.schedulers.zero_bubble import unit_block
-from pipesched.schedulers.zero_bubble import Switches, greedy_orders
+from pipesched.schedulers.zero_bubble import Switches, greedy_orders, unit_block
 from tests.oracle.alike import Op, Replayed, replay, setup_of
 from tests.oracle.replay import needs
 from tests.strategies import blocks, limited, problems, stages_of, starts, texts_of
