@@ -41,7 +41,19 @@ def command(
     of 10.
     """
     if task is not None:
-        _judge(task, files, problem, screen)
+        from pipesched.comparing.exercise import PASSED, grade
+
+        if len(files) > 1 or problem.config is not None or problem.overrides:
+            raise ConfigError(
+                "--task: has the problem and takes one solution; give no config, and no option of a problem"
+            )
+        verdict = grade(Path(task), files[0])
+        if screen.as_json:
+            print_json({"format": "pipesched.verdict", "version": 1, **verdict._asdict()})
+        else:
+            console_for(screen).print(str(verdict), *([f"hint: {verdict.hint}"] if verdict.hint else []), sep="\n")
+        if verdict.points < PASSED:
+            raise typer.Exit(1)
         return
     from pipesched.documents.comparison import check_document
 
@@ -61,21 +73,6 @@ def command(
             said = [f"{outcome.algorithm}: every rule is kept", *([f"note: {note}"] if note else [])]
         console.print(*said, sep="\n", soft_wrap=is_whole)
     if violations:
-        raise typer.Exit(1)
-
-
-def _judge(task: str, files: Sequence[str], problem: ProblemSource, screen: Screen) -> None:
-    """Print the verdict on a solution of an exercise; exit with 1 where it does not reach the goal."""
-    from pipesched.comparing.exercise import PASSED, grade
-
-    if len(files) > 1 or problem.config is not None or problem.overrides:
-        raise ConfigError("--task: has the problem and takes one solution; give no config, and no option of a problem")
-    verdict = grade(Path(task), files[0])
-    if screen.as_json:
-        print_json({"format": "pipesched.verdict", "version": 1, **verdict._asdict()})
-    else:
-        console_for(screen).print(str(verdict), *([f"hint: {verdict.hint}"] if verdict.hint else []), sep="\n")
-    if verdict.points < PASSED:
         raise typer.Exit(1)
 
 

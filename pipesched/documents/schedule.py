@@ -515,7 +515,12 @@ def _schedule(problem: Problem, content: dict[str, Any]) -> Schedule:
         raise ConfigError(f"'algorithm' must be one line of text, not {shown(name)}")
     is_measured = name == MEASURED
     if is_measured:
-        problem = replace(problem, costs=replace(problem.costs, resolution=_resolution(content)))
+        rows = (row for key in ("devices", "transfers", "network") for row in _lists(content.get(key)))
+        entries = (entry for row in rows for entry in _lists(row) if isinstance(entry, dict))
+        times = (entry.get(key) for entry in entries for key in ("start", "end", "arrived"))
+        places = max((-time.as_tuple().exponent for time in times if isinstance(time, Decimal)), default=0)  # type: ignore[operator]
+        resolution = int(10 ** min(max(places, 0), MOST_RESOLVED))  # which makes the times whole numbers
+        problem = replace(problem, costs=replace(problem.costs, resolution=resolution))
     rows = written_entries(problem, content, "devices", parse_slot)
     moves = written_entries(problem, content, "transfers", parse_transfer) if "transfers" in content else []
     network, queue = (read_issued(problem, content, key) for key in (NETWORK, QUEUE))
@@ -525,7 +530,11 @@ def _schedule(problem: Problem, content: dict[str, Any]) -> Schedule:
         lanes[problem.lane_pair(device)].extend(entries)
     by_time = (sorted(lane, key=lambda entry: entry[1:4]) for lane in lanes)  # by start, end and turn
     transfers = ([entry.slot for entry in lane if isinstance(entry.slot, Op)] for lane in by_time)
-    waits, sizes = _parsed_waits(content), (problem.stages, problem.microbatches)
+    pairs = get(content, "waits", list) if "waits" in content else []
+    if not all(isinstance(pair, list) and len(pair) == 2 and all(isinstance(t, str) for t in pair) for pair in pairs):
+        raise ConfigError("'waits' must hold pairs of operations: [later, earlier]")
+    waits = [(parse_op(earlier), parse_op(later)) for later, earlier in pairs]
+    sizes = problem.stages, problem.microbatches
     programs, sides = programs_of(network), len(problem.side)
     plan = plan_from_slots(slots, *sizes, transfers, waits, problem.slices.count, programs, sides)
     plan = with_queue(problem, with_parts(plan, name=name), queue)
@@ -539,25 +548,8 @@ def _schedule(problem: Problem, content: dict[str, Any]) -> Schedule:
     return _as_written(Schedule(problem, plan, starts, ends))
 
 
-def _resolution(content: dict[str, Any]) -> int:
-    """Return how fine the times in a document are: the power of ten that makes them whole, up to MOST_RESOLVED."""
-    rows = (row for key in ("devices", "transfers", "network") for row in _lists(content.get(key)))
-    entries = (entry for row in rows for entry in _lists(row) if isinstance(entry, dict))
-    times = (entry.get(key) for entry in entries for key in ("start", "end", "arrived"))
-    places = max((-time.as_tuple().exponent for time in times if isinstance(time, Decimal)), default=0)  # type: ignore[operator]
-    return int(10 ** min(max(places, 0), MOST_RESOLVED))
-
-
 def _lists(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _parsed_waits(content: dict[str, Any]) -> list[tuple[Op, Op]]:
-    """Return the wait edges of a document as pairs (before, after)."""
-    pairs = get(content, "waits", list) if "waits" in content else []
-    if not all(isinstance(pair, list) and len(pair) == 2 and all(isinstance(t, str) for t in pair) for pair in pairs):
-        raise ConfigError("'waits' must hold pairs of operations: [later, earlier]")
-    return [(parse_op(earlier), parse_op(later)) for later, earlier in pairs]
 
 
 def _as_written(schedule: Schedule) -> Schedule:

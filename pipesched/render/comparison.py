@@ -11,7 +11,7 @@ from itertools import groupby, pairwise
 from string import ascii_lowercase, ascii_uppercase, digits
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -290,21 +290,16 @@ def packing_view(packing: Packing, **_: bool) -> Group:
         cells = (str(rank), f"{tokens:,}", number(sum(works)), number(packing.makespans[rank]))
         mark, style = ("slowest", "bold") if rank == packing.slowest else ("", "")
         table.add_row(*cells, f"{packing.idle(rank):.1%}", mark, style=style)
-    return Group(heading, "", table, "", _packings(packing), "", *_proved(packing))
-
-
-def _packings(packing: Packing) -> RenderableType:
-    """Return this packing, and a row for each other rule: what it takes, how much longer that is, and what is wrong."""
-    table = grid(uncut("packing"), right(with_unit("makespan", packing.base.time_unit)), right("longer"), folded(""))
+    rules = grid(uncut("packing"), right(makespan), right("longer"), folded(""))
     over = ((rank, said) for rank in range(packing.ranks) for said in over_budget(packing.schedule(rank)))
     texts = (f"over budget, as all that were found: rank {rank}, {said}" for rank, said in over)
     own = "" if packing.fits else next(texts, "")
-    table.add_row(Text("this one", style=GOOD if packing.fits else BAD), number(packing.makespan), "", own)
+    rules.add_row(Text("this one", style=GOOD if packing.fits else BAD), number(packing.makespan), "", own)
     for one in packing.baselines:
         longer = "" if one.makespan is None or not packing.makespan else f"{one.makespan / packing.makespan - 1:+.1%}"
         takes = "" if one.makespan is None else number(one.makespan)
-        table.add_row(one.rule, takes, longer, Text("; ".join(_faults(one, packing)), style="dim"))
-    return table
+        rules.add_row(one.rule, takes, longer, Text("; ".join(_faults(one, packing)), style="dim"))
+    return Group(heading, "", table, "", rules, "", *_proved(packing))
 
 
 def _faults(one: PackingBaseline, packing: Packing) -> Iterator[str]:

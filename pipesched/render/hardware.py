@@ -336,7 +336,14 @@ def explanation_parts(explanation: HardwareExplanation, *, ascii_only: bool = Fa
     yield from words.gaps()
     yield ""
     yield Text("latency of a unit class, the order on each unit as it is", style="dim")
-    yield _sensitivities(explanation)
+    table = grid(uncut(), folded(), header=False)
+    base = explanation.early_latency
+    for row in sorted(explanation.sensitivity, key=lambda row: (-row.slower, -row.faster)):
+        faster = "it takes one cycle, the least"
+        if row.latency_faster is not None:
+            faster = f"one cycle faster: {_instead(row.latency_faster, base)}"
+        table.add_row(Text(row.unit_class), Text(f"{faster}; one cycle slower: {_instead(row.latency_slower, base)}"))
+    yield table
     yield ""
     yield words.chain("critical path", explanation.critical_path)
 
@@ -376,18 +383,6 @@ def _lengths(explanation: HardwareExplanation) -> Text:
 
 def _used(explanation: HardwareExplanation) -> set[Unit]:
     return {unit for unit, order in zip(explanation.units, explanation.tasks.orders, strict=True) if order}
-
-
-def _sensitivities(explanation: HardwareExplanation) -> Table:
-    """Return a line for each class, first what hurts most."""
-    table = grid(uncut(), folded(), header=False)
-    base = explanation.early_latency
-    for row in sorted(explanation.sensitivity, key=lambda row: (-row.slower, -row.faster)):
-        faster = "it takes one cycle, the least"
-        if row.latency_faster is not None:
-            faster = f"one cycle faster: {_instead(row.latency_faster, base)}"
-        table.add_row(Text(row.unit_class), Text(f"{faster}; one cycle slower: {_instead(row.latency_slower, base)}"))
-    return table
 
 
 def _instead(latency: int, base: int) -> str:
@@ -472,12 +467,6 @@ class _Words:
         )
         came = ", ".join(f"{self.label(one.op)} at {one.time}" for one in reasons.inputs)
         yield Text(f"inputs: {came or 'none but those of the program'}")
-        yield Text(self._held(reasons))
-        costs = " later costs nothing" if reasons.slack else "; each cycle later is a cycle more of latency"
-        yield Text(f"slack: {counted(reasons.slack, 'cycle')}{costs}")
-        yield self.chain("chain from cycle 0", reasons.chain[::-1])
-
-    def _held(self, reasons: OperationReasons) -> str:
         if reasons.held_by is None:
             text = "it waits for nothing"
         elif reasons.by_input:
@@ -487,7 +476,10 @@ class _Words:
             text = f"it waits for {unit}, which runs {self.label(reasons.held_by)} until {reasons.allowed}"
         if reasons.start > reasons.allowed:
             text += f"; it could start at {reasons.allowed}, and starts {reasons.start - reasons.allowed} later"
-        return text
+        yield Text(text)
+        costs = " later costs nothing" if reasons.slack else "; each cycle later is a cycle more of latency"
+        yield Text(f"slack: {counted(reasons.slack, 'cycle')}{costs}")
+        yield self.chain("chain from cycle 0", reasons.chain[::-1])
 
 
 class Numbers:

@@ -168,7 +168,14 @@ class _Plot:
         for wall in self.scatter.walls:
             for row in range(self.rows) if self.x.low <= wall.x <= self.x.high else ():
                 self._put(row, 2 * self.x.cell(wall.x), self.glyphs.wall, OVER)
-        self._draw_steps()
+        corners = [(self._row(y), 2 * self.x.cell(x), self.scatter.is_above(y)) for x, y in self.scatter.steps]
+        for (row, column, above), (lower, until, _) in pairwise(corners):
+            if not above:
+                self._draw_flat(row, column, until)
+            for passed in range(row, lower):
+                self._put(passed, until, self.glyphs.drop if above or passed > row else self.glyphs.corner, PLAIN)
+        if corners and not corners[-1][2]:
+            self._draw_flat(*corners[-1][:2], 2 * self.x.cells - 1)
         self._draw_paths()
         for (row, cell), points in self.shared.items():
             self._put(row, 2 * cell, points[0].mark, points[0].style)
@@ -179,7 +186,13 @@ class _Plot:
             label = self.labels.get(row, "")
             axis = self.glyphs.tick if label and label != self.glyphs.above else self.glyphs.axis
             yield [Segment((label + " ").rjust(self.gutter)[: self.gutter] + axis, DIM), *cells]
-        yield from self._floor()
+        columns = 2 * self.x.cells
+        widest = max(len(number(plain(end))) for end in (self.x.low, self.x.high))
+        ticks = self.x.ticks(spacing=widest // 2 + 3, whole=self.scatter.counts)
+        labels, marked = labels_along([(2 * cell, label) for cell, label in ticks], columns)
+        marks = [self.glyphs.floor_tick if column in marked else self.glyphs.floor for column in range(columns)]
+        yield [Segment(" " * self.gutter + self.glyphs.origin + "".join(marks), DIM)]
+        yield [Segment(" " * (self.gutter + 1) + labels, DIM)]
         yield [Segment(self.scatter.x_title.rjust(self.gutter + 1 + 2 * self.x.cells), DIM)]
         yield from wrap(self._legend(), self.width)
 
@@ -188,16 +201,6 @@ class _Plot:
 
     def _put(self, row: int, column: int, text: str, style: Style) -> None:
         self.grid[row][column] = Segment(text, style)
-
-    def _draw_steps(self) -> None:
-        corners = [(self._row(y), 2 * self.x.cell(x), self.scatter.is_above(y)) for x, y in self.scatter.steps]
-        for (row, column, above), (lower, until, _) in pairwise(corners):
-            if not above:
-                self._draw_flat(row, column, until)
-            for passed in range(row, lower):
-                self._put(passed, until, self.glyphs.drop if above or passed > row else self.glyphs.corner, PLAIN)
-        if corners and not corners[-1][2]:
-            self._draw_flat(*corners[-1][:2], 2 * self.x.cells - 1)
 
     def _draw_flat(self, row: int, column: int, until: int) -> None:
         for passed in range(column, until + 1):
@@ -213,16 +216,6 @@ class _Plot:
                     passed, across = (round(Fraction(part, dots)) for part in place)
                     if self.grid[passed][across].text == " ":
                         self._put(passed, across, self.glyphs.dot, path.style)
-
-    def _floor(self) -> Iterator[Line]:
-        """Yield the axis below the grid, and round values under their cells."""
-        columns = 2 * self.x.cells
-        widest = max(len(number(plain(end))) for end in (self.x.low, self.x.high))
-        ticks = self.x.ticks(spacing=widest // 2 + 3, whole=self.scatter.counts)
-        labels, marked = labels_along([(2 * cell, label) for cell, label in ticks], columns)
-        marks = [self.glyphs.floor_tick if column in marked else self.glyphs.floor for column in range(columns)]
-        yield [Segment(" " * self.gutter + self.glyphs.origin + "".join(marks), DIM)]
-        yield [Segment(" " * (self.gutter + 1) + labels, DIM)]
 
     def _legend(self) -> Iterator[Item]:
         for mark, name, style in self.scatter.names:
@@ -388,6 +381,8 @@ class Histograms(Widely):
             yield from line(Segment.adjust_line_length(segments, options.max_width, pad=False))
 
     def _lines(self, width: int, glyphs: HistogramGlyphs) -> Iterator[Line]:
+        import numpy as np
+
         ends = [end(row.makespan, *row.makespans) for row in self.rows for end in (min, max)]
         ruler = Ruler.over([*map(Fraction, ends)], max(width, 2))
         widest = max(len(label) for _, label in ruler.ticks(width // 4 + 1)) if width > 8 else 1
@@ -396,7 +391,10 @@ class Histograms(Widely):
         parts, floor_glyph, tick_glyph, mark_glyph = glyphs
         for place, row in enumerate(self.rows):
             yield [Segment(shortened(called(row.algorithm), width), BOLD)]
-            for bars in _bars(_counts(row.makespans, ruler), height, parts):
+            low, length = float(ruler.low), float(ruler.high - ruler.low)
+            columns = np.rint((np.asarray(row.makespans) - low) * ((ruler.cells - 1) / length)).astype(int)
+            counts: list[int] = np.bincount(np.clip(columns, 0, ruler.cells - 1), minlength=ruler.cells).tolist()
+            for bars in _bars(counts, height, parts):
                 yield [Segment(bars.rstrip(), ink(place))]
             floor = [floor_glyph] * width
             for column, _ in ticks:
@@ -406,16 +404,6 @@ class Histograms(Widely):
         yield [Segment(labels_along(ticks, width)[0], DIM)]
         yield [Segment(self.title.rjust(width), DIM)]
         yield from wrap(iter([[Segment(f"{mark_glyph} without noise")]]), width)
-
-
-def _counts(makespans: Sequence[float], ruler: Ruler) -> Sequence[int]:
-    """Return how many makespans are nearest to each column."""
-    import numpy as np
-
-    low, length = float(ruler.low), float(ruler.high - ruler.low)
-    columns = np.rint((np.asarray(makespans) - low) * ((ruler.cells - 1) / length)).astype(int)
-    counts: list[int] = np.bincount(np.clip(columns, 0, ruler.cells - 1), minlength=ruler.cells).tolist()
-    return counts
 
 
 def _bars(counts: Sequence[int], height: int, parts: str) -> Iterator[str]:

@@ -171,7 +171,12 @@ class _Search:
         counts, path = np.diff(here, prepend=0), self.times.path(np.array([here]))
         each = path.counts.reshape(-1, self.times.columns).sum(axis=1)
         stages = np.arange(len(each)) % self.cuts.stages
-        one = _moves(counts, np.bincount(stages, each, minlength=self.cuts.stages))
+        order = np.argsort(-np.bincount(stages, each, minlength=self.cuts.stages), kind="stable")
+        sources = order[counts[order] > 1][:MOST_STAGES].tolist()
+        pairs = [(source, target) for source in sources for target in order[-MOST_STAGES:].tolist() if source != target]
+        one = np.zeros((len(pairs), len(counts)), np.int64)
+        for row, (source, target) in enumerate(pairs):
+            one[row, source], one[row, target] = -1, 1
         if not len(one):  # each stage has one item
             return None
         least = self.times.at_least(path, np.cumsum(counts + one, axis=1))
@@ -203,17 +208,6 @@ class _Search:
 
 
 MOST_STAGES = 64  # from which, and to which, single layers move
-
-
-def _moves(counts: Ints, on_path: Ints) -> Ints:
-    """Return the changes of counts by moves of one item from a stage to another."""
-    order = np.argsort(-on_path, kind="stable")
-    sources = order[counts[order] > 1][:MOST_STAGES].tolist()
-    pairs = [(source, target) for source in sources for target in order[-MOST_STAGES:].tolist() if source != target]
-    found = np.zeros((len(pairs), len(counts)), np.int64)
-    for row, (source, target) in enumerate(pairs):
-        found[row, source], found[row, target] = -1, 1
-    return found
 
 
 def _equal(problem: Problem) -> list[Ends]:

@@ -86,7 +86,15 @@ def frontier_figure(
         best = sorted({(point.peak, point.makespan) for point in points if not point.dominated})
         if best:  # stairs: with that much memory, none of these schedules is shorter
             axes.step(*zip(*best, strict=True), where="post", color=MARK, linewidth=THICK)
-        _marks(axes, points)
+        for dominated, colour, size in ((True, PASSED, 10), (False, MARK, 18)):
+            chosen = [point for point in points if point.dominated == dominated]
+            faces = ["white" if point.open else colour for point in chosen]
+            look: Any = {"s": size, "facecolors": faces, "edgecolors": [colour] * len(chosen), "linewidths": 0.9}
+            axes.scatter([point.peak for point in chosen], [point.makespan for point in chosen], zorder=3, **look)
+        gaps = [
+            [(point.peak, point.bound), (point.peak, point.makespan)] for point in points if point.bound is not None
+        ]
+        axes.add_collection(LineCollection(gaps, colors=MARK, linewidths=THICK, linestyles=DOTTED))
         if limit is not None:
             above: Any = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "bottom", "fontsize": font(1)}
             axes.axvline(limit, color="black", linewidth=THICK, linestyle=DASHES)
@@ -104,16 +112,6 @@ def frontier_figure(
         settle(figure)
         _names(axes, points)
         return figure
-
-
-def _marks(axes: Axes, points: Sequence[Trade]) -> None:
-    for dominated, colour, size in ((True, PASSED, 10), (False, MARK, 18)):
-        chosen = [point for point in points if point.dominated == dominated]
-        faces = ["white" if point.open else colour for point in chosen]
-        look: Any = {"s": size, "facecolors": faces, "edgecolors": [colour] * len(chosen), "linewidths": 0.9}
-        axes.scatter([point.peak for point in chosen], [point.makespan for point in chosen], zorder=3, **look)
-    gaps = [[(point.peak, point.bound), (point.peak, point.makespan)] for point in points if point.bound is not None]
-    axes.add_collection(LineCollection(gaps, colors=MARK, linewidths=THICK, linestyles=DOTTED))
 
 
 def _key(points: Sequence[Trade], proved: str) -> Iterator[Key]:
