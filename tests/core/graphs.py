@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import product
 from math import prod
 
@@ -113,35 +113,6 @@ def six_by_six() -> TaskGraph:
     times = [time for row in numbers for time in row[1::2]]
     edges = [arrow(6 * job + step, 6 * job + step + 1) for job in range(6) for step in range(5)]
     return TaskGraph(times, machines, [1] * 6, edges)
-
-
-Dataflow = tuple[TaskGraph, list[int]]  # the graph (multipliers are resource 0, adders resource 1) and the latencies
-
-
-def dataflow(
-    types: str, edges: Iterable[tuple[int, int]], multipliers: int, adders: int, latency: int = 1, ii: int | None = None
-) -> Dataflow:
-    """A hardware graph and its latencies: `types` is a string of `*` and `+`; latency beyond `ii` is a lag."""
-    latencies = [latency if kind == "*" else 1 for kind in types]
-    busy = [latency if ii is None else ii] if types else []
-    durations = [busy[0] if kind == "*" else 1 for kind in types]
-    arrows = [arrow(before, after, latencies[before] - durations[before]) for before, after in edges]
-    resources = [0 if kind == "*" else 1 for kind in types]
-    return TaskGraph(durations, resources, [multipliers, adders], arrows), latencies
-
-
-def sum_of_products(order: Sequence[int]) -> tuple[str, list[tuple[int, int]]]:
-    """(a+b)*(c+d) + .. as a balanced tree for `dataflow`; the i-th addition of the text is task `order[i]`."""
-    additions, products = len(order), len(order) // 2
-    types = "+" * additions + "*" * products
-    edges = [(task, additions + place // 2) for place, task in enumerate(order)]
-    level = list(range(additions, additions + products))
-    while len(level) > 1:
-        sums = range(len(types), len(types) + len(level) // 2)
-        edges += [(operand, sums[place // 2]) for place, operand in enumerate(level)]
-        types += "+" * len(sums)
-        level = list(sums)
-    return types, edges
 
 
 class PlainListScheduler:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise, permutations
-from random import Random
+from itertools import pairwise
 
 import pytest
 from hypothesis import assume, given, settings, strategies as st
@@ -29,7 +28,7 @@ from pipesched.core.tasks import NOWHERE, Edges, TaskGraph, arrow, memory_change
 from pipesched.core.timing import heads, tails, topological_order
 from pipesched.pipeline.plan.lowering import lower
 from pipesched.pipeline.problem.ops import OpIndex
-from tests.core.graphs import dataflow, pipeline, plain, random_graphs, sum_of_products
+from tests.core.graphs import pipeline, plain, random_graphs
 from tests.strategies import problems
 
 RULES = [(priority, tie) for priority in PRIORITIES for tie in TIES]
@@ -214,61 +213,9 @@ def test_eight_thousand_tasks(priority: str) -> None:
     assert makespan(graph, starts) == 3 * (256 + 15)
 
 
-# Priorities, against their definitions and the published latencies of two classic benchmarks.
+# Priorities, against their definitions.
 
-Units = tuple[int, int, int, int]
 none, asap, alap, mobility, successors, descendants = PRIORITIES.values()
-
-# Types and operands, for the fixture `dataflow`.
-# HAL (Paulin and Knight 1989): x1 = x+dx; u1 = u - (3x)(u dx) - (3y)dx; y1 = y + u dx; c = x1 < a. Eleven operations.
-HAL = ("+**+****+++", [(0, 3), (1, 4), (2, 4), (4, 8), (5, 6), (6, 9), (8, 9), (7, 10)])
-# The fifth-order elliptic wave filter: 26 additions and 8 multiplications, as operands of t1 .. t34.
-EWF_OPERANDS = """
-+ -; + -; + 1; + 3; + 2 4; * 5; * 5; + 3 6; + 2 7; + 3 8; + 5 8; + 2 9; * 10; + 9 11; * 12; + 1 13; + 15; + 1 16;
-+ 8 16; + 9 17; + 17; * 18; + 19; + 20; * 21; + 22; * 23; * 24; + 17 25; + 16 26; + 27; + 28; + 23 31; + 24 32
-"""
-EWF_ROWS = [row.split() for row in EWF_OPERANDS.split(";")]
-EWF = (
-    "".join(row[0] for row in EWF_ROWS),
-    [(int(operand) - 1, task) for task, row in enumerate(EWF_ROWS) for operand in row[1:] if operand != "-"],
-)
-
-# Proven optima: (adders, multipliers, cycles of a multiplication, initiation interval) -> latency.
-HAL_OPTIMA = {
-    (2, 2, 1, 1): 4, (1, 2, 1, 1): 5, (1, 1, 1, 1): 7, (1, 3, 1, 1): 5, (1, 1, 2, 2): 13, (1, 2, 2, 2): 8,
-    (1, 3, 2, 2): 7, (2, 2, 2, 2): 7, (1, 4, 2, 2): 6, (2, 3, 2, 2): 6, (1, 1, 2, 1): 8, (1, 2, 2, 1): 6,
-}  # fmt: skip
-EWF_OPTIMA = {
-    (3, 3, 2, 2): 17, (2, 2, 2, 2): 18, (2, 1, 2, 2): 21, (1, 1, 2, 2): 28, (1, 2, 2, 2): 28, (3, 1, 2, 2): 21,
-    (3, 2, 2, 1): 17, (3, 1, 2, 1): 18, (2, 1, 2, 1): 19, (1, 1, 1, 1): 27, (2, 1, 1, 1): 16, (3, 3, 1, 1): 14,
-    (4, 3, 2, 2): 17,
-}  # fmt: skip
-
-
-def latency(text: tuple[str, list[tuple[int, int]]], units: Units, priority: str, tie: str) -> int:
-    """The cycles that a rule takes for a benchmark."""
-    adders, multipliers, cycles, interval = units
-    graph, latencies = dataflow(*text, multipliers, adders, cycles, interval)
-    starts = list_schedule(graph, priority=priority, tie=tie).starts
-    return max(start + time for start, time in zip(starts, latencies, strict=True))
-
-
-@pytest.mark.parametrize("units", HAL_OPTIMA)
-def test_alap_reaches_every_proven_latency_of_hal(units: Units) -> None:
-    """HAL: the critical path first is optimal with every tie, and no other rule is better than the optimum."""
-    for priority in PRIORITIES:
-        for tie in TIES:
-            found = latency(HAL, units, priority, tie)
-            assert found >= HAL_OPTIMA[units]
-            assert found == HAL_OPTIMA[units] or priority != "alap"
-
-
-@pytest.mark.parametrize("units", EWF_OPTIMA)
-def test_no_rule_beats_a_proven_latency_of_ewf(units: Units) -> None:
-    """EWF: alap with input order is optimal but for two rows, and no rule is better than the optimum."""
-    found = {(priority, tie): latency(EWF, units, priority, tie) for priority in PRIORITIES for tie in TIES}
-    missed = 1 if units in {(2, 2, 2, 2), (4, 3, 2, 2)} else 0
-    assert min(found.values()) == found["alap", "input"] == EWF_OPTIMA[units] + missed
 
 
 def by_relaxing(graph: TaskGraph, forward: bool) -> list[int]:
@@ -331,52 +278,9 @@ def test_too_many_tasks_for_descendants_are_refused() -> None:
 
 # Ties: what decides between equals, and what `pairing` can do that no fixed order can.
 
-# (a+b)*(c+d) + (e+f)*(g+h), 1 multiplier and 2 adders: (cycles of a multiplication, initiation interval) -> latency
-# when the two sums of a product are added together, and when they are added crosswise.
-LATENCIES = [((1, 1), 4, 5), ((2, 2), 6, 7), ((2, 1), 5, 6)]
-
 CHAIN_AND_STAR = TaskGraph(
     [1] * 7, [0] * 7, [1], [arrow(0, 1), arrow(1, 2), arrow(3, 4), arrow(3, 5)]
 )  # 0 -> 1 -> 2, 3 -> 4 and 5, 6 alone
-
-
-def cycles(text: tuple[str, list[tuple[int, int]]], *units: int, priority: str, tie: str, seed: int = 0) -> int:
-    """The latency of `text` by a rule."""
-    graph, latencies = dataflow(*text, *units)
-    starts = list_schedule(graph, priority=priority, tie=tie, seed=seed).starts
-    return max(start + time for start, time in zip(starts, latencies, strict=True))
-
-
-@pytest.mark.parametrize(("multiplier", "paired", "crossed"), LATENCIES)
-@pytest.mark.parametrize("priority", PRIORITIES)
-def test_pairing_is_optimal_in_every_order_of_the_input(
-    multiplier: tuple[int, int], paired: int, crossed: int, priority: str
-) -> None:
-    """All 24 orders of the four additions: pairing always takes the optimum, whatever the priority."""
-    for order in permutations(range(4)):
-        assert cycles(sum_of_products(order), 1, 2, *multiplier, priority=priority, tie="pairing") == paired
-
-
-@pytest.mark.parametrize(("multiplier", "paired", "crossed"), LATENCIES)
-@pytest.mark.parametrize("priority", PRIORITIES)
-def test_input_order_is_right_by_luck_only(
-    multiplier: tuple[int, int], paired: int, crossed: int, priority: str
-) -> None:
-    """Input order pairs a+b with c+d; with the additions written as a+b, e+f, c+d, g+h it is a cycle later."""
-    for order, expected in (((0, 1, 2, 3), paired), ((0, 2, 1, 3), crossed)):
-        assert cycles(sum_of_products(order), 1, 2, *multiplier, priority=priority, tie="input") == expected
-
-
-@pytest.mark.parametrize("priority", PRIORITIES)
-def test_pairing_is_optimal_on_a_balanced_sum_of_sixteen_products(priority: str) -> None:
-    """K=16, 4 adders, 2 multipliers: pairing takes the optimum of 13 in any order of the input, random never."""
-    shuffle = Random(16)
-    for seed in range(10):
-        order = list(range(32))
-        shuffle.shuffle(order)
-        text = sum_of_products(order)
-        assert cycles(text, 2, 4, priority=priority, tie="pairing") == 13
-        assert 14 <= cycles(text, 2, 4, priority=priority, tie="random", seed=seed) <= 17
 
 
 @pytest.mark.parametrize(

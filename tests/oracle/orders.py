@@ -6,7 +6,7 @@ P devices, M microbatches of n slices. Nothing of the package is imported, and n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 Rows = list[list[str]]
@@ -31,20 +31,6 @@ def in_turn(forwards: Sequence[str], backwards: Sequence[str], warm_up: int) -> 
     for forward in forwards[warm_up:]:
         row += [forward, next(coming)]
     return [*row, *coming]
-
-
-def one_f_one_b(p: int, m: int) -> Rows:
-    """1F1B: P-d-1 forwards, then F and B in turn."""
-    return _warmed(p, m, lambda d: p - d - 1)
-
-
-def eager_1f1b(p: int, m: int) -> Rows:
-    """Eager 1F1B: 2(P-d-1)+1 forwards, then F and B in turn."""
-    return _warmed(p, m, lambda d: 2 * (p - d - 1) + 1)
-
-
-def _warmed(p: int, m: int, warm_up: Callable[[int], int]) -> Rows:
-    return [in_turn([f"{d}F{mb}" for mb in range(m)], [f"{d}B{mb}" for mb in range(m)], warm_up(d)) for d in range(p)]
 
 
 def naive(p: int, m: int, n: int = 1) -> Rows:
@@ -77,19 +63,6 @@ def seq_1f1b(p: int, m: int, n: int = 1) -> Rows:
         )
         for d in range(p)
     ]
-
-
-def zero_bubble(p: int, m: int, depth: int) -> Rows:
-    """ZB-H1 (depth 1) and ZB-H2 (2): depth (P-d-1) forwards, then F and I in turn, each W depth * d backwards later."""
-    rows = []
-    for d in range(p):
-        warm_up, delay = min(depth * (p - d - 1), m), min(depth * d, m)
-        row = [f"{d}F{mb}" for mb in range(warm_up)]
-        for mb in range(m):
-            row += [f"{d}F{later}" for later in [warm_up + mb] if later < m]
-            row += [f"{d}I{mb}", *(f"{d}W{earlier}" for earlier in [mb - delay] if earlier >= 0)]
-        rows.append([*row, *(f"{d}W{mb}" for mb in range(m - delay, m))])
-    return rows
 
 
 def looped_bfs(p: int, v: int, m: int) -> Rows:

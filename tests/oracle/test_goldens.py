@@ -1,45 +1,26 @@
-"""The second replay itself: published figures of microbatches that differ, of slices, and of forward passes alone."""
+"""The second replays and the searches of all orders themselves: what is known of them by rules alone."""
 
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import permutations
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import assume, given, strategies as st
 
+from tests.examples import part
 from tests.oracle import orders
 from tests.oracle.drawn import Config, small_configs
+from tests.oracle.drawn_step import step_configs
 from tests.oracle.optimum import head_work_tail, optimum
-from tests.oracle.replay import Replayed, Stuck, replay
+from tests.oracle.replay import Stuck, replay
 from tests.oracle.setup import fused, read_setup
-
-RISING = {"devices": 4, "backward": [[2, 4, 6, 8, 10, 12]] * 4, "forward": [[1, 2, 3, 4, 5, 6]] * 4}
-SIX = {"devices": 4, "sizes": {"work": [1, 2, 3, 4, 5, 6], "activation": [1, 2, 3, 4, 5, 6]}}
-
-
-def seq_1f1b(p: int, m: int, n: int, **slices: Any) -> Replayed:
-    """Of f 4, B 8 a device."""
-    kv = {"kv": slices.pop("kv")} if "kv" in slices else {}
-    config = {"devices": p, "microbatches": m, "forward": 4, "backward": 8, "slices": {"count": n, **slices}, **kv}
-    return replay(read_setup(config), orders.seq_1f1b(p, m, n))
-
-
-def forward_only(p: int, stages: int, m: int, n: int, rows: orders.Rows, **given: Any) -> Replayed:
-    config = {"devices": p, "stages": stages, "microbatches": m, "mode": "forward", "slices": n, "placement": "loop"}
-    return replay(read_setup({**config, **given}), rows)
-
-
-@pytest.mark.parametrize("config", [RISING, SIX])
-@pytest.mark.parametrize(
-    ("order", "makespan"),
-    [([0, 1, 2, 3, 4, 5], 103), ([5, 4, 3, 2, 1, 0], 105), ([1, 3, 5, 4, 2, 0], 98), ([0, 1, 2, 5, 4, 3], 96)],
-)
-def test_orders_of_1f1b(config: dict[str, Any], order: list[int], makespan: int) -> None:
-    """P4 M6, f = 1..6, B = 2f: as given, falling, by verl's rule, and the best; as tables and as sizes."""
-    setup = read_setup(config)
-    assert replay(setup, orders.renamed(orders.one_f_one_b(4, 6), order)).makespan == makespan
+from tests.oracle.step_graph import Texts, graph_of
+from tests.oracle.step_legal import Illegal
+from tests.oracle.step_optimum import every_plan, optimum as optimum_of_step
+from tests.oracle.step_replay import Whole, replay_step, times_of
+from tests.oracle.step_rule import Rows, best_ahead, by_rule
+from tests.oracle.step_setup import read_step
 
 
 def test_rule_of_verl() -> None:
@@ -48,103 +29,12 @@ def test_rule_of_verl() -> None:
     assert orders.verl([2, 2, 2]) == [0, 2, 1]
 
 
-@pytest.mark.slow
-def test_every_order_of_1f1b() -> None:
-    """Of all 720 orders one alone takes 96; they take 122.0597 on average, and 143 at most."""
-    setup, rows = read_setup(RISING), orders.one_f_one_b(4, 6)
-    taken = {order: replay(setup, orders.renamed(rows, order)).makespan for order in permutations(range(6))}
-    assert [order for order, makespan in taken.items() if makespan == 96] == [(0, 1, 2, 5, 4, 3)]
-    assert round(float(sum(taken.values()) / 720), 4) == 122.0597
-    assert min(taken.values()) == 96
-    assert max(taken.values()) == 143
-    assert head_work_tail(setup, "FB") == 72
-
-
-@pytest.mark.parametrize(
-    ("p", "m", "n", "makespan"),
-    [
-        (4, 8, 1, 132), (4, 8, 2, 114), (4, 8, 4, 105), (8, 8, 4, 117), (8, 16, 8, 202.5), (8, 4, 8, 58.5),
-        (4, 2, 4, 33), (3, 4, 3, 56),
-    ],
-)  # fmt: skip
-def test_seq_1f1b(p: int, m: int, n: int, makespan: float) -> None:
-    """Makespan (M + (P-1)/n)(f+B), peak of device d min(P-1-d+n, Mn)/n microbatches, bubble (P-1)/(nM+P-1)."""
-    replayed = seq_1f1b(p, m, n)
-    assert replayed.makespan == makespan == (m + Fraction(p - 1, n)) * 12
-    assert replayed.peak == [Fraction(min(p - 1 - d + n, m * n), n) for d in range(p)]
-    assert replayed.bubble == Fraction(p - 1, n * m + p - 1)
-
-
-def test_gradients_of_keys_and_values() -> None:
-    """With `kv` of a quarter the peaks of P4 M8 in four slices rise by 3/16 of a microbatch."""
-    assert seq_1f1b(4, 8, 4).peak == [Fraction(slices, 4) for slices in (7, 6, 5, 4)]
-    assert seq_1f1b(4, 8, 4, kv=0.25).peak == [1.9375, 1.6875, 1.4375, 1.1875]
-
-
-@pytest.mark.parametrize(
-    ("p", "attention", "makespan"),
-    [(4, "0.25", 122.4375), (4, "0.5", 139.875), (8, "0.25", 136.6875), (8, "0.5", 156.375)],
-)
-def test_attention_makes_slices_unequal(p: int, attention: str, makespan: float) -> None:
-    """Equal tokens are unequal work: the last slice attends to all before it."""
-    assert seq_1f1b(p, 8, 4, attention=attention).makespan == makespan
-
-
-def test_slices_of_equal_work() -> None:
-    """Cut where the work is equal, the slices have fewer and fewer tokens."""
-    config = {"devices": 4, "slices": {"count": 4, "tokens": "work", "attention": "0.5"}}
-    assert [*map(float, read_setup(config).tokens)] == [0.366025, 0.252009, 0.204842, 0.177124]
-    replayed = seq_1f1b(4, 8, 4, tokens="work", attention="0.5")
-    assert replayed.makespan == 105
-    assert [*map(float, replayed.peak)] == [1.984059, 1.732050, 1.440910, 1.236068]
-
-
-@pytest.mark.parametrize(
-    ("p", "m", "n", "makespan", "halves"),
-    [
-        (4, 8, 1, 228, None), (4, 8, 2, 210, [12, 10, 8, 6]), (4, 8, 4, 201, None), (4, 4, 4, 105, None),
-        (2, 4, 4, 99, None), (4, 6, 3, 156, None), (8, 8, 4, 213, None),
-    ],
-)  # fmt: skip
-def test_interleaved(p: int, m: int, n: int, makespan: int, halves: list[int] | None) -> None:
-    """Two chunks of f 4, B 8 a device; peaks in halves of a chunk. (VM + (P-1)/n)(f+B) where the groups are full."""
-    config = {"devices": p, "stages": 2 * p, "microbatches": m, "forward": 4, "backward": 8, "slices": n}
-    replayed = replay(read_setup({**config, "placement": "loop", "activation": 1}), orders.interleaved(p, 2, m, n))
-    assert replayed.makespan == makespan
-    if p % n == 0 and m % (p // n) == 0:
-        assert makespan == (2 * m + Fraction(p - 1, n)) * 12
-    if halves is not None:
-        assert replayed.peak == [Fraction(slices, n) for slices in halves]
-
-
 def test_stuck_groups() -> None:
     """Groups of one microbatch on four devices wait for each other for ever, and the replay says where."""
     config = {"devices": 4, "stages": 8, "microbatches": 8, "placement": "loop"}
     with pytest.raises(Stuck) as error:
         replay(read_setup(config), orders.interleaved(4, 2, 8, group=1))
     assert error.value.at
-
-
-@pytest.mark.parametrize(("times", "makespan"), [([1, 2, 3, 4, 5, 6, 7, 8], 60), ([4] * 8, 44)])
-def test_forward_only(times: list[int], makespan: int) -> None:
-    """With equal stages units of times t take sum t + (P-1) max t in every order."""
-    for order in (times, times[::-1], times[::2] + times[1::2]):
-        replayed = forward_only(4, 4, 8, 1, orders.forward_naive(4, 8), forward=[order] * 4)
-        assert replayed.makespan == makespan
-        assert replayed.peak == [1] * 4
-
-
-def test_forward_only_chunks_and_slices() -> None:
-    """P4, 8 stages of f 4, M4 in two slices: 38 in groups and breadth first."""
-    for rows in (orders.forward_interleaved(4, 2, 4, 2), orders.forward_looped_bfs(4, 2, 4, 2)):
-        assert forward_only(4, 8, 4, 2, rows, forward=4).makespan == 38
-
-
-def test_forward_only_keeps_keys_and_values() -> None:
-    """P4 M2, f 8, four slices, `kv` of a quarter: three slices' keys and values beside the last slice."""
-    replayed = forward_only(4, 4, 2, 4, orders.forward_naive(4, 2, 4), forward=8, kv=Fraction(1, 4))
-    assert replayed.makespan == 22
-    assert replayed.peak == [Fraction(7, 16)] * 4
 
 
 def test_fused_stages_add_up() -> None:
@@ -186,3 +76,116 @@ def test_no_way_is_longer(config: Config) -> None:
         best = optimum(setup, kinds)
         assert best is not None
         assert head_work_tail(setup, kinds) <= best
+
+
+# The second replay and the search of all orders of whole steps: figures from rules alone.
+
+TWO = {
+    "devices": 2, "stages": 8, "microbatches": 4, "placement": "loop", "forward": 5, "backward": 10, "activation": 1,
+    "weights": 2, "gradients": 4, "states": 12,
+}  # fmt: skip
+
+
+INTERLEAVED, BREADTH_FIRST = orders.interleaved(2, 4, 4), orders.looped_bfs(2, 4, 4)
+
+
+SIDE = {"forward": 2, "backward": 4}
+
+
+def replayed(config: dict[str, Any], rows: Rows) -> Whole:
+    """A family's rows, with all that the rule adds."""
+    step = read_step(config)
+    return replay_step(step, by_rule(step, rows))
+
+
+@pytest.mark.parametrize(
+    ("rows", "ahead", "makespan", "weights", "gradients"),
+    [
+        (INTERLEAVED, 1, 348, 2, 16), (INTERLEAVED, 2, 263, 4, 16), (INTERLEAVED, 3, 263, 6, 16),
+        (INTERLEAVED, "full", 263, 8, 16), (BREADTH_FIRST, 1, 299, 2, 4), (BREADTH_FIRST, 2, 263, 4, 8),
+        (BREADTH_FIRST, 3, 263, 6, 8), (BREADTH_FIRST, "full", 263, 8, 8),
+    ],
+)  # fmt: skip
+def test_stages_ahead(rows: Rows, ahead: Any, makespan: int, weights: int, gradients: int) -> None:
+    """How many stages are whole at once: makespan, peak weights and peak gradients of both devices."""
+    whole = replayed(TWO | {"gather": 4, "reduce": 4, "shard": {"level": "weights", "ahead": ahead}}, rows)
+    assert whole.makespan == makespan
+    assert whole.peaks.weights == [weights] * 2
+    assert whole.peaks.gradients == [gradients] * 2
+
+
+def test_automatic_ahead() -> None:
+    """Two stages ahead are the shortest, one fits a small budget; where none fits, one has the least memory."""
+    step = read_step(TWO | {"gather": 4, "reduce": 4, "shard": {"level": "weights", "ahead": "auto"}})
+    assert best_ahead(step, INTERLEAVED)[0] == 2
+    assert best_ahead(step, INTERLEAVED, [Fraction(100)] * 2)[0] == 1
+    assert best_ahead(step, INTERLEAVED, [Fraction(1)] * 2)[0] == 1
+
+
+def test_program_of_a_device() -> None:
+    """Interleaved, three stages ahead: what the first device issues behind each slot."""
+    step = read_step(TWO | {"gather": 4, "reduce": 4, "shard": "weights"})
+    issued: dict[str | None, list[str]] = {}
+    for text, after in by_rule(step, INTERLEAVED).programs[0]:
+        issued.setdefault(after, []).append(text)
+    assert {after: " ".join(texts) for after, texts in issued.items()} == {
+        None: "0UNSHARD0 2UNSHARD0 4UNSHARD0", "0F1": "0RESHARD0 6UNSHARD0", "2F1": "2RESHARD0 0UNSHARD1",
+        "4F1": "4RESHARD0 2UNSHARD1", "0F3": "0RESHARD1 4UNSHARD1", "4F3": "4RESHARD1 0UNSHARD2",
+        "2B1": "2RESHARD1 4UNSHARD2", "0B1": "0RESHARD2 2UNSHARD2", "6B3": "6REDUCE_GRAD 6RESHARD0 0UNSHARD3",
+        "4B3": "4REDUCE_GRAD 4RESHARD2", "2B3": "2REDUCE_GRAD 2RESHARD2", "0B3": "0REDUCE_GRAD 0RESHARD3",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("program", "wrong"),
+    [
+        ([("0UNSHARD0", None), ("0RESHARD0", "0F0"), ("0REDUCE_GRAD", "0B0")], "0B0 while its stage is sharded"),
+        ([("0UNSHARD0", "0F0"), ("0REDUCE_GRAD", "0B0"), ("0RESHARD0", "0B0")], "0F0 while its stage is sharded"),
+        ([("0UNSHARD0", None), ("0REDUCE_GRAD", "0F0"), ("0RESHARD0", "0B0")], "0REDUCE_GRAD before"),
+        ([("0UNSHARD0", None), ("0RESHARD0", "0B0"), ("0REDUCE_GRAD", "0F0")], "0REDUCE_GRAD goes back"),
+        ([("0UNSHARD1", None), ("0RESHARD1", "0B0"), ("0REDUCE_GRAD", "0B0")], "0UNSHARD1 out of turn"),
+        ([("0UNSHARD0", None), ("0REDUCE_GRAD", "0B0")], "stage 0 stays whole"),
+        ([("0UNSHARD0", None), ("0RESHARD0", "0B0")], "0REDUCE_GRAD is missing"),
+    ],
+)
+def test_illegal_programs(program: list[tuple[str, str | None]], wrong: str) -> None:
+    """The replay says which rule a program breaks."""
+    step = read_step({"devices": 1, "microbatches": 1, "shard": "weights"})
+    with pytest.raises(Illegal, match=wrong):
+        replay_step(step, Texts([["0F0", "0B0"]], [program]))
+
+
+THREE = {"devices": 2, "microbatches": 3, "forward": 5, "backward": 10}
+
+
+@pytest.mark.parametrize(
+    ("config", "best"),
+    [
+        (THREE | {"side": [SIDE]}, 66), (THREE | {"side": [{"forward": 2}]}, 62),  # rule `first`: 72, 64
+        (THREE | {"gather": 3, "reduce": 4, "optimizer": 2}, 69),  # (M + P - 1)(f + B), and all three
+        (THREE | {"gather": 3, "reduce": 4, "optimizer": 2, "tied": 5}, 74),
+        ({"devices": 1, "microbatches": 2, "reduce": 3, "optimizer": 1}, 10),
+        ({"devices": 1, "stages": 2, "microbatches": 1, "reduce": 3, "optimizer": 1}, 11),  # 2 of 3 hidden
+        ({"devices": 1, "stages": 2, "microbatches": 1, "gather": 2, "shard": "weights"}, 9),
+    ],
+)  # fmt: skip
+def test_known_optima(config: dict[str, Any], best: int) -> None:
+    """Side work in bubbles; what a step must show; what it can hide."""
+    assert optimum_of_step(read_step(config), "FB") == best
+
+
+@part(8)
+@given(step_configs(most_devices=2, most_microbatches=2, levels=("none", "optimizer", "gradients")))
+def test_search_beside_every_plan(config: Config) -> None:
+    """Where plans are few, none is shorter than what the search finds, and one is as short."""
+    step = read_step(config)
+    ends = step.setup.stages * (len(step.setup.units) * 2 + (step.optimizer is not None) + 2)
+    assume(ends + 2 * len(step.side) * step.setup.microbatches <= 13)
+    best = None
+    for at, plan in every_plan(step, "FB"):
+        try:
+            makespan = max(times_of(graph_of(at, plan))[1])
+        except Stuck:
+            continue
+        best = makespan if best is None else min(best, makespan)
+    assert optimum_of_step(step, "FB") == best

@@ -73,24 +73,31 @@ UNIT: dict[str, Any] = {"devices": 4, "microbatches": 8, "forward": 10, "backwar
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "given", "best"),
+    ("algorithm", "given", "times", "costs", "exposed"),
     [
-        ("1f1b", FOUR | {"reduce": 20}, 350),
-        ("1f1b", FOUR | STEP, 380),
-        ("1f1b", FOUR | STEP | {"tied": 8}, 388),
-        ("zb-h2", UNIT | STEP, 320),
-        ("zb-h1", UNIT | STEP | {"clip": True}, 320),
-        (
-            "interleaved",
-            FOUR | {"stages": 8, "forward": 5, "backward": 10, "gather": 8, "reduce": 15, "optimizer": 2},
-            310,
-        ),
+        ("1f1b", FOUR | {"reduce": 20}, (350, 350, 330, 20), (0, 20, 0, 0), "0REDUCE_GRAD"),
+        ("1f1b", FOUR | STEP, (380, 380, 330, 45), (15, 30, 0, 5), "0UNSHARD0 0REDUCE_GRAD"),
+        ("1f1b", FOUR | STEP | {"tied": 8}, (388, 388, 330, 53), (15, 30, 8, 5),
+         "0UNSHARD0 0REDUCE_GRAD 0REDUCE_TIED 3REDUCE_TIED"),
+        ("zb-h2", UNIT | STEP, (320, 290, 270, 45), (15, 30, 0, 5), "0UNSHARD0 3REDUCE_GRAD"),
+        ("zb-h2", UNIT | STEP | {"clip": True}, (320, 320, 270, 45), (15, 30, 0, 5), "0UNSHARD0 3REDUCE_GRAD"),
+        ("zb-h1", UNIT | STEP, (320, 320, 270, 45), (15, 30, 0, 5),
+         "0UNSHARD0 0REDUCE_GRAD 1REDUCE_GRAD 2REDUCE_GRAD 3REDUCE_GRAD"),
+        ("interleaved", FOUR | STEP | {"stages": 8, "forward": 5, "backward": 10, "gather": 8, "reduce": 15,
+         "optimizer": 2}, (310, 310, 285, 21), (8, 13, 0, 2), "0UNSHARD0 0REDUCE_GRAD"),
     ],
-)
-def test_makespans_that_are_bounds(algorithm: str, given: dict[str, Any], best: int) -> None:
-    """Of these schedules the bound is the makespan."""
+)  # fmt: skip
+def test_what_a_step_costs(
+    algorithm: str, given: dict[str, Any], times: tuple[int, ...], costs: tuple[int, ...], exposed: str
+) -> None:
+    """Makespan, which is its bound, span, pipeline, network; exposed costs; network operations without slack."""
     schedule = run(make_problem(**given), algorithm).schedule
-    assert (schedule.makespan, lower_bound(schedule).value) == (best, best)
+    step = schedule.step
+    assert step is not None
+    assert (schedule.makespan, schedule.span, step.pipeline, step.network) == times
+    assert lower_bound(schedule).value == schedule.makespan
+    assert tuple(step.cost(key) for key in ("gather", "reduce", "tied", "optimizer")) == costs
+    assert step.exposed == exposed.split()
 
 
 def best_bound(problem: Problem) -> Bound:
@@ -124,15 +131,12 @@ def test_bounds_of_the_span() -> None:
     assert max(bound.ticks for bound in work_bounds(problem, "FB", paired=False)) == 65
 
 
-F_AND_B: dict[str, Any] = {"devices": 4, "microbatches": 8, "forward": 10, "backward": 20}
-
-
 def test_an_optimizer_is_work_and_waiting_for_the_network_is_idle() -> None:
     """The bubble of 1f1b grows by the reduction that shows; a device that updates its stage is busy."""
-    reduced = run(with_costs(**F_AND_B, reduce=20), "1f1b").schedule
+    reduced = run(with_costs(**FOUR, reduce=20), "1f1b").schedule
     assert round(reduced.bubble, 7) == 0.3142857
     assert reduced.busy == [240] * 4
-    assert run(with_costs(**F_AND_B, optimizer=5), "1f1b").schedule.busy == [245] * 4
+    assert run(with_costs(**FOUR, optimizer=5), "1f1b").schedule.busy == [245] * 4
 
 
 def test_text() -> None:
