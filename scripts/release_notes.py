@@ -8,10 +8,9 @@ It fails unless the package, CITATION.cff and the top of CHANGELOG.md name the s
 from __future__ import annotations
 
 import re
+import runpy
 import sys
 from pathlib import Path
-
-from pipesched.version import __version__
 
 ROOT = Path(__file__).parent.parent
 HEADING = re.compile(r"^## (\S+) \(.+\)$", re.MULTILINE)
@@ -34,14 +33,15 @@ def release_notes(version: str, changelog: str, citation: str) -> str:
 
 def main(target: str) -> int:
     """Write the notes; 1 where the files disagree."""
+    version = runpy.run_path(str(ROOT / "pipesched" / "version.py"))["__version__"]
     texts = ((ROOT / name).read_text(encoding="utf-8") for name in ("CHANGELOG.md", "CITATION.cff"))
     try:
-        notes = release_notes(__version__, *texts)
+        notes = release_notes(version, *texts)
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1
     Path(target).write_text(notes, encoding="utf-8")
-    print(__version__)
+    print(version)
     return 0
 
 
