@@ -36,7 +36,7 @@ LEVELS = (  # from the top down: a room imports itself and rooms of lower levels
 FLOOR = {room: -number for number, rooms in enumerate(LEVELS) for room in rooms}
 MOST_ROOMS, MOST_AT_THE_TOP, MOST_LINES, MOST_STATEMENTS = 26, 7, 800, 60
 NAMES_MODULES = {  # files that name modules as text, loaded when used, which may stand above them
-    "__init__", "results/capabilities", "schedulers/registry", "schedulers/own", "cli/app", "core/cpsat",
+    "__init__", "results/kinds", "schedulers/registry", "schedulers/own", "cli/app", "core/cpsat",
     "file_formats/files", "runtime/__init__", "runtime/model_source",
 }  # fmt: skip
 FACTS_OF_FRAMEWORKS = "results/handover/"  # may name families: what frameworks have

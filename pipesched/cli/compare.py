@@ -26,8 +26,9 @@ from pipesched.cli.output import chart_of, console_for, print_where_idle, workin
 from pipesched.cli.progress import doing
 from pipesched.documents.json_text import dump
 from pipesched.errors import ConfigError
-from pipesched.file_formats.registry import COMPARISON, FIGURES, SWEEP
+from pipesched.file_formats.registry import FIGURES
 from pipesched.pipeline.problem.quantities import has_unit
+from pipesched.results.kinds import COMPARISON, SWEEP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -176,7 +177,6 @@ def _note_left_out(trainer: str, chosen: str | Sequence[str], every: Sequence[st
 def _answer_sweep(sweep: Sweep, show: str | None, chart: ChartOptions, target: Target, screen: Screen) -> None:
     """Print the document of a sweep, or a plot and a table of a measure, and then write it to the target file."""
     from pipesched.documents.comparison import sweep_document
-    from pipesched.file_formats.registry import SWEEP
     from pipesched.render.comparison import BUBBLE, sweep_view
 
     measure = BUBBLE if show is None else show

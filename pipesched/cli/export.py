@@ -13,7 +13,8 @@ from pipesched.cli.output import target_format, write_target
 from pipesched.cli.progress import doing
 from pipesched.cli.reading import ALGO, asked_outcome, split_positionals
 from pipesched.errors import ConfigError
-from pipesched.file_formats.registry import SCHEDULE, formats_that_hold
+from pipesched.file_formats.registry import formats_that_hold
+from pipesched.results.kinds import SCHEDULE
 
 if TYPE_CHECKING:
     from pipesched.file_formats.registry import Content, Format

@@ -15,7 +15,8 @@ from pipesched.cli.options import NARROWEST, WIDEST, ChartOptions, Screen, Targe
 from pipesched.cli.progress import doing
 from pipesched.documents.json_text import dump
 from pipesched.errors import ConfigError, PipeschedWarning
-from pipesched.file_formats.registry import FIGURES, FORMATS, SCHEDULE, Content, Format, format_for
+from pipesched.file_formats.registry import FIGURES, FORMATS, Content, Format, format_for
+from pipesched.results.kinds import SCHEDULE, kind_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -92,7 +93,7 @@ def show(screen: Screen, document: Callable[[], Mapping[str, Any]], parts: Itera
 
 def print_result(result: Displayable, screen: Screen) -> None:
     """Print a result of rows as its table, or as its JSON document."""
-    from pipesched.file_formats.files import content_of, kind_of
+    from pipesched.file_formats.files import content_of
     from pipesched.render.table import display_parts
 
     if screen.as_json:

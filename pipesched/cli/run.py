@@ -15,7 +15,7 @@ from pipesched.cli.reading import (
     only_name,
     split_positionals,
 )
-from pipesched.file_formats.registry import SCHEDULE
+from pipesched.results.kinds import SCHEDULE
 
 
 def command(

@@ -6,7 +6,7 @@ from pipesched.cli.options import ChartOptions, ProblemSource, Screen, Target, a
 from pipesched.cli.output import answer_schedule, print_result, refuse_chart_options, saving, target_format
 from pipesched.cli.reading import read_file
 from pipesched.cli.traces import PLAN, RANGES, TIMELINE, are_traces, print_timeline, read_timeline, refuse_plan
-from pipesched.file_formats.registry import SCHEDULE
+from pipesched.results.kinds import SCHEDULE, kind_of
 
 
 def command(
@@ -30,7 +30,7 @@ def command(
     `robust` found as its table. Traces of a run (of torch.profiler, OpenTelemetry, nsys, Primus) become one measured
     schedule.
     """
-    from pipesched.file_formats.files import ReadSchedule, kind_of
+    from pipesched.file_formats.files import ReadSchedule
     from pipesched.pipeline.check.check import checked
 
     if are_traces(files):

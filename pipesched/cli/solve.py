@@ -10,9 +10,9 @@ from pipesched.cli.options import ChartOptions, ProblemSource, Screen, SearchOpt
 from pipesched.cli.progress import is_quiet, left_for_search, most_classified, progress_of_solve
 from pipesched.cli.reading import given_config, note_fused, note_halves, note_on_stderr, read_schedule, with_config
 from pipesched.errors import ConfigError, NoSchedule
-from pipesched.file_formats.registry import FRONTIER, SCHEDULE
 from pipesched.pipeline.problem.kinds import computation_letters
 from pipesched.pipeline.problem.placement import PLACEMENTS
+from pipesched.results.kinds import FRONTIER, SCHEDULE
 
 if TYPE_CHECKING:
     from pipesched.config.load import Config

@@ -515,9 +515,9 @@ def _schedule(problem: Problem, content: dict[str, Any]) -> Schedule:
         raise ConfigError(f"'algorithm' must be one line of text, not {shown(name)}")
     is_measured = name == MEASURED
     if is_measured:
-        rows = (row for key in ("devices", "transfers", "network") for row in _lists(content.get(key)))
-        entries = (entry for row in rows for entry in _lists(row) if isinstance(entry, dict))
-        times = (entry.get(key) for entry in entries for key in ("start", "end", "arrived"))
+        written = (row for key in ("devices", "transfers", "network") for row in _lists(content.get(key)))
+        found = (entry for row in written for entry in _lists(row) if isinstance(entry, dict))
+        times = (entry.get(key) for entry in found for key in ("start", "end", "arrived"))
         places = max((-time.as_tuple().exponent for time in times if isinstance(time, Decimal)), default=0)  # type: ignore[operator]
         resolution = int(10 ** min(max(places, 0), MOST_RESOLVED))  # which makes the times whole numbers
         problem = replace(problem, costs=replace(problem.costs, resolution=resolution))

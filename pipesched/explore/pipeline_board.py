@@ -26,7 +26,7 @@ from pipesched.explore.board import (
     place_of,
 )
 from pipesched.file_formats.files import content_of, read, refuse_existing, write_file
-from pipesched.file_formats.registry import SCHEDULE, format_for
+from pipesched.file_formats.registry import format_for
 from pipesched.pipeline.check.check import checked, violations
 from pipesched.pipeline.plan.message_programs import require_free
 from pipesched.pipeline.plan.plan import SIDE_KINDS, Plan
@@ -41,6 +41,7 @@ from pipesched.pipeline.problem.units import FORWARD_ONLY
 from pipesched.render.explanation import gap_words
 from pipesched.render.gantt import peak_text
 from pipesched.render.scene import number
+from pipesched.results.kinds import SCHEDULE
 from pipesched.results.outcome import Outcome
 from pipesched.results.timed_moves import arrivals, best_moves, moved_plan, timed_tasks
 from pipesched.schedulers.registry import algorithms

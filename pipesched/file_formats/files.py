@@ -20,8 +20,8 @@ from pipesched.pipeline.plan.plan import Plan, with_parts
 from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
 from pipesched.pipeline.problem.placement import Placement
 from pipesched.pipeline.problem.problem import Problem, require_problem
-from pipesched.results.capabilities import kind_of_capability, load_place
 from pipesched.results.comparison import Comparison, Frontier, Sweep
+from pipesched.results.kinds import RESULTS, kind_of
 from pipesched.results.outcome import Outcome, run
 from pipesched.schedulers.registry import is_known
 from pipesched.text.yaml_reader import decode, read_text
@@ -107,12 +107,13 @@ def read_document(text: Text) -> Outcome | Comparison | Sweep | Frontier | Displ
 
     content = parse_document(*text)
     form = str(content.get("format"))
-    place = registry.READERS.get(form.removeprefix("pipesched.")) if form.startswith("pipesched.") else None
-    if place is None:
+    kind = "comparison" if form == "pipesched.pareto" else form.removeprefix("pipesched.")
+    known = RESULTS.get(kind) if form.startswith("pipesched.") else None
+    if known is None or not known.reader:
         return outcome_of(content, text.name)
     try:
         require_version(content, form, f"document of version {VERSION}")
-        result: Displayable = load_place(place)(content)
+        result: Displayable = known.load("reader")(content)
     except ConfigError as error:
         raise ConfigError(f"{text.name}: {error}") from None
     return result
@@ -203,24 +204,14 @@ def write(
         NotApplicable: For a schedule that the format cannot express.
     """
     kind, content = kind_of(read_given(result, problem, "result"))
+    if not kind:
+        raise ConfigError(f"must be an Outcome, a Comparison, a Sweep or a Frontier, not {shown(content)}", "result")
     if not isinstance(path, (str, Path)):
         raise ConfigError(f"must be the name of a file, not {shown(path)}", "path")
     form = named_format(format, kind) if format is not None else registry.format_for(str(path), kind)
     refuse_existing(Path(path), require_flag(force, "force"))
     write_file(Path(path), [content_of(content, form, kind)], force)
     return Path(path)
-
-
-def kind_of(result: object) -> tuple[str, Any]:
-    """Return the kind of a result, and the result itself (a Schedule as an Outcome). Raises ConfigError."""
-    if isinstance(result, Schedule):
-        return registry.SCHEDULE, Outcome(result.name, result)
-    kinds = {Outcome: registry.SCHEDULE, Comparison: registry.COMPARISON, Sweep: registry.SWEEP}
-    of_main = (kind for known, kind in {**kinds, Frontier: registry.FRONTIER}.items() if isinstance(result, known))
-    kind = next(of_main, None) or kind_of_capability(result)
-    if kind is not None:
-        return kind, result
-    raise ConfigError(f"must be an Outcome, a Comparison, a Sweep or a Frontier, not {shown(result)}", "result")
 
 
 def named_format(name: str, kind: str) -> registry.Format:

@@ -9,32 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pipesched.checks import require_callable, require_label, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.plan.door import blamed, installed, loaded, package_of, place, place_of, require_free
-from pipesched.results.capabilities import CAPABILITIES, load_place
+from pipesched.results.kinds import RESULTS, SCHEDULE, load_place, places
 
 if TYPE_CHECKING:
     from pipesched.render.view import View
     from pipesched.results.outcome import Outcome
 
-SCHEDULE, COMPARISON, SWEEP, FRONTIER = "schedule", "comparison", "sweep", "frontier"
 Content = str | bytes
 Writer = Callable[[Any, "View"], Content]
 Reader = Callable[[str], Sequence[Sequence[Any]]]
 GROUP = "pipesched.file_formats"  # of entry points
-DOCUMENTS = {  # what makes the JSON document of each result
-    SCHEDULE: "documents.schedule:document",
-    COMPARISON: "documents.comparison:comparison_document",
-    SWEEP: "documents.comparison:sweep_document",
-    FRONTIER: "documents.comparison:frontier_document",
-    **{kind: capability.document for kind, capability in CAPABILITIES.items()},
-}
-READERS = {  # and what makes a result of a document of rows; any other is that of a schedule
-    COMPARISON: "documents.comparison:comparison_of",
-    "pareto": "documents.comparison:comparison_of",
-    SWEEP: "documents.comparison:sweep_of",
-    FRONTIER: "documents.comparison:frontier_of",
-    **{kind: capability.reader for kind, capability in CAPABILITIES.items() if capability.reader},
-}
-CONFIGS = {kind: capability.config for kind, capability in CAPABILITIES.items() if capability.config}
 
 
 class Format(NamedTuple):
@@ -55,7 +39,7 @@ class Format(NamedTuple):
 
     @property
     def holds(self) -> tuple[str, ...]:
-        """The results that it can hold: schedule, comparison, sweep, frontier, and those of capabilities."""
+        """The results that it can hold: keys of RESULTS."""
         return tuple(self.writers)
 
 
@@ -81,22 +65,20 @@ def _figure(kind: str, result: Any, view: View) -> Content:
     return content.decode() if kind == "svg" else content
 
 
-PAGES = (SCHEDULE, COMPARISON, *(kind for kind, one in CAPABILITIES.items() if one.outcomes))
-DRAWN = (SCHEDULE, COMPARISON, SWEEP, FRONTIER, *(kind for kind, one in CAPABILITIES.items() if one.figure))
 FIGURES = ("svg", "png", "pdf")
 
 
 FORMATS = {
     form.name: form
     for form in (
-        Format("json", ".json", {kind: partial(_json, place) for kind, place in DOCUMENTS.items()}, reads=True),
+        Format("json", ".json", {kind: partial(_json, one.document) for kind, one in RESULTS.items()}, reads=True),
         Format("pytorch-csv", ".csv", {SCHEDULE: partial(_csv, "dump")}, reads=True),
         Format("pytorch-csv-comms", ".csv", {SCHEDULE: partial(_csv, "dump_comms")}, reads=True),
         Format("chrome-trace", ".trace.json", {SCHEDULE: partial(_json, "file_formats.chrome_trace:document")}),
-        Format("config", ".yaml", {kind: partial(_text, place) for kind, place in CONFIGS.items()}),
-        Format("html", ".html", dict.fromkeys(PAGES, partial(_text, "render.html.page:page"))),
+        Format("config", ".yaml", {kind: partial(_text, place) for kind, place in places("config").items()}),
+        Format("html", ".html", dict.fromkeys(places("outcomes"), partial(_text, "render.html.page:page"))),
         *(
-            Format(kind, f".{kind}", dict.fromkeys(DRAWN, partial(_figure, kind)), binary=kind != "svg")
+            Format(kind, f".{kind}", dict.fromkeys(places("figure"), partial(_figure, kind)), binary=kind != "svg")
             for kind in FIGURES
         ),
     )

@@ -263,7 +263,9 @@ PROVED, OPEN = "*", "o"
 
 
 def frontier_view(frontier: Frontier, *, ascii_only: bool = False) -> Group:
-    """Return the plot, then the table. Budgets and times are in the user's units."""
+    """Return the plot, if there are points, then the table. Budgets and times are in the user's units."""
+    if not frontier.points:
+        return Group(frontier_table(frontier))
     corners = [(to_fraction(point.budget), to_fraction(point.value)) for point in frontier]
     drawn = [
         PlotPoint(x, y, PROVED if point.status == Status.OPTIMAL else OPEN)

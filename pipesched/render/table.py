@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from itertools import chain
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
 from pipesched.checks import shown
@@ -24,25 +24,15 @@ from pipesched.pipeline.problem.placement import Placement
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.units import FORWARD_ONLY, SHARED, Shares, Sizes, Slices
 from pipesched.render.catalogue import CatalogueTable, catalogue_details
-from pipesched.render.comparison import (
-    ComparisonTable,
-    drawn,
-    edge,
-    not_drawn,
-    some_devices,
-    sweep_lines,
-    sweep_table,
-    sweep_view,
-)
+from pipesched.render.comparison import ComparisonTable, drawn, edge, not_drawn, some_devices, sweep_lines
 from pipesched.render.figure.draw import image_of
 from pipesched.render.gantt import Gantt
 from pipesched.render.grid import folded, grid, uncut
-from pipesched.render.scatter import frontier_table, frontier_view
 from pipesched.render.scene import number
 from pipesched.render.summary import heading, summary
 from pipesched.render.view import View
-from pipesched.results.capabilities import capability_of
 from pipesched.results.comparison import Comparison, Frontier, Sweep
+from pipesched.results.kinds import RESULTS, kind_of
 from pipesched.results.outcome import Outcome, SolveReport
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.registry import Catalogue
@@ -60,12 +50,13 @@ class Table(Displayable):
     """
 
     def __init__(self, result: object) -> None:
-        table = next((table for kind, table in _TABLES.items() if isinstance(result, kind)), None)
-        if table is None and (capability := capability_of(result)) is not None:
-            table = capability.load("table" if capability.table else "view")
+        kind, known = kind_of(result)
+        table = next((table for one, table in _TABLES.items() if isinstance(result, one)), None)
+        if kind:
+            table = RESULTS[kind].load("table" if RESULTS[kind].table else "view")
         if table is None:
             raise ConfigError(f"must be a result (an Outcome, a Comparison, ..), not {shown(result)}", "result")
-        self.table = table(result)
+        self.table = table(known)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield self.table
@@ -73,32 +64,35 @@ class Table(Displayable):
 
 def display_parts(result: object, *, ascii_only: bool = False) -> Iterator[RenderableType]:
     """Yield what a notebook shows of a result: its chart, if it has one, and its table."""
-    if isinstance(result, Outcome):
-        yield from (heading(result), Gantt(result), "", summary(result))
-    elif isinstance(result, Schedule):
+    kind, _ = kind_of(result)
+    if isinstance(result, Schedule):
         yield from (Gantt(result), "")
         yield f"makespan {number(result.makespan)} {result.problem.time_unit}".rstrip()
-    elif isinstance(result, Frontier) and result.points:
-        yield frontier_view(result, ascii_only=ascii_only)
-    elif isinstance(result, Sweep):
-        yield sweep_view(result, ascii_only=ascii_only)
-    elif isinstance(result, Comparison):
-        chosen = drawn(result, None)  # none of rows without schedules
-        together = [outcome.schedule for outcome in chosen]
-        until = edge(together, result) if chosen else None
-        for outcome in chosen:
-            rows, legend = some_devices(outcome.problem.devices), outcome is chosen[-1]
-            remarks = "".join(f"; {remark}" for remark in not_drawn(outcome.schedule, until, rows))
-            yield heading(outcome).append(remarks, style="dim")
-            yield Gantt(outcome, rows=rows, together=together, until=until, show_legend=legend, ascii_only=ascii_only)
-            yield ""
-        yield ComparisonTable(result, ascii_only=ascii_only)
     elif isinstance(result, (Gantt, Table)):
         yield result
-    elif (capability := capability_of(result)) is not None:
-        yield capability.load("view")(result, ascii_only=ascii_only)
+    elif kind:
+        yield RESULTS[kind].load("view")(result, ascii_only=ascii_only)
     else:
         yield Table(result)
+
+
+def schedule_view(outcome: Outcome, **_: bool) -> Group:
+    """Return the heading, the chart and the metrics of a schedule."""
+    return Group(heading(outcome), Gantt(outcome), "", summary(outcome))
+
+
+def comparison_view(comparison: Comparison, *, ascii_only: bool = False) -> Group:
+    """Return the charts of some schedules on one scale of time, and the table of all; of a document the table alone."""
+    parts: list[RenderableType] = []
+    chosen = drawn(comparison, None)
+    together = [outcome.schedule for outcome in chosen]
+    until = edge(together, comparison) if chosen else None
+    for outcome in chosen:
+        rows, legend = some_devices(outcome.problem.devices), outcome is chosen[-1]
+        remarks = "".join(f"; {remark}" for remark in not_drawn(outcome.schedule, until, rows))
+        chart = Gantt(outcome, rows=rows, together=together, until=until, show_legend=legend, ascii_only=ascii_only)
+        parts += [heading(outcome).append(remarks, style="dim"), chart, ""]
+    return Group(*parts, ComparisonTable(comparison, ascii_only=ascii_only))
 
 
 def _problem_table(problem: Problem) -> RenderableType:
@@ -192,11 +186,6 @@ def _plan_table(plan: Plan) -> RenderableType:
 
 
 _TABLES: Mapping[type, Callable[[Any], RenderableType]] = {
-    Outcome: summary,
-    Schedule: lambda schedule: summary(Outcome(schedule.name, schedule)),
-    Comparison: ComparisonTable,
-    Sweep: sweep_table,
-    Frontier: frontier_table,
     Catalogue: CatalogueTable,
     Family: lambda family: catalogue_details([family]),
     Problem: _problem_table,

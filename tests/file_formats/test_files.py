@@ -23,10 +23,11 @@ from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse
 from pipesched.errors import ConfigError, NotApplicable, OwnCodeFailed
 from pipesched.file_formats.files import lengths_in
-from pipesched.file_formats.registry import FIGURES, FORMATS, SCHEDULE, format_of
+from pipesched.file_formats.registry import FIGURES, FORMATS, format_of
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.render.view import View
 from pipesched.results.comparison import pareto_points
+from pipesched.results.kinds import SCHEDULE
 from pipesched.text.yaml_reader import read_bytes
 from tests.strategies import SETTLED, problems, random_saving_plan, saving_plan_of
 

@@ -27,7 +27,8 @@ from pipesched.errors import ConfigError
 from pipesched.explore.app import panels
 from pipesched.explore.board import Choice, FormField
 from pipesched.explore.state import KEYS, MOUSE, State
-from pipesched.file_formats.registry import SCHEDULE, format_for
+from pipesched.file_formats.registry import format_for
+from pipesched.results.kinds import SCHEDULE
 
 LONGEST = 66  # letters of a choice
 CLOSE = Binding("escape", "close", "close", show=False)

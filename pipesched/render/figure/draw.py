@@ -1,4 +1,4 @@
-"""Any result as a figure: a schedule, a comparison, a sweep, a frontier, or the result of a capability."""
+"""Any result as a figure: a schedule, a comparison, a sweep, a frontier, or a robustness."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import Number
 from pipesched.render.view import FONT, PAGE, View
-from pipesched.results.capabilities import capability_of
 from pipesched.results.comparison import Comparison, Frontier, Sweep
+from pipesched.results.kinds import COMPARISON, RESULTS, SCHEDULE, SWEEP, kind_of
 from pipesched.results.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -75,11 +75,12 @@ def figure(
     result = from_file(result, problem, "result")
     part = (start, end, zoom, label, memory, inches, None, None, charts, show)
     view = View(*part, title, font_size, legend, first_microbatch, device_name)
-    if isinstance(result, (Sweep, Frontier)) or capability_of(result) is not None:
+    kind, _ = kind_of(result)
+    if kind not in ("", SCHEDULE, COMPARISON):
         _require_default(view, TIMELINE, result, "no timeline")
-    if not isinstance(result, Comparison):
+    if kind != COMPARISON:
         _require_default(view, ("charts",), result, "nothing to choose from")
-    if not isinstance(result, Sweep):
+    if kind != SWEEP:
         _require_default(view, ("show",), result, "no value that varies")
     return drawing_of(result, view)
 
@@ -99,25 +100,12 @@ def _require_default(view: View, keys: Sequence[str], result: object, lacks: str
 
 def drawing_of(result: object, view: View) -> Drawing:
     """Draw a result. Raises ConfigError for one that has no figure."""
-    from pipesched.render.figure.chart import comparison_figure, gantt_figure
-    from pipesched.render.figure.plots import solved_figure, sweep_figure
-
-    if isinstance(result, Schedule):
-        result = Outcome(result.name, result)
-    if isinstance(result, Outcome):
-        return gantt_figure(result, view)
-    if isinstance(result, Comparison):
-        return comparison_figure(result, view)
-    if isinstance(result, Sweep):
-        return sweep_figure(result, view)
-    if isinstance(result, Frontier):
-        return solved_figure(result, view)
-    capability = capability_of(result)
-    if capability is not None and capability.figure:
-        drawing: Drawing = capability.load("figure")(result, view)
+    kind, known = kind_of(result)
+    if kind and RESULTS[kind].figure:
+        drawing: Drawing = RESULTS[kind].load("figure")(known, view)
         return drawing
-    known = "an Outcome, a Schedule, a Comparison, a Sweep or a Frontier"
-    raise ConfigError(f"must be {known}, not {shown(result)}", "result")
+    what = "an Outcome, a Schedule, a Comparison, a Sweep or a Frontier"
+    raise ConfigError(f"must be {what}, not {shown(result)}", "result")
 
 
 def image_of(result: object, view: View, kind: str) -> bytes:

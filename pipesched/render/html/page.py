@@ -25,8 +25,8 @@ from pipesched.render.comparison import some_devices
 from pipesched.render.html.data import IDLE_LOOKS, STRIPES, Palette, schedule_data
 from pipesched.render.palette import HUES, IDLE_MARKS, Rgb, colour_of, place_of, text_on
 from pipesched.render.scene import hue_number, is_numbered, letter_of, message_lanes, number
-from pipesched.results.capabilities import capability_of
 from pipesched.results.comparison import Comparison, refused
+from pipesched.results.kinds import COMPARISON, RESULTS, SCHEDULE, kind_of
 from pipesched.results.outcome import Outcome
 
 WIDTH, LEFT, HEAD, FOOT = 1000, 70, 20, 26
@@ -303,7 +303,7 @@ def page(result: object) -> str:
     Raises ConfigError for what holds no schedule, InvalidSchedule for one that breaks a rule, and NotApplicable for one
     with too many digits.
     """
-    schedules, explains = titled(result), _explains(result)
+    schedules = titled(result)
     for _, outcome in schedules:
         checked(outcome.schedule)
     remarks = []
@@ -316,7 +316,7 @@ def page(result: object) -> str:
         "hues": len(HUES),
         "stripes": STRIPES,
         "idle": {idle.value: (mark.meaning, mark.letter, *IDLE_LOOKS[idle]) for idle, mark in IDLE_MARKS.items()},
-        "explains": explains,
+        "explains": kind_of(result)[0] not in (SCHEDULE, COMPARISON),
         "remarks": remarks,
     }
     is_queued = any(outcome.problem.messages for _, outcome in schedules)
@@ -339,24 +339,24 @@ def page(result: object) -> str:
 
 def titled(result: object) -> list[Titled]:
     """Return the schedules of a result, each with its title. Raises ConfigError where there is none."""
-    if isinstance(result, Schedule):
-        return [(result.name, Outcome(result.name, result))]
-    if isinstance(result, Outcome):
-        return [(result.title, result)]
-    if isinstance(result, Comparison):
-        found = [(entry.label, entry.outcome) for entry in result if entry.outcome is not None]
-        if not found:
-            raise NotApplicable("html: this comparison holds no schedule to show")
-        return found
-    if _explains(result):
-        found = capability_of(result).load("outcomes")(result)  # type: ignore[union-attr]
-        return [*found]
-    raise ConfigError(f"must be an Outcome, a Schedule, a Comparison or an Explanation, not {shown(result)}", "result")
+    kind, known = kind_of(result)
+    if not kind or not RESULTS[kind].outcomes:
+        what = "an Outcome, a Schedule, a Comparison or an Explanation"
+        raise ConfigError(f"must be {what}, not {shown(result)}", "result")
+    return [*RESULTS[kind].load("outcomes")(known)]
 
 
-def _explains(result: object) -> bool:
-    capability = capability_of(result)
-    return capability is not None and bool(capability.outcomes)
+def titled_outcome(outcome: Outcome) -> list[Titled]:
+    """Return a schedule with its title."""
+    return [(outcome.title, outcome)]
+
+
+def titled_entries(comparison: Comparison) -> list[Titled]:
+    """Return the schedules of a comparison. Raises NotApplicable where it has none."""
+    found = [(entry.label, entry.outcome) for entry in comparison if entry.outcome is not None]
+    if not found:
+        raise NotApplicable("html: this comparison holds no schedule to show")
+    return found
 
 
 def embedded(document: str, name: str, height: int) -> str:
