@@ -614,9 +614,6 @@ def test_a_device_is_idle_beside_its_transfers() -> None:
     assert [wait and (wait.start, wait.end) for wait in waits] == [(0, 0), (10, 10), (10, 10), (20, 50), (20, 55)]
 
 
-pytestmark = needs_torch
-
-
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ranks]:
     """Two processes that run schedules."""
@@ -626,6 +623,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ranks]:
 
 
 @pytest.mark.parametrize(("algorithm", "chunks"), [("1f1b", 1), ("zb-h1", 1), ("interleaved", 2), ("dualpipe-v", 2)])
+@needs_torch
 def test_a_real_run(ranks: Ranks, tmp_path: Path, algorithm: str, chunks: int) -> None:
     """Every operation of the schedule is measured in each step, in its order, within every rule, below its plan."""
     problem = pipesched.make_problem(

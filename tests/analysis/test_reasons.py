@@ -251,7 +251,7 @@ def varied(
     return stretched(schedule, random, plain_of) if late else schedule
 
 
-@pytest.mark.parametrize("name", at_night_but(every_name({})[::2], every_name({})))
+@pytest.mark.parametrize("name", at_night_but(every_name({})[::4], every_name({})))
 @pytest.mark.slow
 def test_families(name: str) -> None:
     """Schedules of every family, with budgets, recompute and offload, and with later times, are explained as by the
@@ -579,8 +579,8 @@ def legal_moves(schedule: Schedule) -> Iterator[tuple[str, int, int, int | float
                     continue
 
 
+@part(4)
 @given(problem=whole_steps(most_microbatches=2), random=st.randoms(use_true_random=False))
-@settings(max_examples=25)
 @pytest.mark.slow
 def test_moves_are_all_that_shorten(problem: Problem, random: Random) -> None:
     """The best move is as short as the best of all moves with a legal program, and each is one of them."""

@@ -35,7 +35,7 @@ from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.results.document_costs import FactorCosts, load_of
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.registry import FAMILIES, family
-from tests.examples import at_night_but
+from tests.examples import at_night_but, part
 from tests.packings import GOLDEN, Way, by_length, documents, every_value, require_legal, value_of
 from tests.strategies import problems
 
@@ -103,7 +103,7 @@ def test_best_of_all_where_each_is_planned(algorithm: str) -> None:
 
 
 @given(st.data())
-@settings(max_examples=40)
+@part(2)
 @pytest.mark.slow
 def test_promises(data: st.DataObject) -> None:
     """No packing is longer than another rule's that fits, nor below its bound; schedules are those of `run`."""

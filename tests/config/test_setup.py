@@ -139,7 +139,7 @@ MODELS = preset_names("models")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", at_night_but(MODELS[:3], MODELS))
+@pytest.mark.parametrize("model", at_night_but(("llama-3-8b", "mixtral-8x7b"), MODELS))
 def test_starter_of_a_model(load: Load, model: str) -> None:
     """The starter of every model is valid, loads, and fits the memory of its GPUs."""
     text = setup_starter(model)

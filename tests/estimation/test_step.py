@@ -30,6 +30,7 @@ from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.render.estimate import estimate_view
 from tests.estimation.setups import LLAMA, setup
+from tests.examples import at_night_but
 
 HOPS = ("HOP_NVLINK", "HOP_PCIE", "HOP_NETWORK")
 EXPERTS: dict[str, Any] = {
@@ -359,10 +360,10 @@ def test_devices_hold_what_stays_and_what_is_whole_for_a_while(shard: str) -> No
 SIDE = {"name": "vision", "forward": 2, "backward": 4, "static": 3, "activation": 0.5, "output": 0.1}
 
 
-@pytest.mark.parametrize("more", [{}, {"shard": "weights"}])
+@pytest.mark.parametrize("more", at_night_but([{"shard": "weights"}], [{}, {"shard": "weights"}]))
 def test_side_work_counts_in_memory_and_time(more: dict[str, str]) -> None:
     """Its static memory on its devices, what it adds to the peak, and its time: as the schedule has them."""
-    given_setup = setup(parallel={"gpus": 32}, batch={"size": 64}, training=more)
+    given_setup = setup(parallel={"gpus": 32}, batch={"size": 32}, training=more)
     without = Estimate(pipesched.run(derive(given_setup, {}), "1f1b"))
     for devices in ("all", [3]):
         found = Estimate(pipesched.run(derive(given_setup, {"side": [{**SIDE, "devices": devices}]}), "1f1b"))

@@ -25,6 +25,7 @@ from pipesched.executors.batches import FEWEST, GROWTH, CallBatch, map_batches
 from pipesched.executors.local import GUARD, InThisProcess, LocalExecutor
 from pipesched.executors.opening import FEWEST_OPERATIONS, Spec, chosen, lent, read_spec, spec_of_jobs, workers_of
 from pipesched.schedulers.registry import FAMILIES
+from tests.examples import at_night_but
 from tests.executors.work import (
     DeadlyOnce,
     DeadlyWithOthers,
@@ -348,7 +349,7 @@ PROVED = pipesched.make_problem(devices=4, stages=4, microbatches=4, forward=1, 
 NAMES = [name for name in FAMILIES if name not in ("block", "v-half", "v-min", "1f1b-v")]  # those take a second
 
 
-@pytest.fixture(params=["local:1", "local:2", "dask"])
+@pytest.fixture(params=at_night_but(("local:2",), ("local:1", "local:2", "dask")))
 def rows_pool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Executor]:
     """An executor, to which all work goes, however little."""
     monkeypatch.setattr(opening, "FEWEST_OPERATIONS", 0)

@@ -187,7 +187,7 @@ def made(chosen: Family, problem: Problem) -> object:
 
 @pytest.mark.skipif(compiled_kernels() is None, reason="no kernels are compiled here")
 @pytest.mark.parametrize("name", [name for name in FAMILIES if not family(name).required])
-@settings(suppress_health_check=[HealthCheck.filter_too_much])  # some need an even number of devices
+@settings(part(3), suppress_health_check=[HealthCheck.filter_too_much])  # some need an even number of devices
 @given(problem=problems(unlike=True))
 def test_both_forms_agree(name: str, problem: Problem) -> None:
     """With and without a compiler the answers are the same to the tick."""

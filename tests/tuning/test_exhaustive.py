@@ -82,7 +82,7 @@ def best_row(tuning: pipesched.Tuning) -> Trial | None:
     return None if tuning.best is None else fastest(tuning) if tuning.best.sure else tuning.best
 
 
-@pytest.mark.parametrize("seed", at_night_but(SEEDS[1:3], SEEDS))
+@pytest.mark.parametrize("seed", at_night_but(SEEDS[1:2], SEEDS))
 def test_the_best_of_a_random_space_is_the_best_of_all_its_points(seed: int) -> None:
     """Models with and without experts, with and without enough memory: step, rate and memory, to the last bit."""
     small(seed)
@@ -113,7 +113,7 @@ def test_a_given_cut_into_stages(layout: str | list[int]) -> None:
         "batch": {"sequence": 1024, "global": 16, "micro": [1, 2]},
         "training": {"layout": layout},
     }
-    tuning = hold_against_all_points(config, ["1f1b", "interleaved", "zb-v", "zb-h1", "naive"])
+    tuning = hold_against_all_points(config, ["1f1b", "interleaved", "zb-v"])
     assert {row.point.layout.pipeline * row.point.layout.chunks for row in tuning} == {4}
 
 

@@ -346,7 +346,6 @@ def test_a_layout_says_its_level() -> None:
     assert str(layout(2, 4, shard="none")) == "tensor 2, pipeline 4, shard none"
 
 
-pytestmark = pytest.mark.slow
 BUDGET = "3.5"  # GB for states and activations
 MEMORY = float(Fraction(BUDGET) * Fraction(104, 100) + Fraction(3, 4))  # of a GPU that leaves so much
 PLENTY: Config = {**USUAL, "hardware": {**GPU, "memory": 80}}
@@ -358,6 +357,8 @@ def rows(**more: Any) -> list[tuple[Any, ...]]:
     return [(row.point.key, row.step, row.memory, row.spare) for row in found.rows]
 
 
+@pytest.mark.nightly
+@pytest.mark.slow
 def test_a_budget_is_obeyed_as_a_smaller_gpu_would_be() -> None:
     """The best points are those of a GPU whose memory leaves that budget, and of them the same ones are simulated."""
     given = pipesched.tune(None, ALGORITHMS, **PLENTY, budget=BUDGET, fits="likely")
@@ -373,6 +374,7 @@ def test_a_budget_is_obeyed_as_a_smaller_gpu_would_be() -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("value", [[3, 3.5], BUDGET, 3])
+@pytest.mark.slow
 def test_rows_under_a_budget_are_those_of_estimate(value: Any) -> None:
     """Every point that fits is a row or is not faster than the best one; the best is the best of all points."""
     config = {**PLENTY, "parallel": {**PLENTY["parallel"], "pipeline": 2}}
@@ -389,6 +391,7 @@ def test_rows_under_a_budget_are_those_of_estimate(value: Any) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("static", [1, 6])
+@pytest.mark.slow
 def test_rows_beside_side_work_are_those_of_estimate(static: int) -> None:
     """What is pruned beside side work is worse or does not fit: the best is the best of all points."""
     parallel = {**USUAL["parallel"], "pipeline": 2}
@@ -404,12 +407,15 @@ def test_rows_beside_side_work_are_those_of_estimate(static: int) -> None:
     assert "as it is given" in found.notes[-1]
 
 
+@pytest.mark.nightly
+@pytest.mark.slow
 def test_slices_leave_out_families_without_them() -> None:
     """A family that has no order of slices is no point, also where it would try many orders."""
     found = pipesched.tune(None, ["seq-1f1b", "1f1b-v"], **PLENTY, slices=2)
     assert {row.point.algorithm for row in found.rows} == {"seq-1f1b"}
 
 
+@pytest.mark.slow
 def test_changes_keep_a_given_budget() -> None:
     """What is suggested where a given budget is too small fits it, and not only the GPU."""
     sizes = {"tensor": 1, "pipeline": 4, "chunks": 1}
@@ -426,6 +432,7 @@ def test_changes_keep_a_given_budget() -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.slow
 def test_a_given_placement_is_that_of_every_point() -> None:
     """Algorithms run the stages of that placement or do not apply, as `estimate` says."""
     config = {**PLENTY, "parallel": {**PLENTY["parallel"], "pipeline": 4, "chunks": 2}, "placement": "v"}
@@ -437,6 +444,7 @@ def test_a_given_placement_is_that_of_every_point() -> None:
     assert pipesched.estimate(found.config).step == found.rows[0].step
 
 
+@pytest.mark.slow
 def test_messages_queue_in_each_point() -> None:
     """Rows are what `estimate` says of them with the same queues; a single device has none, as its config says."""
     parallel = {"gpus": 4, "tensor": [1, 2], "pipeline": [1, 2], "chunks": 2}
@@ -519,7 +527,7 @@ def test_a_search_finds_the_best_that_surely_fits() -> None:
     every = [one.estimate for one in enumerated(TIGHT, NAMES) if one.estimate and one.estimate.fits]
     rates = [max(one.step.tokens_per_second_per_gpu for one in some) for some in (every, [*filter(is_sure, every)])]
     assert rates[0] > rates[1]
-    found = pipesched.tune(None, NAMES, beyond=True, **TIGHT)
+    found, likely = (pipesched.tune(None, NAMES, beyond=True, fits=fits, **TIGHT) for fits in FITS)
     assert found.best is not None
     assert found.best.sure
     assert fastest(found).rate == rates[1]
@@ -528,11 +536,10 @@ def test_a_search_finds_the_best_that_surely_fits() -> None:
     assert max(one.rate for one in doubtful) == rates[0]
     assert [not one.sure for one in found] == sorted(not one.sure for one in found)
     assert "may not fit; if it does, +" in text(tuning_view(found), 100)
-    likely = pipesched.tune(None, NAMES, beyond=True, fits="likely", **TIGHT)
     assert max(one.rate for one in likely) == rates[0]
     assert [*map(by_expected, likely)] == sorted(map(by_expected, likely))
-    said = pipesched.tune(None, NAMES, **{**TIGHT, "trust": {"beyond": True, "fits": "likely"}})
-    assert [one.point for one in said] == [one.point for one in likely]
+    said = read_space(None, {**TIGHT, "trust": {"beyond": True, "fits": "likely"}}, NAMES)
+    assert (said.fits, said.beyond) == ("likely", True)
     assert [tuning_document(one)["fits"] for one in (found, likely)] == [*FITS]
 
 
