@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from copy import copy
 from functools import cached_property
+from itertools import chain, islice
 from math import lcm
 from typing import NamedTuple
 
@@ -180,16 +181,32 @@ class CutTimes(SlotTimes):
             for case, stage in np.argwhere(fed < 0)[at].tolist():
                 end = int(ends[case, stage])
                 span, home = (end - int(lengths[case, stage]), end), self._home_of[stage]
-                problem, place = divmod(len(missing[home]), len(self._homes[home]))
-                new = (len(self._parts) + problem) * self.problem.stages + self._homes[home][place]
-                number = self._entries[home].setdefault(self._key(span), new)
-                if number == new:
-                    missing[home].append(span)
-                self._by_code[int(codes[case, stage])] = number
-            self._make(missing)
+                self._by_code[int(codes[case, stage])] = self._entry(span, home, missing[home])
+            problems = max(-(-len(new) // len(home)) for new, home in zip(missing, self._homes, strict=True))
+            for home, new in enumerate(missing):  # where there is room, what a search will probably ask for next
+                near = chain.from_iterable(self._beside(*span) for span in [*new])
+                for span in islice(near, problems * len(self._homes[home]) - len(new)):
+                    self._entry(span, home, new)
+            self._make(missing, problems)
             fed = self._entry_of(codes)
         entries: Ints = fed.T
         return entries
+
+    def _entry(self, span: Span, home: int, missing: list[Span]) -> int:
+        """Return the entry of some items; where it is new, they are missing."""
+        problem, place = divmod(len(missing), len(self._homes[home]))
+        new = (len(self._parts) + problem) * self.problem.stages + self._homes[home][place]
+        number = self._entries[home].setdefault(self._key(span), new)
+        if number == new:
+            missing.append(span)
+        return number
+
+    def _beside(self, begin: int, end: int) -> Iterator[Span]:
+        """Yield items of one more or one less at either end that is not the first or the last one of all."""
+        if begin:
+            yield from ((one, end) for one in (begin - 1, begin + 1) if 0 < one < end)
+        if end < len(self._kinds):
+            yield from ((begin, one) for one in (end - 1, end + 1) if begin < one < len(self._kinds))
 
     def _entry_of(self, codes: Ints) -> Ints:
         """Return the entries of stages by their codes, -1 for those that are not known."""
@@ -205,12 +222,12 @@ class CutTimes(SlotTimes):
             return end - begin, begin == 0, end == len(self._kinds)
         return tuple(self._kinds[begin:end]), begin if self._by_place else 0
 
-    def _make(self, missing: list[list[Span]]) -> None:
-        """Make entries of the spans that are missing, by home: as many problems as have room for them."""
+    def _make(self, missing: list[list[Span]], problems: int) -> None:
+        """Make entries of the spans that are missing, by home, of so many problems."""
         pairs = sorted(self._by_code.items())
         self._codes = column([code for code, _ in pairs]), column([number for _, number in pairs])
         rows = [iter(one) for one in missing]
-        for _ in range(max(-(-len(new) // len(home)) for new, home in zip(missing, self._homes, strict=True))):
+        for _ in range(problems):
             look()
             spans = [next(rows[home], own) for home, own in zip(self._home_of, self._own, strict=True)]
             made = at_spans(self.problem, spans)
