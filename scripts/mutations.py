@@ -681,7 +681,7 @@ MUTATIONS = [
         file="pipeline/plan/step_plan",
         old="np.arange(len(graph.edges) - len([*waits_of(plan)]))",
         new="np.arange(len(graph.edges))",
-        tests=("oracle/test_step_alike",),
+        tests=("oracle/test_steps",),
     ),
     Mutation(
         name="the next cuts are the worst",

@@ -18,8 +18,7 @@ from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.results.outcome import run
 from pipesched.schedulers.registry import FAMILIES
 from tests.corpus import answers_of, given, plain
-from tests.oracle.drawn import PLACEMENTS, Config, configs, small_configs
-from tests.oracle.drawn_step import step_configs
+from tests.oracle.drawn import PLACEMENTS, Config, configs, small_configs, step_configs
 
 ANY = (None, None, None, *PLACEMENTS)  # where families choose, all of them run
 OWN = (None, None, "linear", "loop", "v", "list")

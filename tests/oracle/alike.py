@@ -1,4 +1,4 @@
-"""The second replay of a Problem with microbatches that are alike: times in ticks, memory in grains."""
+"""The second replay of a Problem with microbatches that are alike, and a schedule of the package beside it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from pipesched import Problem
+from pipesched import Problem, Schedule
+from pipesched.pipeline.check.check import replayed_peaks, violations
+from pipesched.pipeline.problem.ops import parse_op
 from tests.oracle import replay as second
 from tests.oracle.optimum import optimum as second_optimum
 from tests.oracle.replay import Op, Stuck
@@ -105,3 +107,34 @@ def _whole(problem: Problem, time: Fraction) -> int:
     ticks = time * problem.ticks.per_unit
     assert ticks.denominator == 1
     return int(ticks)
+
+
+# A schedule of the package beside the second replay.
+
+
+def require_replayed(schedule: Schedule, setup: Setup | None = None) -> None:
+    """No rule is broken, and every time, metric and peak is that of the second replay; alike without a setup."""
+    problem, plan = schedule.problem, schedule.plan
+    assert list(violations(schedule)) == []
+    setup = setup or setup_of(problem)
+    lanes = [[str(plan.index.op(number)) for number in lane] for pair in plan.lanes for lane in pair]
+    waits = [(str(plan.index.op(before)), str(plan.index.op(after))) for before, after in plan.waits]
+    rows = [[str(slot) for slot in plan.slots(device)] for device in range(len(plan.orders))]
+    replayed = second.replay(setup, rows, lanes, waits)
+    ticks, grains = problem.ticks.per_unit, problem.grains.per_unit
+    numbers = {text: plan.index.number(parse_op(text)) for text in replayed.start}
+    assert len(numbers) == len(plan)
+    for text, number in numbers.items():
+        assert schedule.start_ticks[number] == replayed.start[text] * ticks, text
+        assert schedule.end_ticks[number] == replayed.end[text] * ticks, text
+    assert schedule.makespan_ticks == replayed.makespan * ticks
+    assert schedule.span_ticks == replayed.span * ticks
+    assert schedule.ideal_ticks == replayed.ideal * ticks
+    assert schedule.busy_ticks == [time * ticks for time in replayed.busy]
+    assert schedule.bubble == float(replayed.bubble)
+    assert schedule.bubble_over_ideal == float(replayed.bubble_over_ideal)
+    assert schedule.bubble_span == float(replayed.bubble_span)
+    assert schedule.peak_grains == [held * grains for held in replayed.peak] == replayed_peaks(schedule)
+    assert schedule.memory_grains == [
+        (held + static) * grains for held, static in zip(replayed.peak, setup.statics(), strict=True)
+    ]

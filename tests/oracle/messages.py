@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from tests.oracle.replay import Stuck
 from tests.oracle.setup import ZERO
-from tests.oracle.step_graph import Texts, graph_of, needs_of
-from tests.oracle.step_rule import issued_turns
+from tests.oracle.step_replay import Texts, graph_of, issued_turns, needs_of
 from tests.oracle.step_setup import Step, parse, parts
 
 Ends = Sequence[Sequence[tuple[str, "str | None"]]]  # of each device, SEND and RECV, each behind a slot

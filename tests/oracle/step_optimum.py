@@ -16,10 +16,7 @@ from math import lcm
 from tests.oracle.optimum import Search, Task
 from tests.oracle.replay import Stuck
 from tests.oracle.setup import ZERO
-from tests.oracle.step_graph import Texts, graph_of, needs_of, places
-from tests.oracle.step_memory import peaks_of
-from tests.oracle.step_replay import times_of
-from tests.oracle.step_rule import programs_of
+from tests.oracle.step_replay import Texts, graph_of, needs_of, peaks_of, places, programs_of, times_of
 from tests.oracle.step_setup import Program, Step, parse
 
 

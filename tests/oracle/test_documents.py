@@ -13,8 +13,7 @@ from pipesched import ConfigError, Outcome, make_problem, plan, run, schedule_pl
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse, wrong_claims
 from pipesched.pipeline.check.check import violations
-from tests.oracle.drawn import Config, configs
-from tests.oracle.drawn_step import random_texts, step_configs
+from tests.oracle.drawn import Config, configs, random_texts, step_configs
 from tests.oracle.replay import Replayed, replay
 from tests.oracle.setup import fused, read_setup
 from tests.oracle.step_replay import COSTS, Whole, replay_step

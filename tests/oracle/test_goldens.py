@@ -10,16 +10,12 @@ from hypothesis import assume, given, strategies as st
 
 from tests.examples import part
 from tests.oracle import orders
-from tests.oracle.drawn import Config, small_configs
-from tests.oracle.drawn_step import step_configs
+from tests.oracle.drawn import Config, small_configs, step_configs
 from tests.oracle.optimum import head_work_tail, optimum
 from tests.oracle.replay import Stuck, replay
 from tests.oracle.setup import fused, read_setup
-from tests.oracle.step_graph import Texts, graph_of
-from tests.oracle.step_legal import Illegal
 from tests.oracle.step_optimum import every_plan, optimum as optimum_of_step
-from tests.oracle.step_replay import Whole, replay_step, times_of
-from tests.oracle.step_rule import Rows, best_ahead, by_rule
+from tests.oracle.step_replay import Illegal, Rows, Texts, Whole, best_ahead, by_rule, graph_of, replay_step, times_of
 from tests.oracle.step_setup import read_step
 
 

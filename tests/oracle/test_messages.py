@@ -13,11 +13,10 @@ from pipesched import Deadlock, Problem, Schedule, make_problem, plan, schedule_
 from pipesched.pipeline.bounds.bounds import lower_bound
 from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.problem.ops import other_end
-from tests.oracle.drawn import Config
-from tests.oracle.drawn_step import random_texts, step_configs
+from tests.oracle.drawn import Config, random_texts, step_configs
 from tests.oracle.messages import Ends, Queued, by_pytorch, replay_queued
 from tests.oracle.replay import Stuck
-from tests.oracle.step_graph import Texts
+from tests.oracle.step_replay import Texts
 from tests.oracle.step_setup import read_step
 
 CHANCES = st.sampled_from([0, 0.5, 1])

@@ -20,8 +20,7 @@ from pipesched.pipeline.plan.plan import LanePair
 from pipesched.pipeline.plan.schedule import timed_schedule
 from pipesched.pipeline.problem.ops import parse_op
 from tests.examples import examples
-from tests.oracle.alike import Stuck, parts, replay
-from tests.oracle.judge import require_replayed
+from tests.oracle.alike import Stuck, parts, replay, require_replayed
 from tests.strategies import (
     SETTLED,
     Texts,

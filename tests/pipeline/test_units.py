@@ -18,8 +18,8 @@ from pipesched.pipeline.problem.ops import parse_slot
 from pipesched.schedulers.registry import family
 from tests.examples import examples, part
 from tests.oracle import orders
+from tests.oracle.alike import require_replayed
 from tests.oracle.drawn import PLACEMENTS, Config, configs, random_rows, small_configs
-from tests.oracle.judge import require_replayed
 from tests.oracle.optimum import head_work_tail, optimum
 from tests.oracle.replay import Stuck, replay
 from tests.oracle.setup import fused, read_setup

@@ -24,8 +24,7 @@ from pipesched.pipeline.plan.schedule import schedule_plan
 from pipesched.schedulers.family import FORWARDS, SLICED, Family, prepare
 from pipesched.schedulers.registry import ALIASES, FAMILIES, algorithms, family
 from tests.examples import part
-from tests.oracle.alike import Stuck, replay
-from tests.oracle.judge import require_replayed
+from tests.oracle.alike import Stuck, replay, require_replayed
 from tests.strategies import placements_of, problems, texts_of
 
 OPTIONS: dict[str, st.SearchStrategy[dict[str, Any]]] = {

@@ -22,8 +22,7 @@ from pipesched.results.trainers import refused_by_pytorch, runs_in
 from pipesched.schedulers.plan_of import joined, of_passes, plan_of, with_joins
 from pipesched.schedulers.registry import algorithms, family
 from tests.examples import at_night_but, part
-from tests.oracle.alike import replay
-from tests.oracle.judge import require_replayed
+from tests.oracle.alike import replay, require_replayed
 from tests.strategies import placements_of, plan_of as read_plan, problems, random_plan, texts_of
 
 GIVEN: dict[str, Any] = {
