@@ -17,7 +17,7 @@ from pipesched.pipeline.problem.declared import PARAMETERS
 from pipesched.pipeline.problem.shapes import Field
 
 PACKAGE = Path(__file__).parents[1] / "pipesched"
-STUB = PACKAGE / "pipeline" / "arguments.pyi"
+STUB = PACKAGE / "pipeline" / "problem" / "arguments.pyi"
 OF_PACKAGE = PACKAGE / "__init__.pyi"
 HEAD = '''\
 """The types of `make_problem`. scripts/stubs.py writes this file from the declarations of keys."""
@@ -25,10 +25,10 @@ HEAD = '''\
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipesched.pipeline.plan.step import Messages, Shard, SideItem
 from pipesched.pipeline.problem.placement import Placement
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import Number
-from pipesched.pipeline.plan.step import Messages, Shard, SideItem
 
 def make_problem(
     *,

@@ -91,7 +91,6 @@ def problems(
         given["offload"] = one_or_list(draw, times, stages)
         given |= {key: one_or_list(draw, times, stages) for key in ("recompute", "reload") if draw(st.booleans())}
         given["checkpoint"] = one_or_list(draw, st.sampled_from([0, 1, Decimal("0.5"), Decimal("0.1")]), stages)
-        given["lanes"] = draw(st.sampled_from(["device", "pair"]))
     if draw(st.booleans()):
         given["activation"] = one_or_list(draw, amounts(0, 5), stages)
     if unlike and draw(st.booleans()):
@@ -247,7 +246,7 @@ def random_saving_plan(
     """As random_plan; `recompute` and `offload` are the chances of each activation, `wait` those of wait edges."""
     setup, waiting = setup_of(problem), _operations(problem, random, split, recompute, offload)
     planned, done = frozenset(waiting), set[Op]()
-    lanes = 2 * problem.devices if problem.lanes == "device" else (problem.devices + 1) // 2 * 2
+    lanes = 2 * problem.devices
     plan = Texts([[] for _ in range(problem.devices)], [[] for _ in range(lanes if offload else 0)], [])
     run_before: list[Op] = []
     while waiting:
@@ -258,7 +257,7 @@ def random_saving_plan(
         texts = [name(one) for one in sorted(run, key=lambda one: one.kind, reverse=True)]
         row = plan.devices[device]
         if op.kind in "OL":
-            row = plan.lanes[2 * (device if problem.lanes == "device" else device // 2) + "OL".index(op.kind)]
+            row = plan.lanes[2 * device + "OL".index(op.kind)]
         row.append(texts[0] if len(texts) == 1 else f"({texts[0]};{texts[1]})OVERLAP_F_B")
         if run_before and random.random() < wait:
             plan.waits.append((name(random.choice(run_before)), texts[0]))

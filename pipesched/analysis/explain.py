@@ -622,6 +622,4 @@ def _place(schedule: Schedule, machine: int) -> str:
     if machine >= devices + lanes:
         return "its queues"
     lane, back = divmod(machine - devices, 2)
-    sharing = schedule.problem.devices_of_lanes(lane)
-    of = f"device{'s' * (len(sharing) > 1)} {' and '.join(map(str, sharing))}"
-    return f"the lane of {of} {'from' if back else 'to'} host memory"
+    return f"the lane of device {lane} {'from' if back else 'to'} host memory"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any, NamedTuple
 
 from pipesched.checks import shown
@@ -267,12 +267,11 @@ def _count(content: Mapping[str, Any], key: str) -> int:
 
 
 class WrittenSlot(NamedTuple):
-    """What stands on a device or lane, times in ticks; `turn` orders equal times, `after` is where it is issued."""
+    """What stands on a device or lane, times in ticks; `after` is where it is issued."""
 
     slot: Slot
     start: int
     end: int
-    turn: int
     arrived: int = UNTIMED
     after: Slot | None = None
 
@@ -291,13 +290,10 @@ def _entry(problem: Problem, content: Any, read: Callable[[str], Slot]) -> Writt
     slot = read(get(content, "op", str))
     start, end = _ticks(content, "start", problem), _ticks(content, "end", problem)
     arrived = _ticks(content, "arrived", problem) if "arrived" in content else UNTIMED
-    turn = content.get("turn", 0)
-    if not isinstance(turn, int) or isinstance(turn, bool):
-        raise ConfigError(f"{content.get('op')}: 'turn' must be a whole number, not {shown(turn)}")
     after = content.get("after")
     if after is not None and not isinstance(after, str):
         raise ConfigError(f"{content.get('op')}: 'after' must be the text of a slot, or null, not {shown(after)}")
-    return WrittenSlot(slot, start, end, turn, arrived, None if after is None else parse_slot(after))
+    return WrittenSlot(slot, start, end, arrived, None if after is None else parse_slot(after))
 
 
 def _ticks(content: Mapping[str, Any], key: str, problem: Problem) -> int:
@@ -425,15 +421,10 @@ def _transfers(schedule: Schedule) -> list[list[dict[str, Any]]]:
     index, scale = schedule.plan.index, schedule.problem.ticks.per_unit
     starts, ends = schedule.start_ticks, schedule.end_ticks
     lanes = [*chain.from_iterable(schedule.plan.lanes)]
-    turns: dict[int, dict[str, int]] = {}  # in lanes that two devices share, of transfers that no time tells apart
-    for lane in lanes if schedule.problem.lane_pairs < schedule.problem.devices else ():
-        for place, (one, other) in enumerate(pairwise(lane)):
-            if (starts[one], ends[one]) == (starts[other], ends[other]):
-                turns |= {one: {"turn": place}, other: {"turn": place + 1}}
     rows: list[list[dict[str, Any]]] = [[] for _ in range(schedule.problem.devices)]
     for move in sorted(chain.from_iterable(lanes), key=lambda number: (starts[number], ends[number])):
         start, end = in_units(starts[move], scale), in_units(ends[move], scale)
-        row = {"op": str(index.op(move)), "start": start, "end": end, **turns.get(move, {})}
+        row = {"op": str(index.op(move)), "start": start, "end": end}
         rows[schedule.graph.pools[move]].append(row)
     return rows
 
@@ -525,10 +516,7 @@ def _schedule(problem: Problem, content: dict[str, Any]) -> Schedule:
     moves = written_entries(problem, content, "transfers", parse_transfer) if "transfers" in content else []
     network, queue = (read_issued(problem, content, key) for key in (NETWORK, QUEUE))
     slots = [[entry.slot for entry in row] for row in rows]
-    lanes: list[list[WrittenSlot]] = [[] for _ in range(problem.lane_pairs if moves else 0)]
-    for device, entries in enumerate(moves):
-        lanes[problem.lane_pair(device)].extend(entries)
-    by_time = (sorted(lane, key=lambda entry: entry[1:4]) for lane in lanes)  # by start, end and turn
+    by_time = [sorted(lane, key=lambda entry: (entry.start, entry.end)) for lane in moves]
     transfers = ([entry.slot for entry in lane if isinstance(entry.slot, Op)] for lane in by_time)
     pairs = get(content, "waits", list) if "waits" in content else []
     if not all(isinstance(pair, list) and len(pair) == 2 and all(isinstance(t, str) for t in pair) for pair in pairs):

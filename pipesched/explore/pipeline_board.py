@@ -181,15 +181,14 @@ class PipelineBoard(Board):
         if network >= 0:
             return f"the network lane of device {network}"
         lane, back = divmod(row - devices, 2)
-        of = " and ".join(map(str, self.problem.devices_of_lanes(lane)))
-        return f"the lane of device {of} {'from' if back else 'to'} host memory"
+        return f"the lane of device {lane} {'from' if back else 'to'} host memory"
 
     def drawn_with(self, row: int) -> int:
         devices = self.problem.devices
         network = row - devices - 2 * len(self.plan.lanes)
         if row < devices or network >= 0:
             return row if row < devices else network
-        return self.problem.devices_of_lanes((row - devices) // 2)[-1]
+        return (row - devices) // 2
 
     def why_fixed(self, task: int) -> str:
         kind = self.plan.index.op(task).kind

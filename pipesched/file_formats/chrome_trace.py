@@ -90,18 +90,16 @@ def document(outcome: Outcome) -> dict[str, Any]:
 
 
 def _threads(schedule: Schedule) -> Iterator[Thread]:
-    """Yield the devices, each followed by its network lane and the transfer lanes of which it is the last user."""
+    """Yield the devices, each followed by its network lane and its transfer lanes."""
     problem, plan = schedule.problem, schedule.plan
     for device, order in enumerate(plan.orders):
         yield problem.device_name(device), order
         moving = lane_of(plan.network[device], plan.index) if plan.network else []
         yield from [(f"device {device} network", moving)] * bool(moving)
         yield from ((f"device {device} {name}", moved) for name, moved in message_lanes(schedule, device) if moved)
-        users = problem.devices_of_lanes(problem.lane_pair(device))
-        if plan.lanes and device == users[-1]:
-            name = f"device {device}" if len(users) == 1 else f"devices {users[0]}-{users[-1]}"
-            lanes = zip(LANES, plan.lanes[problem.lane_pair(device)], strict=True)
-            yield from ((f"{name} {lane.value}", moved) for lane, moved in lanes if moved)
+        if plan.lanes:
+            lanes = zip(LANES, plan.lanes[device], strict=True)
+            yield from ((f"device {device} {lane.value}", moved) for lane, moved in lanes if moved)
 
 
 def _metadata(name: str, thread: int, args: dict[str, Any]) -> TraceEvent:

@@ -2,7 +2,7 @@
 
 With colours a slot is filled with its microbatch's hue. Without them, or in ASCII, a device takes a line of kinds, a
 line of microbatches and, with several chunks, a line of chunks. Where several slots share columns, their kinds take
-turns. Network lanes stand below their device, and transfer lanes, or these below the second of the two that share them.
+turns. Network lanes and transfer lanes stand below their device.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.pipeline.plan.period import SteadyState, has_chunks, steady_state
 from pipesched.pipeline.plan.schedule import Schedule
-from pipesched.pipeline.problem.kinds import ALL_KINDS, KINDS, LANES, MESSAGE_KINDS, STEP_KINDS
+from pipesched.pipeline.problem.kinds import ALL_KINDS, KINDS, MESSAGE_KINDS, STEP_KINDS
 from pipesched.pipeline.problem.ops import SIDE_MESSAGES, Op
 from pipesched.pipeline.problem.quantities import Number, in_units, plain
 from pipesched.render.palette import (
@@ -101,11 +101,11 @@ class ColourCells:
         self.chunk = chunk_of_stage(schedule)
         self.chunks = max(self.chunk) + 1
 
-    def lines(self, runs: Sequence[Run], *, of_two: bool = False) -> list[Line]:
-        """Return the line that shows `runs`; on a lane `of_two` devices, labels name the stage too where that fits."""
-        return [[self._cell(run, of_two) for run in runs]]
+    def lines(self, runs: Sequence[Run]) -> list[Line]:
+        """Return the line that shows `runs`."""
+        return [[self._cell(run) for run in runs]]
 
-    def _cell(self, run: Run, of_two: bool) -> Segment:
+    def _cell(self, run: Run) -> Segment:
         if run.is_break:
             return break_mark(ascii_only=False)
         if run.slot is None:
@@ -120,9 +120,8 @@ class ColourCells:
                 return Segment(HALF, Style(color=left.bgcolor, bgcolor=right.bgcolor))
             return Segment(" " if paired is None else PAIR, style)
         style = style + CRITICAL_STYLE if run.slot in self.underlined else style
-        label = "op" if of_two and self.label != "none" and len(f"{op}") <= run.width else self.label
-        text = label_of(label, op, paired, run.width)
-        if not self.cuts and label == "microbatch":
+        text = label_of(self.label, op, paired, run.width)
+        if not self.cuts and self.label == "microbatch":
             number = op.microbatch if is_numbered(op.kind) else op.stage  # what tells it from others of its kind
             text = text if len(str(number)) <= run.width else ""
         return Segment(text.ljust(run.width), style)
@@ -169,12 +168,11 @@ class LetterCells:
         self.chunk = chunk_of_stage(schedule)
         self.chunks = max(self.chunk) + 1
 
-    def lines(self, runs: Sequence[Run], *, of_two: bool = False) -> list[Line]:
-        """Return the lines that spell out `runs`; on a lane `of_two` devices, the last line shows stages."""
+    def lines(self, runs: Sequence[Run]) -> list[Line]:
+        """Return the lines that spell out `runs`."""
         lines = ["".join(map(row, runs)) for row in (self._kind, self._text)]
-        numbers = range(self.plan.index.stages) if of_two else self.chunk if self.chunks > 1 else []
-        if numbers:
-            lines.append("".join(self._number(run, numbers) for run in runs))
+        if self.chunks > 1:
+            lines.append("".join(self._number(run, self.chunk) for run in runs))
         return [[Segment(line)] for line in (lines[0], *(line.rstrip() for line in lines[1:] if line.strip()))]
 
     def _kind(self, run: Run) -> str:
@@ -237,8 +235,7 @@ def drawn_lanes(
     """Yield name, row, runs and lines of each lane below a device that moves something."""
     for name, row in lane_rows(schedule, device):
         runs = row.runs(*layout.scales)
-        of_two = schedule.problem.lanes == "pair" and name in [lane.value for lane in LANES]
-        yield name, row, runs, cells.lines(runs, of_two=of_two)
+        yield name, row, runs, cells.lines(runs)
 
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -327,7 +324,6 @@ class LegendKey:
         self.schedules, self.scale, self.memory, self.by_kind = schedules, layout.scale, memory, by_kind
         self.colour, self.few, self.ascii_only = layout.colour, layout.few_colours, layout.ascii_only
         self.kinds = [kind for kind in ALL_KINDS if any(_occurs(kind, schedule) for schedule in schedules)]
-        self.lanes_of_two = any(schedule.offloaded and schedule.problem.lanes == "pair" for schedule in schedules)
         self.pairs = any(schedule.plan.pairs for schedule in schedules)
         self.chunks = max(max(chunk_of_stage(schedule)) for schedule in schedules) + 1
         self.slices = max(schedule.plan.index.slices for schedule in schedules)
@@ -386,9 +382,8 @@ class LegendKey:
             yield [Segment(f"&{'=' * look.apart} overlapped pair")]
         if not look.apart:
             return
-        lanes = "; on lanes of two devices stage" if self.lanes_of_two else ""
         what = "microbatch.slice" if self.slices > 1 else "microbatch"
-        yield [Segment(f"below: {what}" + (", then chunk" if self.chunks > 1 else "") + lanes)]
+        yield [Segment(f"below: {what}" + (", then chunk" if self.chunks > 1 else ""))]
         if not all(map(is_numbered, self.kinds)):
             yield [Segment("below net and optimizers: stage")]
 

@@ -318,16 +318,14 @@ def lane_rows(schedule: Schedule, device: int) -> Iterator[tuple[str, Row]]:
     """Yield name and row of each lane below a device that moves something.
 
     Its network lane, then its messages: all in one row, or where they have several queues one for each other device.
-    Then its transfer lanes; below the second device of two that share these, those of the pair.
+    Then its transfer lanes.
     """
-    problem, plan = schedule.problem, schedule.plan
-    lanes: list[tuple[str, Sequence[int]]] = []
+    plan, lanes = schedule.plan, list[tuple[str, Sequence[int]]]()
     if plan.network:
         lanes.append((NETWORK_LANE, lane_of(plan.network[device], plan.index)))
     lanes += message_lanes(schedule, device)
-    pair = problem.lane_pair(device)
-    if plan.lanes and device == problem.devices_of_lanes(pair)[-1]:
-        lanes += [(lane.value, order) for lane, order in zip(LANES, plan.lanes[pair], strict=True)]
+    if plan.lanes:
+        lanes += [(lane.value, order) for lane, order in zip(LANES, plan.lanes[device], strict=True)]
     for name, order in lanes:
         if order:
             pick = picker(order)

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 from pipesched.errors import NotApplicable
 from pipesched.pipeline.bounds.memory import require_offload, require_recompute
 from pipesched.pipeline.layers.layers import rows_of
-from pipesched.pipeline.plan.metrics import shared_lanes
 from pipesched.pipeline.plan.plan import LanePair, Plan
 from pipesched.pipeline.problem.costs import entries_of
 from pipesched.pipeline.problem.kinds import Allowed
@@ -129,11 +128,11 @@ OUT, BACK = tuple(Allowed(offload=True).letters)
 LEAST = 3  # slots from a forward to its backward: one beside the offload, one beside the load, and the backward itself
 
 
-def saved_plan(problem: Problem, plan: Plan, savings: Savings) -> Plan:
+def saved_plan(plan: Plan, savings: Savings) -> Plan:
     """Return `plan` with the activations of these stages recomputed and offloaded."""
     if savings.recompute:
         plan = with_recompute(plan, savings.recompute)
-    return with_offload(problem, plan, savings.offload) if savings.offload else plan
+    return with_offload(plan, savings.offload) if savings.offload else plan
 
 
 def with_recompute(plan: Plan, stages: range) -> Plan:
@@ -180,7 +179,7 @@ def _after_gradients(plan: Plan, index: OpIndex, stages: range) -> Iterator[tupl
             yield number, waiting[number]
 
 
-def with_offload(problem: Problem, plan: Plan, stages: range) -> Plan:
+def with_offload(plan: Plan, stages: range) -> Plan:
     """Return `plan` with an offload and a load of every microbatch of `stages` whose backward does not come too soon.
 
     Where fewer than two slots lie between forward and backward, the activation stays: nothing would be gained.
@@ -189,11 +188,7 @@ def with_offload(problem: Problem, plan: Plan, stages: range) -> Plan:
     forward_of = _by_backward(index, stages, "F")
     devices = [_transfers(order, plan.pairs, index, forward_of) for order in plan.orders]
     waits = [*plan.waits, *chain.from_iterable(waits for _, waits in devices)]
-    own = replace(plan, index=index, lanes=(), waits=waits)
-    lanes = [lanes for lanes, _ in devices]
-    if problem.lanes == "pair":
-        lanes = shared_lanes(problem, replace(own, lanes=lanes))
-    return replace(own, lanes=lanes)
+    return replace(plan, index=index, lanes=[lanes for lanes, _ in devices], waits=waits)
 
 
 def _transfers(

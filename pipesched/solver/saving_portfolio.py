@@ -77,16 +77,15 @@ def with_savings(base: Schedule, allowed: Allowed, rule: SavingRule) -> Plan | N
         if not (memory.choose() and memory.run()):
             return None
         devices.append(memory)
-    pairs: list[tuple[list[tuple[int, int]], list[tuple[int, int]]]] = [([], []) for _ in range(problem.lane_pairs)]
+    lanes = []
     for memory in devices if allowed.offload else ():  # by the times at which the base schedule would start transfers
-        for moves, kind in zip(pairs[problem.lane_pair(memory.device)], "OL", strict=True):
-            moves += [(time, index.number(Op(a[0], kind, a[1]))) for time, a in memory.moves[kind]]
-    lanes = [LanePair(*([number for _, number in sorted(moves)] for moves in pair)) for pair in pairs]
+        moves = ([(time, index.number(Op(a[0], kind, a[1]))) for time, a in memory.moves[kind]] for kind in "OL")
+        lanes.append(LanePair(*([number for _, number in sorted(row)] for row in moves)))
     return replace(
         plan,
         index=index,
         orders=[memory.order for memory in devices],
-        lanes=lanes if allowed.offload else (),
+        lanes=lanes,
         waits=[wait for memory in devices for wait in memory_waits(memory.changes)],
     )
 

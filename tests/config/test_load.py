@@ -145,7 +145,7 @@ VALUES = [  # key, the text of its value in a file with 3 devices, what it means
     ("placement", "loop", (0, 1, 2)),
     ("placement", "[2, 1, 0]", (2, 1, 0)),
     ("time_unit", "ms", "ms"),
-    ("lanes", "pair", "pair"),
+    ("lanes", "device", "device"),
     ("speed", "[1, 0.8, 2]", (1, 0.8, 2)),
     ("speed", "{1: 0.8}", (1, 0.8, 1)),
     ("messages", "rank", ("rank", None)),

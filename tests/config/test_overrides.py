@@ -37,7 +37,7 @@ OVERRIDES = [  # a parameter, its value, the same value for make_problem, in ano
     ("placement", "auto", "auto"),
     ("placement", (1, 0, 0, 1), [1, 0, 0, 1]),
     ("time_unit", "ms", "ms"),
-    ("lanes", "pair", "pair"),
+    ("lanes", "device", "device"),
     ("speed", ["0.5", 1], [0.5, 1]),
     ("links", [[0, 1], ["2", 0]], [[0, 1], [2, 0]]),
     ("forward", "0.5", Fraction(1, 2)),

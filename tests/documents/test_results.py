@@ -218,7 +218,7 @@ PACKING = pipesched.pack(GOLDEN, ranks=2, cap=12, microbatches=2, problem=TWO, a
 EVERYTHING = pipesched.make_problem(
     devices=2, stages=4, forward=[1, 2, 1, 1.5], backward_input=1.5, backward_weight=0.7, p2p=0.25, speed=[1, 0.8],
     links={"size": 1, "inside": 0, "between": 0.3}, offload=2, activation=0.3, retain=0.5, static=0.1, budget=4,
-    name="mine", time_unit="ms", lanes="pair",
+    name="mine", time_unit="ms",
 )  # fmt: skip
 
 

@@ -168,7 +168,7 @@ batch: {sequence: 4096, global: 32}
     "more",
     [
         "algorithm: {interleaved: {group_size: 8}}",
-        "algorithm: {1f1b: {offload: 1}}\nlanes: pair\ncosts: {reload: 7}",
+        "algorithm: {1f1b: {offload: 1}}\nlanes: device\ncosts: {reload: 7}",
         "algorithm: {list: {priority: alap, tie: bfs}}\nplacement: [0, 1, 2, 3, 3, 2, 1, 0]",
         "algorithm: dualpipe-v\ncosts: {overlap: 20}",
         "algorithm: zb-h1\nmemory: {retain: 0.4, budget: 60}",

@@ -147,16 +147,10 @@ def test_random_plans_that_save_memory(data: st.DataObject) -> None:
     assert highest == pytest.approx([float(peak / problem.grains.per_unit) for peak in times.peak])
 
 
-@pytest.mark.parametrize(
-    ("lanes", "names"),
-    [
-        ("device", ["device 0", "device 0 D2H", "device 0 H2D", "device 1", "device 1 D2H", "device 1 H2D"]),
-        ("pair", ["device 0", "device 1", "devices 0-1 D2H", "devices 0-1 H2D"]),
-    ],
-)
-def test_lanes_are_threads(lanes: str, names: list[str]) -> None:
-    """Lanes stand below their device or their two devices; one that moves nothing is left out."""
-    content = document(pipesched.Outcome("by hand", transferring(lanes)))
+def test_lanes_are_threads() -> None:
+    """Lanes stand below their device; one that moves nothing is left out."""
+    names = ["device 0", "device 0 D2H", "device 0 H2D", "device 1", "device 1 D2H", "device 1 H2D"]
+    content = document(pipesched.Outcome("by hand", transferring()))
     metadata = [event for event in of(content, "M") if event["name"] == "thread_name"]
     assert [event["args"]["name"] for event in metadata] == [*names, "device 2"]
     assert [event["tid"] for event in metadata] == list(range(1, len(names) + 2))
@@ -166,7 +160,7 @@ def test_lanes_are_threads(lanes: str, names: list[str]) -> None:
 
 def test_arrows_over_host_memory() -> None:
     """An offloaded activation can be followed from its forward out, back, and to its backward."""
-    content = document(pipesched.Outcome("by hand", transferring("device")))
+    content = document(pipesched.Outcome("by hand", transferring()))
     threads = {event["tid"]: event["args"]["name"] for event in of(content, "M") if event["name"] == "thread_name"}
     arrows = {event["id"]: event for event in of(content, "s") if event["cat"] == "host"}
     ways = [(event["name"], threads[arrows[event["id"]]["tid"]], threads[event["tid"]])
@@ -178,12 +172,11 @@ def test_arrows_over_host_memory() -> None:
     ]
 
 
-def transferring(lanes: str) -> Schedule:
+def transferring() -> Schedule:
     """Three devices, two microbatches: devices 0 and 1 offload microbatch 0, and device 0 recomputes the other."""
-    problem = pipesched.make_problem(devices=3, microbatches=2, placement="linear", offload=1, lanes=lanes)
+    problem = pipesched.make_problem(devices=3, microbatches=2, placement="linear", offload=1)
     devices = [["0F0", "0F1", "0B0", "0R1", "0B1"], ["1F0", "1F1", "1B0", "1B1"], ["2F0", "2B0", "2F1", "2B1"]]
-    own, shared = [["0O0"], ["0L0"], ["1O0"], ["1L0"], [], []], [["0O0", "1O0"], ["1L0", "0L0"], [], []]
-    texts = Texts(devices, own if lanes == "device" else shared, [])
+    texts = Texts(devices, [["0O0"], ["0L0"], ["1O0"], ["1L0"], [], []], [])
     return pipesched.schedule_plan(problem, saving_plan_of(problem, texts))
 
 

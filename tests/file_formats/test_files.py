@@ -323,29 +323,6 @@ def test_any_plan_that_is_read_replays_to_the_same_times(problem: Problem, rando
     assert replayed.peak_grains == again.peak_grains
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_transfers_without_a_length_keep_their_order_in_a_shared_lane(seed: int) -> None:
-    """Two devices' transfers at one time come back in the order that they had, which no time tells."""
-    random = Random(seed)
-    costs: dict[str, Any] = {
-        key: [random.randint(0, 1) for _ in range(4)] for key in ("forward", "backward", "offload")
-    }
-    problem = pipesched.make_problem(devices=4, stages=4, microbatches=5, placement="linear", lanes="pair", **costs)
-    texts = random_saving_plan(problem, random, split=0, pair=0, recompute=0, offload=0.8, wait=0.4)
-    schedule = pipesched.schedule_plan(problem, saving_plan_of(problem, texts))
-    again = parse(written(pipesched.Outcome("random", schedule)), "x").schedule
-    assert [[*map(list, pair)] for pair in again.plan.lanes] == [[*map(list, pair)] for pair in schedule.plan.lanes]
-
-
-def test_a_turn_that_is_no_number() -> None:
-    """One message, with the transfer."""
-    content = json.loads(written(late_load()))
-    first = next(row[0] for row in content["transfers"] if row)
-    first["turn"] = "later"
-    with pytest.raises(ConfigError, match=f"{first['op']}: 'turn' must be a whole number, not 'later'"):
-        parse(json.dumps(content), "x")
-
-
 @pytest.mark.parametrize(
     ("waits", "message"),
     [

@@ -60,7 +60,6 @@ def problems(draw: st.DrawFn) -> dict[str, Any]:
         "name": labels,
         "unit": labels,
         "time_unit": labels,
-        "lanes": st.sampled_from(["device", "pair"]),
     }
     chosen = draw(st.fixed_dictionaries({}, optional=given))
     if "offload" not in chosen:
@@ -261,21 +260,13 @@ def test_random_text_is_no_document(text: str) -> None:
 
 
 DEVICES = [["0F0", "0F1", "0R1", "0B1", "0B0"], ["1F0", "1F1", "1B1", "1B0"]]
-LANES = [["0O0", "1O0"], ["1L0", "0L0"]]
+LANES = [["0O0"], ["0L0"], ["1O0"], ["1L0"]]
 
 
 def content() -> dict[str, Any]:
-    """Two devices that share their lanes; microbatch 0 is offloaded on both, 0 recomputes microbatch 1."""
+    """Microbatch 0 is offloaded on both, 0 recomputes microbatch 1."""
     problem = make_problem(
-        devices=2,
-        microbatches=2,
-        forward=1,
-        backward=2,
-        offload=0.5,
-        reload=1.5,
-        recompute=0.25,
-        lanes="pair",
-        placement="linear",
+        devices=2, microbatches=2, forward=1, backward=2, offload=0.5, reload=1.5, recompute=0.25, placement="linear"
     )
     plan = saving_plan_of(problem, Texts(DEVICES, LANES, [("0B1", "0L0"), ("1O0", "1F1")]))
     return json.loads(dump(document(Outcome("by hand", schedule_plan(problem, plan)))))  # type: ignore[no-any-return]

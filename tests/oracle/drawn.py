@@ -98,7 +98,7 @@ def savings(draw: st.DrawFn, stages: int, microbatches: int) -> Config:
     times = columns(amounts(), stages, microbatches)
     config = {key: draw(times) for key in ("recompute", "reload") if draw(st.booleans())}
     config["checkpoint"] = draw(columns(st.sampled_from([0, 1, Decimal("0.5"), Decimal("0.1")]), stages, 0))
-    return config | {"offload": draw(times), "lanes": draw(st.sampled_from(["device", "pair"]))}
+    return config | {"offload": draw(times)}
 
 
 @st.composite

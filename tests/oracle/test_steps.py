@@ -156,7 +156,6 @@ def test_random_plans(kinds: dict[str, Any]) -> None:
 @given(step_configs(saving=True), st.randoms(use_true_random=False), CHANCES, CHANCES)
 def test_random_plans_that_save_memory(config: Config, random: Random, recompute: float, offload: float) -> None:
     """The same with recompute, and activations that move to host memory and back on lanes of their own."""
-    config["lanes"] = "device"
     step, shape = read_step(config), {key: config[key] for key in ("devices", "stages", "microbatches", "placement")}
     chances = {"split": 0.5, "pair": 0.5, "recompute": recompute, "offload": offload}
     saved = random_saving_plan(make_problem(**shape, offload=1), random, **chances)

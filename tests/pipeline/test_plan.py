@@ -143,57 +143,22 @@ def test_transfers_and_waits_by_hand() -> None:
     assert (schedule.peak_memory, schedule.offloaded, pipesched.check(schedule)) == ([10], 1, [])
 
 
-@pytest.mark.parametrize("lanes", ["device", "pair"])
-def test_transfers_stand_with_their_device(lanes: str) -> None:
-    """Transfers are listed device by device; devices that share their lanes use them in the order of the starts."""
-    problem = replace(TWO, lanes=lanes)
-    plan = pipesched.plan(problem, ROWS, transfers=["0O0 0L0", ["1O1", "1L1"]])
+def test_transfers_stand_with_their_device() -> None:
+    """Transfers are listed device by device."""
+    plan = pipesched.plan(TWO, ROWS, transfers=["0O0 0L0", ["1O1", "1L1"]])
     numbers = {text: plan.index.number(pipesched.Op(int(text[0]), text[1], int(text[2])))
                for text in ("0O0", "0L0", "1O1", "1L1")}  # fmt: skip
-    own = [([numbers["0O0"]], [numbers["0L0"]]), ([numbers["1O1"]], [numbers["1L1"]])]
-    shared = [([numbers["0O0"], numbers["1O1"]], [numbers["0L0"], numbers["1L1"]])]
-    assert plan.lanes == (own if lanes == "device" else shared)
-    assert pipesched.check(pipesched.schedule_plan(problem, plan)) == []
-
-
-def test_devices_that_share_lanes_take_turns() -> None:
-    """The second device's offload is ready long before the first one's, and its forward comes first on the lane."""
-    problem = pipesched.make_problem(devices=2, microbatches=2, offload=1, placement=[1, 0], lanes="pair")
-    plan = pipesched.plan(
-        problem, ["1F0 1B0 1F1 1B1", "0F0 0F1 0B0 0B1"], transfers=["1O1 1L1", "0O0 0L0"], waits=[("1F1", "0O0")]
-    )
-    texts = [[str(plan.index.op(number)) for number in lane] for lane in plan.lanes[0]]
-    assert texts == [["0O0", "1O1"], ["0L0", "1L1"]]
-    assert pipesched.check(pipesched.schedule_plan(problem, plan)) == []
-
-
-def test_turns_where_nothing_takes_time() -> None:
-    """At one instant a transfer stands behind those that it waits for, whatever the numbers of their devices."""
-    problem = pipesched.make_problem(
-        devices=2, microbatches=1, forward=0, backward=0, offload=0, placement="linear", lanes="pair"
-    )
-    for waits in ([("0O0", "1O0")], [("1O0", "0O0")]):
-        plan = pipesched.plan(problem, ["0F0 0B0", "1F0 1B0"], transfers=["0O0 0L0", "1O0 1L0"], waits=waits)
-        assert [str(plan.index.op(number)) for number in plan.lanes[0].offloads] == [*waits[0][::-1]]
-        assert pipesched.check(pipesched.schedule_plan(problem, plan)) == []
-
-
-def test_turns_of_a_plan_that_does_not_run() -> None:
-    """It is a plan all the same, and the deadlock is for `schedule_plan` to say."""
-    problem = replace(TWO, lanes="pair")
-    plan = pipesched.plan(problem, ROWS, transfers=["0O0 0L0", "1O1 1L1"], waits=[("0F0", "0B1")])
-    assert [len(lane) for lane in plan.lanes[0]] == [2, 2]
-    with pytest.raises(pipesched.Deadlock):
-        pipesched.schedule_plan(problem, plan)
+    assert plan.lanes == [([numbers["0O0"]], [numbers["0L0"]]), ([numbers["1O1"]], [numbers["1L1"]])]
+    assert pipesched.check(pipesched.schedule_plan(TWO, plan)) == []
 
 
 @examples(10)
 @given(problems(("linear", "loop"), saving=True), st.data())
 @pytest.mark.slow
-def test_a_solved_schedule_with_shared_lanes_comes_back_from_its_texts(problem: Problem, data: st.DataObject) -> None:
+def test_a_solved_schedule_comes_back_from_its_texts(problem: Problem, data: st.DataObject) -> None:
     """Its slots, transfers and waits, as texts without times, are a plan that runs and keeps every rule and budget."""
     budget = data.draw(st.lists(st.integers(1, 6), min_size=problem.devices, max_size=problem.devices))
-    tight = replace(problem, lanes="pair", memory=replace(problem.memory, budget=tuple(budget)))
+    tight = replace(problem, memory=replace(problem.memory, budget=tuple(budget)))
     try:
         solved = pipesched.solve(tight, offload=True, method="portfolio", time_limit=5)
     except pipesched.NoSchedule:
@@ -224,9 +189,8 @@ def test_any_plan_can_be_typed(problem: Problem, random: Random, save: float, as
     again = saving_plan_of(problem, texts)
     assert (plan.index, plan.orders, plan.pairs) == (again.index, again.orders, again.pairs)
     assert sorted(plan.waits) == sorted(again.waits)
-    if problem.lanes == "device":
-        assert [tuple(map(list, lane)) for lane in plan.lanes] == [tuple(map(list, lane)) for lane in again.lanes]
-        assert pipesched.schedule_plan(problem, plan).start_ticks == pipesched.schedule_plan(problem, again).start_ticks
+    assert [tuple(map(list, lane)) for lane in plan.lanes] == [tuple(map(list, lane)) for lane in again.lanes]
+    assert pipesched.schedule_plan(problem, plan).start_ticks == pipesched.schedule_plan(problem, again).start_ticks
 
 
 def moves_of_devices(problem: Problem, lanes: list[list[str]]) -> list[list[str]]:

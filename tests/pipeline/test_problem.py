@@ -116,16 +116,6 @@ def test_ways_to_write_a_count(value: Any) -> None:
     assert type(problem.devices) is type(problem.stages) is type(problem.microbatches) is int
 
 
-def test_lanes_by_device_and_by_pair() -> None:
-    """Each device has a pair of lanes, or neighbours share one; the last of an odd number is alone with its own."""
-    own, shared = (make_problem(devices=3, lanes=lanes) for lanes in ("device", "pair"))
-    assert [own.lane_pair(device) for device in range(3)] == [0, 1, 2]
-    assert [shared.lane_pair(device) for device in range(3)] == [0, 0, 1]
-    assert (own.lane_pairs, shared.lane_pairs) == (3, 2)
-    assert [list(own.devices_of_lanes(pair)) for pair in range(3)] == [[0], [1], [2]]
-    assert [list(shared.devices_of_lanes(pair)) for pair in range(2)] == [[0, 1], [2]]
-
-
 def test_what_the_budget_leaves_for_activations() -> None:
     """Static memory of the stages on a device counts first; twice, where a bidirectional device holds two copies."""
     problem = make_problem(devices=2, static=[1, 2], budget=[4, 4.5], placement="linear")

@@ -229,16 +229,13 @@ def test_offload_by_hand() -> None:
     assert (late.makespan_ticks, late.busy_ticks, late.ideal_ticks) == (16, [12], 12)
 
 
-@pytest.mark.parametrize(("lanes", "second"), [("device", (3, 8)), ("pair", (7, 12))])
-def test_lanes_of_a_pair(lanes: str, second: tuple[int, int]) -> None:
-    """Devices 0 and 1 share both lanes, or each has its own."""
-    problem = make_problem(
-        devices=2, microbatches=1, forward=[2, 1], offload=5, lanes=lanes, placement="linear", activation=1
-    )
-    rows = [["0O0", "1O0"], ["1L0", "0L0"]] if lanes == "pair" else [["0O0"], ["0L0"], ["1O0"], ["1L0"]]
+def test_lanes_of_two_devices() -> None:
+    """Each device has its own lanes."""
+    problem = make_problem(devices=2, microbatches=1, forward=[2, 1], offload=5, placement="linear", activation=1)
+    rows = [["0O0"], ["0L0"], ["1O0"], ["1L0"]]
     schedule = scheduled_saving(problem, [["0F0", "0B0"], ["1F0", "1B0"]], rows)
     assert times_saving(schedule, "0O0") == (2, 7)
-    assert times_saving(schedule, "1O0") == second
+    assert times_saving(schedule, "1O0") == (3, 8)
 
 
 def legal(text: str = "") -> Schedule:
@@ -311,11 +308,11 @@ def test_a_transfer_in_a_slot() -> None:
 
 
 def test_wrong_number_of_lanes() -> None:
-    """A plan for devices with their own lanes is not one for pairs of devices."""
+    """A plan has lanes of every device, or none."""
     problem = make_problem(devices=2, microbatches=1, offload=1, placement="linear")
     plan = scheduled_saving(problem, [["0F0", "0B0"], ["1F0", "1B0"]], [["0O0"], ["0L0"], [], []]).plan
-    with pytest.raises(ConfigError, match="2 pairs of transfer lanes; the problem has 1"):
-        schedule_plan(replace(problem, lanes="pair"), plan)
+    with pytest.raises(ConfigError, match="1 pairs of transfer lanes; the problem has 2"):
+        schedule_plan(problem, replace(plan, lanes=plan.lanes[:1]))
 
 
 def test_wait_edges_are_kept() -> None:

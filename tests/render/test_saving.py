@@ -20,7 +20,7 @@ Golden = Callable[[str, str], None]
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def scheduled(lanes: str = "device", **values: Any) -> Schedule:
+def scheduled(**values: Any) -> Schedule:
     """1F1B on two devices; device 0 recomputes microbatch 1 and offloads 0 and 2, device 1 offloads 1."""
     given: dict[str, Any] = {
         "devices": 2,
@@ -31,31 +31,22 @@ def scheduled(lanes: str = "device", **values: Any) -> Schedule:
         "offload": 4,
         "budget": 2,
     }
-    problem = make_problem(**{**given, "placement": "linear", "lanes": lanes, **values})
+    problem = make_problem(**{**given, "placement": "linear", **values})
     devices = [["0F0", "0F1", "0B0", "0F2", "0R1", "0B1", "0B2"], ["1F0", "1B0", "1F1", "1B1", "1F2", "1B2"]]
     own = [["0O0", "0O2"], ["0L0", "0L2"], ["1O1"], ["1L1"]]
-    shared = [["0O0", "1O1", "0O2"], ["0L0", "1L1", "0L2"]]
-    texts = Texts(devices, own if lanes == "device" else shared, [("0R1", "0L2")])
+    texts = Texts(devices, own, [("0R1", "0L2")])
     return schedule_plan(problem, saving_plan_of(problem, texts))
 
 
 @pytest.mark.parametrize("width", [60, 100])
-@pytest.mark.parametrize("lanes", ["device", "pair"])
-def test_lanes_in_ascii(draw: Renderer, golden: Golden, lanes: str, width: int) -> None:
-    """Recomputes in their device, lanes below it or below their pair of devices, all in letters."""
-    golden(f"transfers-{lanes}-ascii-{width}.txt", draw(Gantt(scheduled(lanes), ascii_only=True), width))
+def test_lanes_in_ascii(draw: Renderer, golden: Golden, width: int) -> None:
+    """Recomputes in their device, lanes below it, all in letters."""
+    golden(f"transfers-device-ascii-{width}.txt", draw(Gantt(scheduled(), ascii_only=True), width))
 
 
 def test_colours_are_as_in_the_golden_file(draw: Renderer, golden: Golden) -> None:
     """The same in true colour."""
     golden("transfers-colour-80.txt", draw(Gantt(scheduled()), 80, colour=True))
-
-
-def test_labels_on_a_lane_of_two_devices(draw: Renderer) -> None:
-    """With colours, the stage is named on a lane that two devices share."""
-    lines = ANSI.sub("", draw(Gantt(scheduled("pair", forward=20), memory=False), 200, colour=True)).splitlines()
-    [out] = [line for line in lines if line.startswith("D2H")]
-    assert out.replace("·", " ").split()[1:] == ["0O0", "1O1", "0O2"]
 
 
 def test_summary_counts(draw: Renderer) -> None:

@@ -55,7 +55,6 @@ def random_schedule(seed: int) -> Schedule:
     problem = pipesched.make_problem(
         devices=devices, stages=stages, microbatches=random.randint(1, 5), placement=placement,
         offload=random.choice([0, 1, 3]), forward=random.choice([0, 2]), p2p=random.choice([0, 1]),
-        lanes=random.choice(["device", "pair"]),
     )  # fmt: skip
     texts = random_saving_plan(
         problem, random, split=random.choice([0, 0.5, 1]), pair=random.choice([0, 0.5]),

@@ -152,14 +152,13 @@ def test_operations_wait_for_the_offloads_that_they_name() -> None:
     assert waited > 10
 
 
-@pytest.mark.parametrize("lanes", ["device", "pair"])
 @pytest.mark.parametrize("algorithm", ["naive", "1f1b", "interleaved"])
-def test_a_list_holds_no_more_than_its_plan(algorithm: str, lanes: str) -> None:
+def test_a_list_holds_no_more_than_its_plan(algorithm: str) -> None:
     """Where copies end at once, as on a CPU, and where what leaves stays until an operation waits for its copy."""
     stages = 8 if algorithm == "interleaved" else 4
     for offload in ("full", 1):
         problem = pipesched.make_problem(
-            devices=4, stages=stages, microbatches=8, forward=2, backward=4, activation=1, offload=3, lanes=lanes
+            devices=4, stages=stages, microbatches=8, forward=2, backward=4, activation=1, offload=3
         )
         schedule = pipesched.run(problem, algorithm, offload=offload).schedule
         for device, steps in enumerate(programs(schedule)):

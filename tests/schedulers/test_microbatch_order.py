@@ -38,7 +38,7 @@ def fed_family(config: Config, name: str, again: bool = False, away: bool = Fals
         plan = known.plan(problem)
         if not again and not away:
             return plan
-        return saved_plan(problem, plan, savings(problem, known, *(("full", None) if again else (None, "full"))))
+        return saved_plan(plan, savings(problem, known, *(("full", None) if again else (None, "full"))))
 
     try:
         return FedFamily(prepare(make_problem(**config), known), known, make)
@@ -98,9 +98,9 @@ def test_recompute_and_offload(name: str, again: bool) -> None:
     """The same with operations between forwards and backwards, whose memory is there while transfers run."""
 
     @part(4)
-    @given(configs(placements_of(name)), randoms, st.sampled_from(["device", "pair"]))
-    def judged(config: Config, random: Random, lanes: str) -> None:
-        config = config | {"checkpoint": Fraction(1, 4), "offload": 2, "reload": 3, "lanes": lanes}
+    @given(configs(placements_of(name)), randoms)
+    def judged(config: Config, random: Random) -> None:
+        config = config | {"checkpoint": Fraction(1, 4), "offload": 2, "reload": 3}
         judge(fed_family(config, name, again, not again), random)
 
     judged()

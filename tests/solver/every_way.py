@@ -113,9 +113,8 @@ class EveryWay:
         return tuple(one for one, (there, _) in zip(state, self.where, strict=True) if there == stage)
 
     def _lane_free(self, state: State, kind: str, stage: int) -> bool:
-        shares = 2 if self.problem.lanes == "pair" else 1
         pairs = zip(state, self.where, strict=True)
-        return not any(one.running == kind and there // shares == stage // shares for one, (there, _) in pairs)
+        return not any(one.running == kind and there == stage for one, (there, _) in pairs)
 
     def _has_run_forward(self, state: State, stage: int, mb: int) -> bool:
         if stage < 0:

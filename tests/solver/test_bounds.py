@@ -68,12 +68,6 @@ def test_lanes_limit_what_is_offloaded() -> None:
     assert quick < slow
 
 
-def test_lanes_of_a_pair() -> None:
-    """Two devices that share their lanes carry no more than one alone."""
-    cases = (room_for_one(microbatches=16, budget=2, offload=2, lanes=lanes) for lanes in ("device", "pair"))
-    assert [SavingCase(problem, "makespan", OFFLOAD).bound().value for problem in cases] == [61, 63]
-
-
 @st.composite
 def tight_to_save(draw: st.DrawFn) -> tuple[Problem, Allowed]:
     """A small problem with little room, and what may be done about it."""
@@ -103,7 +97,6 @@ def tight_to_save(draw: st.DrawFn) -> tuple[Problem, Allowed]:
         checkpoint=draw(st.sampled_from([0, 0.1, 0.25, 0.5, 1])),
         p2p=each(0, 2, stages - 1),
         activation=each(1, 3),
-        lanes=draw(st.sampled_from(["device", "pair"])),
         **given,
     )
     floors = [least_capacity(problem, device, allowed) for device in range(devices)]
@@ -145,18 +138,16 @@ def test_never_above_an_optimum(drawn: tuple[Problem, Allowed], objective: str) 
     st.lists(st.integers(1, 3), min_size=5, max_size=5),
     st.sampled_from([0, Fraction(1, 4), Fraction(1, 2)]),
     st.sampled_from([1, 1.25, 1.5, 2, 2.25]),
-    st.sampled_from(["device", "pair"]),
     actions,
 )
 def test_never_above_the_best_of_every_way(
-    devices: int, costs: list[int], checkpoint: Fraction, budget: float, lanes: str, allowed: Allowed
+    devices: int, costs: list[int], checkpoint: Fraction, budget: float, allowed: Allowed
 ) -> None:
     """On the smallest cases, of all states that can follow each other."""
     forward, backward, recompute, offload, reload = costs
     problem = make_problem(
         devices=devices, microbatches=4 if devices == 1 else 2, placement="linear", forward=forward,
         backward=backward, recompute=recompute, offload=offload, reload=reload, checkpoint=checkpoint, budget=budget,
-        lanes=lanes,
     )  # fmt: skip
     optimum = least_makespan(problem, "R" * allowed.recompute + "O" * allowed.offload)
     assert optimum is not None

@@ -105,7 +105,6 @@ def tiny(draw: st.DrawFn) -> Problem:
         offload=draw(few),
         reload=draw(few),
         checkpoint=draw(st.sampled_from([0, 0.25, 0.5])),
-        lanes=draw(st.sampled_from(["device", "pair"])),
     )
 
 

@@ -187,7 +187,6 @@ def saving(draw: st.DrawFn) -> tuple[Problem, str]:
         key: draw(counts) for key in ("forward", "backward", "recompute", "offload", "activation")
     }
     values["checkpoint"] = draw(st.sampled_from([0, Fraction(1, 2)]))
-    values["lanes"] = draw(st.sampled_from(["device", "pair"]))
     values["sizes"] = {"work": draw(each), "activation": draw(each)}
     allowed = draw(st.sampled_from(["R", "O", "RO"]))
     problem = make_problem(devices=devices, placement="linear", **values)

@@ -46,7 +46,7 @@ def uneven_timeline() -> str:
     problem = pipesched.make_problem(
         devices=2, stages=4, microbatches=4, placement="v", forward=[1, 2.5, 3, "4.125"], backward=[2, 5, 6, 9],
         activation=[1, 2, 3, 0.7], budget=[40, 50], static=[1, 2, 3, 4], p2p=[0.5, 1, 0.25],
-        name='a "run"', lanes="pair", offload=1, time_unit="us",
+        name='a "run"', offload=1, time_unit="us",
     )  # fmt: skip
     messages = [MeasuredLatency(boundary, 1, None, None, one) for boundary, one in enumerate(in_one(problem.costs.p2p))]
     with patch.object(Timeline, "problem", problem):

@@ -195,9 +195,7 @@ def measured_schedule(problem: Problem, step: AlignedStep, resolution: int = 1, 
     rows = [[one.slot for one in row if not is_transfer(one.slot)] for row in step.ranges]
     moves: list[list[Op]] = []
     if any(is_transfer(one.slot) for one in ranges):
-        moves = [[] for _ in range(problem.lane_pairs)]
-        for device, row in enumerate(step.ranges):
-            moves[problem.lane_pair(device)] += [op for one in row if is_transfer(one.slot) for op in ops_of(one.slot)]
+        moves = [[op for one in row if is_transfer(one.slot) for op in ops_of(one.slot)] for row in step.ranges]
     begin = {op: one.start for one in ranges for op in ops_of(one.slot)}
     lanes = [sorted(lane, key=begin.__getitem__) for lane in moves]
     plan = plan_from_slots(rows, problem.stages, problem.microbatches, lanes)

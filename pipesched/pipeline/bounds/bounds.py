@@ -24,7 +24,7 @@ from pipesched.core.clock import look
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import heads, tails
 from pipesched.display import Displayable
-from pipesched.pipeline.bounds.memory import DeviceStays, StayChunk, sharing_lanes, shortest
+from pipesched.pipeline.bounds.memory import DeviceStays, StayChunk, shortest
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.plan.step_plan import gathers, reduces, tied_stages, updates
 from pipesched.pipeline.problem.kinds import KINDS, Allowed, computation_letters
@@ -642,17 +642,16 @@ def alone_bounds(problem: Problem, letters: str, *, paired: bool, least: int) ->
     `least` ticks are known to be a bound.
     """
     single = PassBounds(problem, letters, paired=paired)
-    return stay_bounds(single.windows(alone=True), problem, least, single.quantum)
+    return stay_bounds(single.windows(alone=True), least, single.quantum)
 
 
-def stay_bounds(views: Sequence[DeviceStays], problem: Problem, least: int, quantum: int) -> Iterator[Bound]:
+def stay_bounds(views: Sequence[DeviceStays], least: int, quantum: int) -> Iterator[Bound]:
     """Yield bounds above `least` ticks by the stays of activations on each device, in multiples of `quantum`."""
-    for group in sharing_lanes(views, problem):
-        least, known = shortest(group, least, quantum), least
+    for window in views:
+        least, known = shortest(window, least, quantum), least
         if least > known:
-            names = " and ".join(str(window.device) for window in group)
-            what = "residences and lanes" if group[0].allowed.offload else "residences"
-            yield Bound(least, f"{what} of device{'s' if len(group) > 1 else ''} {names} under the budget")
+            what = "residences and lanes" if window.allowed.offload else "residences"
+            yield Bound(least, f"{what} of device {window.device} under the budget")
 
 
 def _said(found: Unsaid) -> Bound:
@@ -671,7 +670,7 @@ def _bounds(single: PassBounds, *, within_budget: bool) -> Iterator[Unsaid]:
         ticks = window.area_bound()
         best = max(best, ticks)
         yield ticks, f"memory area of device {window.device}"
-    for bound in stay_bounds(views, single.problem, best, single.quantum):
+    for bound in stay_bounds(views, best, single.quantum):
         yield bound.ticks, bound.reason
 
 

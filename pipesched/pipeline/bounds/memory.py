@@ -484,7 +484,7 @@ class DeviceStays(NamedTuple):
                 for slots in self.slots(view):
                     yield slots.area()
         if self.allowed.offload:
-            yield from lanes([self])
+            yield from self._lanes()
         if not self.paired:
             yield from self._work()
 
@@ -544,6 +544,15 @@ class DeviceStays(NamedTuple):
         costs = [StayCosts(*(least * sum(pieces) for pieces in view.pieces(chunk))) for chunk, least in held]
         yield StayInequality(self.costs(chunks, costs), most, most * self.between(view, chunks))
 
+    def _lanes(self) -> Iterator[StayInequality]:
+        """Yield what both lanes carry from the end of an F on, until a load, or the backward behind it, is due."""
+        begins = [chunk.forward + (0 if self.alone else chunk.head) for chunk in self.chunks]
+        ends = [chunk.gradient + (0 if self.alone else chunk.tail) for chunk in self.chunks]
+        out, back = [chunk.offload for chunk in self.chunks], [chunk.reload for chunk in self.chunks]
+        for times, heads, tails in ((out, begins, [*map(add, ends, back)]), (back, [*map(add, begins, out)], ends)):
+            rest = -min(heads) - min(tails)
+            yield StayInequality(tuple(StayCosts(0, time, 0) for time in times), 1, rest, -rest)
+
     def _work(self) -> Iterator[StayInequality]:
         """Yield the work of the device, recomputes among it; with and without the weight gradients."""
         heads = [chunk.head for chunk in self.chunks]
@@ -600,39 +609,15 @@ def _area_of(view: StayScope, chunk: StayChunk) -> StayCosts:
     )
 
 
-def lanes(windows: Sequence[DeviceStays]) -> Iterator[StayInequality]:
-    """Yield what both lanes carry, of one device or of several that share them.
-
-    That is from the end of an F on, and until a load, or the backward behind it, is due.
-    """
-    chunks = [chunk for window in windows for chunk in window.chunks]
-    begins = [chunk.forward + (0 if windows[0].alone else chunk.head) for chunk in chunks]
-    ends = [chunk.gradient + (0 if windows[0].alone else chunk.tail) for chunk in chunks]
-    out, back = [chunk.offload for chunk in chunks], [chunk.reload for chunk in chunks]
-    for times, heads, tails in ((out, begins, [*map(add, ends, back)]), (back, [*map(add, begins, out)], ends)):
-        rest = -min(heads) - min(tails)
-        yield StayInequality(tuple(StayCosts(0, time, 0) for time in times), 1, rest, -rest)
-
-
 MOST_DOUBLINGS = 60
 
 
-def sharing_lanes(windows: Sequence[DeviceStays], problem: Problem) -> list[tuple[DeviceStays, ...]]:
-    """Return the windows in groups: devices that share their lanes together, where the times of both are known."""
-    if problem.lanes != "pair" or not any(window.allowed.offload and not window.alone for window in windows):
-        return [(window,) for window in windows]
-    pairs: dict[int, list[DeviceStays]] = {}
-    for window in windows:
-        pairs.setdefault(problem.lane_pair(window.device), []).append(window)
-    return [tuple(group) for group in pairs.values()]
-
-
-def shortest(group: Sequence[DeviceStays], least: int, quantum: int) -> int:
-    """Return the least length in ticks, a multiple of `quantum` from `least` on, that is not refuted for these devices.
+def shortest(window: DeviceStays, least: int, quantum: int) -> int:
+    """Return the least length in ticks, a multiple of `quantum` from `least` on, that is not refuted for this device.
 
     No schedule is shorter than that, if none is shorter than `least`.
     """
-    counts = _Counts(group)
+    counts = _Counts(window)
     refuted, step = round_up(least, quantum), quantum
     if counts.may_be(refuted):
         return least
@@ -650,22 +635,14 @@ def shortest(group: Sequence[DeviceStays], least: int, quantum: int) -> int:
 
 
 class _Counts:
-    """The inequalities on the numbers of actions on some devices."""
+    """The inequalities on the numbers of actions on a device."""
 
-    def __init__(self, group: Sequence[DeviceStays]) -> None:
-        self.chunks = [chunk for window in group for chunk in window.chunks]
-        allowed = [action for action in ("offload", "recompute") if getattr(group[0].allowed, action)]
+    def __init__(self, window: DeviceStays) -> None:
+        self.chunks = window.chunks
+        allowed = [action for action in ("offload", "recompute") if getattr(window.allowed, action)]
         self.actions = [(number, action) for number in range(len(self.chunks)) for action in allowed]
-        self.rows: list[StayInequality] = []
-        self.slots = []
-        first = 0
-        for window in group:
-            before, after = first, len(self.chunks) - first - len(window.chunks)
-            self.rows += [row._replace(costs=_padded(row.costs, before, after)) for row in window.rows()]
-            self.slots += [(slots, before, after) for view in window.views() for slots in window.slots(view)]
-            first += len(window.chunks)
-        if len(group) > 1:
-            self.rows += lanes(group)
+        self.rows = [*window.rows()]
+        self.slots = [slots for view in window.views() for slots in window.slots(view)]
 
     def may_be(self, length: int) -> bool:
         """Return False if no numbers of actions keep all inequalities for a length."""
@@ -686,12 +663,5 @@ class _Counts:
         for row in self.rows:
             if length >= row.least:
                 yield row.costs, row.slope * length + row.offset
-        for slots, before, after in self.slots:
-            for costs, most in slots.rows_at(length):
-                yield _padded(costs, before, after), most
-
-
-def _padded(costs: tuple[StayCosts, ...], before: int, after: int) -> tuple[StayCosts, ...]:
-    """Return costs of one device among those of several."""
-    nothing = StayCosts(0, 0, 0)
-    return (*[nothing] * before, *costs, *[nothing] * after)
+        for slots in self.slots:
+            yield from slots.rows_at(length)

@@ -318,7 +318,7 @@ def _misplaced(tables: TimeTables) -> Iterator[str]:
 
 
 def _misplaced_transfers(tables: TimeTables) -> Iterator[str]:
-    index, each = tables.index, 2 if tables.problem.lanes == "pair" else 1
+    index = tables.index
     for number in np.concatenate(tables.passes).tolist():
         if index.op(number).kind in "OL":
             yield f"{index.op(number)} is a transfer, but runs in a slot of a device"
@@ -327,7 +327,7 @@ def _misplaced_transfers(tables: TimeTables) -> Iterator[str]:
             kind, home = "OL"[lane % 2], tables.homes(number)
             if index.op(number).kind != kind:
                 yield f"{index.op(number)} runs on a lane for {kind}"
-            elif home // each != lane // 2:
+            elif home != lane // 2:
                 yield f"{index.op(number)} runs on lane {lane // 2}, which is not that of device {home}"
 
 

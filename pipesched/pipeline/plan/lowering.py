@@ -56,7 +56,7 @@ def lower(
     The `absent` ones become tasks of no length on no resource.
 
     Memory pools are the devices; resources are the devices and then, with transfers, two lanes (to host memory, back)
-    for each Problem.lane_pair. `pairs` maps forwards to the backwards that run with them, `waits` are further
+    for each device. `pairs` maps forwards to the backwards that run with them, `waits` are further
     precedences.
     """
     model, kinds = problem.model, [KINDS[letter] for letter in index.letters]
@@ -94,7 +94,7 @@ def lower(
         is_gone[gone] = True
         edges = edges.where(~(is_gone[edges.before] | is_gone[edges.after]))
         edges, further = (Edges(task[one.before], task[one.after], one.lag) for one in (edges, further))
-    count = problem.devices + (2 * problem.lane_pairs if lanes else 0)
+    count = problem.devices + (2 * problem.devices if lanes else 0)
     return TaskGraph(duration, resource, (1,) * count, [edges, further], take, give, pool)
 
 

@@ -7,7 +7,6 @@ ticks are one of the user's time units, `problem.grains.per_unit` grains one of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import chain, pairwise
 from operator import itemgetter, sub
@@ -15,19 +14,9 @@ from typing import Any, NamedTuple
 
 from pipesched.core.arrays import Ints, column, np
 from pipesched.core.tasks import TaskGraph
-from pipesched.core.timing import Retiming, Times, heads, topological_order
-from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.pipeline.plan.lowering import Sent, lower_plan, merged
-from pipesched.pipeline.plan.plan import (
-    NOTHING_BEFORE,
-    SIDE_KINDS,
-    LanePair,
-    Plan,
-    lane_of,
-    require_device,
-    settled,
-    stages_along,
-)
+from pipesched.core.timing import Retiming, Times
+from pipesched.pipeline.plan.lowering import Sent, merged
+from pipesched.pipeline.plan.plan import NOTHING_BEFORE, SIDE_KINDS, Plan, lane_of, require_device, stages_along
 from pipesched.pipeline.plan.step import GRADIENTS, ON_DEVICE, WEIGHTS
 from pipesched.pipeline.problem.kinds import KINDS
 from pipesched.pipeline.problem.model import received
@@ -596,30 +585,3 @@ def _levels(times: Ints, changes: Ints) -> Iterator[tuple[int, int]]:
 
 def _ratio(part: int, whole: float) -> float:
     return part / whole if whole else 0.0
-
-
-def shared_lanes(problem: Problem, plan: Plan) -> list[LanePair]:
-    """Return the lanes of pairs of devices for a plan in which each device has its own.
-
-    The transfers of both devices are in the order of their earliest starts, and at one instant each stands behind all
-    that it waits for: so a plan that runs with lanes of its own for each device also runs with these.
-    """
-    place = _places(problem, plan)
-
-    def merged(lanes: Sequence[Sequence[int]]) -> list[int]:
-        return sorted(chain.from_iterable(lanes), key=lambda number: place.get(number, (0, 0)))
-
-    pairs = ([plan.lanes[device] for device in problem.devices_of_lanes(lane)] for lane in range(problem.lane_pairs))
-    return [LanePair(*map(merged, zip(*own, strict=True))) for own in pairs]
-
-
-def _places(problem: Problem, plan: Plan) -> dict[int, tuple[int, int]]:
-    """Return the earliest start of each operation with lanes of its device, and its place; empty if it does not run."""
-    in_order = chain.from_iterable(map(pairwise, plan.machines))
-    try:
-        own = replace(settled(problem, plan), lanes="device")
-        graph = lower_plan(own, replace(plan, waits=[*plan.waits, *in_order]))
-        starts = heads(graph)
-    except (ConfigError, InvalidSchedule):
-        return {}
-    return {task: (starts[task], place) for place, task in enumerate(topological_order(graph))}

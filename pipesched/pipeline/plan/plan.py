@@ -113,7 +113,7 @@ def ends_of_stages(order: Sequence[int], pairs: Mapping[int, int], index: OpInde
 
 
 class LanePair(NamedTuple):
-    """The orders of the two transfer lanes of a device (or of a pair of devices): to host memory, and back."""
+    """The orders of the two transfer lanes of a device: to host memory, and back."""
 
     offloads: Sequence[int] = ()
     reloads: Sequence[int] = ()
@@ -124,7 +124,7 @@ class Plan(Displayable):
     """For each device the order of its slots: `orders[d]` lists the operations of device d as numbers of `index`.
 
     A forward in `pairs` runs together with the backward that it maps to, which then stands in no order of its own.
-    With offload, `lanes[k]` are the transfers of the lanes k (Problem.lane_pair). Each (before, after) of `waits` makes
+    With offload, `lanes[d]` are the transfers of device d. Each (before, after) of `waits` makes
     an operation wait for the end of another, so that loads do not come back at once, and their memory is free. With a
     step, `network[d]` is the program of the network lane of device d; optimizers and side work stand in the orders.
     Where messages queue, `messages[d]` are those that device d sends and receives.
@@ -322,9 +322,9 @@ def mismatch(problem: Problem, plan: Plan) -> str | None:
             return (
                 f"the plan has programs of {len(plan.network)} network lanes; the problem has {problem.devices} devices"
             )
-        if len(plan.lanes) in (0, problem.lane_pairs):
+        if len(plan.lanes) in (0, problem.devices):
             return None
-        return f"the plan has {len(plan.lanes)} pairs of transfer lanes; the problem has {problem.lane_pairs}"
+        return f"the plan has {len(plan.lanes)} pairs of transfer lanes; the problem has {problem.devices}"
     return (
         f"the plan is for {planned[0]} devices, {planned[1]} stages and {planned[2]} microbatches;"
         f" the problem has {problem.devices}, {problem.stages} and {problem.microbatches}"

@@ -11,7 +11,6 @@ from typing import Any
 from pipesched.checks import shown
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.plan.message_programs import given_programs
-from pipesched.pipeline.plan.metrics import shared_lanes
 from pipesched.pipeline.plan.plan import Plan, plan_from_slots, require_each_once, settled
 from pipesched.pipeline.problem.kinds import KINDS, STEP_KINDS, STEP_SLOTS, Scope
 from pipesched.pipeline.problem.ops import (
@@ -84,8 +83,6 @@ def plan(
     except ConfigError as error:
         raise error.about("orders") from None
     given = replace(given, name=name)
-    if moves and problem.lanes == "pair":
-        given = replace(given, lanes=shared_lanes(problem, given))
     return given_programs(settled(problem, given), given, ends) if ends else given
 
 

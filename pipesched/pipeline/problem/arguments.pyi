@@ -85,7 +85,7 @@ def make_problem(
         placement: Auto (the algorithm's own), linear, loop, v, wave, bidirectional, or the device of each stage, or two
             lists.
         time_unit: A label for times, for instance ms; beside it values may be 250us.
-        lanes: Transfer lanes: each device its own, or a pair of devices shares both.
+        lanes: Transfer lanes: each device has its own two.
         layers: Of the model; cut into the stages, whose costs then follow from `layer`; default: as many as its lists
             have.
         layer: Costs of a layer: forward, backward (or its halves, or all three), recompute, overlap, offload, reload,

@@ -137,7 +137,7 @@ class Cutter(Protocol[P]):
 
 DEVICES, LATENCY, SPEED = ListOf(Count(0)), Number(TIME), Number(least=0.001, most=1000)
 MOST_OPERATIONS = 10_000_000
-LANES = ("device", "pair")
+LANES = ("device",)
 NO_STEP = "two copies of each stage (bidirectional) go without gathers, reductions, optimizers, shards and side work"
 
 
@@ -204,11 +204,7 @@ class Problem(Displayable):
         Label(), "a label for times, for instance ms; beside it values may be 250us", "", flag=None, live="ms"
     )
     lanes: str = declare(
-        OneOf(*LANES),
-        "transfer lanes: each device its own, or a pair of devices shares both",
-        "device",
-        flag=None,
-        example="device",
+        OneOf(*LANES), "transfer lanes: each device has its own two", "device", flag=None, example="device"
     )
     layers: Layers | None = declare(
         Count(most=MOST_LAYERS),
@@ -497,25 +493,11 @@ class Problem(Displayable):
         speed = 1 if self.speed is None else self.speed[device]
         return f"{word}{device}" + (f" x{shown(plain(speed))}" if speed != 1 else "")
 
-    def lane_pair(self, device: int) -> int:
-        """Return which pair of lanes (to host memory, and back) a device uses."""
-        return device // 2 if self.lanes == "pair" else device
-
-    def devices_of_lanes(self, lane_pair: int) -> range:
-        """Return the devices that use a pair of lanes."""
-        each = 2 if self.lanes == "pair" else 1
-        return range(each * lane_pair, min(each * (lane_pair + 1), self.devices))
-
-    @property
-    def lane_pairs(self) -> int:
-        """The number of lane pairs."""
-        return self.lane_pair(self.devices - 1) + 1
-
     def resource(self, device: int, resource: Resource) -> int:
-        """Return the number of a resource in the task graph: devices first, then the lanes of each pair."""
+        """Return the number of a resource in the task graph: devices first, then two lanes of each."""
         if resource is Resource.DEVICE:
             return device
-        return self.devices + 2 * self.lane_pair(device) + (resource is Resource.H2D)
+        return self.devices + 2 * device + (resource is Resource.H2D)
 
     def static_grains(self, device: int) -> int:
         """Return the static memory of a device, in grains; in a mirrored placement both copies count."""

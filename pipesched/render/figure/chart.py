@@ -40,7 +40,7 @@ from matplotlib.patches import Patch
 from pipesched.core.arrays import ceil_div
 from pipesched.errors import ConfigError
 from pipesched.pipeline.plan.schedule import Schedule
-from pipesched.pipeline.problem.kinds import ALL_KINDS, LANES
+from pipesched.pipeline.problem.kinds import ALL_KINDS
 from pipesched.pipeline.problem.ops import Op
 from pipesched.pipeline.problem.quantities import plain
 from pipesched.render.comparison import SHOWN_DEVICES, drawn, edge, not_drawn, some_devices
@@ -268,7 +268,7 @@ class ChartRows(NamedTuple):
 
 
 def layout(schedule: Schedule, view: View) -> ChartRows:
-    """Return all rows with their positions; a lane stands below its last user."""
+    """Return all rows with their positions; lanes stand below their device."""
     problem, top = schedule.problem, 0.0
     devices, lanes = [], []
     count, left_out = view.left_out(schedule), None
@@ -279,11 +279,8 @@ def layout(schedule: Schedule, view: View) -> ChartRows:
         name = problem.device_name(device, f"{view.device_name} ")
         devices.append(ChartRow(name, device_row(schedule, device), top, BAR))
         top += BAR + (STRIP if view.shows_memory(schedule) else 0)
-        users = problem.devices_of_lanes(problem.lane_pair(device))
-        shared = f" {users[0]}-{users[-1]}" if len(users) > 1 else ""
         for name, slots in lane_rows(schedule, device):
-            is_shared = name in [lane.value for lane in LANES]
-            lanes.append(ChartRow(name + shared * is_shared, slots, top + LANE_GAP, LANE))
+            lanes.append(ChartRow(name, slots, top + LANE_GAP, LANE))
             top += LANE_GAP + LANE
         top += GAP
     return ChartRows(devices, lanes, top, left_out)

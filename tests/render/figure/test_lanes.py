@@ -21,26 +21,23 @@ Look = Callable[[bytes], Any]
 Read = Callable[[bytes], list[str]]
 
 
-def drawn(kind: str, lanes: str = "device", **view: Any) -> tuple[Schedule, bytes]:
+def drawn(kind: str, **view: Any) -> tuple[Schedule, bytes]:
     """Two devices; device 0 recomputes microbatch 1 and offloads 0 and 2, device 1 offloads 1."""
     costs: dict[str, Any] = {"forward": 4, "backward": 8, "recompute": 4, "offload": 4}
-    problem = pipesched.make_problem(devices=2, microbatches=3, placement="linear", lanes=lanes, **costs)
+    problem = pipesched.make_problem(devices=2, microbatches=3, placement="linear", **costs)
     devices = [["0F0", "0F1", "0B0", "0F2", "0R1", "0B1", "0B2"], ["1F0", "1B0", "1F1", "1B1", "1F2", "1B2"]]
-    own, shared = [["0O0", "0O2"], ["0L0", "0L2"], ["1O1"], ["1L1"]], [["0O0", "1O1", "0O2"], ["0L0", "1L1", "0L2"]]
-    texts = Texts(devices, own if lanes == "device" else shared, [])
+    texts = Texts(devices, [["0O0", "0O2"], ["0L0", "0L2"], ["1O1"], ["1L1"]], [])
     schedule = pipesched.schedule_plan(problem, saving_plan_of(problem, texts))
     return schedule, image_of(pipesched.Outcome("by hand", schedule), View(**view), kind)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lanes", ["device", "pair"])
 @pytest.mark.parametrize("memory", [False, True])
-def test_lanes_are_rows_below_their_devices(picture: Look, lanes: str, memory: bool) -> None:
-    """Every transfer has its colour at its time, in thinner rows below the last device that uses the lane."""
-    schedule, png = drawn("png", lanes, label="none", memory=memory)
+def test_lanes_are_rows_below_their_devices(picture: Look, memory: bool) -> None:
+    """Every transfer has its colour at its time, in thinner rows below their device."""
+    schedule, png = drawn("png", label="none", memory=memory)
     seen, plan = picture(png), schedule.plan
-    rows = [plan.orders[0], *plan.lanes[0], plan.orders[1], *plan.lanes[1]] if lanes == "device" else [
-        *plan.orders, *plan.lanes[0]]  # fmt: skip
+    rows = [plan.orders[0], *plan.lanes[0], plan.orders[1], *plan.lanes[1]]
     assert len(seen.bands) == len(rows)
     heights = [bottom - top for top, bottom in seen.bands]
     for place, row in enumerate(rows):
@@ -64,11 +61,10 @@ def test_lanes_are_rows_below_their_devices(picture: Look, lanes: str, memory: b
 
 
 def test_names_and_legend(texts: Read) -> None:
-    """Rows and kinds have names; a lane of two devices says whose it is."""
+    """Rows and kinds have names."""
     found = texts(drawn("svg")[1])
     assert [found.count(name) for name in ("D2H", "H2D", "0O2", "1L1", "0R1")] == [2, 2, 1, 1, 1]
     assert {"recompute", "offload", "load back"} <= set(found)
-    assert {"D2H 0-1", "H2D 0-1"} <= set(texts(drawn("svg", "pair")[1]))
     plain = texts(image_of(pipesched.run(pipesched.make_problem(devices=2), "1f1b"), View(), "svg"))
     assert not {"recompute", "offload", "load back", "D2H"} & set(plain)
 

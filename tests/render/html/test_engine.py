@@ -66,9 +66,7 @@ def problems() -> list[pipesched.Problem]:
             **common, stages=8, forward=2, backward_input=2, backward_weight=[1, 0, 3, 1, 1, 2, 1, 1], p2p=1, budget=5
         ),
         pipesched.make_problem(**common, stages=8, forward=3, backward=5, overlap=7, p2p="0.1", budget=[4, 3, 2, 2]),
-        pipesched.make_problem(
-            **common, stages=4, forward=3, backward=5, recompute=2, offload=2, reload=3, lanes="pair"
-        ),
+        pipesched.make_problem(**common, stages=4, forward=3, backward=5, recompute=2, offload=2, reload=3),
         pipesched.make_problem(
             **common, stages=8, forward=2, backward_input=2, backward_weight=1, p2p=1, retain="1.5", budget=4
         ),
@@ -302,21 +300,12 @@ def test_documents(explanations: list[tuple[Outcome, dict[str, Any]]]) -> None:
         parse(json.dumps(answer["document"]), "page")
 
 
-@pytest.mark.parametrize("lanes", ["device", "pair"])
 @pytest.mark.nightly
-def test_random_plans_with_transfers_packed_or_not(lanes: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_plans_with_transfers_packed_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """Packed orders are the orders: pairs, lanes, wait edges and late times included."""
     random, asked = Random(1), []
     problem = pipesched.make_problem(
-        devices=3,
-        stages=6,
-        microbatches=4,
-        forward=2,
-        backward=3,
-        recompute=1,
-        offload=1,
-        placement="loop",
-        lanes=lanes,
+        devices=3, stages=6, microbatches=4, forward=2, backward=3, recompute=1, offload=1, placement="loop"
     )
     for _ in range(20):
         texts = random_saving_plan(problem, random, split=0, pair=0.3, recompute=0.2, offload=0.5, wait=0.2)
