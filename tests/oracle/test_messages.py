@@ -13,6 +13,7 @@ from pipesched import Deadlock, Problem, Schedule, make_problem, plan, schedule_
 from pipesched.pipeline.bounds.bounds import lower_bound
 from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.problem.ops import other_end
+from tests.examples import part
 from tests.oracle.drawn import Config, random_texts, step_configs
 from tests.oracle.messages import Ends, Queued, by_pytorch, replay_queued
 from tests.oracle.replay import Stuck
@@ -75,6 +76,7 @@ def run_both(config: Config, texts: Texts, queue: str, order: str = "pytorch") -
 def test_random_steps(kinds: dict[str, Any]) -> None:
     """Halves, pairs, recompute, side work, gathers and waits: PyTorch's order, and the same times in each queue."""
 
+    @part(2)
     @given(step_configs(**kinds), RANDOM, CHANCES, CHANCES, CHANCES, QUEUES)
     def judged(config: Config, random: Random, split: float, pair: float, again: float, queue: str) -> None:
         assume(config["devices"] > 1)
@@ -90,6 +92,7 @@ def test_random_steps(kinds: dict[str, Any]) -> None:
     judged()
 
 
+@part(2)
 @given(step_configs(), RANDOM, CHANCES, QUEUES)
 def test_best_order(config: Config, random: Random, split: float, queue: str) -> None:
     """The best order has the times of the second simulation, and is never longer than PyTorch's."""
@@ -122,6 +125,7 @@ def test_changed_programs(config: Config, random: Random, split: float, queue: s
     require_alike(scheduled(problem, texts, ends), queued)
 
 
+@part(2)
 @given(step_configs(), RANDOM, QUEUES, st.sampled_from([-1, 1]))
 def test_a_message_that_is_moved(config: Config, random: Random, queue: str, ticks: int) -> None:
     """The check finds each message that starts a tick earlier or later than it does."""

@@ -20,7 +20,7 @@ from tests.oracle.step_setup import Step, read_step
 
 
 @pytest.mark.slow
-@part(2)
+@part(4)
 @given(st.tuples(st.booleans(), st.booleans()).flatmap(lambda cut: small_configs(slices=cut[0], forward_only=cut[1])))
 def test_solved_beside_every_order(config: Config) -> None:
     """Sizes, tables, slices and forwards alone, with a budget or without: the optimum is found, and proved."""
@@ -56,7 +56,7 @@ def small_steps(draw: st.DrawFn) -> Config:
 
 
 @pytest.mark.slow
-@part(2)
+@part(4)
 @given(small_steps())
 def test_steps_solved_beside_every_order(config: Config) -> None:
     """All levels, tied weights, clipping and side work, with a budget or without: the optimum is found, and proved."""

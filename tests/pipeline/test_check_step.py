@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, strategies as st
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from pipesched import (
@@ -26,12 +25,11 @@ from pipesched import (
 )
 from pipesched.cli.app import app
 from pipesched.documents.schedule import document
-from pipesched.pipeline.check.check import checked, excesses, replayed_peaks, violations
+from pipesched.pipeline.check.check import checked, excesses, violations
 from pipesched.pipeline.plan.plan import NetworkEntry
 from pipesched.pipeline.plan.step import Shard, SideItem
 from pipesched.pipeline.problem.ops import parse_op
-from tests.pipeline.steps import LEVELS_CASE, whole_steps, with_costs
-from tests.strategies import plan_of, random_plan
+from tests.pipeline.steps import LEVELS_CASE, with_costs
 
 randoms = st.randoms(use_true_random=False)
 Program = list[tuple[str, str | None]]
@@ -72,32 +70,6 @@ def shifted(schedule: Schedule, number: int, start: int, end: int) -> Schedule:
 def naming(schedule: Schedule, op: str) -> list[str]:
     """The sentences of the check that name an operation."""
     return [sentence for sentence in violations(schedule) if op in sentence.replace("(", " ").split()]
-
-
-@given(problem=whole_steps(), random=randoms)
-def test_random_steps_keep_every_rule(problem: Problem, random: Random) -> None:
-    """Random orders of passes with the rule's step are legal, and both accounts of memory agree."""
-    schedule = schedule_plan(problem, plan_of(problem, random_plan(problem, random, split=0.5, pair=0.2)))
-    assert list(violations(schedule)) == []
-    assert replayed_peaks(schedule) == schedule.peak_grains
-    assert schedule_plan(schedule.problem, schedule.plan).start_ticks == schedule.start_ticks
-
-
-@given(problem=whole_steps(), random=randoms, data=st.data())
-def test_a_time_of_its_own_is_named(problem: Problem, random: Random, data: st.DataObject) -> None:
-    """An operation of the step that starts a tick before it may, or lasts another time than it does, is named."""
-    schedule = schedule_plan(problem, plan_of(problem, random_plan(problem, random, split=0.5, pair=0.2)))
-    index = schedule.plan.index
-    assume(index.size > index.passes)
-    number = data.draw(st.sampled_from(range(index.passes, index.size)))
-    op = str(index.op(number))
-    early = shifted(schedule, number, -1, -1)
-    of_its_pass = [one for one in violations(early) if index.kind_of(number) == "UNSHARD" and "gather for" in one]
-    assert naming(early, op) or of_its_pass, f"{op} a tick earlier"
-    if index.kind_of(number) != "RESHARD":
-        assert any("lasts" in one or "are one" in one for one in naming(shifted(schedule, number, 0, 1), op))
-    else:
-        assert naming(shifted(schedule, number, 1, 1), op)
 
 
 @pytest.mark.parametrize("op", ["0UNSHARD0", "0RESHARD0", "0REDUCE_GRAD", "0REDUCE_TIED", "0OPTIMIZER", "0E0", "0G0"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from random import Random
@@ -60,24 +59,6 @@ def test_unequal_groups_are_refused(have: int, want: int) -> None:
         fuse(make_problem(devices=2, stages=have), want)
 
 
-@given(problems(most_chunks=4), st.sampled_from([2, 3]))
-def test_in_two_steps(problem: Problem, more: int) -> None:
-    """Fusing in two steps is fusing in one, and no work and no memory gets lost."""
-    fine = make_problem(
-        devices=problem.devices,
-        stages=problem.stages * more * 2,
-        forward=[n % 5 for n in range(problem.stages * more * 2)],
-        activation=[n % 3 for n in range(problem.stages * more * 2)],
-        retain=[Decimal(n % 4) / 4 for n in range(problem.stages * more * 2)],
-    )
-    assert fuse(fuse(fine, 2 * problem.stages), problem.stages) == fuse(fine, problem.stages)
-    fused = fuse(problem, problem.devices)
-    assert sum(fused.ticks.mean["backward"]) == sum(problem.ticks.mean["backward"])
-    assert fused.ticks.per_unit == problem.ticks.per_unit
-    assert in_full(fused, fused.grains.largest["retained"]) == in_full(problem, problem.grains.largest["retained"])
-    assert in_full(fused, fused.grains.static) == in_full(problem, problem.grains.static)
-
-
 @given(problems(("linear",), least=1, split=False), st.randoms(use_true_random=False))
 def test_the_same_model(problem: Problem, random: Random) -> None:
     """Any plan of the fused stages takes as long, and holds as much, as the same plan with its stages one by one."""
@@ -92,11 +73,6 @@ def test_the_same_model(problem: Problem, random: Random) -> None:
         [peak / one.grains.per_unit for peak in peaks] for one, peaks in ((fused, whole.peak), (problem, apart.peak))
     )
     assert held == due
-
-
-def in_full(problem: Problem, grains: Sequence[int]) -> Fraction:
-    """The sum of some grains of a problem in the user's unit."""
-    return Fraction(sum(grains), problem.grains.per_unit)
 
 
 def make_linear(problem: Problem) -> Problem:

@@ -34,7 +34,7 @@ from pipesched.pipeline.layers.recut import balance, saved_by_moving
 from pipesched.pipeline.problem.costs import entries_of
 from pipesched.pipeline.problem.placement import named_placement
 from pipesched.pipeline.problem.quantities import to_fraction
-from tests.examples import examples, part
+from tests.examples import part
 from tests.strategies import amounts
 
 TIMES = ("forward", "backward_input", "backward_weight")
@@ -684,7 +684,7 @@ def test_work_of_slices_by_stage_needs_one_layout() -> None:
     assert len(make_problem(layout=[1, 3], **given).slices.forward) == 2
 
 
-@examples(10)
+@part(8)
 @given(st.lists(numbers, min_size=3, max_size=4), st.lists(numbers, min_size=2, max_size=2))
 @pytest.mark.slow
 def test_bound_over_all_cuts(forward: list[int], work: list[int]) -> None:

@@ -13,6 +13,7 @@ from pipesched.pipeline.bounds.memory import least_capacity
 from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.problem.kinds import KEEP_ONLY
 from pipesched.solver.feasible import cases_of
+from tests.examples import part
 from tests.oracle.alike import setup_of
 from tests.oracle.optimum import optimum_of_choices
 from tests.strategies import problems, with_capacities
@@ -32,6 +33,7 @@ def test_goldens(split: bool | None, makespan: float) -> None:
     assert not [*violations(outcome.schedule)]
 
 
+@part(2)
 @given(
     problems(
         ("linear", "loop", "v", "bidirectional", "two-v"),
@@ -80,6 +82,7 @@ def test_ticks_of_either_way_are_not_those_of_both() -> None:
     assert (found.status, found.schedule.makespan, found.report and found.report.bound.value) == (Status.OPTIMAL, 1, 1)
 
 
+@part(4)
 @given(problems(both=True, most_devices=3, most_microbatches=5, most_chunks=2, least=1), st.booleans())
 def test_never_longer_than_a_family(problem: Problem, is_limited: bool) -> None:
     """An answer by heuristics alone is no longer than any family that has the placement, nor than either way."""
@@ -117,14 +120,14 @@ def test_never_longer_than_a_family(problem: Problem, is_limited: bool) -> None:
         {"checkpoint": 0.1, "budget": 2.5, "allowed": {"recompute": True}},
         {"optimizer": 1, "reduce": 1, "weights": 1, "gradients": 1},
         {"slices": 2},
-        {"sizes": {"work": [1, 2, 1, 1, 2, 1, 1, 3]}},
+        {"sizes": {"work": [1, 2, 1, 3]}},
         {"retain": 1.5, "budget": 4},
     ],
 )
 def test_everything_else_goes_along(more: dict[str, Any]) -> None:
     """With savings, a step, slices and the like, heuristics find nothing longer than for either way alone."""
     allowed = more.get("allowed", {})
-    problem = problem_of(**{key: value for key, value in more.items() if key != "allowed"})
+    problem = problem_of(devices=3, microbatches=4, **{key: value for key, value in more.items() if key != "allowed"})
     choice, *others = (
         solve(problem, split_backward=way, method="portfolio", time_limit=300, advice=False, **allowed)
         for way in (None, False, True)

@@ -166,7 +166,7 @@ def test_the_equal_ones_are_in_the_document() -> None:
 
 
 @given(problems(("linear", "loop", "v", "auto"), most_devices=3, most_microbatches=5, least=1))
-@part(4)
+@part(8)
 @pytest.mark.slow
 def test_no_family_of_the_same_makespan_holds_less(problem: Problem) -> None:
     """What a family reaches in the same time with less memory would have been the answer."""

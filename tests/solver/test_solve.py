@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched import (
     ConfigError,
@@ -30,7 +30,7 @@ from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.schedulers.registry import FAMILIES
 from pipesched.solver.saving_portfolio import KeepingCase
 from plain_model import plain_model
-from tests.examples import examples
+from tests.examples import part
 from tests.oracle.alike import replay
 from tests.strategies import problems, texts_of, with_capacities
 
@@ -121,7 +121,7 @@ def test_a_device_may_begin_later_to_have_a_shorter_span() -> None:
 
 
 @given(tight())
-@examples(40)
+@part(2)
 @pytest.mark.slow
 def test_what_holds_on_every_answer(problem: Problem) -> None:
     """Every rule is kept, times are the plan's own replay, the budget holds, no bound is above the makespan."""
@@ -135,8 +135,8 @@ def test_what_holds_on_every_answer(problem: Problem) -> None:
     assert report_of(outcome).value_ticks == schedule.makespan_ticks
 
 
-@given(tight(most=8))
-@settings(max_examples=12)
+@given(tight(most=6))
+@part(4)
 def test_span_equals_the_plain_model(problem: Problem) -> None:
     """A CP-SAT model without bounds, capacity edges or hints has the least span that is proved once all is tried."""
     from pipesched.core.cpsat import Limits

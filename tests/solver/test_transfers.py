@@ -48,7 +48,7 @@ def linear(devices: int, microbatches: int, budget: Any, **values: Any) -> Probl
         (linear(4, 8, 2, offload=1), OFFLOAD, 33),
         (linear(4, 8, 2, checkpoint=0), RECOMPUTE, 33),
         (linear(8, 16, 4, offload=1), OFFLOAD, 69),
-        (linear(8, 16, 4, offload=2), BOTH, 69),
+        pytest.param(linear(8, 16, 4, offload=2), BOTH, 69, marks=pytest.mark.nightly),
     ],
 )
 def test_known_optima(problem: Problem, allowed: Allowed, optimum: int) -> None:

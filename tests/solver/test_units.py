@@ -124,7 +124,7 @@ def test_heuristics_are_of_the_case_and_never_below_its_bound(config: Config) ->
         assert candidate.schedule.makespan_ticks >= least
 
 
-@examples(40)
+@part(2)
 @given(
     st.fixed_dictionaries({"devices": st.integers(1, 2), "forward": counts, "backward": counts}),
     st.sampled_from(["differ", "sliced", "forward"]),
@@ -209,7 +209,7 @@ def test_saving_memory_beside_every_way(given: tuple[Problem, str]) -> None:
 
 
 @pytest.mark.slow
-@examples(15)
+@part(4)
 @given(
     st.integers(1, 2),
     st.sampled_from(
