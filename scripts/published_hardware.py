@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pipesched.estimation.hardware import Efficiency, GpuModel
-from pipesched.estimation.hardware_reader import preset_hardware
+from pipesched.estimation.setup_reader import preset_hardware
 
 NAMES = {  # how the name of a GPU begins in a record: the preset
     "A100-SXM": "a100-80gb-sxm",

@@ -24,7 +24,7 @@ from pipesched.pipeline.bounds.bounds import Bound
 from pipesched.pipeline.check.check import checked
 from pipesched.pipeline.plan.plan import SIDE_KINDS
 from pipesched.pipeline.plan.schedule import Schedule, schedule_plan, timed_schedule
-from pipesched.pipeline.problem.costs import HALVES, Costs, entries_of
+from pipesched.pipeline.problem.costs import HALVES, entries_of
 from pipesched.pipeline.problem.kinds import KINDS, STEP_KINDS
 from pipesched.pipeline.problem.ops import SIDE_MESSAGES, OpIndex, Pair, Slot
 from pipesched.pipeline.problem.problem import Problem
@@ -444,7 +444,16 @@ def what_if(schedule: Schedule, stage: int, kind: str, factor: Fraction, plan_ag
     if kind in STEP_KINDS:
         changed = changed_step(problem, (stage, kind), factor)
     else:
-        changed = replace(problem, costs=_changed(problem.costs, stage, kind, factor))
+        keys = [OVERLAP] if kind == OVERLAP else [KINDS[kind].cost]
+        if keys == ["backward"]:
+            keys = [*HALVES] if problem.costs.whole is None else ["whole"]
+        columns = {}
+        for key in keys:
+            column = [*getattr(problem.costs, key)]
+            each = [canonical(one * factor) for one in entries_of(column[stage], 1)]
+            column[stage] = tuple(each) if isinstance(column[stage], tuple) else each[0]
+            columns[key] = tuple(column)
+        changed = replace(problem, costs=replace(problem.costs, **columns))  # type: ignore[arg-type]
     if problem.has_units:
         plan, graph, (up, down) = schedule.plan, schedule.graph, factor.as_integer_ratio()
         durations = [ticks * down for ticks in graph.durations]
@@ -492,20 +501,6 @@ def _lengths(schedule: Schedule, changed: Problem, stage: int, kind: str, factor
         int(length * scale * (factor if number in row and (number in pairs) == (kind == OVERLAP) else 1))
         for number, length in enumerate(schedule.lengths)
     ]
-
-
-def _changed(costs: Costs, stage: int, kind: str, factor: Fraction) -> Costs:
-    """Return costs with one of a stage changed; a whole backward that is their sum changes with both its halves."""
-    keys = [OVERLAP] if kind == OVERLAP else [KINDS[kind].cost]
-    if keys == ["backward"]:
-        keys = [*HALVES] if costs.whole is None else ["whole"]
-    columns = {}
-    for key in keys:
-        column = [*getattr(costs, key)]
-        each = [canonical(one * factor) for one in entries_of(column[stage], 1)]
-        column[stage] = tuple(each) if isinstance(column[stage], tuple) else each[0]
-        columns[key] = tuple(column)
-    return replace(costs, **columns)  # type: ignore[arg-type]
 
 
 def explain(

@@ -99,8 +99,8 @@ def _print_presets(kind: str, screen: Screen) -> None:
     from rich.text import Text
 
     from pipesched.documents.comparison import rows_document
-    from pipesched.estimation.hardware_reader import hardware_rows
     from pipesched.estimation.model_reader import model_rows
+    from pipesched.estimation.setup_reader import hardware_rows
     from pipesched.render.catalogue import PresetTable
 
     rows = list(model_rows() if kind == "model" else hardware_rows())

@@ -212,6 +212,10 @@ def _suggestion(key: str, section: str) -> str:
     """Suggest a key that looks alike, or one of another section."""
     elsewhere = [field.key for field in declared.FIELDS if field.key.rpartition(".")[2] == key]
     elsewhere += [f"{name}.{key}" for name, inside in declared.MAPPINGS.items() if key in inside]
+    if not elsewhere:
+        from pipesched.estimation.setup_reader import SECTION_OF
+
+        elsewhere += [SECTION_OF[key]] if key in SECTION_OF else []
     if elsewhere:
         return f"did you mean {elsewhere[0]!r}?"
     known = declared.keys_of(section) if section else declared.top_keys()

@@ -77,20 +77,6 @@ class ItemPieces(NamedTuple):
         return sum(piece.time for piece in (*self.forward, *self.backward) if piece.machine == NETWORK)
 
 
-def item_pieces(kind: str, times: ItemTimes) -> ItemPieces:
-    """Return the pieces of an item, which sum up to its times; one an operation without experts on other ranks."""
-    has_network = any(term.name == DISPATCH_AND_COMBINE for term in times.forward)
-    forth = FORTH if has_network else (kind,)
-    back = forth[::-1]
-    again = [term for term in times.backward_input if term.kind == RECOMPUTE]
-    own = [term for term in times.backward_input if term.kind != RECOMPUTE]
-    inputs = _pieces([*_parts(forth, again, AGAIN), *_parts(back, own, "gradient of ")], times.backward_input)
-    weights = _pieces(_parts(back, times.backward_weight, "weights of "), times.backward_weight)
-    turned = zip(inputs[len(forth) :], weights, strict=True)
-    forward = _pieces(_parts(forth, times.forward), times.forward)
-    return ItemPieces(_some(forward), _some((*inputs[: len(forth)], *chain.from_iterable(turned))))
-
-
 def _some(pieces: Iterable[ItemPiece]) -> tuple[ItemPiece, ...]:
     return tuple(piece for piece in pieces if piece.time)
 
@@ -158,7 +144,17 @@ class Item:
     @cached_property
     def pieces(self) -> ItemPieces:
         """What its forward and its backward are made of, in order."""
-        return item_pieces(self.kind, self.times)
+        kind, times = self.kind, self.times
+        has_network = any(term.name == DISPATCH_AND_COMBINE for term in times.forward)
+        forth = FORTH if has_network else (kind,)
+        back = forth[::-1]
+        again = [term for term in times.backward_input if term.kind == RECOMPUTE]
+        own = [term for term in times.backward_input if term.kind != RECOMPUTE]
+        inputs = _pieces([*_parts(forth, again, AGAIN), *_parts(back, own, "gradient of ")], times.backward_input)
+        weights = _pieces(_parts(back, times.backward_weight, "weights of "), times.backward_weight)
+        turned = zip(inputs[len(forth) :], weights, strict=True)
+        forward = _pieces(_parts(forth, times.forward), times.forward)
+        return ItemPieces(_some(forward), _some((*inputs[: len(forth)], *chain.from_iterable(turned))))
 
     @property
     def alone(self) -> int:

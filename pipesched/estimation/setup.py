@@ -352,7 +352,18 @@ class Setup:
         require_stages(self.model, self.parallel.pipeline, self.parallel.chunks)
         self._require_sequence()
         self._require_batch()
-        self._require_groups()
+        parallel, own = self.parallel, self.parallel.data * self.parallel.context
+        ranks = own if parallel.shard_ranks is None else parallel.shard_ranks
+        if self.training.shard is None and parallel.shard_ranks is not None:
+            what = "has no effect without `training.shard`, which says what these ranks divide"
+            raise ConfigError(what, SHARD_RANKS)
+        if own % ranks:
+            near = nearest_divisors(ranks, own)
+            raise ConfigError(f"must divide data x context = {own}: for instance {near}, not {ranks}", SHARD_RANKS)
+        of_experts, alike = self.shard_group(experts=True), parallel.expert_data
+        if of_experts.ranks * of_experts.replicas != alike:
+            what = f"{of_experts.ranks} do not divide the {alike} ranks with the same experts"
+            raise ConfigError(f"{what}: for instance {nearest_divisors(of_experts.ranks, alike)}", SHARD_RANKS)
         if self.training.dispatcher is not None and self.model.experts is None:
             raise ConfigError(f"has no effect: {self.model.name} has no experts", "training.dispatcher")
 
@@ -429,21 +440,6 @@ class Setup:
     def padded_vocabulary(self) -> int:
         """The vocabulary as it is stored."""
         return self.model.padded(self.parallel.tensor)
-
-    def _require_groups(self) -> None:
-        """Raise ConfigError for groups of ranks that do not divide those with the same parameters."""
-        parallel, own = self.parallel, self.parallel.data * self.parallel.context
-        ranks = own if parallel.shard_ranks is None else parallel.shard_ranks
-        if self.training.shard is None and parallel.shard_ranks is not None:
-            what = "has no effect without `training.shard`, which says what these ranks divide"
-            raise ConfigError(what, SHARD_RANKS)
-        if own % ranks:
-            near = nearest_divisors(ranks, own)
-            raise ConfigError(f"must divide data x context = {own}: for instance {near}, not {ranks}", SHARD_RANKS)
-        of_experts, alike = self.shard_group(experts=True), parallel.expert_data
-        if of_experts.ranks * of_experts.replicas != alike:
-            what = f"{of_experts.ranks} do not divide the {alike} ranks with the same experts"
-            raise ConfigError(f"{what}: for instance {nearest_divisors(of_experts.ranks, alike)}", SHARD_RANKS)
 
     def _require_sequence(self) -> None:
         parallel, tokens = self.parallel, self.batch.sequence

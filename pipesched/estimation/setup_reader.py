@@ -1,17 +1,20 @@
-"""Reading a training run from the sections of a config: model, hardware, parallel, batch, training."""
+"""Reading a training run from the sections of a config: model, hardware, parallel, batch, training.
+
+A GPU is the name of a preset, or a mapping of its numbers, which a preset may fill; shares of them stand beside.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, replace
+from decimal import Decimal
 from typing import Any, NamedTuple
 
-from pipesched.checks import require_whole, shown
+from pipesched.checks import require_number, require_whole, shown
 from pipesched.errors import ConfigError, blame
-from pipesched.estimation.hardware import FP32, PRECISIONS, GpuModel
-from pipesched.estimation.hardware_reader import TYPICAL, read_efficiency, read_hardware
+from pipesched.estimation.hardware import COUNTS, FP32, GEMM, NUMBERS, OTHERS, PRECISIONS, SHARES, Efficiency, GpuModel
 from pipesched.estimation.model import ModelShape, require_experts, require_stages, require_tensor
-from pipesched.estimation.model_reader import read_model_section
+from pipesched.estimation.model_reader import HARDWARE, preset, preset_names, presets, read_model_section
 from pipesched.estimation.setup import (
     BATCH,
     FULL,
@@ -27,7 +30,8 @@ from pipesched.estimation.setup import (
 )
 from pipesched.pipeline.layers.layers import BEST
 from pipesched.pipeline.plan.step import LEVELS, NOTHING, OPTIMIZER_STATES
-from pipesched.pipeline.problem.shapes import AUTO
+from pipesched.pipeline.problem.quantities import MEMORY, Unit, has_unit, plain, read_number
+from pipesched.pipeline.problem.shapes import AUTO, Field, OneOf
 from pipesched.text.sections import Entries, Section, Sections, located, merged
 from pipesched.text.yaml_reader import Value, parse_yaml, read_text
 
@@ -40,6 +44,13 @@ MISSING = {
     "hardware": "the name of a preset, or a mapping of tflops, memory, bandwidth and links",
 }
 EMPTY = Section(Value({}, 0))
+OF_SETUP = {"parallel": PARALLEL, "batch": BATCH, "training": TRAINING}
+SECTION_OF = {key: f"{name}.{key}" for name in ("training", "parallel", "batch") for key in OF_SETUP[name]}
+
+
+def section_entries(value: Value, name: str) -> Entries:
+    """Return the entries of `parallel`, `batch` or `training`. Raises ConfigError, which names the section of a key."""
+    return Entries(value, name, [*OF_SETUP[name]], SECTION_OF)
 
 
 class ReadSetup(NamedTuple):
@@ -84,7 +95,7 @@ def read_unsized(sections: Sections) -> Unsized:
     """Return what these sections say, which is nothing of the layout. Raises ConfigError, with the place at fault."""
     try:
         model, hardware, training, notes = _shared(sections)
-        parallel = Entries(sections.get("parallel", EMPTY).value, "parallel", [*PARALLEL])
+        parallel = section_entries(sections.get("parallel", EMPTY).value, "parallel")
         gpus = require_whole(parallel.needed("gpus", "on how many GPUs to train"), "parallel.gpus", least=1, most=MOST)
         sequence = _one(parallel, "sequence") if "sequence" in parallel else None
         data = _one(parallel, "data")
@@ -113,7 +124,7 @@ def _shared(sections: Sections) -> tuple[ModelShape, GpuModel, TrainingSetup, tu
 
 def _parallel(value: Value, model: ModelShape) -> Parallel:
     """Return the layout. What a way of parallelism asks of the model comes before what their product asks of GPUs."""
-    entries = Entries(value, "parallel", [*PARALLEL])
+    entries = section_entries(value, "parallel")
     entries.needed("gpus", "on how many GPUs to train")
     numbers = {key: _one(entries, key) for key in ("gpus", *SIZES) if key in entries}
     for key, number in numbers.items():
@@ -122,6 +133,9 @@ def _parallel(value: Value, model: ModelShape) -> Parallel:
     require_experts(model, numbers.get("expert", 1), numbers.get("expert_tensor", 1))
     require_stages(model, numbers.get("pipeline", 1), numbers.get("chunks", 1))
     sequence = _one(entries, "sequence", numbers.get("tensor", 1) != 1)
+    if isinstance(sequence, int) and not isinstance(sequence, bool):
+        said = f"must be true or false, not {sequence}; `batch.sequence` are the tokens of a sequence"
+        raise ConfigError(said, entries.key("sequence"))
     parallel = Parallel(**numbers, sequence=sequence, shard_ranks=_one(entries, "shard_ranks"))
     data = _one(entries, "data", parallel.data)
     if isinstance(data, bool) or data != parallel.data:
@@ -133,7 +147,7 @@ def _parallel(value: Value, model: ModelShape) -> Parallel:
 
 def _batch(value: Value, data: int | None) -> TokenBatch:
     """Return the batch; that of documents which are packed, where there are so many data-parallel ranks."""
-    entries = Entries(value, "batch", [*BATCH])
+    entries = section_entries(value, "batch")
     if "lengths" in entries:
         beside = next((key for key in BATCH if key != "lengths" and key in entries), None)
         if beside is not None:
@@ -157,7 +171,7 @@ def _one(entries: Entries, key: str, default: Any = None) -> Any:
 
 
 def _training(value: Value) -> TrainingSetup:
-    entries = Entries(value, "training", [*TRAINING])
+    entries = section_entries(value, "training")
     given: dict[str, Any] = {key: entries.plain(key) for key in TRAINING if key not in READ_APART and key in entries}
     if (optimizer := entries.plain("optimizer")) is not None:
         given["optimizer"] = optimizer if isinstance(optimizer, str) else entries.number("optimizer")
@@ -185,7 +199,7 @@ def require_agreement(training: Entries, levels: Iterable[str]) -> None:
 
 def _measured(hardware: GpuModel, training: Section) -> GpuModel:
     """Return a GPU with the shares that `training.efficiency` gives, here or in a file of their own."""
-    value = Entries(training.value, "training", [*TRAINING]).values.get("efficiency")
+    value = section_entries(training.value, "training").values.get("efficiency")
     if value is None:
         return hardware
     if not isinstance(value.data, str):
@@ -203,3 +217,99 @@ def profile_of(training: Section, value: Value) -> Section:
     with blame("training.efficiency"):
         text = read_text(path)
     return Section(parse_yaml(text, str(path)), str(path))
+
+
+NEEDED = {
+    "tflops": "the peak of dense 16-bit products, in TFLOP/s",
+    "memory": "in GB",
+    "bandwidth": "of its memory, in GB/s",
+}
+USUAL = {"pcie": 32, "nic": 25}  # PCIe 4 x16, and a network of 200 Gbit/s a GPU
+KEYS = {
+    "preset": Field("hardware.preset", OneOf(*preset_names(HARDWARE)), "the GPU whose numbers others replace"),
+    **NUMBERS,
+}
+TYPICAL = Efficiency(  # of a GPU of which nothing is known
+    gemm_forward=0.6, gemm_input=0.6, gemm_weight=0.65, core=0.35, unfused=0.3, memory=0.7, network=0.7,
+    kernel=8, latency=0.1, tensor_exposed=0.4, data_exposed=0.3,
+)  # fmt: skip
+MAPPING = f"; or a mapping of {', '.join(NUMBERS)} (`preset` fills what it leaves out)"
+
+
+def read_hardware(value: Value) -> GpuModel:
+    """Return the GPU that the section `hardware` describes. Raises ConfigError about the key at fault."""
+    if not isinstance(value.data, dict):
+        return _preset_gpu(value.plain(), "hardware", MAPPING)
+    entries = Entries(value, "hardware", [*KEYS])
+    given = {key: _number(entries, key) for key in NUMBERS if key in entries}
+    if "preset" in entries:
+        base = _preset_gpu(entries.plain("preset"), "hardware.preset")
+        known = {field: getattr(base, field) for field in (*NUMBERS, *OTHERS)}
+        return _gpu({**known, **given})
+    for key, what in NEEDED.items():
+        entries.needed(key, f"{what}; or give a `preset`")
+    return _gpu({"name": "GPU", "efficiency": TYPICAL, **USUAL, **given})
+
+
+def preset_hardware(name: str) -> GpuModel:
+    """Return the GPU of that name. Raises ConfigError for an unknown one."""
+    return _preset_gpu(name, "hardware", MAPPING)
+
+
+def hardware_rows() -> Iterator[dict[str, Any]]:
+    """Yield an object for each GPU: its numbers, the shares of them that training reaches, and the sources."""
+    for found in presets(HARDWARE):
+        yield {**asdict(preset_hardware(found.name)), "source": found.sources}
+
+
+def _preset_gpu(name: object, key: str, rest: str = "") -> GpuModel:
+    found = preset(HARDWARE, name, key, rest)
+    entries = found.value.data
+    given = {key: entries[key].data for key in (*NUMBERS, "fitted_on") if key in entries}
+    given = {key: float(value) if isinstance(value, Decimal) else value for key, value in given.items()}
+    shares = read_efficiency(entries.get("efficiency", Value({}, 0)), f"{found.name}.efficiency")
+    return _gpu({"name": found.name, "efficiency": shares, **given})
+
+
+def _gpu(keys: dict[str, Any]) -> GpuModel:
+    try:
+        return GpuModel(**keys)
+    except ConfigError as error:
+        raise ConfigError(error.message, f"hardware.{error.key}") from None
+
+
+def _number(entries: Entries, key: str) -> Any:
+    """Return a number as it was given; memory may be `80GB`."""
+    value = entries.number(key)
+    if key == "memory" and has_unit(value):
+        return plain(read_number(value, Unit(MEMORY, "GB"), entries.key(key)))
+    return value if key in COUNTS else require_number(value, entries.key(key))
+
+
+def read_efficiency(value: Value, prefix: str, below: Efficiency = TYPICAL) -> Efficiency:
+    """Return shares as they are written at the dotted key `prefix`, those left out from `below`. Raises ConfigError."""
+    entries = Entries(value, prefix, SHARES)
+    gemm, numbers = entries.values.get("gemm"), dict[str, float]()
+    if gemm is not None and isinstance(gemm.data, dict):
+        parts = Entries(gemm, entries.key("gemm"), tuple(GEMM))
+        numbers = {GEMM[part]: _share(parts, part) for part in parts.values}
+    elif gemm is not None:
+        numbers = dict.fromkeys(GEMM.values(), _share(entries, "gemm"))
+    numbers |= {key: _share(entries, key) for key in SHARES if key != "gemm" and key in entries}
+    try:
+        return replace(below, **numbers)
+    except ConfigError as error:
+        raise ConfigError(error.message, _written_key(entries, str(error.key))) from None
+
+
+def _share(entries: Entries, key: str) -> float:
+    return require_number(entries.number(key), entries.key(key))
+
+
+def _written_key(entries: Entries, field: str) -> str:
+    """Return the dotted key by which a field was written."""
+    parts: dict[str, Any] = {name: part for part, name in GEMM.items()}
+    if field in entries or field not in parts:
+        return entries.key(field)
+    is_mapping = isinstance(entries.values["gemm"].data, dict)
+    return entries.key(f"gemm.{parts[field]}") if is_mapping else entries.key("gemm")

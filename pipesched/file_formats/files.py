@@ -95,7 +95,13 @@ def _result_of(text: Text, problem: Problem | None) -> Outcome | Comparison | Sw
 def parse(text: Text, timing: Timing) -> ReadSchedule | Comparison | Sweep | Frontier | Displayable:
     """Return the result in a text; `timing` gives a CSV its costs. Raises ConfigError, InvalidSchedule."""
     if is_csv(text):
-        return read_csv(text, timing)
+        from pipesched.file_formats.pytorch_csv import planned
+
+        plan, placement = order_of(text)
+        fitted, given = timing(plan, placement, text.name)
+        stem = Path(text.name).stem
+        named = with_parts(planned(fitted, plan), name=stem if stem.isprintable() else "csv")
+        return ReadSchedule(Outcome(named.name, schedule_plan(fitted, named)), given=given)
     result = read_document(text)
     return ReadSchedule(result, text.content) if isinstance(result, Outcome) else result
 
@@ -126,17 +132,6 @@ def timing_by(problem: Problem | None) -> Timing:
     if problem is None:
         return lambda plan, placement, name: imported_problem(plan, placement, None, {}, name)
     return lambda plan, placement, name: timed_by(plan, placement, problem, name)
-
-
-def read_csv(text: Text, timing: Timing) -> ReadSchedule:
-    """Return the schedule in a CSV of PyTorch. Raises ConfigError, and InvalidSchedule for one that cannot run."""
-    from pipesched.file_formats.pytorch_csv import planned
-
-    plan, placement = order_of(text)
-    fitted, given = timing(plan, placement, text.name)
-    stem = Path(text.name).stem
-    named = with_parts(planned(fitted, plan), name=stem if stem.isprintable() else "csv")
-    return ReadSchedule(Outcome(named.name, schedule_plan(fitted, named)), given=given)
 
 
 def order_of(text: Text) -> tuple[Plan, Placement]:

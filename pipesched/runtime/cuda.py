@@ -143,25 +143,21 @@ class CudaChannels:
         try:
             for sender, receiver in sorted(pairs):
                 if team.rank in (sender, receiver):
-                    self._connect(sender, receiver)
+                    store = dist.PrefixStore(f"{sender}to{receiver}", self._team.store)
+                    store.set_timeout(MEETING)
+                    group = nccl_group(store, int(self._team.rank == receiver), self._device, PATIENCE)
+                    with self._ending:
+                        self._team.require_all()
+                        if self._team.rank == sender:
+                            self._outgoing[receiver] = group
+                        else:
+                            self._incoming[sender] = group
+                    ball = torch.zeros(1, device=self._device)
+                    (group.send([ball], 1, 0) if self._team.rank == sender else group.recv([ball], 0, 0)).wait()
             self._await_device()
         except BaseException:
             self.abort()
             raise
-
-    def _connect(self, sender: int, receiver: int) -> None:
-        """Make the communicator of a pair of ranks, and send something through it."""
-        store = dist.PrefixStore(f"{sender}to{receiver}", self._team.store)
-        store.set_timeout(MEETING)
-        group = nccl_group(store, int(self._team.rank == receiver), self._device, PATIENCE)
-        with self._ending:
-            self._team.require_all()
-            if self._team.rank == sender:
-                self._outgoing[receiver] = group
-            else:
-                self._incoming[sender] = group
-        ball = torch.zeros(1, device=self._device)
-        (group.send([ball], 1, 0) if self._team.rank == sender else group.recv([ball], 0, 0)).wait()
 
     def send(self, peer: int, tag: int, tensors: Sequence[Any]) -> None:
         """Enqueue the sending of tensors."""

@@ -135,7 +135,19 @@ class Engine:
             for step in self._program:
                 self.doing = str(step)
                 if step.action == RUN:
-                    self._operate(step)
+                    op, name, runner = step.op, str(step.op), self._runners[step.op.stage]
+                    self._transfers.before_operation(step.offloads)
+                    self._channels.drop_sent()
+                    turn = self._wait_for_input(op, name)
+                    self._bytes_moved = 0
+                    start = self._transfers.mark(op.kind)
+                    with record_function(f"PP:{name}"):
+                        self._run(op, runner)
+                    end = self._transfers.mark(op.kind)
+                    turn = start if turn is None else turn
+                    self.measured.note(op, turn, start, end, runner.live_bytes(op.microbatch), self._bytes_moved)
+                    if self._on_op is not None:
+                        self._on_op(name)
                 elif step.action == RECEIVE:
                     if self._channels.posts_early:  # where a receive must be in the order of the list
                         self._receive(self._key(step.op), step.peer, self._channels.post)
@@ -151,22 +163,6 @@ class Engine:
             self._inputs = self._targets = None
             self._losses = {}
             self._here.clear()
-
-    def _operate(self, step: ProgramStep) -> None:
-        """Run one operation: its inputs are there first, so that waiting is measured apart."""
-        op, name, runner = step.op, str(step.op), self._runners[step.op.stage]
-        self._transfers.before_operation(step.offloads)
-        self._channels.drop_sent()
-        turn = self._wait_for_input(op, name)
-        self._bytes_moved = 0
-        start = self._transfers.mark(op.kind)
-        with record_function(f"PP:{name}"):
-            self._run(op, runner)
-        end = self._transfers.mark(op.kind)
-        turn = start if turn is None else turn
-        self.measured.note(op, turn, start, end, runner.live_bytes(op.microbatch), self._bytes_moved)
-        if self._on_op is not None:
-            self._on_op(name)
 
     def _run(self, op: Op, runner: StageRunner) -> None:
         if op.kind == "F":

@@ -417,7 +417,7 @@ def _take_hint(search: Search, hint: Schedule) -> None:
         if is_there and (schedule := case.adopted(hint)) is not None:
             search.offer(number, Candidate("hint", schedule))
             return
-    raise ConfigError("is no schedule of this model on a placement that is tried here", "hint")
+    raise ConfigError("is a schedule of another model, or on a placement that this solve does not try", "hint")
 
 
 def _outcome(

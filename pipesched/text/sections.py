@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_mapping, shown
@@ -85,16 +86,21 @@ def located(error: ConfigError, sections: Sections) -> ConfigError:
 
 
 class Entries:
-    """The entries of a mapping, by key; `prefix` is its own dotted key. Raises ConfigError for an unknown key."""
+    """The entries of a mapping, by key; `prefix` is its own dotted key. Raises ConfigError for an unknown key.
 
-    def __init__(self, value: Value, prefix: str, known: Sequence[str]) -> None:
+    `elsewhere` has the dotted keys of other sections, by their last parts.
+    """
+
+    def __init__(
+        self, value: Value, prefix: str, known: Sequence[str], elsewhere: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.prefix = prefix
         if not isinstance(value.data, dict):
             raise ConfigError(f"must hold `key: value` lines, not {shown(value.plain())}", prefix)
         self.values = {key: entry for key, entry in value.data.items() if entry.data is not None}
         for key in value.data:
             if key not in known:
-                near = nearest_key(key, known)
+                near = elsewhere.get(key) or nearest_key(key, known)
                 hint = f"did you mean {near!r}? " if near else ""
                 raise ConfigError(f"unknown key; {hint}known here are {', '.join(known)}", self.key(key))
 

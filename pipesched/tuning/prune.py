@@ -97,7 +97,7 @@ def sift(space: Space, points: PointsOfLayouts | None = None) -> Iterator[Pruned
         left = names if part is None else part.algorithms(layout)
         if len(left) < len(names):
             outside = tuple(name for name in names if name not in left)
-            yield PrunedPoints(layout, outside, EVIDENCE, "nothing that was measured is like it")
+            yield PrunedPoints(layout, outside, EVIDENCE, "no measured run resembles it")
         if left:
             yield from _that_divide(space, layout, left, seen)
 

@@ -129,7 +129,19 @@ class SpaceSearch:
             self._search(executor, clock)
 
     def _search(self, executor: Executor | None, clock: Clock) -> None:
-        self._sift(clock)
+        for number, one in enumerate(prune.sift(self.space, self._points)):
+            if isinstance(one, prune.PrunedPoints):
+                self._prune(one)
+            else:
+                queue = self._quick if family(one.point.algorithm).settled_order else self._slow
+                queue.append((-one.most, number, one))
+                self.legal += 1
+            if not number % 1000:
+                self.report()
+                if clock.is_over:
+                    break
+        heapify(self._quick)
+        heapify(self._slow)
         runs = Runs(executor, clock, self.space, self.known)
         try:
             while len(runs) < AHEAD and (open_point := self._next(clock)):
@@ -144,22 +156,6 @@ class SpaceSearch:
             runs.cancel()
         if not clock.is_over:
             self._prune_rest()
-
-    def _sift(self, clock: Clock) -> None:
-        """Fill the queues with the points that may be the best."""
-        for number, one in enumerate(prune.sift(self.space, self._points)):
-            if isinstance(one, prune.PrunedPoints):
-                self._prune(one)
-            else:
-                queue = self._quick if family(one.point.algorithm).settled_order else self._slow
-                queue.append((-one.most, number, one))
-                self.legal += 1
-            if not number % 1000:
-                self.report()
-                if clock.is_over:
-                    break
-        heapify(self._quick)
-        heapify(self._slow)
 
     def _prune(self, points: prune.PrunedPoints) -> None:
         if points.reason == prune.EVIDENCE:

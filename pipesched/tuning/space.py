@@ -29,13 +29,12 @@ from pipesched.estimation.setup import (
     SELECTIVE,
     SHARD_RANKS,
     SIZES,
-    TRAINING,
     Parallel,
     Setup,
     TokenBatch,
     TrainingSetup,
 )
-from pipesched.estimation.setup_reader import read_unsized, require_agreement
+from pipesched.estimation.setup_reader import EMPTY, read_unsized, require_agreement, section_entries
 from pipesched.estimation.trust.evidence import evidence_base
 from pipesched.pipeline.plan.step import LEVELS, OF_FILE, read_messages
 from pipesched.pipeline.problem.costs import KEPT
@@ -45,7 +44,7 @@ from pipesched.pipeline.problem.units import TRAIN
 from pipesched.results.trainers import families_of
 from pipesched.schedulers.registry import FAMILIES, family
 from pipesched.text.given import located as located_value
-from pipesched.text.sections import Entries, Section, located
+from pipesched.text.sections import Section, located
 from pipesched.text.yaml_reader import Value
 
 T = TypeVar("T")
@@ -269,7 +268,6 @@ ABSENT = {  # other fields are searched
     "batch.micro": 1, "training.recompute": NONE, "parallel.expert_tensor": 1, SHARD_RANKS: None,
 }  # fmt: skip
 UNLIKE = ("speed", "links")  # of devices, which no point of a space has
-EMPTY = Section(Value({}, 0))
 SECTIONS = ("model", "hardware", "parallel", "batch", "training")
 
 
@@ -299,23 +297,19 @@ def read_space(
     trust = read_trust(values["trust"].value if "trust" in values else None)
     try:
         space = _space(values, sections, algorithms, only)
-        space = replace(space, beyond=beyond or trust.beyond, like=trust.like, fits=trust.fits, notes=_notes(values))
+        asked, notes = algorithm_of(values), []
+        if asked is not None and asked.options:
+            said = "counts in no point: algorithms run with their usual options"
+            notes.append(f"{', '.join(asked.options)} of `algorithm` {said}")
+        if "side" in values and values["side"].value is not None:
+            said = "counts in each point as it is given: of a microbatch on a device, however large both are"
+            notes.append(f"`side` {said}")
+        space = replace(space, beyond=beyond or trust.beyond, like=trust.like, fits=trust.fits, notes=tuple(notes))
         _require_use(space)
     except ConfigError as error:
         others = {key: value for key, value in values.items() if key not in SECTIONS}
         raise located(located_value(error, others), sections) from None
     return space
-
-
-def _notes(values: Values) -> tuple[str, ...]:
-    """Return what to know of a space: options of an algorithm, which no point has, and side work, which all have."""
-    asked, notes = algorithm_of(values), []
-    if asked is not None and asked.options:
-        said = "counts in no point: algorithms run with their usual options"
-        notes.append(f"{', '.join(asked.options)} of `algorithm` {said}")
-    if "side" in values and values["side"].value is not None:
-        notes.append("`side` counts in each point as it is given: of a microbatch on a device, however large both are")
-    return tuple(notes)
 
 
 def _require_use(space: Space) -> None:
@@ -395,7 +389,7 @@ def _of_shards(sections: Mapping[str, Section]) -> tuple[str, ...]:
             raise ConfigError("has no effect without `training.shard`, which says what these ranks divide", ranks)
         return ()
     levels = _candidates(level, given) or LEVELS
-    require_agreement(Entries(sections["training"].value, "training", [*TRAINING]), levels)
+    require_agreement(section_entries(sections["training"].value, "training"), levels)
     return OF_SHARDS
 
 

@@ -12,11 +12,11 @@ import yaml
 
 import pipesched.estimation
 from pipesched.errors import ConfigError
-from pipesched.estimation.hardware_reader import hardware_rows, preset_hardware
 from pipesched.estimation.huggingface import model_notes, read_model, type_names
 from pipesched.estimation.model import Experts, Latent, ModelShape
 from pipesched.estimation.model_reader import HARDWARE, MODELS, model_rows, preset, preset_model, preset_names
 from pipesched.estimation.parameters import parameters, training_flops
+from pipesched.estimation.setup_reader import hardware_rows, preset_hardware
 
 PRESETS = Path(pipesched.estimation.__file__).parent / "presets" / "models"
 
