@@ -71,7 +71,13 @@ def command(
     named, problem = read_contestants(names, files, problem)
     if comparison.sweep is not None:
         swept = _swept(comparison, named, problem, algorithm, executor or EVERY_CORE)
-        _answer_sweep(swept, comparison.show, chart, target, screen)
+        from pipesched.documents.comparison import sweep_document
+        from pipesched.render.comparison import BUBBLE, sweep_view
+
+        measure = BUBBLE if comparison.show is None else comparison.show
+        with output.saving(swept, SWEEP, target, chart.view(show=measure) if target.path else None):
+            parts = [sweep_view(swept, measure, ascii_only=screen.ascii_only)]
+            output.show(screen, lambda: sweep_document(swept), parts)
         require_one(entry for point in swept for entry in point.comparison)
         return
     config = reading.given_config(problem)
@@ -172,17 +178,6 @@ def _note_left_out(trainer: str, chosen: str | Sequence[str], every: Sequence[st
         raise ConfigError(f"--only: {trainer} can run none of these as they are: {', '.join(out)}")
     if out and chosen != ALL:
         print(f"pipesched: note: --only {trainer} leaves out {', '.join(out)}", file=sys.stderr)
-
-
-def _answer_sweep(sweep: Sweep, show: str | None, chart: ChartOptions, target: Target, screen: Screen) -> None:
-    """Print the document of a sweep, or a plot and a table of a measure, and then write it to the target file."""
-    from pipesched.documents.comparison import sweep_document
-    from pipesched.render.comparison import BUBBLE, sweep_view
-
-    measure = BUBBLE if show is None else show
-    with output.saving(sweep, SWEEP, target, chart.view(show=measure) if target.path else None):
-        parts = [sweep_view(sweep, measure, ascii_only=screen.ascii_only)]
-        output.show(screen, lambda: sweep_document(sweep), parts)
 
 
 def _answer_pareto(comparison: Comparison, chart: ChartOptions, target: Target, screen: Screen) -> None:

@@ -181,7 +181,17 @@ def deadlock(sheet: Sheet) -> Iterator[str]:
     try:
         earliest_times(tasks.graph(), list(tasks.queues.values()))
     except Deadlock as error:
-        yield _chain(error, tasks.cells)
+        stuck = [tasks.cells[task] for task, _ in error.cycle]
+        links: list[tuple[str, Cell]] = []
+        for waiting, task, following in zip(stuck, error.awaited, [*stuck[1:], stuck[0]], strict=True):
+            awaited = tasks.cells[task]
+            is_order = waiting.actions[0].kind in TRANSFERS and awaited.rank == waiting.rank
+            links.append(("comes after" if is_order else "waits for", awaited))
+            if awaited != following:
+                links.append(("comes after", following))
+        *others, (last, _) = links
+        said = [*(f"{how} {_described(cell)}" for how, cell in others), f"{last} {stuck[0]}"]
+        yield f"deadlock: {_described(stuck[0])} {', which '.join(said)}"
 
 
 class _Tasks:
@@ -253,21 +263,6 @@ def _inputs(sheet: Sheet, action: Action) -> Iterator[Action]:
     else:
         for made_by in "F" if kind == "F" else "BI":
             yield Action(source, made_by, action.microbatch)
-
-
-def _chain(error: Deadlock, cells: list[Cell]) -> str:
-    """Return the cycle as a sentence: A waits for B, which comes after C, which waits for A."""
-    stuck = [cells[task] for task, _ in error.cycle]
-    links: list[tuple[str, Cell]] = []
-    for waiting, task, following in zip(stuck, error.awaited, [*stuck[1:], stuck[0]], strict=True):
-        awaited = cells[task]
-        is_order = waiting.actions[0].kind in TRANSFERS and awaited.rank == waiting.rank
-        links.append(("comes after" if is_order else "waits for", awaited))
-        if awaited != following:
-            links.append(("comes after", following))
-    *others, (last, _) = links
-    said = [*(f"{how} {_described(cell)}" for how, cell in others), f"{last} {stuck[0]}"]
-    return f"deadlock: {_described(stuck[0])} {', which '.join(said)}"
 
 
 def _described(cell: Cell) -> str:

@@ -225,7 +225,7 @@ class Row:
     def is_crowded(self, *scales: TimeScale) -> bool:
         """Return whether slots are narrower than a column on average."""
         whole = in_all(scales)
-        worked = sum(self._worked(*scale.window) for scale in scales)
+        worked = sum(self.worked(*scale.window) for scale in scales)
         slots = sum(last - first for first, last in map(self._within, scales))
         return worked * whole.columns < slots * (whole.window.end - whole.window.start)
 
@@ -256,7 +256,7 @@ class Row:
         """Yield a run for each column."""
         wholes, halves = ([0.0] * len(self._by_kind) for _ in range(2))  # what each kind is owed
         for left, right in pairwise(borders(scale)):
-            times = [row._worked(left, right) for row in self._by_kind]
+            times = [row.worked(left, right) for row in self._by_kind]
             if not any(times):
                 yield Run(1, None, shared=True)
                 continue
@@ -279,7 +279,8 @@ class Row:
                 ends.append(end)
         return [Row(*columns) for columns in found.values()]
 
-    def _worked(self, left: int, right: int) -> int:
+    def worked(self, left: float, right: float) -> float:
+        """Return how long slots run between two times."""
         first, last = bisect_right(self.ends, left), bisect_left(self.starts, right)
         if first >= last:
             return 0
@@ -287,7 +288,7 @@ class Row:
         return whole - max(left - self.starts[first], 0) - max(self.ends[last - 1] - right, 0)
 
 
-def _turns(owed: list[float], times: Sequence[int], count: int) -> Iterator[int]:
+def _turns(owed: list[float], times: Sequence[float], count: int) -> Iterator[int]:
     """Yield the kinds of the parts of a column: of those in it the ones that are owed most; `owed` is kept up."""
     owed[:] = (debt + time / sum(times) for debt, time in zip(owed, times, strict=True))
     for _ in range(count):
@@ -369,13 +370,8 @@ Looks = tuple[int | None, str, int, int, float | None]  # of a slot, as `colour_
 
 def look_of(op: Op, of_stages: Sequence[int], chunks: int, slices: int, *, by_kind: bool) -> Looks:
     """Return the hue of a slot, its kind, its chunk and the count of chunks, and the place of its slice."""
-    hue = None if by_kind else hue_number(op)
+    hue = None if by_kind or not is_numbered(op.kind) else op.microbatch  # None: that of its kind
     return hue, op.kind, chunk_of(op, of_stages), chunks, None if hue is None else place_of(op.slice, slices)
-
-
-def hue_number(op: Op) -> int | None:
-    """Return the microbatch that has the hue of an operation; None where its kind has it."""
-    return op.microbatch if is_numbered(op.kind) else None
 
 
 def is_numbered(kind: str) -> bool:

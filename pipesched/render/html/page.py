@@ -11,20 +11,17 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
-from itertools import chain
 
 from pipesched.checks import shown
 from pipesched.core.reasons import classes
 from pipesched.errors import ConfigError, NotApplicable
 from pipesched.pipeline.check.check import checked
-from pipesched.pipeline.plan.plan import SIDE_KINDS, lane_of
 from pipesched.pipeline.plan.schedule import Schedule
-from pipesched.pipeline.problem.kinds import ALL_KINDS
-from pipesched.pipeline.problem.ops import Op, Pair
+from pipesched.pipeline.problem.kinds import ALL_KINDS, LANES
 from pipesched.render.comparison import some_devices
 from pipesched.render.html.data import IDLE_LOOKS, STRIPES, Palette, schedule_data
-from pipesched.render.palette import HUES, IDLE_MARKS, Rgb, colour_of, place_of, text_on
-from pipesched.render.scene import hue_number, is_numbered, letter_of, message_lanes, number
+from pipesched.render.palette import HUES, IDLE_MARKS, Rgb, colour_of, text_on
+from pipesched.render.scene import Row, chunk_of_stage, device_row, is_numbered, lane_rows, letter_of, look_of, number
 from pipesched.results.comparison import Comparison, refused
 from pipesched.results.kinds import COMPARISON, RESULTS, SCHEDULE, kind_of
 from pipesched.results.outcome import Outcome
@@ -37,6 +34,7 @@ MOST_DEVICES = 128
 NARROWEST_LABEL = 14
 DIGIT = 7  # the width of one
 BUSY = "#5b7fa6"
+TRANSFERS = [lane.value for lane in LANES]  # lanes that the picture leaves out
 
 
 def still(schedules: Sequence[tuple[str, Outcome]]) -> str:
@@ -55,10 +53,10 @@ def still(schedules: Sequence[tuple[str, Outcome]]) -> str:
         for device in devices:
             chart.add(device, top + HEAD, busy=slots > MOST_SLOTS)
             top += height + (2 if height > 6 else 1)
-            network = [lane_of(program, schedule.plan.index) for program in schedule.plan.network[device : device + 1]]
-            lanes = chain(network, (row for _, row in message_lanes(schedule, device) if row))
-            for lane in lanes if slots <= MOST_SLOTS else ():
-                top += chart.add_lane(device, lane, top + HEAD)
+            for what, lane in lane_rows(schedule, device) if slots <= MOST_SLOTS else ():
+                if what not in TRANSFERS:
+                    chart.add_slots(lane, top + HEAD, sharing=2)  # a lane is half as high
+                    top += height / 2 + 2
         parts += chart.parts(labelled=slots <= MOST_LABELLED and height > 11)
         top += HEAD + 6
     parts.append(f'<path d="M{LEFT} {_short(top)}H{WIDTH}" stroke="currentColor" opacity=".5"/>')
@@ -81,6 +79,7 @@ class _Chart:
     def __init__(self, schedule: Schedule, per_unit: float, height: int) -> None:
         self.schedule, self.height = schedule, height
         self.scale = per_unit / schedule.problem.ticks.per_unit
+        self.chunk = chunk_of_stage(schedule)
         self.names: list[str] = []
         self.areas: list[str] = []
         self.boxes: dict[tuple[Rgb, int], list[str]] = {}  # by colour, and by how many share the height of a row
@@ -92,23 +91,30 @@ class _Chart:
             name = self.schedule.problem.device_name(device)
             squeezed = ' textLength="66" lengthAdjust="spacingAndGlyphs"' if " x" in name else ""
             self.names.append(f'<text y="{_short(y + self.height - 5)}"{squeezed}>{name}</text>')
+        row = device_row(self.schedule, device)
         if busy:
-            self.areas.append(self._shares(device, y))
+            self.areas.append(self._shares(row, y))
         else:
-            self._add_slots(device, y)
+            self.add_slots(row, y)
 
-    def add_lane(self, device: int, lane: Sequence[int], y: float) -> float:
-        """Add what a lane of a device moves, in a row half as high; return the height that it takes."""
-        schedule, height = self.schedule, self.height / 2
-        stages = schedule.problem.settled_placement.stages_on(device)
-        for task in lane:
-            op = schedule.plan.index.op(task)
-            start, end = schedule.start_ticks[task] * self.scale, schedule.end_ticks[task] * self.scale
-            box = f"M{_short(start)} {_short(y + height / 2)}h{_short(max(end - start - 0.4, 0.3))}"
-            chunk = 0 if is_numbered(op.kind) else stages.index(op.stage)
-            colour = colour_of(hue_number(op), op.kind, chunk, len(stages))
-            self.boxes.setdefault((colour, 2), []).append(box)
-        return height + 2
+    def add_slots(self, row: Row, y: float, sharing: int = 1) -> None:
+        """Add the slots of a row at a height, which `sharing` rows have together; a row of its own has labels."""
+        plan = self.schedule.plan
+        for slot, start, end in zip(row.order, row.starts, row.ends, strict=True):
+            x, width, paired = start * self.scale, (end - start) * self.scale, plan.paired(slot)
+            ops = [plan.index.op(slot)] if paired is None else [plan.index.op(slot), paired]
+            for place, op in enumerate(ops):
+                colour = colour_of(*look_of(op, self.chunk, max(self.chunk) + 1, plan.index.slices, by_kind=False))
+                middle = y + (place + 0.5) * self.height / (len(ops) * sharing)
+                box = f"M{_short(x)} {_short(middle)}h{_short(max(width - 0.4, 0.3))}"
+                self.boxes.setdefault((colour, len(ops) * sharing), []).append(box)
+            if width > NARROWEST_LABEL and paired is None and sharing == 1:
+                at = f'x="{_short(x + width / 2)}" y="{_short(y + self.height - 5)}"'
+                label = str(op.microbatch if is_numbered(op.kind) else op.stage)
+                full = f"{label}.{op.slice}"  # with its slice where that fits too
+                has_room = op.is_sliced and is_numbered(op.kind) and len(full) * DIGIT < width
+                text = f"<text {at}>{full if has_room else label}</text>"
+                self.labels.setdefault(text_on(colour), []).append(text)
 
     def parts(self, *, labelled: bool) -> Iterator[str]:
         yield from self.names
@@ -120,44 +126,11 @@ class _Chart:
             yield f'<g fill="{_hex(colour)}" text-anchor="middle">{"".join(texts)}</g>'
         yield "</g>"
 
-    def _add_slots(self, device: int, y: float) -> None:
-        schedule = self.schedule
-        chunks = schedule.problem.settled_placement.stages_on(device)
-        times = zip(schedule.slot_start_ticks[device], schedule.slot_end_ticks[device], strict=True)
-        for slot, (start, end) in zip(schedule.plan.slots(device), times, strict=True):
-            x, width = start * self.scale, (end - start) * self.scale
-            parts: Sequence[Op] = slot if isinstance(slot, Pair) else [slot]
-            for number_of_part, op in enumerate(parts):
-                place = place_of(op.slice, schedule.plan.index.slices)
-                chunk = 0 if op.kind in SIDE_KINDS else chunks.index(op.stage)
-                colour = colour_of(hue_number(op), op.kind, chunk, len(chunks), place)
-                middle = y + (number_of_part + 0.5) * self.height / len(parts)
-                box = f"M{_short(x)} {_short(middle)}h{_short(max(width - 0.4, 0.3))}"
-                self.boxes.setdefault((colour, len(parts)), []).append(box)
-                if width > NARROWEST_LABEL and len(parts) == 1:
-                    at = f'x="{_short(x + width / 2)}" y="{_short(y + self.height - 5)}"'
-                    label = str(op.microbatch if is_numbered(op.kind) else op.stage)
-                    full = f"{label}.{op.slice}"  # with its slice where that fits too
-                    has_room = op.is_sliced and is_numbered(op.kind) and len(full) * DIGIT < width
-                    text = f"<text {at}>{full if has_room else label}</text>"
-                    self.labels.setdefault(text_on(colour), []).append(text)
-
-    def _shares(self, device: int, y: float) -> str:
-        """Return the share of each column in which a device works, as one area."""
+    def _shares(self, row: Row, y: float) -> str:
+        """Return the share of each column in which a row works, as one area."""
         column = (WIDTH - LEFT) / COLUMNS
-        busy = [0.0] * (COLUMNS + 1)
-        schedule = self.schedule
-        for start, end in zip(schedule.slot_start_ticks[device], schedule.slot_end_ticks[device], strict=True):
-            left, right = start * self.scale / column, end * self.scale / column
-            first, last = int(left), min(int(right), COLUMNS)
-            if first == last:
-                busy[first] += right - left
-                continue
-            busy[first] += first + 1 - left
-            for whole in range(first + 1, last):
-                busy[whole] += 1
-            busy[last] += right - last
-        levels = [round(min(share, 1) * LEVELS) for share in busy[:COLUMNS]]
+        ticks = column / self.scale
+        levels = [round(row.worked(place * ticks, (place + 1) * ticks) / ticks * LEVELS) for place in range(COLUMNS)]
         unit = self.height / LEVELS
         path, before = [f"M0 {_short(y + self.height)}"], 0
         for position, level in enumerate((*levels, 0)):
