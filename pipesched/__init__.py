@@ -1,4 +1,4 @@
-"""pipesched: schedules of pipeline-parallel training, exact metrics, lower bounds, and charts in a terminal.
+"""pipesched: schedules of pipeline-parallel training, exact metrics, bounds and charts.
 
 >>> import pipesched
 >>> problem = pipesched.make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10)

@@ -1,4 +1,4 @@
-"""Checks of arguments: each returns the value if it is legal, else it raises ConfigError about the parameter `key`."""
+"""Checks of arguments: each returns the value, or raises ConfigError about `key`."""
 
 from __future__ import annotations
 

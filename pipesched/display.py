@@ -1,4 +1,4 @@
-"""How a notebook shows the results of the public API, and how functions take them from files.
+"""How a notebook shows results, and how functions take them from files.
 
 The modules of the results stand below the renderers and the formats, and import none of them. The package stands above
 all and registers a renderer and a reader; without one a result is shown as its repr, and only itself is taken.

@@ -14,6 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 HEADING = re.compile(r"^## (\S+) \(.+\)$", re.MULTILINE)
+LINK = re.compile(r"(?<=\]\()(?=docs/)")  # the notes are read away from the repository
 CITED = re.compile(r"^version: (\S+)$", re.MULTILINE)
 
 
@@ -28,6 +29,7 @@ def release_notes(version: str, changelog: str, citation: str) -> str:
     notes = changelog[newest.end() : older.start() if older else None].strip()
     if not notes:
         raise ValueError(f"CHANGELOG.md says nothing of {version}")
+    notes = LINK.sub(f"https://github.com/pipesched/pipesched/blob/v{version}/", notes)
     return f"# pipesched {version}\n\n{notes}\n".replace("\n### ", "\n## ")
 
 

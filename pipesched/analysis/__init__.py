@@ -1,1 +1,1 @@
-"""What is asked of a finished schedule: why it takes so long, how sure that is, how it ran."""
+"""A finished schedule: why it takes so long, how sure that is, how it ran."""

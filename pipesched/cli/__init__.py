@@ -1,1 +1,1 @@
-"""The command line: one file a command, which reads options, calls one function and prints. No arithmetic."""
+"""The command line: one file a command, which reads options, calls one function and prints."""

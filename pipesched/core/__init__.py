@@ -1,1 +1,1 @@
-"""Tasks, resources and time: timing, list scheduling, bounds, check, CP-SAT. Nothing of pipelines or hardware."""
+"""Tasks and resources: timing, list scheduling, bounds, check, CP-SAT; no pipelines."""

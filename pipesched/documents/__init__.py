@@ -1,1 +1,1 @@
-"""Results as dicts of JSON documents, version 1, and back; no bytes, no pictures."""
+"""Results as JSON documents, and back; no bytes, no pictures."""

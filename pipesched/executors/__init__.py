@@ -1,4 +1,4 @@
-"""Where independent calls run: in this process, in processes of this machine, or on a cluster."""
+"""Where independent calls run: here, in processes of this machine, or on a cluster."""
 
 import os
 

@@ -1,1 +1,1 @@
-"""The editor in the terminal: a model without a terminal, and the app around it in `app/`."""
+"""The editor in the terminal: its model, and in `app/` the app around it."""

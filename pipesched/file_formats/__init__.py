@@ -1,1 +1,1 @@
-"""Bytes: what is read and written, for us, for PyTorch and for browsers."""
+"""Files: readers and writers, for us, for PyTorch and for browsers."""

@@ -1,4 +1,4 @@
-"""High-level synthesis on the same core: programs as task graphs on functional units, and why they take so long.
+"""High-level synthesis on the same core: programs on functional units.
 
 >>> from pipesched import hls
 >>> graph = hls.parse_program("(a+b)*(c+d) + (e+f)*(g+h)")

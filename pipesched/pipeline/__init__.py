@@ -1,1 +1,1 @@
-"""Pipeline-parallel training: Problem, Placement, Plan, Schedule, metrics, check."""
+"""Problem, layers, plan, check and bounds of pipeline-parallel training, a folder each."""

@@ -1,1 +1,1 @@
-"""Pictures: charts, tables, figures and the page, for a terminal, a file and a notebook. Nothing here prints."""
+"""Charts, tables, figures and the page. Nothing here prints."""

@@ -1,1 +1,1 @@
-"""What comes back: outcomes, comparisons, sweeps, frontiers; `run`, which makes outcomes; trainers, which take them."""
+"""Outcomes, comparisons, sweeps, frontiers; `run`; what frameworks take of them."""

@@ -1,4 +1,4 @@
-"""Training by any schedule in PyTorch, recomputation, offload and two copies included; and measuring a model.
+"""Training by any schedule in PyTorch, and measuring a model.
 
 Tests hold it on CPUs; of GPUs one was tried (docs/results/gpu.md). `pipesched train --self-test` checks it on yours.
 

@@ -1,1 +1,1 @@
-"""The schedule families of the literature: functions `Problem -> Plan`, and their facts; relatives in one file."""
+"""The families of the literature: functions `Problem -> Plan`, and their facts."""

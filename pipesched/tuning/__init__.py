@@ -1,1 +1,1 @@
-"""The best layout and schedule of a model on GPUs: every point of a space, exactly within the cost model."""
+"""The best layout and schedule of a model on GPUs, exact within the cost model."""

@@ -10,11 +10,15 @@ from pipesched.version import __version__
 from release_notes import release_notes
 
 ROOT = Path(__file__).parents[2]
-CHANGELOG = "# Changelog\n\n## 1.1.0 (2027-02-01)\n\n### New\n\n* One.\n\n## 1.0.0 (2026-12-01)\n\n* Two.\n"
+CHANGELOG = (
+    "# Changelog\n\n## 1.1.0 (2027-02-01)\n\n### New\n\n* [One](docs/one.md).\n\n## 1.0.0 (2026-12-01)\n\n* Two.\n"
+)
 
 
 def test_the_notes_are_the_section_of_the_version() -> None:
-    assert release_notes("1.1.0", CHANGELOG, "version: 1.1.0\n") == "# pipesched 1.1.0\n\n## New\n\n* One.\n"
+    notes = release_notes("1.1.0", CHANGELOG, "version: 1.1.0\n")
+    link = "https://github.com/pipesched/pipesched/blob/v1.1.0/docs/one.md"
+    assert notes == f"# pipesched 1.1.0\n\n## New\n\n* [One]({link}).\n"
 
 
 @pytest.mark.parametrize(
