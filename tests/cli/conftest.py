@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from pipesched.cli.app import app
 
 Completed = subprocess.CompletedProcess[str]
+Cli = Callable[..., Completed]
 SETTINGS = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "PYTHONIOENCODING", "PYTHONUTF8")
 
 

@@ -1,18 +1,28 @@
-"""The command group: version, help, and names that are not commands."""
+"""The command group: help, versions, words without a flag, standard input, and exit codes."""
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable
+import io
+import json
+import re
+import types
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import pipesched
 from pipesched.cli import exits
-from pipesched.cli.app import COMMANDS
+from pipesched.cli.app import COMMANDS, command_of, make_fast
+from pipesched.cli.exits import ExitStatus
+from pipesched.cli.options import ProblemSource
+from pipesched.cli.reading import given_config
 from pipesched.core.arrays import form_of_kernels
-
-Cli = Callable[..., subprocess.CompletedProcess[str]]
+from pipesched.errors import ConfigError
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.text.yaml_reader import MOST_BYTES
+from tests.cli.conftest import Cli
 
 
 def test_version(cli: Cli) -> None:
@@ -85,3 +95,202 @@ def test_usage_error(cli: Cli, args: list[str]) -> None:
     assert (result.returncode, result.stdout) == (2, "")
     assert "Error" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("name", ["n" * 300 + ".json", "n" * 250 + ".json"])
+@pytest.mark.parametrize("command", [["run", "-o"], ["init"]], ids=" ".join)
+def test_name_too_long(cli: Cli, command: list[str], name: str) -> None:
+    """A file name that the system does not take is bad input (or just fits), never a traceback."""
+    result = cli(*command, name)
+    assert result.returncode == 2
+    assert "name too long" in result.stderr
+
+
+def test_infeasible_writes_nothing(cli: Cli, tmp_path: Path) -> None:
+    """A run without a schedule writes no file, and leaves one that is there as it was."""
+    assert cli("run", "--algo", "list", "--mem-budget", "0.1", "-o", "out.json").returncode == 1
+    assert not list(tmp_path.iterdir())
+    Path("out.json").write_text("mine")
+    assert cli("run", "--algo", "list", "--mem-budget", "0.1", "-o", "out.json", "--force").returncode == 1
+    assert Path("out.json").read_text() == "mine"
+
+
+def test_budget_that_would_fit_fits(cli: Cli) -> None:
+    """The floor that the infeasible document names is a budget that works, and nothing below it is."""
+    arguments = ("run", "--algo", "list", "--activation", "0.3", "--json", "--mem-budget")
+    floor = json.loads(cli(*arguments, "0.1").stdout)["floor"]
+    assert floor == 0.6
+    assert cli(*arguments, str(floor)).returncode == 0
+    assert cli(*arguments, "0.59").returncode == 1
+
+
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_interrupt(cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    """Ctrl-C with nothing to show ends with 130 and one line."""
+
+    def interrupted(*_: object, **_values: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pipesched.config.load.load_config", interrupted)
+    result = cli(command)
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "pipesched: interrupted\n")
+
+
+def test_statuses_are_the_documented_ones() -> None:
+    """The exit codes are those of the manual."""
+    assert {status.name: int(status) for status in ExitStatus} == {
+        "DONE": 0,
+        "ANSWER_IS_NO": 1,
+        "BAD_INPUT": 2,
+        "INTERRUPTED": 130,
+    }
+
+
+class Parameter(SimpleNamespace):
+    """What a parameter of Click has that matters here."""
+
+    def process_value(self, context: object, value: Any) -> Any:
+        raise AssertionError("the validation library was asked")
+
+
+def parameter(**attributes: Any) -> Parameter:
+    return Parameter(**{"required": False, "multiple": False, "nargs": 1, "callback": None, **attributes})
+
+
+@pytest.mark.parametrize("value", ["5", "", True, False, None, ("a", "b")])
+def test_what_was_parsed_is_the_value(value: object) -> None:
+    """Texts, flags and lists are handed on as they are."""
+    one = parameter()
+    make_fast([one])
+    assert one.process_value(None, value) is value
+
+
+@pytest.mark.parametrize("attributes", [{"multiple": True}, {"nargs": -1}])
+def test_a_list_that_was_not_given_is_empty(attributes: dict[str, Any]) -> None:
+    one = parameter(**attributes)
+    make_fast([one])
+    assert one.process_value(None, None) == ()
+    assert one.process_value(None, ("a",)) == ("a",)
+
+
+def test_callbacks_are_called() -> None:
+    """A parameter with a callback has its result."""
+    one = parameter(callback=lambda context, own, value: (context, own.name, value), name="own")
+    make_fast([one])
+    assert one.process_value("context", "text") == ("context", "own", "text")
+
+
+def test_required_ones_are_left_alone() -> None:
+    """That a value is missing is for Typer to say."""
+    one = parameter(required=True)
+    make_fast([one])
+    with pytest.raises(AssertionError, match="was asked"):
+        one.process_value(None, "text")
+
+
+def test_another_typer_is_left_alone() -> None:
+    """A parameter without that method is not given one."""
+    one = SimpleNamespace(required=False)
+    make_fast([one])
+    assert vars(one) == {"required": False}
+
+
+def test_brackets_in_a_help_are_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """`pip install 'pipesched[torch]'` is printed whole, and the help of the command stays what it was."""
+    command = command_of("train")
+    before = command.help
+    command.main(["--help"], standalone_mode=False)
+    assert "'pipesched[torch]'" in capsys.readouterr().out
+    assert command.help == before
+
+
+@pytest.mark.parametrize(
+    ("words", "flags"),
+    [
+        (["run", "zb-h1"], ["run", "--algo", "zb-h1"]),
+        (["run", "model.yaml"], ["run", "-c", "model.yaml"]),
+        (["run", "zb-h1", "model.yaml"], ["run", "--algo", "zb-h1", "-c", "model.yaml"]),
+        (["run", "model.yaml", "zb-h1"], ["run", "--algo", "zb-h1", "-c", "model.yaml"]),
+        (["compare", "1f1b,zb-h1"], ["compare", "1f1b", "zb-h1"]),
+        (["compare", "naive, 1f1b", "zb-h1", "model.yaml"], ["compare", "naive", "1f1b", "zb-h1", "-c", "model.yaml"]),
+        (["solve", "model.yaml", "--quiet"], ["solve", "-c", "model.yaml", "--quiet"]),
+    ],
+)
+def test_words_are_what_flags_are(cli: Cli, words: list[str], flags: list[str]) -> None:
+    Path("model.yaml").write_text("devices: 2\nmicrobatches: 3\n")
+    assert cli(*words).stdout == cli(*flags).stdout != ""
+
+
+def test_only_what_pytorch_runs(cli: Cli) -> None:
+    """--only leaves out what needs two copies of the weights, and says in every row what runs it."""
+    listed = json.loads(cli("compare", "--all", "--json", "--only", "pytorch").stdout)["rows"]
+    every = json.loads(cli("compare", "--all", "--json").stdout)["rows"]
+    left = {row["algorithm"] for row in every} - {row["algorithm"] for row in listed}
+    assert left == {"dualpipe", "chimera", "bitpipe"}
+    assert {row["weights"] for row in every if row["algorithm"] in left} == {2}
+    assert all(row["runs_in"] == ["pytorch"] and row["weights"] == 1 for row in listed)
+    drawn = cli("compare", "dualpipe", "1f1b", "zb-h1", "--devices", "8", "--stages", "8", "--charts", "none").stdout
+    assert "none, weights x2" in drawn
+    assert "the best that PyTorch runs" in drawn
+
+
+def test_only_holds_for_sweeps(cli: Cli) -> None:
+    """What no trainer runs has no column in a sweep either."""
+    arguments = ("compare", "dualpipe", "1f1b", "--stages", "4", "--sweep", "microbatches=8,16", "--json")
+    every = json.loads(cli(*arguments).stdout)["rows"]
+    listed = json.loads(cli(*arguments, "--only", "pytorch").stdout)["rows"]
+    assert [row["algorithm"] for row in every] == ["dualpipe", "1f1b"] * 2
+    assert listed == [row for row in every if row["algorithm"] == "1f1b"]
+
+
+def test_rows_of_the_same_time_are_folded(cli: Cli) -> None:
+    """--all counts what takes the same time and runs in the same trainers; --all-rows lists it."""
+    folded = cli("compare", "--all", "--stages", "4", "--charts", "none").stdout
+    assert re.search(r"^\S+ and \d+ more ", folded, re.MULTILINE)
+    listed = cli("compare", "--all", "--stages", "4", "--charts", "none", "--all-rows").stdout
+    assert " more " not in listed
+    counts = sum(int(number) for number in re.findall(r" and (\d+) more", folded))
+    rows = [line for line in folded.splitlines() if "%" in line]
+    assert len(rows) + counts == len([line for line in listed.splitlines() if "%" in line])
+
+
+def given_on_stdin(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(content)))
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The path "-" reads a config from standard input, and options go on top."""
+    given_on_stdin(monkeypatch, b"\xef\xbb\xbfdevices: 3\n")
+    assert given_config(ProblemSource("-", {"stages": 6})).problem == make_problem(devices=3, stages=6)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "<stdin> is empty"),
+        (b"devices: 4\ndevice: 3", "<stdin>:2: unknown key 'device'"),
+        (b"devices: 0", "<stdin>:1: devices: must be a whole number"),
+        (b"\xff", "<stdin> is no text file"),
+        (b"devices: [", "<stdin>:1"),
+    ],
+)
+def test_bad_standard_input(monkeypatch: pytest.MonkeyPatch, content: bytes, message: str) -> None:
+    """A bad config on standard input is told as one of the file <stdin>."""
+    given_on_stdin(monkeypatch, content)
+    with pytest.raises(ConfigError) as error:
+        given_config(ProblemSource("-", {}))
+    assert str(error.value).startswith(message)
+
+
+def test_standard_input_has_the_same_size_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An endless standard input is cut off where a file would be refused, not read into memory."""
+    given_on_stdin(monkeypatch, b"devices: 4\n" + b"#" * MOST_BYTES)
+    with pytest.raises(ConfigError, match="1,000,000"):
+        given_config(ProblemSource("-", {}))
+
+
+def test_standard_input_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that was started without a standard input says so."""
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(ConfigError, match="standard input is closed"):
+        given_config(ProblemSource("-", {}))

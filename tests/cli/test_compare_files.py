@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
+from tests.cli.conftest import Cli
+
 MODEL = "devices: 2\nmicrobatches: 4\ntime_unit: ms\ncosts: {forward: 1, backward_input: 1, backward_weight: 1}\n"
 BLOCK = "period: 3\nforward: [0, 1]\nbackward_input: [4, 2]\n"
 

@@ -1,11 +1,12 @@
-"""`pipesched explore` and `hls --explore`, as far as they go without a terminal."""
+"""`pipesched explore` as far as it goes without a terminal, and `pipesched hls`."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
+import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,7 @@ import pytest
 import pipesched
 from pipesched.cli import explore as command
 from tests.analysis.traces_of_runs import replayed, torch_traces
-
-Completed = subprocess.CompletedProcess[str]
+from tests.cli.conftest import Cli
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return found
 
 
-def test_without_textual_it_says_how_to_get_it(cli: Callable[..., Completed], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_textual_it_says_how_to_get_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "textual" else find(name))
     done = cli("explore")
@@ -42,7 +42,7 @@ def test_no_other_command_imports_textual() -> None:
     assert done.stdout.endswith("False\n")
 
 
-def test_an_algorithm_a_config_or_a_file(cli: Callable[..., Completed], begun: list[Any]) -> None:
+def test_an_algorithm_a_config_or_a_file(cli: Cli, begun: list[Any]) -> None:
     assert cli("explore", "zb-h1", "--microbatches", "6").returncode == 0
     state, pool, _ = begun.pop()
     assert (state.sheet.version.algorithm, pool) == ("zb-h1", None)
@@ -62,7 +62,7 @@ def test_an_algorithm_a_config_or_a_file(cli: Callable[..., Completed], begun: l
     assert begun.pop()
 
 
-def test_traces_of_a_run(cli: Callable[..., Completed], begun: list[Any], tmp_path: Path) -> None:
+def test_traces_of_a_run(cli: Cli, begun: list[Any], tmp_path: Path) -> None:
     """What was measured, a move of which keeps its lengths, and what was planned beside it."""
     problem = pipesched.make_problem(devices=2, microbatches=4, forward=1, backward=2, time_unit="us")
     outcome = pipesched.run(problem, "1f1b")
@@ -81,7 +81,7 @@ def test_traces_of_a_run(cli: Callable[..., Completed], begun: list[Any], tmp_pa
     assert state.plan("naive"), state.message
 
 
-def test_empty_takes_the_operations_of_list_or_of_an_algorithm(cli: Callable[..., Completed], begun: list[Any]) -> None:
+def test_empty_takes_the_operations_of_list_or_of_an_algorithm(cli: Cli, begun: list[Any]) -> None:
     assert cli("explore", "--empty").returncode == 0
     state, pool, _ = begun.pop()
     assert state.board.problem.stages == 8
@@ -91,7 +91,7 @@ def test_empty_takes_the_operations_of_list_or_of_an_algorithm(cli: Callable[...
     assert len(pool.waiting) == 64
 
 
-def test_units_begin_too(cli: Callable[..., Completed], begun: list[Any]) -> None:
+def test_units_begin_too(cli: Cli, begun: list[Any]) -> None:
     assert cli("hls", "(a+b)*(c+d)", "--mul", "1", "--add", "1", "--explore").returncode == 0
     state, pool, _ = begun.pop()
     assert state.board.amounts.makespan == 3
@@ -111,9 +111,7 @@ def test_units_begin_too(cli: Callable[..., Completed], begun: list[Any]) -> Non
         (["hls", "a*b", "--explore", "--json"], "leave out --json"),
     ],
 )
-def test_what_does_not_go_together_is_refused(
-    words: list[str], said: str, cli: Callable[..., Completed], begun: list[Any]
-) -> None:
+def test_what_does_not_go_together_is_refused(words: list[str], said: str, cli: Cli, begun: list[Any]) -> None:
     done = cli(*words)
     assert done.returncode == 2
     assert said in done.stderr
@@ -123,9 +121,7 @@ def test_what_does_not_go_together_is_refused(
 EXERCISE = "task: {goal: 11, best: 9, say: Try it.}\ndevices: 2\nmicrobatches: 2\ncosts: {forward: 1, backward: 2}\n"
 
 
-def test_an_exercise_begins_with_what_to_do_and_ends_with_points(
-    cli: Callable[..., Completed], begun: list[Any], tmp_path: Path
-) -> None:
+def test_an_exercise_begins_with_what_to_do_and_ends_with_points(cli: Cli, begun: list[Any], tmp_path: Path) -> None:
     """Its task is the first message; who leaves with all operations placed is told the points."""
     (tmp_path / "task.yaml").write_text(EXERCISE, encoding="utf-8")
     empty = cli("explore", "--empty", "-c", "task.yaml")
@@ -133,3 +129,102 @@ def test_an_exercise_begins_with_what_to_do_and_ends_with_points(
     assert begun.pop()[0].message == "Try it. The goal is a makespan of 11."
     whole = cli("explore", "1f1b", "-c", "task.yaml")
     assert (whole.returncode, whole.stdout) == (0, "10 of 10 points: makespan 9 is the best that is known\n")
+
+
+ARTICLE = "(a+b)*(c+d)+(e+f)*(g+h)"
+CROSSED = "p = a+b\nq = e+f\nr = c+d\ns = g+h\ny = p*r + q*s\n"
+HLS = Path(__file__).parents[2] / "configs" / "hls"
+
+
+def document(cli: Cli, *args: str) -> dict[str, Any]:
+    result = cli("hls", *args, "--json")
+    assert (result.returncode, result.stderr) == (0, "")
+    content: dict[str, Any] = json.loads(result.stdout)
+    return content
+
+
+@pytest.mark.parametrize(
+    ("options", "pairing", "crossing"),
+    [((), 4, 5), (("--latency", "mul=2"), 6, 7), (("--latency", "mul=2", "--pipelined", "mul"), 5, 6)],
+)
+def test_the_article_end_to_end(cli: Cli, options: tuple[str, ...], pairing: int, crossing: int) -> None:
+    """One multiplier and two adders: pairing the operands of one product, or crossing them; and the optimum."""
+    Path("crossed.txt").write_text(CROSSED)
+    units = ("--unit", "mul=1", "--unit", "add=2", *options)
+    assert document(cli, ARTICLE, *units)["latency"] == pairing
+    assert document(cli, "crossed.txt", *units)["latency"] == pairing
+    for tie in ("input", "reverse", "fifo", "lifo", "bfs", "most-descendants"):
+        assert document(cli, "crossed.txt", *units, "--tie", tie)["latency"] == crossing
+    solved = document(cli, "crossed.txt", *units, "--solve")
+    assert (solved["latency"], solved["lower_bound"], solved["status"]) == (pairing, pairing, "optimal")
+
+
+def test_a_program_on_standard_input(cli: Cli) -> None:
+    content = json.loads(cli("hls", "-", "--json", stdin=CROSSED).stdout)
+    assert [one["op"] for one in content["ops"]] == ["p", "q", "r", "s", "*5", "*6", "y"]
+
+
+@pytest.mark.parametrize("width", [20, 40, 72, 80])
+def test_every_rule_is_legible_at_any_width(cli: Cli, width: int) -> None:
+    """Ties that do not fit side by side stand below; nothing is cut off."""
+    output = cli("hls", ARTICLE, "--compare", "--ascii", "--width", str(width)).stdout
+    assert output.isascii()
+    assert max(map(len, output.splitlines())) <= width
+    assert len(re.findall(r"[0-9]/[0-9]", output)) == 48
+
+
+def test_a_random_tie_is_repeated_by_its_seed(cli: Cli) -> None:
+    source = str(HLS / "ewf.txt")
+    one, same, other = (document(cli, source, "--priority", "none", "--tie", "random", "--seed", s) for s in "118")
+    assert one == same
+    assert one != other
+
+
+def test_a_loop(cli: Cli) -> None:
+    content = document(cli, str(HLS / "ewf-loop.txt"), "--pipeline", "--unit", "mul=2,add=3", "--latency", "mul=2")
+    assert (content["initiation_interval"], content["lower_bound"], content["status"]) == (16, 16, "optimal")
+    assert content["interval_bounds"] == {"resources": 9, "recurrences": 16}
+    result = cli("hls", str(HLS / "hal-loop.txt"), "--pipeline", "--unit", "mul=3,add=3", "--latency", "mul=2")
+    assert "initiation interval        6" in result.stdout
+    assert "units ask for 4, recurrences for 6" in result.stdout
+
+
+def test_a_search_without_time_says_so(cli: Cli) -> None:
+    """0.01 seconds leave the gap that list schedules have, and the reason; for a loop too."""
+    source, units = str(HLS / "ewf.txt"), ("--unit", "add=4,mul=3", "--latency", "mul=2", "--time-limit", "1e-9")
+    content = document(cli, source, *units, "--solve")
+    assert content["status"] in {"feasible", "optimal"}
+    loop = ("--pipeline", "--unit", "mul=1,add=1", "--time-limit", "1e-6")
+    content = document(cli, str(HLS / "ewf-loop.txt"), *loop)
+    assert (content["status"], content["lower_bound"]) == ("feasible", 26)
+    assert "stopped by the time limit" in cli("hls", str(HLS / "ewf-loop.txt"), *loop).stdout
+
+
+def test_the_output_file(cli: Cli) -> None:
+    assert cli("hls", ARTICLE, "-o", "out.json").returncode == 0
+    assert json.loads(Path("out.json").read_text()) == document(cli, ARTICLE)
+    again = cli("hls", ARTICLE, "-o", "out.json")
+    assert again.returncode == 2
+    assert "--force" in again.stderr
+    assert cli("hls", ARTICLE, "--compare", "-o", "out.json", "--force").returncode == 0
+    assert json.loads(Path("out.json").read_text())["format"] == "pipesched.hls-comparison"
+
+
+@pytest.mark.parametrize("way", ["--solve", "--compare", "--pipeline"])
+def test_a_file_that_cannot_be_written_ends_it_before_the_search(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Nothing is read and searched for when the answer has no place to go."""
+    monkeypatch.setattr("pipesched.config.hardware.load_hardware", None)
+    assert "must end in .json" in cli("hls", ARTICLE, way, "-o", "out.svg").stderr
+
+
+def test_a_filter_as_a_loop(cli: Cli) -> None:
+    """Inputs of earlier iterations, written as x@k or copied by hand: the same times and registers."""
+    Path("fir.txt").write_text("y = c0*x + c1*x@1 + c2*x@2\n")
+    Path("by-hand.txt").write_text("y = c0*x + c1*x1 + c2*x2\nx2 = x1\nx1 = x\n")
+    short, by_hand = (
+        document(cli, name, "--pipeline", "--mul", "3", "--add", "2") for name in ("fir.txt", "by-hand.txt")
+    )
+    keys = ("initiation_interval", "latency", "registers", "status")
+    assert [short[key] for key in keys] == [by_hand[key] for key in keys] == [1, 3, 7, "optimal"]

@@ -1,20 +1,24 @@
-"""Files are written whole or not at all, and an existing one only by force."""
+"""What commands write: files, figures, exports, text for other frameworks, and what is printed before them."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import subprocess
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+from typer.testing import CliRunner
 
+from pipesched.cli.app import app
 from pipesched.errors import ConfigError
 from pipesched.file_formats.files import write_file
-
-Cli = Callable[..., subprocess.CompletedProcess[str]]
+from tests.cli.conftest import Cli
 
 
 @pytest.mark.parametrize("name", ["out.json", "OUT.JSON", "-.json", "a b.json", "é.json"])
@@ -90,3 +94,352 @@ def test_failing_write_leaves_nothing(tmp_path: Path, error: BaseException) -> N
         write_file(target, parts(), force=True)
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
     assert target.read_text() == "old"
+
+
+SETUP = """\
+model: {num_hidden_layers: 8, hidden_size: 2048, num_attention_heads: 16, intermediate_size: 5632, vocab_size: 32000%s}
+hardware: {preset: a100-80gb-sxm, memory: %s}
+parallel: {gpus: 8, pipeline: 4, tensor: 2}
+batch: {sequence: 2048, global: 16}
+"""
+
+
+@pytest.mark.parametrize(
+    "command", ["run 1f1b", "compare 1f1b naive", "explain 1f1b", "solve --quiet --time-limit 5", "robust 1f1b"]
+)
+def test_an_answer_is_printed_before_its_file_is_written(command: str, tmp_path: Path) -> None:
+    """Where the writer fails, what was found is on the screen all the same."""
+    with patch("pipesched.file_formats.files.content_of", side_effect=RuntimeError("a defect")):
+        result = CliRunner().invoke(app, [*command.split(), "-o", str(tmp_path / "x.json")], env={"COLUMNS": "80"})
+    assert isinstance(result.exception, RuntimeError)
+    assert "makespan" in result.stdout or "mean" in result.stdout
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_reader_that_leaves_does_not_lose_the_file(cli: Cli, tmp_path: Path) -> None:
+    """`solve -o x.json | head -1` writes the file."""
+    from pipesched.cli.output import printed_before
+
+    written = []
+    for gone in (BrokenPipeError, SystemExit, KeyboardInterrupt):
+        with pytest.raises(gone), printed_before(lambda: written.append(1)):
+            raise gone
+    assert written == [1, 1, 1]
+
+
+def test_keys_of_a_model(cli: Cli) -> None:
+    """What does not count is named in one note, what never counts is silent, another modality is told the way out."""
+    Path("c.yaml").write_text(SETUP % (", torch_dtype: bf16, foo: 1, bar: 2", 80))
+    result = cli("estimate", "c.yaml")
+    assert result.stdout.splitlines()[-1] == "note: foo, bar: not known, not counted"
+    Path("c.yaml").write_text(SETUP % (", vision_config: {}", 80))
+    refused = cli("estimate", "c.yaml")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("pipesched: c.yaml:1: model.vision_config: is not estimated; ")
+    assert "`first: {forward: " in refused.stderr
+    Path("c.yaml").write_text(SETUP % (", num_hidden_layer: 2", 80))
+    assert "did you mean 'num_hidden_layers'?" in cli("estimate", "c.yaml").stderr
+
+
+def test_an_estimate_that_does_not_fit_has_no_step(cli: Cli) -> None:
+    """What is too much stands in its place, and what would fit; JSON keeps the step."""
+    Path("c.yaml").write_text(SETUP % ("", 2))
+    text = cli("estimate", "c.yaml").stdout
+    assert re.search(r"device \d does not fit: .* of 2\.0 GB, .* GB too much\n(It fits with|no few changes)", text)
+    assert not re.search(r"^(step|tokens/s/GPU|MFU) ", text, re.MULTILINE)
+    assert '"step": {' in cli("estimate", "c.yaml", "--json").stdout
+
+
+SWEEP = ("compare", "1f1b", "zb-h1", "--sweep", "microbatches=4,8,16")
+DRAWS = {
+    "run": ("run", "1f1b"),
+    "compare": ("compare", "1f1b", "naive"),
+    "pareto": ("compare", "--pareto", "1f1b", "naive"),
+    "sweep": SWEEP,
+    "solve": ("solve", "--quiet", "--time-limit", "5", "--devices", "2", "--microbatches", "2"),
+    "show": ("show", "given.json"),
+}
+
+
+@pytest.mark.parametrize("command", DRAWS.values(), ids=DRAWS)
+def test_inches(cli: Cli, command: tuple[str, ...]) -> None:
+    """--inches is the width of what -o draws."""
+    cli("run", "-o", "given.json")
+    result = cli(*command, "-o", "picture.svg", "--inches", "5")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert re.search(r'width="360pt"', Path("picture.svg").read_text("utf-8"))
+
+
+PAPER = ["--title", "My step", "--font-size", "8", "--legend", "right"]
+OF_CHARTS = ["--first-microbatch", "1", "--device-name", "rank"]
+
+
+@pytest.mark.parametrize("command", [*DRAWS.values(), ("export", "1f1b")], ids=[*DRAWS, "export"])
+def test_options_of_papers(cli: Cli, command: tuple[str, ...]) -> None:
+    """A title, the size of text and the place of the legend are for every figure, names and numbers for charts."""
+    cli("run", "-o", "given.json")
+    of_charts = [] if {"--sweep", "--pareto"} & {*command} else OF_CHARTS
+    result = cli(*command, "-o", "picture.svg", *PAPER, *of_charts)
+    assert (result.returncode, result.stderr) == (0, "")
+    svg = Path("picture.svg").read_text("utf-8")
+    assert "My step" in svg
+    assert "font-size: 8px" in svg
+    assert ("rank 1" in svg) is bool(of_charts)
+
+
+def test_sweeps_are_drawn(cli: Cli) -> None:
+    """-o of a sweep draws the measure that --show names, and so does `show` of its document."""
+    assert cli(*SWEEP, "--show", "makespan", "-o", "a.svg").returncode == 0
+    texts = re.findall(r">([^<]+)</text>", Path("a.svg").read_text("utf-8"))
+    assert {"1f1b", "zb-h1", "makespan", "microbatches", "4", "8", "16"} <= set(texts)
+    printed = cli(*SWEEP, "-o", "sweep.json").stdout
+    assert "a 1f1b  b zb-h1" in printed
+    assert cli("show", "sweep.json", "-o", "b.svg").stdout == printed
+    assert "bubble (%)" in Path("b.svg").read_text("utf-8")
+
+
+def test_show_writes_schedules(cli: Cli) -> None:
+    """`show -o` writes what it draws, whatever the format, and never over a file unasked."""
+    cli("run", "1f1b", "-o", "given.json")
+    assert cli("show", "given.json", "-o", "again.json").returncode == 0
+    assert Path("again.json").read_bytes() == Path("given.json").read_bytes()
+    result = cli("show", "given.json", "-o", "again.json")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "exists" in result.stderr
+
+
+def test_fold(cli: Cli) -> None:
+    """`run` folds a long schedule by itself, `compare` where it is told to, each by itself, and cuts none then."""
+    real = ("--devices", "8", "--stages", "8", "--microbatches", "48", "--width", "80")
+    assert "≈ 39 periods of 15 left out: 125..710" in cli("run", "1f1b", *real).stdout
+    assert "left out" not in cli("run", "1f1b", *real, "--no-fold").stdout
+    whole, folded = (cli("compare", "1f1b", "sequential", *real, *fold).stdout for fold in ((), ("--fold",)))
+    assert "cut at 1650" in whole
+    assert "left out" not in whole
+    assert "cut at" not in folded
+    assert re.findall(r"(\d+) periods of (\d+) left out", folded) == [("39", "15"), ("46", "120")]
+
+
+TINY = ["--devices", "2", "--stages", "2", "--microbatches", "2"]
+CSV = "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n"
+BEGINS = {
+    "out.json": b'{\n  "format": "pipesched.schedule"',
+    "out.csv": b"0F0,",
+    "out.trace.json": b'{\n  "traceEvents"',
+    "out.svg": b"<?xml",
+    "out.png": b"\x89PNG",
+    "out.pdf": b"%PDF",
+}
+
+
+def refused(result: subprocess.CompletedProcess[str], *fragments: str) -> None:
+    """Bad input: exit 2, one line on stderr with all of the fragments, nothing on stdout."""
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.count("\n") == 1
+    for fragment in fragments:
+        assert fragment in result.stderr
+
+
+@pytest.mark.parametrize(("name", "start"), BEGINS.items())
+@pytest.mark.parametrize("command", [["export", "-a", "1f1b", *TINY], ["run", *TINY]], ids=["export", "run"])
+def test_suffix_says_the_format(cli: Cli, command: list[str], name: str, start: bytes) -> None:
+    """`export` and `run` write what the suffix of -o says, and no other file."""
+    result = cli(*command, "-o", name)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert Path(name).read_bytes().startswith(start)
+    assert [path.name for path in Path.cwd().iterdir()] == [name]
+
+
+def test_text_goes_to_stdout(cli: Cli) -> None:
+    """A CSV on standard output, alone: 1F1B on 2 devices."""
+    for output in ([], ["-o", "-"]):
+        result = cli("export", "-a", "1f1b", *TINY, "--to", "pytorch-csv", *output)
+        assert (result.returncode, result.stdout, result.stderr) == (0, CSV, "")
+    assert not list(Path.cwd().iterdir())
+
+
+def test_json_is_that_of_run(cli: Cli) -> None:
+    """Exported as JSON, a schedule is the document of `run --json`; also from a file of it, and from a pipe."""
+    printed = cli("run", "-a", "interleaved", "--json").stdout
+    assert cli("export", "-a", "interleaved", "--to", "json").stdout == printed
+    Path("a.json").write_text(printed)
+    assert cli("export", "a.json", "--to", "json").stdout == printed
+    assert cli("export", "-", "--to", "json", stdin=printed).stdout == printed
+
+
+@pytest.mark.parametrize("to", ["pytorch-csv", "chrome-trace", "svg"])
+def test_the_same_from_a_file(cli: Cli, to: str) -> None:
+    """It makes no difference whether a schedule comes from its algorithm or from a file."""
+    cli("run", "-a", "interleaved", "-o", "a.json")
+    direct, read = cli("export", "-a", "interleaved", "--to", to), cli("export", "a.json", "--to", to)
+    assert direct.returncode == 0
+    assert direct.stdout == read.stdout
+
+
+def test_csv_with_the_costs_of_a_config(cli: Cli) -> None:
+    """A CSV has no costs; a config and its options give them, and then it is the schedule that it was."""
+    Path("costs.yaml").write_text("devices: 2\nmicrobatches: 2\ncosts: {forward: 3, backward: 4}\n")
+    Path("a.csv").write_text(CSV)
+    made = json.loads(cli("export", "-a", "1f1b", *TINY, "--forward", "3", "--backward", "5", "--to", "json").stdout)
+    for source, stdin in (("a.csv", ""), ("-", CSV)):
+        options = ["-c", "costs.yaml", "--backward", "5"]
+        content = json.loads(cli("export", source, *options, "--to", "json", stdin=stdin).stdout)
+        assert content["devices"] == made["devices"]
+        assert content["metrics"] == made["metrics"]
+
+
+def test_content_counts_not_the_name(cli: Cli) -> None:
+    """A CSV in a file that is named .json, and a document in one named .txt, are what they are."""
+    Path("a.json").write_text(CSV)
+    assert cli("export", "a.json", "--to", "pytorch-csv").stdout == CSV
+    Path("a.txt").write_text(cli("export", "a.json", "--to", "json").stdout)
+    assert cli("export", "a.txt", "--to", "pytorch-csv").stdout == CSV
+
+
+def test_words_are_those_of_train(cli: Cli) -> None:
+    """An algorithm and a config are words: a config names its algorithm, a second word another one."""
+    Path("mine.yaml").write_text("devices: 2\nmicrobatches: 2\nalgorithm: naive\n")
+    naive = cli("export", "-a", "naive", *TINY, "--to", "pytorch-csv").stdout
+    for words in (["mine.yaml"], ["-c", "mine.yaml"], ["naive", *TINY]):
+        assert cli("export", *words, "--to", "pytorch-csv").stdout == naive
+    assert cli("export", "1f1b", "mine.yaml", "--to", "pytorch-csv").stdout == CSV != naive
+
+
+def test_format_goes_before_suffix(cli: Cli) -> None:
+    """--to counts, whatever the file is named."""
+    assert cli("export", "-a", "1f1b", "--to", "chrome-trace", "-o", "a.json").returncode == 0
+    assert "traceEvents" in json.loads(Path("a.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("short", "name"), [("csv", "pytorch-csv"), (".CSV", "pytorch-csv"), ("trace.json", "chrome-trace")]
+)
+def test_a_suffix_is_a_name_too(cli: Cli, short: str, name: str) -> None:
+    """--to takes the suffix of a format for its name."""
+    assert cli("export", "-a", "1f1b", "--to", short).stdout == cli("export", "-a", "1f1b", "--to", name).stdout != ""
+
+
+def test_figure_options(cli: Cli) -> None:
+    """--inches, --label and --memory reach the figure."""
+    svg = cli("export", "-a", "1f1b", "--to", "svg", "--inches", "3.5", "--label", "stage", "--memory").stdout
+    assert 'width="252pt"' in svg
+    assert "peak 4" in svg
+    assert svg.count(">3</text>") == 16
+
+
+def test_binary_to_a_pipe(environment: dict[str, str]) -> None:
+    """With -o - a picture goes into a pipe, byte by byte."""
+    command = [sys.executable, "-m", "pipesched", "export", "-a", "1f1b", *TINY, "--to", "png", "-o", "-"]
+    result = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=True)
+    assert result.stdout.startswith(b"\x89PNG")
+    assert result.stdout.endswith(b"IEND\xaeB`\x82")
+
+
+@pytest.mark.parametrize(
+    "command", [["export", "-a", "1f1b"], ["run"], ["compare", "1f1b"]], ids=["export", "run", "compare"]
+)
+def test_a_figure_needs_force_too(cli: Cli, command: list[str]) -> None:
+    """A figure replaces an existing file only by force."""
+    Path("a.svg").write_text("precious")
+    refused(cli(*command, *TINY, "-o", "a.svg"), "a.svg exists; --force overwrites it")
+    assert Path("a.svg").read_text() == "precious"
+    assert cli(*command, *TINY, "-o", "a.svg", "--force").returncode == 0
+    assert Path("a.svg").read_text().startswith("<?xml")
+
+
+def test_a_schedule_that_breaks_rules_is_not_exported(cli: Cli) -> None:
+    """A document with an operation too early is no schedule: exit 1, nothing written."""
+    printed = cli("run", "--json").stdout
+    early = printed.replace('"op": "1F0", "start": 10, "end": 20', '"op": "1F0", "start": 9, "end": 19')
+    assert early != printed
+    result = cli("export", "-", "-o", "a.svg", stdin=early)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "1F0" in result.stderr
+    assert not list(Path.cwd().iterdir())
+
+
+@pytest.mark.parametrize("name", ["a.svg", "a.png", "a.pdf", "a.json"])
+def test_compare_writes_figures(cli: Cli, name: str) -> None:
+    """`compare -o` writes the comparison as a figure, or its rows as JSON, and prints as ever."""
+    command = ["compare", "naive", "1f1b", *TINY]
+    alone, result = cli(*command), cli(*command, "-o", name)
+    assert (result.returncode, result.stderr, result.stdout) == (0, "", alone.stdout)
+    assert Path(name).read_bytes().startswith(BEGINS.get(f"out{Path(name).suffix}", b"")[:4])
+
+
+def test_window_of_a_figure(cli: Cli) -> None:
+    """`run -o` draws the window that it prints."""
+    assert cli("run", "--from", "100", "--to", "130", "-o", "a.svg", "--label", "op").returncode == 0
+    svg = Path("a.svg").read_text()
+    assert ">0B0<" in svg
+    assert ">0F0<" not in svg
+
+
+def test_run_loads_none_of_this(process: Cli) -> None:
+    """`run` and its JSON load no writer that is not asked for."""
+    for options in ([], ["--json"]):
+        loaded = process("run", *options, env={"PYTHONPROFILEIMPORTTIME": "1"}).stderr
+        assert "pipesched.results.outcome" in loaded
+        for module in (
+            "matplotlib",
+            "render.figure",
+            "file_formats.files",
+            "chrome_trace",
+            "pytorch_csv",
+            "documents.comparison",
+            "pipesched.hls",
+        ):
+            assert module not in loaded
+
+
+SMALL = ["--devices", "4", "--stages", "4", "--microbatches", "8"]
+
+
+def test_text(cli: Cli) -> None:
+    """Flags to paste, with a remark; layers as the layout."""
+    result = cli("export", "-a", "1f1b", *SMALL, "--for", "megatron", "--layers", "5,6,6,3")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.splitlines()[0] == (
+        "--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout 'Et*5|t*6|t*6|t*3L'"
+    )
+    assert all(line.startswith("# ") for line in result.stdout.splitlines()[1:])
+
+
+def test_a_file(cli: Cli, tmp_path: Path) -> None:
+    """A schedule of a file is handed over too, and the text can be written."""
+    assert cli("run", "1f1b", *SMALL, "-o", "mine.json").returncode == 0
+    assert cli("export", "mine.json", "--for", "primus", "-o", "primus.yaml").returncode == 0
+    assert (tmp_path / "primus.yaml").read_text().startswith("pp_algorithm: 1f1b\n")
+
+
+def test_a_refusal(cli: Cli) -> None:
+    """Exit code 1, nothing on standard output: why, and the nearest that the framework has."""
+    result = cli("export", "-a", "zb-h1", *SMALL, "--for", "megatron")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "zb-h1 takes code; the nearest that it has is 1f1b" in result.stderr
+
+
+LAYERED = "devices: 4\nlayers: 10\nmicrobatches: 8\nlayer: {forward: 1, backward: 2}\nlast: {forward: 2}\n"
+
+
+def test_layers_are_the_cut(cli: Cli, tmp_path: Path) -> None:
+    """An order without a cut is cut as --layers says, and no other cut is spoken of; other sums are refused."""
+    config, order = tmp_path / "l.yaml", tmp_path / "o.csv"
+    config.write_text(LAYERED)
+    assert cli("run", "1f1b", "-c", str(config), "-o", str(order)).returncode == 0
+    said = cli("export", str(order), str(config), "--layers", "1,2,3,4", "--for", "megatron")
+    assert "'Et|tt|t*3|t*4L'" in said.stdout
+    assert "balanced" not in said.stderr
+    refused = cli("export", str(order), str(config), "--layers", "1,2,3,5", "--for", "megatron")
+    assert refused.stderr == "pipesched: --layers: lists 11 layers; the model has 10\n"
+
+
+def test_only_megatron_takes_groups_that_it_runs(cli: Cli) -> None:
+    """Of a group size that was found the trainer's best is taken, and said; one that was given is left out."""
+    nine = ["--devices", "4", "--stages", "8", "--microbatches", "9", "--charts", "none"]
+    kept = cli("compare", "interleaved", "1f1b", *nine, "--only", "primus")
+    assert "interleaved: groups of 4: primus refuses those of 5" in kept.stderr
+    assert "interleaved" in kept.stdout
+    assert "interleaved" in cli("compare", "interleaved", *nine, "--only", "megatron").stdout
+    left = cli("compare", "interleaved", "1f1b", *nine, "--only", "megatron", "--group-size", "6")
+    assert "--only megatron leaves out interleaved" in left.stderr

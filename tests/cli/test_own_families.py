@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 import pipesched
 from pipesched.documents.comparison import comparison_of
 from pipesched.schedulers.own import PATHS
-from tests.cli.conftest import Completed
+from tests.cli.conftest import Cli
 
 pytestmark = pytest.mark.usefixtures("no_own_families")
 
@@ -31,7 +30,6 @@ def slow_last(problem):
 def crash(problem):
     return problem.nothing
 '''
-Cli = Callable[..., Completed]
 
 
 @pytest.fixture(autouse=True)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +11,9 @@ import pytest
 
 import pipesched
 from pipesched.documents.comparison import packing_document
+from tests.cli.conftest import Cli
 from tests.packings import GOLDEN
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 GIVEN = ("--ranks", "2", "--cap", "12", "--microbatches", "2", "-c", "model.yaml")
 MODEL = "devices: 2\nmicrobatches: 4\ncosts: {forward: 1, backward: 2}\n"
 

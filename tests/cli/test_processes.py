@@ -1,25 +1,39 @@
-"""The command line as a process of its own: pipes, terminals, encodings and exit codes."""
+"""The command line as a process: pipes, terminals, encodings, Ctrl-C, progress, and time that is left to a search."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from threading import Event, Event as Flag
+from types import ModuleType
+from typing import Any
 
 import pytest
 
-Process = Callable[..., subprocess.CompletedProcess[str]]
+from pipesched.cli import progress
+from pipesched.cli.app import COMMANDS
+from pipesched.cli.exits import stop_on_interrupt
+from pipesched.cli.progress import elapsed, left_for_search, line, most_classified
+from pipesched.core.cpsat import Limits
+from pipesched.errors import NoSchedule
+from pipesched.solver import frontier, solve
+from pipesched.solver.policy import DEFAULT
+from pipesched.solver.search import Event as Told
+from tests.cli.conftest import Cli
 
 PIPESCHED = [sys.executable, "-m", "pipesched"]
 COLOUR = "\x1b[38;"
 
 
 @pytest.mark.slow
-def test_pipe_between_two(process: Process) -> None:
+def test_pipe_between_two(process: Cli) -> None:
     """`run --json | show -` draws, and `| check -` agrees."""
     made = process("run", "--json", "--stages", "4")
     assert (made.returncode, made.stderr) == (0, "")
@@ -30,7 +44,7 @@ def test_pipe_between_two(process: Process) -> None:
     assert (checked.returncode, checked.stderr) == (0, "")
 
 
-def test_config_from_a_pipe(process: Process) -> None:
+def test_config_from_a_pipe(process: Cli) -> None:
     """`init | run -c -` works."""
     starter = process("init").stdout
     result = process("run", "-c", "-", "--json", stdin=starter)
@@ -50,7 +64,7 @@ def test_config_from_a_pipe(process: Process) -> None:
     ],
     ids=str,
 )
-def test_exit_code(process: Process, args: list[str], code: int) -> None:
+def test_exit_code(process: Cli, args: list[str], code: int) -> None:
     """The exit code of the process is that of the manual, and there is never a traceback."""
     result = process(*args)
     assert result.returncode == code
@@ -128,14 +142,14 @@ def test_closed_stream(environment: dict[str, str], redirected: str) -> None:
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 @pytest.mark.parametrize("args", [["run", "--mem-budget", "3"], ["compare"], ["list"]], ids=" ".join)
-def test_encoding_without_box_drawing(process: Process, args: list[str], encoding: str) -> None:
+def test_encoding_without_box_drawing(process: Cli, args: list[str], encoding: str) -> None:
     """A terminal that cannot show every letter gets a chart all the same."""
     result = process(*args, "--quiet", env={"PYTHONIOENCODING": encoding})
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.isascii()
 
 
-def test_label_that_the_encoding_lacks(process: Process) -> None:
+def test_label_that_the_encoding_lacks(process: Cli) -> None:
     """A label that the terminal's encoding lacks is no reason for a traceback."""
     config = "devices: 2\nname: '\\u6a21 caf\\u00e9'\n".replace("'", '"')
     result = process("run", "-c", "-", stdin=config, env={"PYTHONIOENCODING": "ascii"})
@@ -144,13 +158,13 @@ def test_label_that_the_encoding_lacks(process: Process) -> None:
 
 
 @pytest.mark.parametrize("columns", ["40", "60", "133"])
-def test_columns(process: Process, columns: str) -> None:
+def test_columns(process: Cli, columns: str) -> None:
     """COLUMNS sets the width of the chart, which uses it and stays within it."""
     lines = process("run", "--microbatches", "40", "--no-fold", env={"COLUMNS": columns}).stdout.splitlines()
     assert int(columns) - 12 <= max(map(len, lines)) <= int(columns)
 
 
-def test_width_goes_before_columns(process: Process) -> None:
+def test_width_goes_before_columns(process: Cli) -> None:
     """--width says more than COLUMNS."""
     wide = process("run", "--width", "90", env={"COLUMNS": "40"})
     assert wide.stdout == process("run", env={"COLUMNS": "90"}).stdout
@@ -158,7 +172,7 @@ def test_width_goes_before_columns(process: Process) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", ["", "0", "abc", "-3", "1", "9", "99999999999999"])
-def test_strange_columns(process: Process, columns: str) -> None:
+def test_strange_columns(process: Cli, columns: str) -> None:
     """COLUMNS that is no sensible width breaks nothing."""
     result = process("run", "--quiet", env={"COLUMNS": columns})  # however slow the machine is
     assert (result.returncode, result.stderr) == (0, "")
@@ -208,7 +222,7 @@ def test_colour(environment: dict[str, str], args: list[str], extra: dict[str, s
         assert "330" in text
 
 
-def test_pipe_has_no_colour(process: Process) -> None:
+def test_pipe_has_no_colour(process: Cli) -> None:
     """What goes to a pipe has no escape codes."""
     for command in ("run", "compare", "list"):
         result = process(command, env={"TERM": "xterm-256color"})
@@ -216,7 +230,315 @@ def test_pipe_has_no_colour(process: Process) -> None:
         assert "\x1b" not in result.stdout
 
 
-def test_messages_go_to_stderr(tmp_path: Path, process: Process) -> None:
+def test_messages_go_to_stderr(tmp_path: Path, process: Cli) -> None:
     """With --json and a file to write, stdout still holds one document and nothing else."""
     result = process("run", "--json", "-o", "out.json")
     assert json.loads(result.stdout) == json.loads((tmp_path / "out.json").read_text())
+
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
+
+
+def ctrl_c() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_the_first_sets_the_event_and_the_second_raises() -> None:
+    """Inside the block one Ctrl-C is a request that raises nothing, the next one a KeyboardInterrupt."""
+    with stop_on_interrupt() as stop:
+        assert not stop.is_set()
+        ctrl_c()
+        assert stop.is_set()
+        with pytest.raises(KeyboardInterrupt):
+            ctrl_c()
+
+
+def test_behind_the_block_all_is_as_before() -> None:
+    """The handler is put back, also when the block ends by an exception; a new block begins anew."""
+    before = signal.getsignal(signal.SIGINT)
+    with suppress(ValueError), stop_on_interrupt():
+        ctrl_c()
+        raise ValueError
+    assert signal.getsignal(signal.SIGINT) is before
+    with stop_on_interrupt() as stop:
+        assert not stop.is_set()
+        ctrl_c()
+        assert stop.is_set()
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "options"), [(solve, "solve_request", []), (frontier, "frontier", ["--frontier"])]
+)
+def test_a_search_that_does_not_stop_is_ended_by_the_second(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, module: ModuleType, function: str, options: list[str]
+) -> None:
+    """A search that looks away goes on after one Ctrl-C; after two there is no output, and exit code 130."""
+    seen = []
+
+    def stubborn(asked: Any, *, stop: Event | None = None, **settings: Any) -> None:
+        ctrl_c()
+        seen.append((stop or asked.stop).is_set())
+        ctrl_c()
+        seen.append(False)
+
+    monkeypatch.setattr(module, function, stubborn)
+    result = cli("solve", *options)
+    assert seen == [True]
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "pipesched: interrupted\n")
+
+
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_nothing_found_yet(cli: Cli, monkeypatch: pytest.MonkeyPatch, interrupted: bool) -> None:
+    """A search that was asked to end before it had a schedule ends with 130, not with an answer that is no."""
+
+    def fruitless(request: object) -> None:
+        if interrupted:
+            ctrl_c()
+        raise NoSchedule("nothing was found")
+
+    monkeypatch.setattr(solve, "solve_request", fruitless)
+    result = cli("solve", "--json")
+    if interrupted:
+        assert (result.returncode, result.stdout, result.stderr) == (130, "", "pipesched: interrupted\n")
+    else:
+        assert (result.returncode, result.stderr) == (1, "pipesched: nothing was found\n")
+
+
+def test_one_ctrl_c_prints_the_best_so_far(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frontier that is interrupted is printed as far as it is known, with exit code 0."""
+    whole = frontier.frontier
+    told = []
+
+    def interrupted(problem: Any, *, stop: Event, **settings: Any) -> Any:
+        told.append(stop.is_set())
+        ctrl_c()
+        told.append(stop.is_set())
+        return whole(problem, stop=None, **settings)
+
+    monkeypatch.setattr(frontier, "frontier", interrupted)
+    options = ("--devices", "2", "--stages", "2", "--microbatches", "2", "--placement", "linear", "--quiet")
+    result = cli("solve", "--frontier", *options)
+    assert told == [False, True]
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "budget of a device" in result.stdout
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("options", [[], ["--frontier"]], ids=["solve", "frontier"])
+def test_ctrl_c_while_cp_sat_runs(cli: Cli, monkeypatch: pytest.MonkeyPatch, options: list[str], times: int) -> None:
+    """One Ctrl-C behind the heuristics gives their best, marked; the second one gives nothing but exit code 130."""
+
+    def interrupted(search: object, number: int, seconds: float) -> None:
+        for _ in range(times):
+            ctrl_c()
+
+    monkeypatch.setattr(solve, "prove", interrupted)
+    problem = ("--stages", "4", "--backward-input", "5", "--backward-weight", "4", "--mem-budget", "3")
+    result = cli("solve", *problem, *options, "--method", "cpsat", "--quiet", "--json")
+    if times == 2:
+        assert (result.returncode, result.stdout, result.stderr) == (130, "", "pipesched: interrupted\n")
+        return
+    content = json.loads(result.stdout)
+    assert (result.returncode, result.stderr) == (0, "")
+    if options:
+        assert [(row["budget"], row["status"]) for row in content["rows"]] == [(3, "feasible")]
+    else:
+        assert (content["status"], content["solver"]["stopped_by"]) == ("feasible", "interrupt")
+
+
+GIVEN = ("--devices", "4", "--microbatches", "6", "--placement", "linear", "--mem-budget", "3")
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that began two seconds ago."""
+    monkeypatch.setattr(progress, "_began", [10.0])
+    monkeypatch.setattr(progress, "monotonic", lambda: 12.0)
+
+
+def test_what_comes_before_and_after(begun: None) -> None:
+    """The start, and what is printed by the number of operations; never less than a moment."""
+    assert elapsed() == 2.0
+    nothing = left_for_search(10, 0, documents=0, chart=False, classes=False)
+    assert 7 < nothing < 8
+    drawn, written = (
+        left_for_search(10, 100_000, documents=documents, chart=not documents, classes=False) for documents in (0, 1)
+    )
+    assert 0 < written < drawn < nothing
+    assert left_for_search(1, 100_000, documents=1, chart=True, classes=True) == DEFAULT.command.least
+
+
+def test_in_another_process_nothing_has_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the command line is called as a function, its process began long ago."""
+    monkeypatch.setattr(progress, "_began", [])
+    assert elapsed() == 0.0
+
+
+def test_longer_limits_classify_more() -> None:
+    assert 0 < most_classified(1) < most_classified(60)
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"], ["--frontier"]])
+@pytest.mark.slow
+def test_a_search_has_less_than_the_command(flags: list[str], cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the library is given is less than `--time-limit`, and of the default too."""
+    given: list[float] = []
+
+    def noted(**values: Any) -> Any:
+        given.append(values["seconds"])
+        return Limits(**values)
+
+    monkeypatch.setattr("pipesched.solver.request.Limits", noted)
+    assert cli("solve", *GIVEN, "--time-limit", "20", "--quiet", *flags).returncode == 0
+    assert cli("solve", *GIVEN, "--quiet", *flags).returncode == 0
+    assert max(given[0], given[-1]) > 15
+    assert given[0] < 20
+    assert max(given) < 60
+
+
+def test_a_limit_that_is_too_short_for_one_schedule(cli: Cli) -> None:
+    """There is an answer, and it says that no other was tried: below the summary, and beside a document on stderr."""
+    short = ("--devices", "8", "--microbatches", "500", "--placement", "linear", "--mem-budget", "3", "--time-limit")
+    text = cli("solve", *short, "0.000001", "--quiet")
+    assert text.returncode == 0
+    assert "takes longer than the --time-limit" in " ".join(text.stdout.split())
+    document = cli("solve", *short, "0.000001", "--quiet", "--json")
+    assert json.loads(document.stdout)["solver"]["stopped_by"] in ("time limit", "proof")
+    assert "takes longer than the --time-limit" in document.stderr
+
+
+@pytest.mark.parametrize("limit", ["0", "-3", "2000000"])
+def test_a_limit_that_is_none(limit: str, cli: Cli) -> None:
+    """It is refused, as it was given."""
+    result = cli("solve", *GIVEN, "--time-limit", limit)
+    assert result.returncode == 2
+    assert "--time-limit: must be a number of more than 0" in result.stderr
+
+
+class Stream(io.StringIO):
+    """A stream that is a terminal, or none, and sets a flag once `awaited` was written."""
+
+    def __init__(self, *, is_terminal: bool, awaited: str) -> None:
+        super().__init__()
+        self.is_terminal, self.awaited, self.written = is_terminal, awaited, Flag()
+
+    def isatty(self) -> bool:
+        """As asked for."""
+        return self.is_terminal
+
+    def write(self, text: str) -> int:
+        """Note it."""
+        count = super().write(text)
+        if self.awaited in self.getvalue():
+            self.written.set()
+        return count
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is waited for before the first line, and a thousandth between two."""
+    for name, seconds in (("AFTER", 0.0), ("EVERY", 0.001), ("REFRESH", 0.001)):
+        monkeypatch.setattr(progress, name, seconds)
+    monkeypatch.setattr(progress, "elapsed", lambda: 0.0)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_lines_where_stderr_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole lines say how long it takes and what is done; the innermost counts, and then the outer again."""
+    for awaited in ("scheduling 9 operations", "measuring"):
+        stream = Stream(is_terminal=False, awaited=awaited)
+        monkeypatch.setattr(sys, "stderr", stream)
+        with progress.progress_of("profile", quiet=False):
+            with progress.doing("scheduling 9 operations"):
+                assert awaited == "measuring" or stream.written.wait(10)
+            assert stream.written.wait(10)
+        assert all(re.fullmatch(r" *\d+\.\d s  (scheduling 9 operations|measuring)", one)
+                   for one in stream.getvalue().splitlines())  # fmt: skip
+        assert stream.getvalue().endswith("\n")
+
+
+@pytest.mark.usefixtures("at_once")
+def test_on_a_terminal_the_line_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is printed stands alone on its line, and nothing of the progress is left at the end."""
+    stream, out = (Stream(is_terminal=True, awaited="measuring") for _ in range(2))
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(sys, "stdout", out)
+    with progress.progress_of("profile", quiet=False):
+        assert stream.written.wait(10)
+        sys.stdout.write("answer\n")
+        assert out.getvalue() == "answer\n"
+        assert stream.getvalue().count(progress.CLEAR) >= 2
+    shown = re.split(re.escape(progress.CLEAR), stream.getvalue())
+    assert shown[-1] == ""
+    assert {re.sub(r"[\d.]+ s", "N s", text.strip()) for text in shown} <= {"", "N s  measuring"}
+    assert (sys.stdout, sys.stderr) == (out, stream)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """No line, and what asks is told."""
+    with progress.progress_of("profile", quiet=True), progress.doing("anything"):
+        assert progress.is_quiet()
+    with progress.progress_of("profile", quiet=False):
+        assert not progress.is_quiet()
+    assert progress.is_quiet()
+    assert "anything" not in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_what_speaks_for_itself(monkeypatch: pytest.MonkeyPatch, is_terminal: bool) -> None:
+    """A block that says "" is silent from then on, and leaves no line on a terminal."""
+    stream = Stream(is_terminal=is_terminal, awaited="the ranks start")
+    monkeypatch.setattr(sys, "stderr", stream)
+    with progress.progress_of("train", quiet=False), progress.doing("the ranks start") as say:
+        assert stream.written.wait(10)
+        say("")
+        assert not Flag().wait(0.02)
+        before = stream.getvalue()
+        assert not Flag().wait(0.02)
+        assert stream.getvalue() == before
+        assert before.endswith(progress.CLEAR if is_terminal else "the ranks start\n")
+
+
+@pytest.mark.usefixtures("at_once")
+def test_an_app_has_the_terminal_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where progress is paused nothing is written."""
+    stream = Stream(is_terminal=True, awaited="working")
+    monkeypatch.setattr(sys, "stderr", stream)
+    with progress.progress_of("explore", quiet=False):
+        assert stream.written.wait(10)
+        with progress.no_progress():
+            before = stream.getvalue()
+            assert not Flag().wait(0.02)
+            assert stream.getvalue() == before
+            assert before.endswith(progress.CLEAR)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_quiet(cli: Cli, command: str) -> None:
+    """--quiet is an option of each."""
+    assert "--quiet" in cli(command, "--help").stdout
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_long_work_says_what_it_does(process: Cli) -> None:
+    """A second or more of scheduling is told once, where stderr is no terminal; quietly it is not."""
+    words = ("run", "1f1b", "--devices", "64", "--microbatches", "9000")
+    said = process(*words).stderr.splitlines()
+    assert len(said) >= 1
+    assert all(re.fullmatch(r" *\d+\.\d s  .*(scheduling|printing).*", one) for one in said)
+    assert process(*words, "--quiet").stderr == ""
+
+
+def test_line() -> None:
+    """Elapsed, incumbent with its source, bound, gap, stage; in the user's unit of time."""
+    event = Told("CP-SAT, loop", 1.25, 33, "justification", 30)
+    assert line(event, event.seconds) == "  1.2 s  best 33 (justification)  bound 30  gap 10.00%  CP-SAT, loop"
+
+
+def test_line_before_anything_is_found() -> None:
+    """No incumbent, no bound."""
+    assert line(Told("bounds", 0, None, "", 0), 0.04) == "  0.0 s  bounds"
+    assert line(Told("bounds", 0, None, "", 285), 0.04) == "  0.0 s  bound 285  bounds"

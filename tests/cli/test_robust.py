@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +10,8 @@ import pytest
 
 import pipesched
 from pipesched.documents.comparison import robustness_document
+from tests.cli.conftest import Cli
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 MODEL = "devices: 2\nmicrobatches: 4\ntime_unit: ms\ncosts: {forward: 1, backward_input: 1, backward_weight: 1}\n"
 BLOCK = "period: 3\nforward: [0, 1]\nbackward_input: [4, 2]\n"
 

@@ -1,10 +1,9 @@
-"""`pipesched run`: one schedule, drawn or as JSON."""
+"""`pipesched run`: one schedule, the algorithm of a config, orders, savings and microbatches that differ."""
 
 from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,13 @@ from typing import Any
 import pytest
 
 import pipesched
-
-Cli = Callable[..., subprocess.CompletedProcess[str]]
+from pipesched.cli.groups import GROUPS
+from pipesched.cli.reading import given_config
+from pipesched.config.load import load
+from pipesched.documents.json_text import dump
+from pipesched.documents.schedule import document as written
+from pipesched.schedulers.registry import FAMILIES
+from tests.cli.conftest import Cli
 
 
 def document(cli: Cli, *args: str, stdin: str = "") -> dict[str, Any]:
@@ -210,3 +214,325 @@ def test_a_chart_that_hides_slots_says_how_to_see_them(cli: Cli) -> None:
     text = cli("run", "--stages", "4", "--forward", "0.1,10,10,10", "--backward", "20", "--width", "70").stdout
     assert re.search(r"\([0-9]+ slots too short to show; zoom in\)", text)
     assert "--zoom" not in text
+
+
+BLOCK = """\
+devices: 2
+microbatches: 4
+algorithm:
+  block:
+    period: 3
+    forward: [0, 1]
+    backward: [4, 2]
+"""
+WHOLE = {name for name in FAMILIES if name != "seq-1f1b"}  # which is 1f1b without slices
+GROUPED = "devices: 2\nstages: 4\nmicrobatches: 8\nalgorithm: {interleaved: {group_size: 4}}\n"
+
+
+def config(text: str) -> str:
+    """A config file of this text."""
+    Path("c.yaml").write_text(text)
+    return "c.yaml"
+
+
+def ran(cli: Cli, *args: str) -> dict[str, Any]:
+    """The document of a run."""
+    result = cli("run", "-c", "c.yaml", "--json", *args)
+    assert (result.returncode, result.stderr) == (0, "")
+    document: dict[str, Any] = json.loads(result.stdout)
+    return document
+
+
+def compared(cli: Cli, *args: str) -> list[dict[str, Any]]:
+    """The rows of a comparison."""
+    result = cli("compare", "-c", "c.yaml", "--json", *args)
+    assert (result.returncode, result.stderr) == (0, "")
+    rows: list[dict[str, Any]] = json.loads(result.stdout)["rows"]
+    return rows
+
+
+def peaks(document: dict[str, Any]) -> list[float]:
+    """The peak memory of each device."""
+    found: list[float] = document["metrics"]["peak_memory"]
+    return found
+
+
+def test_run_takes_the_algorithm_of_the_config(cli: Cli) -> None:
+    """Without --algo it is the config's with its options; `algorithm` of the document stays the name."""
+    config(BLOCK)
+    assert ran(cli)["algorithm"] == "block"
+    assert "algorithm" not in ran(cli)["problem"]
+    drawn = cli("run", "-c", "c.yaml")
+    assert "note: the block holds 2 chunks a device by residence" in drawn.stdout
+    config(GROUPED)
+    assert peaks(ran(cli)) == peaks(ran(cli, "--algo", "interleaved", "--group-size", "4"))
+    config("devices: 2\n")
+    assert ran(cli)["algorithm"] == "1f1b"
+
+
+def test_algo_replaces_it(cli: Cli) -> None:
+    """--algo replaces the algorithm with its options; the same name keeps them, and an option replaces its own."""
+    config(BLOCK)
+    assert ran(cli, "--algo", "naive")["algorithm"] == "naive"
+    assert ran(cli, "--algo", "block")["algorithm"] == "block"
+    config(GROUPED)
+    by_four, by_two, by_eight = (peaks(ran(cli, "--group-size", size)) for size in "428")
+    assert by_four == peaks(ran(cli)) == peaks(ran(cli, "--algo", "interleaved"))
+    assert len({*map(tuple, (by_four, by_two, by_eight))}) == 3
+    assert ran(cli, "--algo", "looped-bfs")["algorithm"] == "looped-bfs"
+
+
+def test_a_schedule_of_a_block_round_trips(cli: Cli) -> None:
+    """The document of a block is drawn and checked like any other."""
+    config(BLOCK)
+    text = cli("run", "-c", "c.yaml", "--json").stdout
+    assert cli("check", "-", stdin=text).returncode == 0
+    assert cli("show", "-", "--json", stdin=text).stdout == text
+
+
+def test_compare_gives_the_block_to_its_family(cli: Cli) -> None:
+    """The config's options go to the family that it names, wherever that stands; without names it joins the default."""
+    config(BLOCK)
+    assert [row["algorithm"] for row in compared(cli)] == ["naive", "1f1b", "interleaved", "block"]
+    assert [row["applicable"] for row in compared(cli, "block", "1f1b")] == [True, True]
+    config(GROUPED)
+    assert [row["algorithm"] for row in compared(cli)] == ["naive", "1f1b", "interleaved"]
+    assert [row["algorithm"] for row in compared(cli, "1f1b")] == ["1f1b"]  # its options wait for it to be compared
+    assert peaks(compared(cli, "1f1b", "interleaved")[1]) == peaks(ran(cli))
+    assert peaks(compared(cli, "1f1b", "interleaved", "--group-size", "2")[1]) == peaks(ran(cli, "--group-size", "2"))
+
+
+@pytest.mark.parametrize("option", ["--all", "--pareto"])
+def test_every_algorithm_and_the_block(cli: Cli, option: str) -> None:
+    """All algorithms are the list's, with the block of a config that has one, and without a word of it else."""
+    config(BLOCK)
+    assert {row["algorithm"] for row in compared(cli, option)} == WHOLE
+    config("devices: 2\n")
+    assert {row["algorithm"] for row in compared(cli, option)} == WHOLE - {"block"}
+
+
+def test_options_of_the_config_in_a_pareto_document(cli: Cli) -> None:
+    """A row says with which options it was made, exact numbers as JSON has them."""
+    config(BLOCK.replace("[0, 1]", "[0, 1.5]"))
+    (row,) = compared(cli, "block", "--pareto")
+    assert (row["period"], row["forward"], row["backward"]) == (3, [0, 1.5], [4, 2])
+
+
+def test_sweep_with_a_block(cli: Cli) -> None:
+    """A sweep takes the block along, and says why where the stages do not suit it."""
+    config(BLOCK)
+    rows = compared(cli, "block", "--sweep", "devices=2,3")
+    assert [row["applicable"] for row in rows] == [True, False]
+    assert "one start for each of the 3 stages" in rows[1]["reason"]
+    bubbles = compared(cli, "block", "--sweep", "microbatches=4,8")
+    assert bubbles[0]["metrics"]["bubble"] > bubbles[1]["metrics"]["bubble"]
+
+
+def test_an_option_replaces_one_of_the_config(cli: Cli) -> None:
+    """Of a comparison too."""
+    config("devices: 4\nalgorithm: {zb-auto: {objective: span}}\n")
+    assert cli("compare", "zb-auto", "-c", "c.yaml", "--objective", "makespan").returncode == 0
+
+
+def test_the_list_says_where_the_options_stand(cli: Cli) -> None:
+    """The options of a block are keys of a config, not of the command line."""
+    rows = {row["name"]: row for row in json.loads(cli("list", "--json").stdout)["rows"]}
+    assert rows["block"]["options"][:2] == ["period", "forward"]
+    assert "squeeze (period and forward must be given)" in " ".join(cli("list", "block").stdout.split())
+
+
+SIX = ("--devices", "4", "--stages", "4", "--forward", "1", "--backward", "2", "--work", "1,2,3,4,5,6")
+
+
+def said(cli: Cli, *options: str) -> str:
+    """The line of the summary, or "" where there is none."""
+    lines = cli("run", "1f1b", *options, "--width", "140").stdout.splitlines()
+    return next((" ".join(line.split()) for line in lines if line.startswith("order ")), "")
+
+
+def test_many_microbatches(cli: Cli) -> None:
+    """Of more than sixteen the order stands behind what a search tried."""
+    works = ",".join(str(number % 7 + 1) for number in range(20))
+    line = said(cli, "--devices", "2", "--stages", "2", "--work", works, "--order", "best")
+    head = "order of 20 feed the microbatches in this order; searched: 40,000 orders: "
+    assert line.startswith(head)
+
+
+def test_alike_microbatches_say_nothing(cli: Cli) -> None:
+    """A rule is no order of its own there; the output is that without the option."""
+    assert said(cli, *SIX) == ""
+    for order in ("best", "verl", "given"):
+        assert cli("run", "1f1b", "--order", order).stdout == cli("run", "1f1b").stdout
+    compared = cli("compare", "1f1b", "naive", "--order", "best")
+    assert compared.stdout == cli("compare", "1f1b", "naive").stdout
+
+
+def test_the_document(cli: Cli) -> None:
+    """It has the order, and of the best one what is known of it; it reads back, and keeps every rule."""
+    for algorithm, order, listed in (
+        ("1f1b", "best", [0, 1, 2, 5, 4, 3]),
+        ("1f1b", "verl", [1, 3, 5, 4, 2, 0]),
+        ("chimera", "3,1,2,0,4,5", [3, 1, 2, 0, 4, 5]),
+    ):
+        done = cli("run", algorithm, *SIX, "--order", order, "--json")
+        document = json.loads(done.stdout)
+        assert document["order"] == listed
+        known = {"exact": True, "tried": 720, "given": 103, "verl": 98} if order == "best" else None
+        assert document.get("ordering") == known
+        assert cli("check", "-", stdin=done.stdout).returncode == 0
+        assert cli("show", "-", "--json", stdin=done.stdout).stdout == done.stdout
+
+
+def test_the_order_of_a_config(cli: Cli, tmp_path: Path) -> None:
+    """A config gives it like any option of its algorithm."""
+    file = tmp_path / "c.yaml"
+    for value, makespan in (("best", 96), ("verl", 98), ("[5, 4, 3, 2, 1, 0]", 105)):
+        file.write_text(f"devices: 4\nsizes: {{work: [1, 2, 3, 4, 5, 6]}}\nalgorithm:\n  1f1b: {{order: {value}}}\n")
+        assert json.loads(cli("run", "-c", str(file), "--json").stdout)["metrics"]["makespan"] == makespan
+
+
+def test_rows_of_orders_read_back(cli: Cli, tmp_path: Path) -> None:
+    """A comparison and a sweep over rules are documents with the order of each row, and a figure."""
+    for more in (["--order", "best"], ["--sweep", "order=given,verl,best", "--show", "makespan"]):
+        asked = ["compare", "1f1b", "eager-1f1b", "naive", *SIX, *more]
+        rows = cli(*asked, "--json").stdout
+        assert all(row["order"] for row in json.loads(rows)["rows"])
+        assert cli("show", "-", "--json", stdin=rows).stdout == rows
+    assert cli(*asked, "-o", "s.svg").returncode == 0
+    assert (tmp_path / "s.svg").exists()
+
+
+def test_an_explanation_keeps_the_order(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What plans again with other costs looks for no other order."""
+    from pipesched.schedulers import ordering
+
+    searches, looked = list[Any](), ordering.best_of_positions
+
+    def best(known: Any) -> Any:
+        searches.append(known)
+        return looked(known)
+
+    monkeypatch.setattr(ordering, "best_of_positions", best)
+    assert "planned again" in cli("explain", "1f1b", *SIX, "--order", "best").stdout
+    assert len(searches) == 1
+
+
+@pytest.mark.parametrize(
+    "options", [["--recompute", "full"], ["--offload", "1"], ["--recompute", "1", "--offload", "full"]], ids=" ".join
+)
+def test_run_writes_a_schedule_that_passes_the_check(cli: Cli, options: list[str]) -> None:
+    """The document names the family alone, round-trips, and keeps every rule, transfers included."""
+    done = cli("run", "1f1b", *options, "--offload-cost", "2", "--checkpoint", "0.1", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    document = json.loads(done.stdout)
+    assert document["algorithm"] == "1f1b"
+    assert cli("check", "-", stdin=done.stdout).returncode == 0
+    assert json.loads(cli("show", "-", "--json", stdin=done.stdout).stdout) == document
+
+
+def test_the_options_of_a_config(cli: Cli, tmp_path: Path) -> None:
+    """A config gives them like any option of its algorithm."""
+    file = tmp_path / "c.yaml"
+    file.write_text("devices: 4\nalgorithm: {1f1b: {recompute: full, offload: 1}}\ncosts: {offload: 1}\n")
+    given = json.loads(cli("run", "-c", str(file), "--json").stdout)
+    typed = cli("run", "1f1b", "--devices", "4", "--stages", "4", "--offload-cost", "1", "--forward", "1",
+                "--backward", "2", "--recompute", "full", "--offload", "1", "--json")  # fmt: skip
+    assert given["devices"] == json.loads(typed.stdout)["devices"]
+
+
+def test_some_in_a_comparison() -> None:
+    """A number of stages that one family has and another has not is refused for that one alone."""
+    problem = pipesched.make_problem(devices=2, stages=4)
+    few, many = pipesched.compare(problem, ["1f1b", "interleaved"], recompute=3)
+    assert (few.applicable, few.label, many.label) == (False, "1f1b, recompute 3", "interleaved, recompute 3")
+    assert few.reason == "1f1b runs 2 stages here, so recompute takes full or at most 2, not 3"
+    each = pipesched.compare(problem, ["1f1b", "naive"], each={"1f1b": {"recompute": "full"}})
+    assert [entry.label for entry in each] == ["1f1b, recompute full", "naive"]
+
+
+@pytest.mark.parametrize(
+    ("options", "meant"),
+    [
+        ({"sizes.work": "1,2,3.5"}, {"sizes": {"work": [1, 2, 3.5]}}),
+        ({"sizes.work": "2"}, {"sizes": {"work": [2]}}),
+        ({"sizes.work": "1,2", "microbatches": "2"}, {"sizes": {"work": [1, 2]}}),
+        ({"slices": "4"}, {"slices": 4}),
+        ({"slices": "auto"}, {"slices": "auto"}),
+        ({"mode": "forward", "kv": "0.25"}, {"mode": "forward", "kv": 0.25}),
+        ({"mode": "forward", "rounds": "3"}, {"mode": "forward", "rounds": 3}),
+    ],
+)
+def test_option(options: dict[str, str], meant: dict[str, Any]) -> None:
+    """An option gives the value of a config; without one there are as many microbatches as `--work` lists."""
+    assert given_config(GROUPS["problem"].read({"config": None, **options})).problem == load(None, **meant)
+
+
+def sliced_document() -> dict[str, Any]:
+    """The document of one microbatch in two slices, as a file has it."""
+    problem = pipesched.make_problem(devices=2, microbatches=2, slices=2, kv=0.25, sizes={"work": [1, 2]})
+    rows = [[f"{stage}{text}" for text in ORDER] for stage in (0, 1)]
+    outcome = pipesched.Outcome("by hand", pipesched.schedule_plan(problem, pipesched.plan(problem, rows)))
+    content: dict[str, Any] = json.loads(dump(written(outcome)))
+    return content
+
+
+ORDER = ("F0.0", "F0.1", "F1.0", "F1.1", "B1.1", "B1.0", "B0.1", "B0.0")
+
+
+def exchange(content: dict[str, Any], place: int) -> None:
+    """Let a slot and the next one on device 0 change places."""
+    slots = content["devices"][0]
+    slots[place]["op"], slots[place + 1]["op"] = slots[place + 1]["op"], slots[place]["op"]
+
+
+def shorten(content: dict[str, Any]) -> None:
+    """Let the first forward of microbatch 1 on device 0 last as long as one of microbatch 0."""
+    slot = content["devices"][0][2]
+    slot["end"] = slot["start"] + 0.5
+
+
+def forget_kv(content: dict[str, Any]) -> None:
+    """Say a peak without the gradients of keys and values."""
+    content["metrics"]["peak_memory"] = content["metrics"]["memory"] = [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda content: exchange(content, 4), ["0B1.0 starts at 6, before the end of 0B1.1 at 10"]),
+        (lambda content: exchange(content, 1), ["0F1.0 lasts 0.5, not 1"]),
+        (shorten, ["0F1.0 lasts 0.5, not 1"]),
+        (forget_kv, ["metrics.peak_memory is [2, 2] in the document; its schedule has [2.125, 2.125]"]),
+        (lambda content: content.update(order=[1, 0]), ["order is [1, 0] in the document; its schedule feeds [0, 1]"]),
+    ],
+)
+def test_check(cli: Cli, change: Callable[[dict[str, Any]], None], said: list[str]) -> None:
+    """`check` restates what slices and microbatches need, last and hold; a schedule as it was written is valid."""
+    content = sliced_document()
+    assert cli("check", "-", stdin=json.dumps(content)).returncode == 0
+    change(content)
+    result = cli("check", "-", stdin=json.dumps(content))
+    assert result.returncode == 1
+    for fragment in said:
+        assert fragment in result.stdout + result.stderr
+
+
+def test_show_and_compare(cli: Cli) -> None:
+    """`show` draws a document with slices, `compare` puts it beside a family that is timed on its problem."""
+    Path("mine.json").write_text(json.dumps(sliced_document()))
+    shown, compared = cli("show", "mine.json"), cli("compare", "mine.json")
+    assert (shown.returncode, compared.returncode) == (0, 0)
+    assert "2 microbatches of 2 slices" in shown.stdout
+    assert "mine" in compared.stdout
+
+
+@pytest.mark.parametrize("options", [["--slices", "2"], ["--mode", "forward"]])
+@pytest.mark.parametrize("command", ["run", "export"])
+def test_no_csv(cli: Cli, command: str, options: list[str]) -> None:
+    """The answer is no: exit code 1, the reason on one line of stderr, and no file."""
+    words = {"run": ["-o", "x.csv"], "export": ["--to", "pytorch-csv"]}[command]
+    result = cli(command, "-a", "naive", "--devices", "2", "--stages", "2", *options, *words)
+    assert result.returncode == 1
+    assert result.stderr.startswith("pipesched: PyTorch ")
+    assert result.stderr.count("\n") == 1
+    assert not Path("x.csv").exists()

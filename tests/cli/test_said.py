@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Completed
+from tests.cli.conftest import Cli
 
-Cli = Callable[..., Completed]
 FOLDER = Path(__file__).parent.parent / "golden" / "said"
 MARKS = {"#", "==>", "~", ">", "!", "$"}
 

@@ -1,14 +1,23 @@
-"""`pipesched show`: a schedule from a file looks as it did when it was made."""
+"""`show`, `check` and `explain` of files: documents, CSVs, traces and exercises."""
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
-Cli = Callable[..., subprocess.CompletedProcess[str]]
+import pipesched
+from pipesched.documents.json_text import dump
+from pipesched.documents.schedule import document
+from pipesched.errors import InvalidSchedule
+from pipesched.file_formats.pytorch_csv import dump as csv_of, parse
+from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.results.outcome import run
+from tests.analysis.traces_of_runs import replayed, torch_traces
+from tests.cli.conftest import Cli
 
 RUNS = [
     ["-a", "1f1b", "--stages", "4"],
@@ -116,3 +125,417 @@ def test_a_pareto_document_is_shown_as_its_comparison(cli: Cli) -> None:
     ranked = cli("compare", "interleaved", "1f1b", "naive", "--charts", "none")
     shown = cli("show", "-", stdin=document)
     assert (shown.returncode, shown.stdout) == (0, without_idle_line(ranked.stdout))
+
+
+@pytest.fixture(scope="module")
+def printed() -> str:
+    """The document of a small 1F1B schedule: 2 devices, 2 microbatches, F 1.5, B 3."""
+    problem = pipesched.make_problem(devices=2, stages=2, microbatches=2, forward=1.5, backward=3)
+    return dump(document(pipesched.run(problem, "1f1b")))
+
+
+TEXTS = [  # what stands in the place of the whole document
+    "",
+    " ",
+    "null",
+    "[]",
+    "5",
+    '"text"',
+    "{}",
+    "{",
+    '{"format": "pipesched.schedule"',
+    "[" * 100_000,
+    "devices: 4",
+    "\0",
+    b"\xff\xfe",
+    "NaN",
+]
+
+
+@pytest.mark.parametrize("command", ["show", "check"])
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_no_document(cli: Cli, command: str, text: str | bytes) -> None:
+    """What is no JSON object at all is refused in one line, and is not called a config."""
+    result = cli(command, "-", stdin=text)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("pipesched: <stdin>")
+    assert result.stderr.count("\n") == 1
+    assert "YAML" not in result.stderr
+
+
+def test_truncated(cli: Cli, printed: str) -> None:
+    """A document that ends too early, wherever, is refused."""
+    for length in range(0, len(printed) - 3, len(printed) // 25):
+        result = cli("show" if length % 4 else "check", "-", stdin=printed[:length])
+        assert (result.returncode, result.stdout) == (2, "")
+        assert "<stdin> is no JSON document" in result.stderr
+
+
+HUGE = "99999999999999999999"
+NUMBERS = ["NaN", "Infinity", "-Infinity", "1e400", "1e-400", f"1e{HUGE}", f"1e-{HUGE}", "9" * 5000]
+
+
+@pytest.mark.parametrize("key", ['"start": 0', '"forward": 1.5', '"activation": 1', '"devices": 2', '"version": 1'])
+def test_number_out_of_range(cli: Cli, printed: str, key: str) -> None:
+    """A number that no schedule holds is refused, wherever it stands."""
+    assert key in printed
+    for place, number in enumerate(NUMBERS):
+        text = printed.replace(key, f"{key.partition(':')[0]}: {number}", 1)
+        result = cli("check" if place % 4 else "show", "-", stdin=text)
+        assert (result.returncode, result.stdout) == (2, ""), number[:30]
+        assert result.stderr.startswith("pipesched: <stdin>")
+        assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("digits", [20, 30, 400, 4290])
+def test_far_future(cli: Cli, printed: str, digits: int) -> None:
+    """An operation that starts absurdly late is legal or refused, and nothing breaks on the way."""
+    late = json.loads(printed)
+    del late["metrics"], late["status"]  # which would be wrong
+    late["devices"][0][-1].update(start=10**digits, end=10**digits + 3)
+    for command in ("show", "check"):
+        result = cli(command, "-", stdin=json.dumps(late))
+        assert result.returncode in (0, 2)
+        assert len(result.stderr) < 1000
+
+
+def test_key_twice(cli: Cli, printed: str) -> None:
+    """A key that stands twice in one object is refused, since one of the two would be lost."""
+    result = cli("show", "-", stdin=printed.replace('"version": 1', '"version": 1, "version": 1'))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "twice" in result.stderr
+
+
+@pytest.mark.parametrize("key", ["metrics", "status", "algorithm"])
+def test_what_can_be_computed_is_not_believed(cli: Cli, printed: str, key: str) -> None:
+    """Metrics and status are worked out again, so that a document without them, or with wrong ones, is shown right."""
+    less = json.loads(printed)
+    del less[key]
+    again = json.loads(cli("show", "-", "--json", stdin=json.dumps(less)).stdout)
+    expected = json.loads(printed)
+    if key == "algorithm":
+        again["algorithm"] = "1f1b"
+    assert again == expected
+
+
+@pytest.mark.parametrize("forward", ["99999999", "9999999.3", "123456789"])
+def test_many_digits_survive(cli: Cli, forward: str) -> None:
+    """Long times next to tiny ones: the document can be read back, or the costs are refused from the start."""
+    made = cli("run", "--forward", forward, "--p2p", "0.00000001", "--json")
+    if made.returncode == 2:
+        assert "digits" in made.stderr
+        return
+    result = cli("show", "-", "--json", stdin=made.stdout)
+    assert (result.returncode, result.stdout) == (0, made.stdout)
+
+
+INTERLEAVED = ["--algo", "interleaved"]  # 4 devices, 8 stages, 8 microbatches, forward 5, backward 10
+
+
+def keep(cli: Cli, *options: str) -> str:
+    """The file of a schedule, and its text."""
+    assert cli("run", *options, "-o", "kept.csv").returncode == 0
+    return Path("kept.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        INTERLEAVED,
+        ["--algo", "zb-h1", "--stages", "4", "--p2p", "0.5"],
+        ["--algo", "dualpipe-v", "--overlap", "12"],
+        ["--algo", "list", "--placement", "v", "--mem-budget", "3"],
+    ],
+    ids=" ".join,
+)
+def test_a_csv_has_the_chart_of_run(cli: Cli, options: list[str]) -> None:
+    """A schedule that was kept as a CSV is drawn as it was made, under the same costs; only its name is the file's."""
+    keep(cli, *options)
+    costs = [text for text in options[2:] if text not in ("--stages", "4", "--placement", "v")]
+    shown, drawn = cli("show", "kept.csv", *costs), cli("run", *options)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout.splitlines()[1:] == drawn.stdout.splitlines()[1:]
+    assert shown.stdout.startswith("kept  4 devices")
+
+
+def test_document_of_a_csv(cli: Cli) -> None:
+    """`show --json` times the file and gives the document, its placement found from the rows."""
+    keep(cli, *INTERLEAVED)
+    document = json.loads(cli("show", "kept.csv", "--json").stdout)
+    assert document["metrics"]["makespan"] == 285
+    assert document["problem"]["placement"] == [0, 1, 2, 3, 0, 1, 2, 3]
+    assert document["algorithm"] == "kept"
+
+
+@pytest.mark.parametrize("size", [4, 8, 16])
+@pytest.mark.parametrize("more", ["", "stages: 4\n", "layers: 8\n"], ids=["alone", "stages", "layers"])
+def test_a_file_that_makes_another_model(cli: Cli, size: int, more: str) -> None:
+    """A config without stages trains a model of as many as the file has: a note says so, where that is another."""
+    keep(cli, "interleaved", "--devices", "4", "--stages", str(size))
+    costs = "layer: {forward: 5}\n" if "layers" in more else "costs: {forward: 5}\n"
+    Path("model.yaml").write_text(f"devices: 4\nmicrobatches: 8\n{more}{costs}")
+    done = cli("show", "kept.csv", "-c", "model.yaml")
+    times = f"and {size} of them are a model {size // 4} times that of 4; `layers` keeps the model"
+    said = f"pipesched: note: model.yaml gives no stages, so those of kept.csv count: costs are one a stage, {times}\n"
+    assert (said == done.stderr) == (not more and size > 4)
+    assert ("costs are one a stage" in done.stderr) == (not more and size > 4)
+
+
+def test_check_says_that_all_is_well(cli: Cli) -> None:
+    """A good file from standard input, with a byte order mark: exit 0 and one line."""
+    text = keep(cli, *INTERLEAVED)
+    result = cli("check", "-", stdin="\ufeff" + text)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "<stdin>: every rule is kept\n", "")
+    over = cli("check", "kept.csv", "--mem-budget", "1")
+    assert (over.returncode, over.stdout.splitlines()[-1]) == (1, "rules broken: 4")
+    assert over.stdout.startswith("device 0 holds ")
+
+
+CONFIG = "devices: 4\nstages: 8\nmicrobatches: 8\ncosts: {forward: [1, 2, 3, 4, 5, 6, 7, 8], p2p: 0.5}\n"
+
+
+def test_costs_of_a_config(cli: Cli) -> None:
+    """A config with costs for each stage times the file, options go on top of it."""
+    Path("config.yaml").write_text(CONFIG)
+    keep(cli, *INTERLEAVED, "-c", "config.yaml")
+    made = json.loads(cli("run", *INTERLEAVED, "-c", "config.yaml", "--json").stdout)
+    shown = json.loads(cli("show", "kept.csv", "-c", "config.yaml", "--json").stdout)
+    assert shown["metrics"] == made["metrics"]
+    made = json.loads(cli("run", *INTERLEAVED, "-c", "config.yaml", "--p2p", "3", "--json").stdout)
+    shown = json.loads(cli("show", "kept.csv", "-c", "config.yaml", "--p2p", "3", "--json").stdout)
+    assert shown["metrics"] == made["metrics"]
+
+
+def test_a_config_may_leave_the_sizes_open(cli: Cli) -> None:
+    """Stages and microbatches that a config does not give come from the file, not from defaults."""
+    keep(cli, *INTERLEAVED, "--microbatches", "12")
+    Path("config.yaml").write_text("devices: 4\ncosts: {forward: 2}\n")
+    document = json.loads(cli("show", "kept.csv", "-c", "config.yaml", "--json").stdout)
+    assert (document["problem"]["stages"], document["problem"]["microbatches"]) == (8, 12)
+
+
+def test_stages_of_the_config_in_groups(cli: Cli) -> None:
+    """1F1B runs 8 stages fused into 4; its file under the same config is timed the same way."""
+    Path("config.yaml").write_text(CONFIG)
+    assert keep(cli, "--algo", "1f1b", "-c", "config.yaml").startswith("0F0,0F1,0F2,0F3,0B0")
+    made = json.loads(cli("run", "--algo", "1f1b", "-c", "config.yaml", "--json").stdout)
+    shown = json.loads(cli("show", "kept.csv", "-c", "config.yaml", "--json").stdout)
+    assert shown["metrics"] == made["metrics"]
+    assert "8 stages fused into 4" in cli("show", "kept.csv", "-c", "config.yaml").stdout
+
+
+FILE = csv_of(run(make_problem(devices=4, microbatches=8), "1f1b").schedule)
+CELLS = [line.split(",") for line in FILE.splitlines()]
+
+
+def text_of(rows: list[list[str]]) -> str:
+    return "".join(",".join(row) + "\n" for row in rows)
+
+
+@given(st.lists(st.integers(0, 15), min_size=1, max_size=5, unique=True), st.permutations(range(4)))
+def test_a_stage_lives_where_most_of_it_runs(columns: list[int], ranks: list[int]) -> None:
+    """Slots that two rows exchange are on a wrong rank, each of them, and nothing else is."""
+    rows, (one, two) = [list(row) for row in CELLS], ranks[:2]
+    for column in columns:
+        rows[one][column], rows[two][column] = rows[two][column], rows[one][column]
+    with pytest.raises(InvalidSchedule) as caught:
+        parse(text_of(rows), "swapped.csv")
+    wrong = [sentence for sentence in caught.value.violations if " lives on rank " in sentence]
+    due = {
+        f"row {here + 1}, column {column + 1}: {rows[here][column]} on rank {here},"
+        f" but stage {home} lives on rank {home}"
+        for column in columns
+        for here, home in ((one, two), (two, one))
+    }
+    assert set(wrong) == due
+    assert len(wrong) == len(due)
+
+
+def test_two_slots_on_a_wrong_device(cli: Cli) -> None:
+    """By hand: the first and the fourth column of ranks 1 and 2 are exchanged, which are four mistakes."""
+    rows = [list(row) for row in CELLS]
+    for column in (0, 3):
+        rows[1][column], rows[2][column] = rows[2][column], rows[1][column]
+    Path("swapped.csv").write_text(text_of(rows))
+    result = cli("check", "swapped.csv", "--devices", "4", "--stages", "4", "--microbatches", "8")
+    assert result.returncode == 1
+    assert result.stdout.splitlines() == [
+        "row 2, column 1: 2F0 on rank 1, but stage 2 lives on rank 2",
+        "row 2, column 4: 2F2 on rank 1, but stage 2 lives on rank 2",
+        "row 3, column 1: 1F0 on rank 2, but stage 1 lives on rank 1",
+        "row 3, column 4: 1B0 on rank 2, but stage 1 lives on rank 1",
+        "rules broken: 4",
+    ]
+
+
+def test_of_many_mistakes_the_first_are_printed(cli: Cli) -> None:
+    """Twenty sentences and how many more there are; the document has them all."""
+    rows = [[cell for cell in row if "B" not in cell] for row in CELLS]
+    Path("forwards.csv").write_text(text_of(rows))
+    lines = cli("check", "forwards.csv").stdout.splitlines()
+    assert len(lines) == 22
+    assert lines[-2:] == ["and 12 more; --json has all", "rules broken: 32"]
+    violations = json.loads(cli("check", "forwards.csv", "--json").stdout)["violations"]
+    assert violations[:20] == lines[:20]
+    assert len(violations) == 32
+
+
+LENGTHS = {"F": 1000, "B": 2000}
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> list[str]:
+    """Traces of three steps of 1f1b on two ranks, the second one's clock 7 us ahead, and the plan, in ms."""
+    problem = pipesched.make_problem(devices=2, microbatches=4, forward=0.001, backward=0.0015, time_unit="ms")
+    outcome = pipesched.run(problem, "1f1b")
+    pipesched.write(outcome, tmp_path / "plan.json")
+    steps = [replayed(outcome.schedule, lambda slot: LENGTHS[slot.kind], begin=90_000 * step) for step in range(3)]
+    return [str(path) for path in torch_traces(tmp_path, steps, [0, 7000])]
+
+
+def test_the_document_of_explain(cli: Cli, traces: list[str], tmp_path: Path) -> None:
+    """The document has what `explain` says, and what was measured, key by key."""
+    result = cli("explain", "--measured", *traces, "--plan", str(tmp_path / "plan.json"), "--json")
+    assert (result.returncode, result.stderr) == (0, "")
+    document = json.loads(result.stdout)
+    assert document["format"] == "pipesched.explanation"
+    assert document["measured"] == {
+        "makespan": 15,
+        "offsets": [0, 7],
+        "costs": [
+            {"stage": stage, "kind": kind, "count": 8, "q1": cost, "median": cost, "q3": cost, "planned": planned}
+            for stage in (0, 1)
+            for kind, cost, planned in (("F", 1, 1), ("B", 2, 1.5))
+        ],
+        "p2p": [{"boundary": 0, "count": 0, "forward": None, "backward": None, "p2p": 0}],
+    }
+    assert document["makespan"] == 15
+
+
+def test_show_and_what_it_writes(cli: Cli, traces: list[str], tmp_path: Path) -> None:
+    """Planned above measured on one scale; the document that is written is checked, and drawn the same."""
+    written = str(tmp_path / "measured.json")
+    result = cli("show", *traces, "--plan", str(tmp_path / "plan.json"), "-o", written, "--width", "100")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.index("1f1b") < result.stdout.index("measured")
+    assert "clocks ahead of that of rank 0, in us: rank 1: +7" in result.stdout
+    document = json.loads(Path(written).read_text(encoding="utf-8"))
+    assert (document["algorithm"], document["problem"]["time_unit"]) == ("measured", "us")
+    assert document["metrics"]["makespan"] == 15
+    assert document["problem"]["costs"]["forward"] == 1
+    assert document["problem"]["costs"]["backward"] == 2
+    assert cli("check", written).returncode == 0
+    assert cli("show", written).returncode == 0
+    assert cli("check", *traces).returncode == 0
+
+
+def test_a_config_of_measured_costs(cli: Cli, traces: list[str], tmp_path: Path) -> None:
+    """The config that is written is a problem with the medians."""
+    result = cli("explain", "--measured", *traces, "-o", str(tmp_path / "measured.yaml"))
+    assert result.returncode == 0, result.stderr
+    planned = cli("run", "1f1b", str(tmp_path / "measured.yaml"), "--json")
+    assert json.loads(planned.stdout)["metrics"]["makespan"] == 15
+
+
+def test_a_page_of_both(cli: Cli, traces: list[str], tmp_path: Path) -> None:
+    """The page holds both schedules."""
+    page = tmp_path / "page.html"
+    result = cli("show", *traces, "--plan", str(tmp_path / "plan.json"), "-o", str(page))
+    assert result.returncode == 0, result.stderr
+    text = page.read_text(encoding="utf-8")
+    assert "planned: 1f1b" in text
+    assert '"lengths":[' in text
+
+
+def test_two_runs_are_refused(cli: Cli, traces: list[str], tmp_path: Path) -> None:
+    """Clocks that cannot be: exit code 1, nothing on standard output, the two messages; `check` lists them."""
+    content = json.loads(Path(traces[1]).read_text(encoding="utf-8"))
+    for event in content["traceEvents"][len(content["traceEvents"]) // 2 :]:
+        event["ts"] += 30
+    Path(traces[1]).write_text(json.dumps(content), encoding="utf-8")
+    for command in (["show"], ["explain", "--measured"]):
+        result = cli(*command, *traces)
+        assert (result.returncode, result.stdout) == (1, "")
+        assert "ranks 0 and 1" in result.stderr
+        assert "; but step" in result.stderr
+    checked = cli("check", *traces, "--json")
+    assert checked.returncode == 1
+    assert len(json.loads(checked.stdout)["violations"]) == 2
+
+
+def test_ranks_that_are_missing_or_twice(cli: Cli, traces: list[str]) -> None:
+    """Bad input: exit code 2, one message."""
+    for files in ([traces[1]], [*traces, traces[0]]):
+        for command in (["show"], ["check"], ["explain", "--measured"]):
+            result = cli(*command, *files)
+            assert (result.returncode, result.stdout) == (2, "")
+            assert "rank 0 is" in result.stderr
+            assert len(result.stderr.splitlines()) == 1
+
+
+TASK = "task: {goal: 10, best: 9, hints: [look]}\ndevices: 2\nmicrobatches: 2\ncosts: {forward: 1, backward: 2}\n"
+
+
+@pytest.fixture(autouse=True)
+def _files(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "task.yaml").write_text(TASK, encoding="utf-8")
+    for name in ("1f1b", "sequential"):
+        assert cli("run", name, "-c", "task.yaml", "-o", f"{name}.json").returncode == 0
+
+
+def test_points(cli: Cli) -> None:
+    """The best has ten points and exit code 0; a worse order has fewer, a hint, and exit code 1."""
+    best, worse = (cli("check", f"{name}.json", "--task", "task.yaml") for name in ("1f1b", "sequential"))
+    assert (best.returncode, best.stdout) == (0, "10 of 10 points: makespan 9 is the best that is known\n")
+    assert (worse.returncode, worse.stdout) == (1, "4 of 10 points: makespan 12; the goal is 10\nhint: look\n")
+    document = json.loads(cli("check", "sequential.json", "--task", "task.yaml", "--json").stdout)
+    assert (document["format"], document["points"], document["makespan"]) == ("pipesched.verdict", 4, 12)
+
+
+def explained(cli: Cli, *arguments: str) -> dict[str, Any]:
+    """The document of an explanation."""
+    result = cli("explain", *arguments, "--json")
+    assert (result.returncode, result.stderr) == (0, "")
+    document: dict[str, Any] = json.loads(result.stdout)
+    return document
+
+
+def test_a_file_is_explained_with_its_own_times(cli: Cli, tmp_path: Path) -> None:
+    """A document whose last slot starts later than it could has late idle time; the rest is as for its plan."""
+    path = tmp_path / "a.json"
+    assert cli("run", "1f1b", "-o", str(path)).returncode == 0
+    assert explained(cli, str(path)) == explained(cli, "1f1b")
+    content = json.loads(path.read_text())
+    last = content["devices"][0][-1]
+    last["start"], last["end"] = last["start"] + 7, last["end"] + 7
+    del content["metrics"], content["status"]
+    path.write_text(json.dumps(content))
+    late = explained(cli, str(path))
+    assert late["makespan"] == 337
+    assert late["devices"][0]["late"] == 7
+    assert late["sensitivity"] == [{**row, "count": _count(late, row)} for row in explained(cli, "1f1b")["sensitivity"]]
+    line = "the same order at its earliest times takes 330: costs and moves below change that"
+    assert line in cli("explain", str(path), "--width", "100").stdout
+    assert "earliest times" not in cli("explain", "1f1b", "--width", "100").stdout
+
+
+def _count(document: dict[str, Any], row: dict[str, Any]) -> int:
+    """How often a cost stands on the critical path."""
+    return sum(op.startswith(f"{row['stage']}{row['kind']}") for op in document["critical_path"])
+
+
+def test_of_many_operations_only_explain_classifies(cli: Cli) -> None:
+    """`run` of more than 50,000 operations points to `explain` without the shares."""
+    lines = cli("run", "1f1b", "--devices", "16", "--stages", "16", "--microbatches", "1600").stdout.splitlines()
+    assert lines[-1] == "`pipesched explain` says where idle time goes, and why."
+
+
+def test_written_to_a_file(cli: Cli, tmp_path: Path) -> None:
+    """-o writes the document, or the page that begins with its marks; with --why there is nothing to write."""
+    page, file = tmp_path / "why.html", tmp_path / "why.json"
+    assert cli("explain", "1f1b", "-o", str(page)).returncode == 0
+    assert '"explains":true' in page.read_text(encoding="utf-8")
+    done = cli("explain", "1f1b", "-o", str(file), "--json")
+    assert json.loads(file.read_text(encoding="utf-8")) == json.loads(done.stdout)
+    assert "exists" in cli("explain", "1f1b", "-o", str(page)).stderr
+    assert "--why" in cli("explain", "1f1b", "--why", "0F0", "-o", str(tmp_path / "x.html")).stderr

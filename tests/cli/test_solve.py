@@ -1,4 +1,4 @@
-"""`pipesched solve`: answers, progress, infeasible budgets, interrupts, the frontier."""
+"""`pipesched solve`: answers, cuts, savings, infeasible budgets, interrupts, the frontier."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-Completed = subprocess.CompletedProcess[str]
+from tests.cli.conftest import Cli
+
 SMALL = ("--stages", "4", "--forward", "1", "--backward", "2", "--placement", "linear")
 HARD = ("--devices", "8", "--stages", "8", "--microbatches", "32", "--forward", "12", "--backward-input", "13",
         "--backward-weight", "9", "--p2p", "1", "--mem-budget", "5", "--placement", "linear")  # fmt: skip
 
 
-def test_works_without_a_config(cli: Callable[..., Completed]) -> None:
+def test_works_without_a_config(cli: Cli) -> None:
     """The built-in default under a budget of 4: 285 is proved over every placement, too soon for progress."""
     result = cli("solve", "--mem-budget", "4")
     assert result.returncode == 0
@@ -29,7 +29,7 @@ def test_works_without_a_config(cli: Callable[..., Completed]) -> None:
     assert result.stderr == ""
 
 
-def test_document(cli: Callable[..., Completed]) -> None:
+def test_document(cli: Cli) -> None:
     """The document says status, objective, bound and what stopped it; check and show read it."""
     result = cli("solve", *SMALL, "--mem-budget", "2", "--json", "-o", "best.json")
     content = json.loads(result.stdout)
@@ -49,7 +49,7 @@ def test_document(cli: Callable[..., Completed]) -> None:
     assert cli("show", "best.json").returncode == 0
 
 
-def test_span(cli: Callable[..., Completed]) -> None:
+def test_span(cli: Cli) -> None:
     """--objective span: zero bubble at 7 activations; the bound on the makespan stays a bound on the makespan."""
     halves = ("--forward", "1", "--backward-input", "1", "--backward-weight", "1")
     result = cli("solve", "--stages", "4", *halves, "--mem-budget", "7", "--objective", "span", "--json")
@@ -58,7 +58,7 @@ def test_span(cli: Callable[..., Completed]) -> None:
     assert content["metrics"]["lower_bound"] <= content["metrics"]["makespan"]
 
 
-def test_hint_file(cli: Callable[..., Completed]) -> None:
+def test_hint_file(cli: Cli) -> None:
     """--hint takes a document; with --method portfolio it is kept where no heuristic is better."""
     halves = ("--forward", "1", "--backward-input", "1", "--backward-weight", "1", "--mem-budget", "3")
     cli("solve", "--stages", "4", *halves, "-o", "best.json", "--quiet")
@@ -67,7 +67,7 @@ def test_hint_file(cli: Callable[..., Completed]) -> None:
     assert again.stderr == ""
 
 
-def test_frontier(cli: Callable[..., Completed]) -> None:
+def test_frontier(cli: Cli) -> None:
     """Every budget of P4 M8, f=1 B=2, proved; a row a point in JSON, a plot and a table for people."""
     rows = json.loads(cli("solve", *SMALL, "--frontier", "--json").stdout)
     assert rows["format"] == "pipesched.frontier"
@@ -80,7 +80,7 @@ def test_frontier(cli: Callable[..., Completed]) -> None:
     assert "optimal" in text
 
 
-def test_frontier_as_a_figure(cli: Callable[..., Completed]) -> None:
+def test_frontier_as_a_figure(cli: Cli) -> None:
     """-o writes the plot: both axes, what found each point (the placement is the same), and that all are proved."""
     assert cli("solve", *SMALL, "--frontier", "--quiet", "-o", "frontier.svg").returncode == 0
     svg = Path("frontier.svg").read_text(encoding="utf-8")
@@ -91,7 +91,7 @@ def test_frontier_as_a_figure(cli: Callable[..., Completed]) -> None:
     assert json.loads(Path("frontier.json").read_text(encoding="utf-8"))["format"] == "pipesched.frontier"
 
 
-def test_advice_in_a_second(cli: Callable[..., Completed]) -> None:
+def test_advice_in_a_second(cli: Cli) -> None:
     """A limit of one second has advice, although the command leaves less of it to the search."""
     tight = ("solve", *SMALL, "--mem-budget", "2", "--advice", "--json")
     for limit, found in (("1", True), ("0.9", False)):
@@ -99,7 +99,7 @@ def test_advice_in_a_second(cli: Callable[..., Completed]) -> None:
         assert bool(report["solver"].get("advice")) is found
 
 
-def test_advice(cli: Callable[..., Completed]) -> None:
+def test_advice(cli: Cli) -> None:
     """The summary says what would help and what to type, which takes what was claimed; --no-advice leaves it out."""
     tight = ("solve", *SMALL, "--mem-budget", "2", "--quiet")
     text = " ".join(cli(*tight, "--advice", "--width", "200").stdout.split())
@@ -116,7 +116,7 @@ def test_advice(cli: Callable[..., Completed]) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".trace.json", ".svg", ".png", ".pdf"])
-def test_output_in_every_format(cli: Callable[..., Completed], suffix: str) -> None:
+def test_output_in_every_format(cli: Cli, suffix: str) -> None:
     """The suffix says what is written: what `export` makes of the document."""
     done = cli("solve", *SMALL, "--mem-budget", "3", "--quiet", "--json", "-o", f"best{suffix}")
     assert done.returncode == 0, done.stderr
@@ -136,7 +136,7 @@ def test_output_in_every_format(cli: Callable[..., Completed], suffix: str) -> N
     ],
 )
 def test_a_file_that_cannot_be_written_ends_it_before_the_search(
-    cli: Callable[..., Completed], monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
     """Nobody waits for an answer that has no place to go."""
     monkeypatch.setattr("pipesched.solver.solve.solve_request", None)
@@ -148,9 +148,7 @@ def test_a_file_that_cannot_be_written_ends_it_before_the_search(
     assert [path.read_text(encoding="utf-8") for path in Path.cwd().iterdir()] == ["precious"]
 
 
-def test_a_figure_without_matplotlib_ends_it_before_the_search(
-    cli: Callable[..., Completed], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_figure_without_matplotlib_ends_it_before_the_search(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is missing is said at once, with how to install it."""
     monkeypatch.setattr("pipesched.solver.solve.solve_request", None)
     monkeypatch.setattr("pipesched.render.figure.draw.find_spec", lambda _name: None)
@@ -159,14 +157,14 @@ def test_a_figure_without_matplotlib_ends_it_before_the_search(
     assert "pip install 'pipesched[plot]'" in result.stderr
 
 
-def test_several_placements(cli: Callable[..., Completed]) -> None:
+def test_several_placements(cli: Cli) -> None:
     """--placement linear,v tries these two."""
     result = cli("solve", "--placement", "linear,v", "--method", "portfolio", "--json")
     assert json.loads(result.stdout)["solver"]["placements"] == ["linear", "v"]
 
 
 @pytest.mark.parametrize("frontier", [[], ["--frontier"]])
-def test_halves_that_are_assumed(cli: Callable[..., Completed], frontier: list[str]) -> None:
+def test_halves_that_are_assumed(cli: Cli, frontier: list[str]) -> None:
     """A solve that splits the backward says it at the end of its progress, on stderr; the document is whole."""
     Path("whole.yaml").write_text("devices: 2\nmicrobatches: 4\ncosts: {forward: 1, backward: 2}\n")
     result = cli("solve", "whole.yaml", "--split-backward", "--json", "--time-limit", "10", *frontier)
@@ -201,3 +199,140 @@ def test_interrupt_returns_the_best_so_far(environment: dict[str, str]) -> None:
     assert code == 0
     assert (content["status"], content["solver"]["stopped_by"]) == ("feasible", "interrupt")
     assert content["metrics"]["fits"] is True
+
+
+CONFIG = """
+devices: 3
+microbatches: 4
+layer:
+  forward: [3, 1, 4, 1, 5, 9, 2, 6]
+  backward: [8, 3, 12, 3, 13, 27, 5, 20]
+  activation: [1, 2, 1, 2, 1, 2, 1, 2]
+  static: 1
+"""
+
+
+@pytest.fixture
+def uneven(tmp_path: Path) -> str:
+    path = tmp_path / "uneven.yaml"
+    path.write_text(CONFIG, encoding="utf-8")
+    return str(path)
+
+
+def says_optimal_alone(text: str) -> bool:
+    """Return whether a text says optimal of a schedule without a word of cuts beside it."""
+    flat = " ".join(text.split())
+    return bool(re.search("optimal(?! (over all cuts|for this cut|for these cuts))", flat))
+
+
+def test_what_is_proved_over_all_cuts_is_said(uneven: str, cli: Cli) -> None:
+    result = cli("solve", "-c", uneven, "--microbatches", "1")
+    assert "optimal over all cuts" in " ".join(result.stdout.split())
+    assert not says_optimal_alone(result.stdout)
+
+
+def test_what_is_proved_for_its_cut_alone_is_said_with_what_other_cuts_take(uneven: str, cli: Cli) -> None:
+    """With one cut to try, the balanced one; another might allow less."""
+    result = cli("solve", "-c", uneven, "--cuts", "1")
+    flat = " ".join(result.stdout.split())
+    assert re.search(r"optimal for this cut makespan = bound of this cut; over all cuts of 1 chunk at least \d+", flat)
+    assert not says_optimal_alone(result.stdout)
+
+
+def test_the_document_holds_the_cuts_and_reads_them_back(uneven: str, cli: Cli) -> None:
+    result = cli(
+        "solve", "-c", uneven, "--chunks", "1,2", "--time-limit", "3", "--no-advice", "--json", "-o", "best.json"
+    )
+    solver = json.loads(result.stdout)["solver"]
+    assert {cut["chunks"] for cut in solver["cuts"]} == {1, 2}
+    assert all(len(cut["layout"]) == 3 * cut["chunks"] and sum(cut["layout"]) == 8 for cut in solver["cuts"])
+    own = solver["cut"]
+    assert own.keys() == {"layout", "chunks", "bound", "status"}
+    assert own["layout"] in [cut["layout"] for cut in solver["cuts"]]
+    assert solver["bound"] <= own["bound"] <= solver["objective"]
+    assert json.loads(result.stdout)["metrics"]["lower_bound"] == own["bound"]
+    assert min(cut["makespan"] for cut in solver["cuts"] if cut["makespan"] is not None) == solver["objective"]
+    assert json.loads(cli("show", "best.json", "--json").stdout)["solver"] == solver
+    assert cli("check", "best.json").returncode == 0
+
+
+def test_a_config_may_list_chunks_for_solve_alone(tmp_path: Path, cli: Cli) -> None:
+    """Also with the name of a placement, which each number of chunks then has."""
+    path = tmp_path / "several.yaml"
+    path.write_text(f"chunks: [1, 2]\nplacement: loop\n{CONFIG}", encoding="utf-8")
+    result = cli("solve", "-c", str(path), "--time-limit", "2", "--no-advice", "--json")
+    solver = json.loads(result.stdout)["solver"]
+    assert {(cut["chunks"], cut["placement"]) for cut in solver["cuts"]} == {(1, "linear"), (2, "loop")}
+
+
+def test_run_and_compare_say_that_a_bound_is_of_this_cut(uneven: str, cli: Cli) -> None:
+    """Their documents say optimal as ever."""
+    for command in ("run", "compare"):
+        result = cli(command, "1f1b", "-c", uneven, "--microbatches", "1")
+        assert "optimal for this cut" in " ".join(result.stdout.split())
+        assert not says_optimal_alone(result.stdout)
+    assert json.loads(cli("run", "1f1b", "-c", uneven, "--microbatches", "1", "--json").stdout)["status"] == "optimal"
+    given = cli("run", "1f1b", "-c", uneven, "--microbatches", "1", "--layout", "4,2,2")
+    assert says_optimal_alone(given.stdout)
+
+
+def test_a_frontier_is_of_the_balanced_cuts(uneven: str, cli: Cli) -> None:
+    result = cli("solve", "-c", uneven, "--microbatches", "2", "--frontier", "--time-limit", "5")
+    assert "proved optimal for these cuts" in " ".join(result.stdout.split())
+    assert not says_optimal_alone(result.stdout)
+
+
+P4 = ["--stages", "4", "--placement", "linear", "--forward", "1", "--backward", "2", "--mem-budget", "2", "--quiet"]
+
+
+def test_offload(cli: Cli, tmp_path: Path) -> None:
+    """The document lists the transfers, is proved optimal, passes the check, and draws the same chart."""
+    file = tmp_path / "offload.json"
+    done = cli("solve", *P4, "--offload", "--offload-cost", "1", "-o", str(file), "--width", "100")
+    assert done.returncode == 0
+    assert "D2H" in done.stdout
+    written = json.loads(file.read_text(encoding="utf-8"))
+    assert (written["status"], written["metrics"]["makespan"], written["metrics"]["fits"]) == ("optimal", 33, True)
+    moves = [move["op"] for row in written["transfers"] for move in row]
+    assert len(moves) == len(set(moves)) > 0
+    assert cli("check", str(file)).returncode == 0
+    shown = cli("show", str(file), "--width", "100")
+    assert shown.returncode == 0
+    chart = done.stdout.splitlines()
+    assert shown.stdout.splitlines()[1 : chart.index("")] == chart[1 : chart.index("")]
+
+
+def test_recompute(cli: Cli) -> None:
+    """Recomputes are slots of the document, and there are no transfers without --offload."""
+    done = cli("solve", *P4, "--recompute", "--checkpoint", "0", "--json")
+    assert done.returncode == 0
+    written = json.loads(done.stdout)
+    assert written["metrics"]["makespan"] == 33
+    assert "transfers" not in written
+    assert any("R" in slot["op"] for row in written["devices"] for slot in row)
+    assert written["metrics"]["ideal"] == 24
+
+
+def test_a_broken_transfer_fails_the_check(cli: Cli, tmp_path: Path) -> None:
+    """A load that comes back before its offload has ended is named, with exit code 1."""
+    done = cli("solve", *P4, "--offload", "--offload-cost", "1", "--json")
+    written = json.loads(done.stdout)
+    move = next(move for move in written["transfers"][0] if "L" in move["op"])
+    move["start"], move["end"] = 0, 1
+    file = tmp_path / "broken.json"
+    file.write_text(json.dumps(written), encoding="utf-8")
+    checked = cli("check", str(file))
+    assert checked.returncode == 1
+    assert f"{move['op']} starts at 0, before its input is there" in checked.stdout
+
+
+def test_what_would_fit(cli: Cli) -> None:
+    """A budget that is too small for several stages a device says that recompute would do; and then it does."""
+    tight = ["--mem-budget", "0.5", "--placement", "loop", "--quiet", "--json", "--time-limit", "10"]
+    done = cli("solve", *tight)
+    assert done.returncode == 1
+    assert "solve with --recompute" in json.loads(done.stdout)["would_fit"]
+    assert "solve with --recompute)" in done.stderr
+    again = cli("solve", *tight, "--recompute", "--microbatches", "2")
+    assert again.returncode == 0
+    assert json.loads(again.stdout)["metrics"]["fits"] is True

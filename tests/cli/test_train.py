@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import pipesched
+from tests.cli.conftest import Cli
 from tests.torch_ranks import needs_torch
-
-Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def test_without_pytorch(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
