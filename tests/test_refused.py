@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from itertools import count, repeat
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pytest
 
 import pipesched
-from pipesched import ConfigError, hls
+from pipesched import PipeschedError, hls
 from pipesched.pipeline.plan.step import Shard, SideItem
 from tests.packings import GOLDEN
 from tests.tuning.spaces import ALGORITHMS, SPACE
@@ -57,6 +60,41 @@ def tuned(**given: Any) -> pipesched.Tuning:
     return pipesched.tune(None, ALGORITHMS, **{**SPACE, **given})
 
 
+def tampered(noun: Any, place: str, value: Any) -> Any:
+    """Read the document of a noun in which the value at a place, whose keys have dots between them, is another."""
+    with TemporaryDirectory() as folder:
+        content = json.loads(pipesched.write(noun, Path(folder) / "noun.json").read_text("utf-8"))
+    *outer, last = (int(key) if key.isdecimal() else key for key in place.split("."))
+    inner = content
+    for key in outer:
+        inner = inner[key]
+    inner[last] = value
+    return pipesched.read(io.StringIO(json.dumps(content)))
+
+
+def tampered_nouns() -> dict[str, Any]:
+    """Results whose documents are changed: with a step, a network, transfers, slices, an order, and what was solved."""
+    step = {"gather": 1, "optimizer": [1, 2.5], "weights": 2, "states": "1/3", "side": [VISION]}
+    stepped = pipesched.make_problem(**P2, **step, shard={"level": "weights", "ranks": 8, "ahead": [1, 2]})
+    network = pipesched.make_problem(**P2, gather=4, reduce=3, weights=1, optimizer=2, shard="weights")
+    moved = pipesched.make_problem(**P2, offload=0.5, reload=1.5, placement="linear")
+    lanes = pipesched.plan(moved, ROWS, transfers=["0O0 0L0", "1O0 1L0"], waits=[("0F1", "0O0")])
+    sliced = pipesched.make_problem(devices=2, microbatches=1, kv=0.25, slices={"count": 2, "attention": 0.5})
+    unequal = pipesched.make_problem(devices=2, microbatches=4, sizes={"work": [1, 2, 3, 1]})
+    compared = pipesched.compare(unequal, ["1f1b", "zb-h1"])
+    return {
+        "STEP_OUTCOME": pipesched.run(stepped, "1f1b"),
+        "NETWORK": pipesched.run(network, "1f1b"),
+        "TRANSFERS": pipesched.Outcome("by hand", pipesched.schedule_plan(moved, lanes)),
+        "SLICED": pipesched.run(sliced, "seq-1f1b"),
+        "ORDERED": pipesched.run(unequal, "1f1b", order="best"),
+        "SOLVED": pipesched.solve(unequal, time_limit=5),
+        "ROBUST": pipesched.robustness(compared, samples=10),
+        "tampered": tampered,
+    }
+
+
+@cache
 def names() -> dict[str, Any]:
     """What calls are made of."""
     problem = pipesched.make_problem(**P2)
@@ -75,6 +113,7 @@ def names() -> dict[str, Any]:
         "FRONTIER": pipesched.frontier(problem, time_limit=5),
         "COMPARISON": pipesched.compare(problem, ["1f1b"]),
         "SWEEP": pipesched.sweep(None, "microbatches", [2, 4, 8], ["1f1b"]),
+        **tampered_nouns(),
         "GRAPH": hls.parse_program("a*b + c"),
         "UNITS": hls.make_units(),
     }
@@ -88,19 +127,19 @@ def said(calls: str) -> Iterator[str]:
             yield line
         if not line.startswith(">>> "):
             continue
-        with pytest.raises(ConfigError) as caught:
+        with pytest.raises(PipeschedError) as caught:
             eval(line.removeprefix(">>> "), {**known})
         text = str(caught.value)
         assert "--" not in text  # no flag of the command line
         assert text.replace("\n", "").isprintable()
         assert len(text) < 560
-        key = caught.value.key or ""
+        key = getattr(caught.value, "key", None) or ""
         yield from (line, text if text.startswith(key) else f"[{key}] {text}")
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.txt")), ids=lambda path: str(path.stem))
 def test_refused(path: Path, golden: Callable[[str, str], None], tmp_path: Path, monkeypatch: Any) -> None:
-    """Each call is a ConfigError about its parameter, of this text, and leaves no file behind."""
+    """Each call is an error about its parameter, of this text, and leaves no file behind."""
     calls = path.read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     README.write_text("precious", encoding="utf-8")

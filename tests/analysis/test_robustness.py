@@ -7,7 +7,7 @@ import pickle
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from math import inf, log1p, nan, sqrt
+from math import log1p, sqrt
 from pathlib import Path
 from random import Random
 from statistics import fmean, stdev
@@ -260,27 +260,6 @@ def test_stages_that_were_fused_have_texts_of_their_own() -> None:
 OUTCOME = pipesched.run(pipesched.make_problem(devices=2, microbatches=2), "1f1b")
 
 
-@pytest.mark.parametrize(
-    ("key", "values"),
-    [
-        ("noise", [-0.1, nan, inf, "much", None, True, [0.1], 11, 10**400]),
-        ("device_noise", [-1, nan, -inf, "x", None, Decimal("sNaN")]),
-        ("straggler", [0, -1, nan, inf, "x", None, False, 10**7]),
-        ("samples", [1, 0, -5, 2.5, "many", None, True, nan, 10**7, "1000"]),
-        ("seed", [-1, 0.5, "x", None, 10**5000]),
-    ],
-)
-def test_bad_settings(key: str, values: list[Any]) -> None:
-    """A number that is none, or out of range, is an error about its parameter, on one line."""
-    for value in values:
-        with pytest.raises(ConfigError) as caught:
-            pipesched.robustness(OUTCOME, **{key: value})
-        assert caught.value.key == key
-        assert str(caught.value).isprintable()
-        with pytest.raises(ConfigError):
-            pipesched.Robustness((), **{key: value})
-
-
 @pytest.mark.parametrize("bad", ["1f1b", None, 5, [], (), ["1f1b"], [None], pipesched.compare(OUTCOME.problem)[:0]])
 def test_bad_outcomes(bad: Any) -> None:
     """What is no schedule is refused."""
@@ -499,35 +478,6 @@ def test_rows_over_budget_and_rows_of_before(tmp_path: Path) -> None:
     del content["rows"][0]["over"]
     path.write_text(json.dumps(content), "utf-8")
     assert pipesched.read(path) == found
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"version": 2}, "version 2"),
-        ({"noise": "x"}, "noise: must be a number"),
-        ({"samples": None}, "samples: must be a whole number"),
-        ({"rows": 5}, "'rows' is missing"),
-        ({"rows": [5]}, r"rows\[0\]: 'algorithm' is missing"),
-        ({"rows": [{"algorithm": "x"}]}, r"rows\[0\]: 'makespan' is missing"),
-        ({"rows": [{**dict.fromkeys(("makespan", "mean", "std", "p50", "p95", "p99", "best_share"), 1),
-                    "algorithm": "x", "stragglers": ["y"]}]}, r"rows\[0\]: stragglers must be a number"),
-        ({"rows": [{**dict.fromkeys(("makespan", "mean", "std", "p50", "p95", "p99"), 1), "best_share": None,
-                    "algorithm": "x", "stragglers": [1]}]}, r"rows\[0\]: best_share must be a number"),
-        ({"rows": [{**dict.fromkeys(("makespan", "mean", "std", "p50", "p95", "p99", "best_share"), 1),
-                    "algorithm": "x", "stragglers": [1], "over": [{"device": 0}]}]}, r"rows\[0\]: 'memory' is missing"),
-        ({"rows": [{**dict.fromkeys(("makespan", "mean", "std", "p50", "p95", "p99", "best_share"), 1),
-                    "algorithm": "x", "stragglers": [1], "over": [{"device": 0, "memory": "y", "budget": 2}]}]},
-         r"rows\[0\]: memory must be a number"),
-    ],
-)  # fmt: skip
-def test_broken_documents(tmp_path: Path, change: dict[str, Any], said: str) -> None:
-    """A document that lacks something says what, and where."""
-    path = pipesched.write(MADE, tmp_path / "robust.json")
-    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **change}), "utf-8")
-    with pytest.raises(ConfigError, match=said) as caught:
-        pipesched.read(path)
-    assert "robust.json" in str(caught.value)
 
 
 def test_the_figure(tmp_path: Path) -> None:

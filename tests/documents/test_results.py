@@ -95,18 +95,6 @@ def test_false_claims(solved: Outcome, change: Callable[[Any], None], said: str)
     assert said in "\n".join(wrong_claims(text, parse(text, "x")))
 
 
-@pytest.mark.parametrize(
-    "value", [3, "split", [3], [{}], [{"change": 3}], [{"change": "x", "makespan_at_most": "3", "difference": -1}]]
-)
-def test_what_is_no_advice(solved: Outcome, value: Any) -> None:
-    """One message that names the file and the section."""
-    content = json.loads(text_of(solved))
-    content["solver"]["advice"] = value
-    with pytest.raises(ConfigError, match=r"^x: solver: ") as caught:
-        parse(json.dumps(content), "x")
-    assert "advice" in str(caught.value)
-
-
 def small(**values: Any) -> pipesched.Problem:
     return pipesched.make_problem(**{"devices": 2, "stages": 2, "microbatches": 3, "forward": 1, **values})
 
@@ -334,28 +322,6 @@ def test_claims_that_cannot_hold(solve_found: Outcome, change: Callable[[dict[st
     """A bound above the value, a gap or a status that does not follow: a sentence each."""
     text = solver_text(solve_found, change)
     assert any(found.startswith(message) for found in wrong_claims(text, parse(text, "x")))
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("minimize", "time"),
-        ("status", "best"),
-        ("stopped_by", 5),
-        ("bound", "x"),
-        ("bound", True),
-        ("bound", -5),
-        ("seconds", []),
-        ("source", "a\nb"),
-        ("heuristic", 5),
-        ("placements", "v"),
-    ],
-)
-def test_malformed_sections(solve_found: Outcome, key: str, value: Any) -> None:
-    """What is no such section is one message with the name of the document."""
-    with pytest.raises(ConfigError, match=r"^x: solver: ") as caught:
-        parse(solver_text(solve_found, claim("solver", key, value)), "x")
-    assert str(caught.value).count("\n") == 0
 
 
 KEYS = ["format", "version", "name", "space", "simulated", "pruned", "left", "capacity", "rows", "pareto", "parts",

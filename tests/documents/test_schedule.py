@@ -19,7 +19,7 @@ from pipesched.documents.comparison import comparison_document
 from pipesched.documents.json_text import dump
 from pipesched.documents.problem import MAY_BE_NULL, problem_document, read_problem
 from pipesched.documents.schedule import document, parse, wrong_claims
-from pipesched.errors import ConfigError, InvalidSchedule
+from pipesched.errors import ConfigError
 from pipesched.pipeline.plan.plan import plan_from_slots
 from pipesched.pipeline.plan.schedule import TimedOp
 from pipesched.pipeline.problem.ops import Op, parse_slot
@@ -475,44 +475,6 @@ def test_waits_may_name_operations_of_the_step() -> None:
     assert parse(text, "a.json").schedule.plan.waits == plan.waits
 
 
-Place = list[str | int]
-
-
-@pytest.mark.parametrize(
-    ("place", "value", "said"),
-    [
-        (["network"], None, "'network' is missing, or of the wrong type"),
-        (["network"], [[]], "'network' lists 1 devices; the problem has 2"),
-        (["network", 0], "0UNSHARD0", "'network' must hold a list of slots for each device"),
-        (["network", 0, 0, "op"], "0F0", "0F0 does not belong here: a network lane moves UNSHARD, RESHARD, REDUCE"),
-        (["network", 0, 0, "op"], "0UNSHARD", "0UNSHARD is no operation: UNSHARD has a number behind its kind"),
-        (["network", 0, 0, "op"], "2UNSHARD0", "2UNSHARD0 is out of range: stages are 0 to 1"),
-        (["network", 0, 0, "op"], "1UNSHARD0", "1UNSHARD0 stands twice in the plan"),
-        (["network", 0, 0, "op"], "0UNSHARD9", "0UNSHARD9 is out of range: stage 0 has 1 UNSHARD, numbered from 0"),
-        (["network", 0, 0, "start"], "0", "0UNSHARD0: 'start' must be a number, not '0'"),
-        (["network", 0, 0, "end"], 1.2345, "0UNSHARD0: end 1.2345 is no sum of the problem's costs"),
-        (["network", 0, 1, "after"], 1, "0REDUCE_GRAD: 'after' must be the text of a slot, or null, not 1"),
-        (["network", 0, 1, "after"], "0O1", "0O1 does not belong here: a device runs"),
-        (["network", 0, 1, "after"], "0B9", "0REDUCE_GRAD stands after 0B9, which does not stand in the plan"),
-        (["devices", 0, 0, "op"], "0UNSHARD0", "0UNSHARD0 does not belong here: a device runs"),
-        (["metrics", "step"], 1, "'step' is missing, or of the wrong type"),
-        (["metrics", "step", "network"], "1", "metrics.step.network must be a number, not '1'"),
-        (["metrics", "peak_weights"], [], "metrics.peak_weights must list a number for each device, not []"),
-    ],
-)
-def test_wrong_network(place: Place, value: object, said: str) -> None:
-    """A document with a wrong network is refused with a sentence that names the file and the operation."""
-    _, text = text_of("1f1b", SMALL)
-    content = json.loads(text)
-    inner: Any = content
-    for key in place[:-1]:
-        inner = inner[key]
-    inner[place[-1]] = value
-    with pytest.raises((ConfigError, InvalidSchedule)) as caught:
-        parse(json.dumps(content), "a.json")
-    assert str(caught.value).removeprefix("a.json: ").startswith(said)
-
-
 def test_network_without_a_step() -> None:
     """A problem without a step has no network lanes."""
     content = document(pipesched.run(pipesched.make_problem(devices=2), "1f1b"))
@@ -646,25 +608,3 @@ def test_thirds_are_read_back() -> None:
     """A size that is no decimal is written as its nearest float, and read as what it was."""
     problem = pipesched.make_problem(**{**STEP, "gradients": Fraction(2, 7)})
     assert read_problem(through_text(problem)) == problem
-
-
-@pytest.mark.parametrize(
-    ("section", "key", "value", "said"),
-    [
-        ("costs", "gather", [1], "problem.costs.gather: a list here needs 2 numbers"),
-        ("memory", "weights", None, "problem.memory.weights: must not be null"),
-        ("shard", "level", "zero", "problem.shard.level: unknown level 'zero'"),
-        ("shard", "ahead", None, "problem.shard.ahead: must not be null"),
-        ("shard", "more", 1, "problem.shard.more: unknown key 'more'"),
-        ("step", "clip", 3, "problem.step.clip: must be true or false, not 3"),
-        ("step", "clpi", True, "problem.step.clpi: unknown key; known here are clip"),
-        ("side", 0, {"forward": "x"}, "problem.side[0].forward: must be a number, not 'x'"),
-    ],
-)
-def test_bad_document(section: str, key: Any, value: Any, said: str) -> None:
-    """A wrong value of a document is told where it stands."""
-    content = through_text(pipesched.make_problem(**STEP))
-    content[section][key] = value
-    with pytest.raises(ConfigError) as caught:
-        read_problem(content)
-    assert said in str(caught.value)

@@ -13,7 +13,6 @@ from hypothesis import given, strategies as st
 import pipesched
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse, wrong_claims
-from pipesched.errors import ConfigError, WrongOperation
 from pipesched.pipeline.check.check import violations
 from tests.oracle.drawn import PLACEMENTS, Config, configs, random_rows
 from tests.oracle.setup import read_setup
@@ -204,35 +203,6 @@ def test_what_was_tried_is_read_back() -> None:
     assert content_of(outcome) == content
 
 
-@pytest.mark.parametrize(
-    ("place", "value", "said"),
-    [
-        (["version"], 4, "has version 4 of pipesched.schedule; this pipesched knows versions 1 to 3"),
-        (["version"], True, "has version true of pipesched.schedule"),
-        (["problem", "slices", "count"], 3, "problem.slices.tokens: needs 3 parts, one a slice; this has 2"),
-        (["problem", "slices", "tokens"], [0.5, 0.4], "problem.slices.tokens: must have the sum 1, not 0.9"),
-        (["problem", "slices", "cuont"], 1, "problem.slices.cuont: unknown key 'cuont'; did you mean 'count'?"),
-        (["problem", "slices", "tried"], [3], "problem.slices.tried: must list numbers of slices, each with"),
-        (["problem", "slices", "tried"], [["x", 3]], "problem.slices.tried: must be numbers of slices, not 'x'"),
-        (["problem", "sizes"], {"work": [1, 2]}, "problem.sizes.work: lists 2 numbers, one a microbatch; microbatches"),
-        (["problem", "mode"], None, "problem: problem.mode: must not be null"),
-        (["problem", "memory", "kv"], 2, "problem.memory.kv: must be between 0 and 1, not 2"),
-        (["devices", 0, 0, "op"], "0F0", "0F0 is no operation here: a microbatch has 2 slices; name one, 0F0.0"),
-        (["devices", 0, 0, "op"], "0F0.2", "0F0.2 is out of range"),
-    ],
-)  # fmt: skip
-def test_bad_document(place: list[str | int], value: object, said: str) -> None:
-    """What cannot be is told by its place in the document."""
-    content = content_of(by_hand(TWO_SLICES, **SLICED))
-    inside: Any = content
-    for key in place[:-1]:
-        inside = inside[key]
-    inside[place[-1]] = value
-    with pytest.raises((ConfigError, WrongOperation)) as error:
-        read(content)
-    assert str(error.value).startswith(f"x.json: {said}")
-
-
 UNEQUAL: dict[str, Any] = {"devices": 2, "microbatches": 4, "sizes": {"work": [1, 2, 3, 1]}}
 
 
@@ -276,26 +246,6 @@ def test_an_order_of_both_ends(name: str, given: dict[str, Any]) -> None:
     assert (content["problem"]["placement"], content["order"]) == ("bidirectional", [3, 1, 2, 0])
     assert content["devices"][0][0]["op"] == "0F3"
     is_read_back(outcome)
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"order": [0, 1, 2]}, "order: must list each of the microbatches 0 to 3 once: 3 is missing"),
-        ({"order": [0, 1, 2, 2]}, "order: must list each of the microbatches 0 to 3 once: 3 is missing; 2 s"),
-        ({"order": [0, 1, 2, True]}, "order: must list microbatches, not [0, 1, 2, true]"),
-        ({"order": "best"}, "order: must list microbatches, not 'best'"),
-        ({"ordering": []}, "ordering: must say whether the order is `exact`, not []"),
-        ({"ordering": {"exact": True, "tried": "x"}}, "ordering.tried: must be a whole number"),
-        ({"ordering": {"exact": True, "tried": 1, "given": "x"}}, "ordering.given must be a number, not 'x'"),
-    ],
-)  # fmt: skip
-def test_bad_order(change: dict[str, Any], said: str) -> None:
-    """An order that is none is told by its key."""
-    content = content_of(pipesched.run(pipesched.make_problem(**UNEQUAL), "1f1b"))
-    with pytest.raises(ConfigError) as error:
-        read({**content, **change})
-    assert str(error.value).startswith(f"x.json: {said}")
 
 
 def test_another_order_is_found() -> None:

@@ -140,14 +140,6 @@ def test_a_csv_takes_costs_and_placement(tmp_path: Path) -> None:
         pipesched.read(path, problem="linear")  # type: ignore[arg-type]
 
 
-def test_a_document_holds_its_own_problem(tmp_path: Path) -> None:
-    """Costs beside a document are refused: they would be without effect."""
-    path = pipesched.write(OUTCOME, tmp_path / "mine.json")
-    with pytest.raises(ConfigError, match="holds its own problem") as caught:
-        pipesched.read(path, problem=PROBLEM)
-    assert caught.value.key == "problem"
-
-
 def mangled(noun: Any, random: Random) -> str:
     """The document of a noun with one value replaced."""
     content = json.loads(written(noun))
@@ -321,26 +313,6 @@ def test_any_plan_that_is_read_replays_to_the_same_times(problem: Problem, rando
     assert list(replayed.start_ticks) == list(again.start_ticks)
     assert list(replayed.end_ticks) == list(again.end_ticks)
     assert replayed.peak_grains == again.peak_grains
-
-
-@pytest.mark.parametrize(
-    ("waits", "message"),
-    [
-        (5, "'waits' is missing, or of the wrong type"),
-        ([5], "'waits' must hold pairs of operations"),
-        ([["0L0"]], "'waits' must hold pairs of operations"),
-        ([["0L0", 5]], "'waits' must hold pairs of operations"),
-        ([["0L0", "now"]], "'now' is no operation"),
-        ([["0L0", "0B7"]], "0B7 has a wait edge, but does not stand in the plan"),
-        ([["0L1", "0B1"]], "0L1 has a wait edge, but does not stand in the plan"),
-    ],
-)
-def test_malformed_waits(waits: Any, message: str) -> None:
-    """Waits that cannot be read are one message with the name of the document."""
-    content = {**json.loads(written(late_load())), "waits": waits}
-    with pytest.raises(ConfigError, match=message) as caught:
-        parse(json.dumps(content), "some.json")
-    assert str(caught.value).startswith("some.json: ")
 
 
 def test_a_broken_wait_is_for_the_check() -> None:

@@ -324,22 +324,6 @@ def test_an_early_load_is_named() -> None:
     assert any("0L0 starts at 0" in one for one in violations(parse(json.dumps(written), "x").schedule))
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"transfers": [[]]}, "'transfers' lists 1 devices; the problem has 2"),
-        ({"transfers": [[], 5]}, "'transfers' must hold a list of slots for each device"),
-        ({"transfers": {}}, "'transfers' is missing, or of the wrong type"),
-        ({"transfers": [[{"op": "0F0", "start": 0, "end": 1}], []]}, "0F0 does not belong here: a lane moves O, L"),
-        ({"transfers": [[{"op": "0O9", "start": 0, "end": 1}], []]}, "0O9 is out of range"),
-    ],
-)
-def test_malformed_transfers(change: dict[str, Any], message: str) -> None:
-    """What cannot be read is one message."""
-    with pytest.raises(ConfigError, match=message):
-        parse(json.dumps({**content(), **change}), "x")
-
-
 UNEQUAL: dict[str, Any] = {"devices": 2, "microbatches": 3, "sizes": {"work": [3, 1, 2]}}
 
 

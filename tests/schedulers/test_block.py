@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pipesched import ConfigError, NotApplicable, compare, run
+from pipesched import NotApplicable, compare, run
 from pipesched.comparing.compare import every_name
 from pipesched.config.load import load_config
 from pipesched.pipeline.check.check import violations
@@ -356,15 +356,6 @@ def test_peak_allows_more() -> None:
     assert run(two(), "block", **block, peak=3).schedule.plan.note == "the block holds 2 chunks a device by residence"
 
 
-@pytest.mark.parametrize("squeeze", [True, False])
-def test_a_peak_too_small(squeeze: bool) -> None:
-    """Less than what the block holds is refused, and what it holds is said."""
-    block: dict[str, Any] = {"period": 3, "forward": [0, 1], "backward": [4, 2], "squeeze": squeeze}
-    with pytest.raises(NotApplicable, match=r"holds 2 chunks a device by residence, more than a peak of 1$") as caught:
-        run(two(), "block", **block, peak=1)
-    assert caught.value.key == "peak"
-
-
 def test_weights_where_they_are_put() -> None:
     """W is in the first free time after I, or where the user puts it."""
     problem = make_problem(devices=1, microbatches=2, forward=1, backward_input=1, backward_weight=1)
@@ -391,46 +382,6 @@ def test_a_period_that_is_too_short() -> None:
 
 
 GOOD: dict[str, Any] = {"period": 3, "forward": [0, 1], "backward": [4, 2]}
-HALVES: dict[str, Any] = {"period": 3, "forward": [0, 1], "backward_input": [3, 2]}
-BAD: list[tuple[dict[str, Any], str, str | tuple[str, int]]] = [  # the block, what is said, what is at fault
-    ({"forward": [0, 1], "backward": [4, 2]}, "block needs `period`, for instance period=6, forward=[0, 1]", "period"),
-    ({**GOOD, "period": None}, "block needs `period`, for instance", "period"),
-    ({**GOOD, "forward": None}, "block needs `forward`, for instance", "forward"),
-    ({"period": 3, "forward": [0, 1]}, "block needs `backward` (or `backward_input`), for instance", "backward"),
-    ({}, "block needs `period`, `forward`, `backward` (or `backward_input`), for instance", "period"),
-    ({}, "(in a config: algorithm: {block: {period: 6, forward: [0, 1], backward: [4, 2]}})", "period"),
-    ({**GOOD, "backward_input": [4, 2]}, "give either backward or backward_input and backward_weight", "backward"),
-    ({**GOOD, "backward_weight": [4, 2]}, "give either backward or backward_input and backward_weight", "backward"),
-    ({"period": 3, "forward": [0, 1], "backward_weight": [4, 2]}, "block needs `backward` (or", "backward"),
-    ({**GOOD, "period": 0}, "must be more than 0, not 0", "period"),
-    ({**GOOD, "period": -3}, "must be at least 0, not -3", "period"),
-    ({**GOOD, "period": "six"}, "must be a number, not 'six'", "period"),
-    ({**GOOD, "period": [3]}, "must be a number, not [3]", "period"),
-    ({**GOOD, "forward": 0}, "must be a list with one start for each stage, not 0", "forward"),
-    ({**GOOD, "forward": [0]}, "one start for each of the 2 stages in forward; this one has 1", "forward"),
-    ({**GOOD, "backward": [4, 2, 0]}, "for each of the 2 stages in backward; this one has 3", "backward"),
-    ({**GOOD, "forward": [0, "x"]}, "must be a number, not 'x'", ("forward", 1)),
-    ({**GOOD, "forward": [0, True]}, "must be a number, not true", ("forward", 1)),
-    ({**GOOD, "forward": [-1, 0]}, "must be at least 0, not -1", ("forward", 0)),
-    ({**GOOD, "forward": [1, 0.5]}, "F of stage 1 starts at 0.5, before F of stage 0 at 1", ("forward", 1)),
-    ({**GOOD, "backward": [4, 0.5]}, "B of stage 1 starts at 0.5, before F of stage 1 at 1", ("backward", 1)),
-    ({**GOOD, "backward": [1.5, 2]}, "B of stage 0 starts at 1.5, before B of stage 1 at 2", ("backward", 0)),
-    ({**HALVES, "backward_input": [1, 2]}, "I of stage 0 starts at 1, before I of stage 1 at 2", ("backward_input", 0)),
-    (
-        {**HALVES, "backward_weight": [3, 1]},
-        "W of stage 1 starts at 1, before I of stage 1 at 2",
-        ("backward_weight", 1),
-    ),
-]
-
-
-@pytest.mark.parametrize(("block", "message", "key"), BAD)
-def test_what_is_no_block(block: dict[str, Any], message: str, key: str | tuple[str, int]) -> None:
-    """A bad block is told by the option at fault, and of a list by its entry."""
-    with pytest.raises(ConfigError) as caught:
-        run(two(), "block", **block)
-    assert message in str(caught.value)
-    assert (caught.value.key, caught.value.entry) == (key if isinstance(key, tuple) else (key, None))
 
 
 def test_not_bidirectional() -> None:

@@ -230,21 +230,6 @@ def test_aliases(alias: str, name: str) -> None:
     assert run(problem, alias).algorithm == name
 
 
-@pytest.mark.parametrize(("name", "near"), [("1f1", "1f1b"), ("interleave", "interleaved"), ("gpip", "gpipe")])
-def test_unknown_algorithm(name: str, near: str) -> None:
-    """An unknown name is answered with the nearest one, the three nearest, and what has all."""
-    with pytest.raises(ConfigError, match=f"did you mean '{near}'.*nearest are {near}, .*algorithms"):
-        family(name)
-
-
-def test_unknown_option() -> None:
-    """An option that a family does not have is refused with those that it has."""
-    with pytest.raises(NotApplicable, match="no option `group_size`; it takes `lifo`, `recompute`, `offload`"):
-        run(make_problem(devices=2), "naive", group_size=2)
-    with pytest.raises(NotApplicable, match="1f1b has no option `lifo`; it takes `recompute`, `offload`"):
-        run(make_problem(devices=2), "1f1b", lifo=True)
-
-
 @pytest.mark.parametrize("name", LINEAR_FAMILIES)
 @pytest.mark.parametrize("placement", ["auto", "linear", [0, 0, 0, 1, 1, 1, 2, 2, 2]])
 def test_linear_families_fuse(name: str, placement: Any) -> None:
@@ -356,26 +341,6 @@ def test_a_family_names_its_twin_with_slices() -> None:
     """What a family is with slices has the same order without them."""
     twins = {one.name: one.with_slices for one in algorithms() if one.with_slices}
     assert twins == {one.same_without_slices: one.name for one in algorithms() if one.same_without_slices}
-
-
-@pytest.mark.parametrize(
-    ("name", "given", "message"),
-    [
-        ("1f1b", {"slices": 2}, "1f1b has no slices; seq-1f1b is its order with them"),
-        ("1f1b", {"slices": {"count": "auto"}}, "1f1b has no slices; seq-1f1b is its order with them"),
-        ("zb-auto", {"slices": 2}, f"zb-auto has no slices; {SLICED} have them"),
-        ("looped-bfs", {"slices": 2}, f"looped-bfs has no slices in training; {SLICED} have them"),
-        ("1f1b", {"mode": "forward"}, f"1f1b has no order of forward passes alone; {FORWARDS} have one"),
-        ("seq-1f1b", {"mode": "forward", "slices": 2},
-         f"seq-1f1b has no order of forward passes alone; {FORWARDS} have one"),
-    ],
-)  # fmt: skip
-def test_families_without_slices_or_forward_passes(name: str, given: dict[str, Any], message: str) -> None:
-    """A family that does not run these says which do, in one sentence about the parameter."""
-    with pytest.raises(NotApplicable) as error:
-        run(make_problem(devices=4, stages=8, **given), name)
-    assert error.value.message == message
-    assert error.value.key in given
 
 
 def test_a_comparison_of_all_leaves_out_what_is_the_same_without_slices() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
-from pipesched import ConfigError, NoSchedule, Plan, Problem, make_problem, run
+from pipesched import NoSchedule, Plan, Problem, make_problem, run
 from pipesched.core.listsched import PRIORITIES, TIES
 from pipesched.pipeline.bounds.memory import least_capacity
 from pipesched.pipeline.check.check import violations
@@ -133,13 +133,6 @@ def ready_at(problem: Problem, op: Op, naive: Replayed) -> int:
     return max((naive.end[name(one)] + lag for one, lag in inputs(problem, op, planned)), default=0)
 
 
-@pytest.mark.parametrize("option", [{"priority": "critical"}, {"tie": "depth"}, {"priority": "dsf"}])
-def test_unknown_rules(option: dict[str, str]) -> None:
-    """An unknown priority or tie is answered with those that exist."""
-    with pytest.raises(ConfigError, match=f"unknown {next(iter(option))}.*known are"):
-        run(make_problem(devices=2), "list", **option)
-
-
 @st.composite
 def cut_problems(draw: st.DrawFn) -> Problem:
     """Slices of unequal tokens on several stages a device, whose budget just holds one microbatch, or little more."""
@@ -253,12 +246,6 @@ def test_a_budget_below_one_microbatch() -> None:
         run(problem, "zb-auto")
     assert (caught.value.device, caught.value.floor, caught.value.budget) == (2, 4, 3.5)
     assert caught.value.would_fit == ("a budget of 4 microbatch on device 2",)
-
-
-def test_an_objective_that_does_not_exist() -> None:
-    """Bad input names what is valid."""
-    with pytest.raises(ConfigError, match=r"unknown objective 'spam'; did you mean 'span'.*span, makespan"):
-        auto("spam", **UNIT)
 
 
 @settings(deadline=None)

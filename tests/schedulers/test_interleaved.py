@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched import NotApplicable, PipeschedError, Plan, Problem, make_problem, run
+from pipesched import NotApplicable, Plan, Problem, make_problem, run
 from pipesched.schedulers import interleaved as module
 from pipesched.schedulers.interleaved import group_sizes, interleaved
 from tests.examples import at_night_but
@@ -94,16 +94,6 @@ def test_megatrons_order(devices: int, chunks: int) -> None:
         problem = size.problem()
         for group in accepted(size):
             assert ops(interleaved(problem, group_size=group)) == megatron(size, group)
-
-
-@pytest.mark.parametrize("devices", [2, 4, 8])
-@pytest.mark.parametrize("chunks", [2, 3, 4])
-@pytest.mark.parametrize("rounds", [1, 2, 3])
-def test_bubble(devices: int, chunks: int, rounds: int) -> None:
-    """(P-1)/(VM+P-1) when P divides M."""
-    microbatches = rounds * devices
-    schedule = run(Size(devices, chunks, microbatches).problem(), "interleaved").schedule
-    assert schedule.bubble == pytest.approx((devices - 1) / (chunks * microbatches + devices - 1))
 
 
 @pytest.mark.parametrize("devices", at_night_but((1, 2, 3, 5), range(1, 9)))
@@ -214,20 +204,6 @@ def test_megatrons_combined_order(devices: int, chunks: int) -> None:
                 alone = plain.index(backwards[0])  # the warm-up, and the forward before the first backward
                 pairs = [f"({f};{b})OVERLAP_F_B" for f, b in zip(forwards[alone:], backwards, strict=False)]
                 assert order == [*forwards[:alone], *pairs, *backwards[len(pairs) :]]
-
-
-@pytest.mark.parametrize("group", [0, -1, -4])
-def test_no_such_group_size(group: int) -> None:
-    """A group of no microbatches is bad input that is answered by a message about the group, not a crash."""
-    with pytest.raises(PipeschedError, match="group"):
-        run(Size(4, 2, 8).problem(), "interleaved", group_size=group)
-
-
-@pytest.mark.parametrize(("stages", "low"), [(5, 4), (6, 4), (11, 8)])
-def test_stages_must_fill_the_devices_evenly(stages: int, low: int) -> None:
-    """S must be a multiple of P; the message names the nearest ones."""
-    with pytest.raises(NotApplicable, match=f"multiple of 4 stages.* {low} or {low + 4}"):
-        run(make_problem(devices=4, stages=stages), "interleaved")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, strategies as st
 
-from pipesched import ConfigError, NoSchedule, NotApplicable, Outcome, Problem, make_problem, run
+from pipesched import NoSchedule, NotApplicable, Outcome, Problem, make_problem, run
 from pipesched.comparing.compare import every_name
 from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.plan.plan import Plan
@@ -453,25 +453,3 @@ def test_a_block_is_planned_anew() -> None:
     assert outcome.schedule.makespan == min(
         run(problem, "block", **BLOCK, order=list(order)).schedule.makespan for order in permutations(range(3))
     )
-
-
-@pytest.mark.parametrize(
-    ("order", "message"),
-    [
-        ([0, 1, 1, 7], "must list each of the microbatches 0 to 3 once: 2, 3 are missing; 1 stands twice; 7 is no"),
-        ([0, 1, 2], "must list each of the microbatches 0 to 3 once: 3 is missing"),
-        ([0, 1, 2, 3, 3, 2], "must list each of the microbatches 0 to 3 once: 2, 3 stand twice"),
-        ([], "must list each of the microbatches 0 to 3 once: 0, 1, 2, 3 are missing"),
-        ([0, 1, 2, -1], "must be a whole number of at least 0, not -1"),
-        ([0, 1, 2, 1.5], "must be a whole number of at least 0, not 1.5"),
-        (3, "must list each of the microbatches 0 to 3 once: 0, 1, 2 are missing"),
-        ("bset", "unknown order 'bset'; did you mean 'best'? known are given, verl, best, longest, shortest"),
-        ({"best": 1}, "must be a whole number of at least 0"),
-    ],
-)
-def test_what_is_no_order(order: Any, message: str) -> None:
-    """It says what is missing, what stands twice, and what is no microbatch."""
-    with pytest.raises(ConfigError) as caught:
-        run(make_problem(devices=4, microbatches=4), "1f1b", order=order)
-    assert caught.value.key == "order"
-    assert caught.value.message.startswith(message)

@@ -297,21 +297,6 @@ def test_layers_and_all_stages_exclude_each_other() -> None:
     assert run(problem, "1f1b", recompute=1, offload=1).schedule.recomputed == 4
 
 
-def test_refusals() -> None:
-    """What a family cannot do is said with the number of stages that it runs."""
-    problem = make_problem(devices=2, stages=4, microbatches=4, offload=1)
-    with pytest.raises(NotApplicable, match="1f1b runs 2 stages here, so recompute takes full or at most 2, not 3"):
-        run(problem, "1f1b", recompute=3)
-    assert run(problem, "interleaved", recompute=3).schedule.recomputed == 12
-    for pair in (("full", "full"), (2, 2), (2, "full")):
-        with pytest.raises(NotApplicable, match="both take the first 2 stages of 1f1b; give different numbers"):
-            run(problem, "1f1b", recompute=pair[0], offload=pair[1])
-    with pytest.raises(ConfigError, match=r"^offload: needs `costs.offload`"):
-        run(make_problem(devices=2), "1f1b", offload=1)
-    with pytest.raises(ConfigError, match=r"^offload: needs `layer.offload`"):
-        run(make_problem(devices=2, layers=4), "1f1b", offload=1)
-
-
 @pytest.mark.parametrize("value", ["Full", 0, -1, True, 1.5, "all", [1]])
 def test_bad_values(value: Any) -> None:
     """Only full and whole numbers from 1 on are taken."""
@@ -475,12 +460,3 @@ def test_comparisons() -> None:
     assert [outcome and outcome.schedule.makespan for outcome in found] == [177, 171]
     compared = compare(make_problem(**FOUR, side=[VISION]), ["1f1b", "naive"], each={"naive": {"side_rule": "first"}})
     assert [entry.label for entry in compared] == ["1f1b", "naive, side_rule first"]
-
-
-def test_nothing_to_place() -> None:
-    """A rule without side work, and an unknown one."""
-    with pytest.raises(ConfigError) as error:
-        run(make_problem(**FOUR), "1f1b", side_rule="first")
-    assert (error.value.key, error.value.message) == ("side_rule", "has no effect without side work (`side`)")
-    with pytest.raises(ConfigError, match="did you mean 'bubbles'"):
-        run(make_problem(**FOUR, side=[VISION]), "1f1b", side_rule="bubble")

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.errors import NotApplicable
 from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.ops import OpIndex
@@ -122,22 +121,6 @@ def test_chimera(devices: int, microbatches: int, makespan: int) -> None:
     assert {devices // 2 + 1, devices} >= {min(peaks(outcome)), max(peaks(outcome))}
     even = unit("chimera", devices, microbatches, backward_input=0.5, backward_weight=0.5)
     assert even.schedule.bubble == pytest.approx((devices - 2) / (2 * microbatches + devices - 2), abs=1e-15)
-
-
-@pytest.mark.parametrize(("name", "devices", "microbatches", "key", "nearest"), [
-    ("dualpipe", 3, 8, "devices", "2 or 4"), ("dualpipe", 1, 8, "devices", "2"),
-    ("dualpipe", 4, 9, "microbatches", "8 or 10"), ("dualpipe", 4, 1, "microbatches", "2"),
-    ("chimera", 5, 8, "devices", "4 or 6"),
-])  # fmt: skip
-def test_refusals_name_the_rule_and_the_nearest_values(
-    name: str, devices: int, microbatches: int, key: str, nearest: str
-) -> None:
-    """What a family needs is said with the nearest values that work."""
-    with pytest.raises(
-        NotApplicable, match=f"^{name} needs an even number of {key}, for instance {nearest}, "
-    ) as caught:
-        unit(name, devices, microbatches)
-    assert caught.value.key == key
 
 
 FORWARDS = ["0F0.0", "0F0.1", "0F1.0", "0F1.1"]

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched import Outcome, make_problem, run
-from pipesched.errors import ConfigError, NotApplicable
 from pipesched.pipeline.problem.placement import Placement
 from tests.strategies import texts_of
 
@@ -193,18 +192,3 @@ def test_static_memory_counts_both_copies() -> None:
     assert schedule.fits
     tight = make_problem(devices=4, stages=8, microbatches=4, static=static, budget=154)
     assert not run(tight, "bitpipe").schedule.fits
-
-
-def test_what_it_does_not_take() -> None:
-    """A single device, a placement of another kind, and a step are refused, each with its key."""
-    with pytest.raises(NotApplicable, match=r"^bitpipe needs an even number of devices, for instance 2, not 1") as one:
-        run(make_problem(devices=1, stages=2), "bitpipe")
-    with pytest.raises(
-        NotApplicable, match=r"on devices \[0, 1, 1, 0\] in both directions, not \[0, 1, 1, 0\]; "
-    ) as way:
-        run(make_problem(devices=2, stages=4, placement="v"), "bitpipe")
-    with pytest.raises(NotApplicable, match="two copies of each stage") as step:
-        run(make_problem(devices=2, stages=4, reduce=1), "bitpipe")
-    with pytest.raises(ConfigError, match="two copies of each stage"):
-        make_problem(devices=2, stages=4, reduce=1, placement="bidirectional")
-    assert [caught.value.key for caught in (one, way, step)] == ["devices", "placement", "placement"]
