@@ -77,24 +77,13 @@ def read_setup(sections: Sections, name: str = "") -> ReadSetup:
         raise located(error, sections) from None
 
 
-class Unsized(NamedTuple):
-    """What a training run has whatever its layout: `size` sequences of so many `tokens` in a step."""
+def read_unsized(sections: Sections) -> dict[str, Any]:
+    """Return what a training run has whatever its layout: `size` sequences of `tokens` in a step, and others.
 
-    model: ModelShape
-    hardware: GpuModel
-    training: TrainingSetup
-    gpus: int
-    sequence: bool | None
-    tokens: int
-    size: int
-    data: int | None = None
-    notes: tuple[str, ...] = ()
-
-
-def read_unsized(sections: Sections) -> Unsized:
-    """Return what these sections say, which is nothing of the layout. Raises ConfigError, with the place at fault."""
+    Raises ConfigError, with the place at fault.
+    """
     try:
-        model, hardware, training, notes = _shared(sections)
+        model, hardware, training, _ = _shared(sections)
         parallel = section_entries(sections.get("parallel", EMPTY).value, "parallel")
         gpus = require_whole(parallel.needed("gpus", "on how many GPUs to train"), "parallel.gpus", least=1, most=MOST)
         sequence = _one(parallel, "sequence") if "sequence" in parallel else None
@@ -102,7 +91,8 @@ def read_unsized(sections: Sections) -> Unsized:
         batch = _batch(sections.get("batch", EMPTY).value, None)
     except ConfigError as error:
         raise located(error, sections) from None
-    return Unsized(model, hardware, training, gpus, sequence, batch.sequence, batch.size, data, notes)
+    shared = {"model": model, "hardware": hardware, "training": training}
+    return {**shared, "gpus": gpus, "sequence": sequence, "tokens": batch.sequence, "size": batch.size, "data": data}
 
 
 def _shared(sections: Sections) -> tuple[ModelShape, GpuModel, TrainingSetup, tuple[str, ...]]:

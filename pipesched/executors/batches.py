@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence, Sized
 from concurrent.futures import CancelledError, Executor, Future, wait
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from pickle import dumps, loads
 from time import perf_counter
@@ -147,14 +146,16 @@ class _Flying(Generic[Call, Result]):
             raise WorkerDied("the executor was shut down before the work was done") from None
 
 
-class PendingCall(Generic[Result]):
-    """One call, which an executor has begun; without one it begins when its result is asked for."""
+def _called(call: Callable[[], Result]) -> Result:
+    return call()
 
-    def __init__(
-        self, executor: Executor | None, function: Callable[[Call], Result], call: Call, name: str, clock: Clock
-    ) -> None:
-        self._clock, self._here = clock, partial(function, call)
-        self._sent = None if executor is None else _Flying(executor, function, [call], lambda _: name)
+
+class PendingCall(Generic[Result]):
+    """A call that an executor has begun; without one it begins when its result is asked for."""
+
+    def __init__(self, executor: Executor | None, call: Callable[[], Result], name: str, clock: Clock) -> None:
+        self._clock, self._here = clock, call
+        self._sent = None if executor is None else _Flying(executor, _called, [call], lambda _: name)
 
     def result(self) -> Result:
         """Return the result. Raises as `map_batches` does."""

@@ -44,7 +44,7 @@ class WorkAhead(Generic[Result]):
     def send(self, number: int, call: Callable[[], Result], name: str, clock: Clock) -> None:
         """Let a worker run a call, which can be pickled, unless one does already."""
         if number not in self.sent:
-            self.sent[number] = PendingCall(self.pool, _run, call, name, clock)
+            self.sent[number] = PendingCall(self.pool, call, name, clock)
 
     def result(self, number: int) -> Result:
         """Wait for the result of a call. Raises TimeIsUp once its clock is over, and WorkerDied with its name."""
@@ -63,10 +63,6 @@ class WorkAhead(Generic[Result]):
         """Drop all that was sent."""
         for number in [*self.sent]:
             self.drop(number)
-
-
-def _run(call: Callable[[], Result]) -> Result:
-    return call()
 
 
 # What a worker has found of a case: a better schedule, its bound, whether time was too short for it, and the memory of

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, takewhile
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipesched.config.estimate import DEFAULTS, changes
 from pipesched.core.clock import Clock, TimeIsUp, look, under
@@ -45,38 +45,32 @@ def published_runs(space: Space, judge: Judge, best: Trial) -> tuple[PublishedRu
     return tuple(sorted(alike, key=lambda run: (apart[run.run], run.run))[:MOST_RUNS])
 
 
-class WishTask(NamedTuple):
-    """What estimates a point that misses its memory, if by no more than `most_over` GB; `only`: for this trainer."""
-
-    trial: TrialTask
-    most_over: float
-    only: str | None = None
-
-
-def wish_tasks(search: SpaceSearch, until: float) -> list[WishTask]:
+def wish_tasks(search: SpaceSearch, until: float) -> list[TrialTask]:
     """Return what may miss its memory by little and be faster than the best: by bounds, the nearest first."""
     best, space = search.best, search.space
     if best is None:
         return []
-    most_over = float(space.capacity) * LARGEST_SHARE
     faster = [one for one in search.forbidden if one.most > best.rate]
     bounded = [OverMemory(one.layout, name, one.over, one.most) for one in faster for name in one.algorithms]
     names = (best.point.algorithm, *DEFAULTS)
     usual = sorted(bounded, key=lambda one: (*names, one.algorithm).index(one.algorithm))
     known = [OverMemory(*trial.point, -trial.spare, inf) for trial in search.trials if not trial.fits]
-    near = [one for one in (*known, *first_of_each(usual, lambda one: one.layout)) if one.over <= most_over]
+    near = [one for one in (*known, *first_of_each(usual, lambda one: one.layout)) if one.over <= most_over(space)]
     chosen = sorted(near, key=lambda one: (one.over, -one.most, SpacePoint(*one[:2]).key))[:MOST_TRIED]
-    tasks = [TrialTask(SpacePoint(*one[:2]), space.setup(one.layout), space.given, until) for one in chosen]
-    return [WishTask(task, most_over, space.only) for task in tasks]
+    return [TrialTask(SpacePoint(*one[:2]), space.setup(one.layout), space.given, until) for one in chosen]
 
 
-def wish(task: WishTask) -> OverMemory | None:
+def most_over(space: Space) -> float:
+    """Return the GB that a point may miss its memory by, to be told."""
+    return float(space.capacity) * LARGEST_SHARE
+
+
+def wish(own: TrialTask, *, most: float, only: str | None) -> OverMemory | None:
     """Return by how much a point misses its memory, and its rate without that; None if too much, or too late."""
-    own = task.trial
     try:
         with before(own.until):
             trial = trial_of(own.point, estimate_of_point(own))
-            if trial.fits or -trial.spare > task.most_over or not trial.suits(task.only):
+            if trial.fits or -trial.spare > most or not trial.suits(only):
                 return None
             limitless = replace(own.setup, hardware=replace(own.setup.hardware, memory=MOST))
             given = {name: value for name, value in own.given.items() if name != "budget"}

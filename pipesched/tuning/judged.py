@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
+from functools import partial
 from itertools import chain, takewhile
 from time import time
 from typing import Any, NamedTuple
@@ -35,18 +36,11 @@ TOGETHER = 20  # rows that are compared with the first at once
 MOST_SHOWN = 3  # points outside what was measured, or faster ones that may not fit
 
 
-class JudgeTask(NamedTuple):
-    """What tells how sure a point is."""
-
-    trial: TrialTask
-    judge: Judge
-
-
-def judged(task: JudgeTask) -> Trust | None:
+def judged(judge: Judge, task: TrialTask) -> Trust | None:
     """Return how sure a point is; None once time is up."""
     try:
-        with before(task.trial.until):
-            return task.judge.trust(estimate_of_point(task.trial))
+        with before(task.until):
+            return judge.trust(estimate_of_point(task))
     except (PipeschedError, TimeIsUp):
         return None
 
@@ -58,11 +52,8 @@ def with_trust(
     found, until = [row if row.trust else replace(row, trust=known.get(row.point)) for row in rows], until_end(clock)
     left = [number for number, trial in enumerate(found) if trial.trust is None]
     trials = [found[number] for number in left]
-    calls = [
-        JudgeTask(TrialTask(one.point, as_cut(space, one), space.given, until, only=space.only), judge)
-        for one in trials
-    ]
-    for number, trust in zip(left, results_in_time(pool, judged, calls, clock), strict=False):
+    tasks = [TrialTask(one.point, as_cut(space, one), space.given, until, only=space.only) for one in trials]
+    for number, trust in zip(left, results_in_time(pool, partial(judged, judge), tasks, clock), strict=False):
         found[number] = replace(found[number], trust=trust)
     return found
 
@@ -191,14 +182,6 @@ PASSES_OF_SIDE = ("forward", "backward")
 GIVEN = {"forward", "backward", "backward_input", "backward_weight", "recompute", "overlap"}  # of make_problem
 
 
-class Finalist(NamedTuple):
-    """One of the best points, how many seconds `solve` may take for it (0: it does not run), and what judges it."""
-
-    task: TrialTask
-    seconds: float
-    judge: Judge | None = None
-
-
 class Finished(NamedTuple):
     """What became of a finalist: its rate for each share and factor, its schedule by `solve`, GPU time and trust."""
 
@@ -209,25 +192,24 @@ class Finished(NamedTuple):
     trust: Trust | None = None
 
 
-def finish(finalist: Finalist) -> Finished | None:
-    """Return what becomes of a finalist; None once time is up."""
-    task = finalist.task
+def finish(task: TrialTask, seconds: float, judge: Judge | None = None) -> Finished | None:
+    """Return what becomes of one of the best points, by `solve` too if that may take any seconds; None if too late."""
     try:
         with before(task.until):
             found = estimate_of_point(task)
             elsewhere = (retimed(found, other) for other in others(found.setup.hardware))
             rates = tuple(one.step.tokens_per_second_per_gpu for one in elsewhere)
-            trust = None if finalist.judge is None else finalist.judge.trust(found)
+            trust = None if judge is None else judge.trust(found)
     except TimeIsUp:
         return None
-    seconds = min(finalist.seconds, task.until - time())
+    seconds = min(seconds, task.until - time())
     solved = _solved(found, seconds) if seconds > 0 else None
     if solved is None:
         return Finished(found, None, rates, trust=trust)
     trial = trial_of(task.point._replace(algorithm=SOLVE), solved)
-    if finalist.judge is not None:
+    if judge is not None:
         own = replace(solved, outcome=replace(solved.outcome, algorithm=found.outcome.algorithm))
-        trial = replace(trial, trust=finalist.judge.trust(own))  # by the evidence of what it started from
+        trial = replace(trial, trust=judge.trust(own))  # by the evidence of what it started from
     return Finished(found, trial, rates, gpu_time(solved), trust)
 
 

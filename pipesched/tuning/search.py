@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from functools import partial
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import NamedTuple
@@ -39,42 +40,6 @@ class Progress(NamedTuple):
 
 Told = Callable[[Progress], None]
 Noted = Callable[[Trial | prune.PrunedPoints], None]
-
-
-class Runs:
-    """Simulations that were begun, in their order; `known` trials are not simulated again."""
-
-    def __init__(self, executor: Executor | None, clock: Clock, space: Space, known: Mapping[str, Trial]) -> None:
-        self._executor, self._clock, self._space, self._known = executor, clock, space, known
-        self._until = until_end(clock)
-        self._begun: deque[Simulated | PendingCall[Simulated | None]] = deque()
-
-    def __len__(self) -> int:
-        return len(self._begun)
-
-    def begin(self, open_point: prune.OpenPoint, bar: float) -> None:
-        """Simulate a point, in the executor if there is one; `bar` is the best rate so far."""
-        known = self._known.get(open_point.point.key)
-        if known is not None:
-            self._begun.append(Simulated(known))
-            return
-        task = TrialTask(open_point.point, open_point.setup, self._space.given, self._until, bar, self._space.only)
-        name = f"{open_point.point.layout}, {open_point.point.algorithm}"
-        self._begun.append(PendingCall(self._executor, simulate, task, name, self._clock))
-
-    def first(self) -> Simulated:
-        """Return the trial of the first one that was begun and not yet taken. Raises TimeIsUp, WorkerDied."""
-        run = self._begun.popleft()
-        found = run.result() if isinstance(run, PendingCall) else run
-        if found is None:
-            raise TimeIsUp
-        return found
-
-    def cancel(self) -> None:
-        """Drop what was not taken."""
-        for run in self._begun:
-            if isinstance(run, PendingCall):
-                run.cancel()
 
 
 class SpaceSearch:
@@ -129,6 +94,30 @@ class SpaceSearch:
             self._search(executor, clock)
 
     def _search(self, executor: Executor | None, clock: Clock) -> None:
+        self._sift(clock)
+        begun: deque[PendingCall[Simulated | None]] = deque()  # in their order; a trial that is known is not repeated
+        try:
+            while True:
+                while len(begun) < AHEAD and (open_point := self._next(clock)):
+                    known, name = self.known.get(open_point.point.key), "{}, {}".format(*open_point.point)
+                    task = TrialTask(*open_point[:2], self.space.given, until_end(clock), self.bar, self.space.only)
+                    call = partial(simulate, task) if known is None else partial(Simulated, known)
+                    begun.append(PendingCall(executor if known is None else None, call, name, clock))
+                if not begun:
+                    break
+                if (found := begun.popleft().result()) is None:
+                    raise TimeIsUp
+                self._take(*found)
+        except TimeIsUp:
+            pass
+        finally:
+            for run in begun:
+                run.cancel()
+        if not clock.is_over:
+            self._prune_rest()
+
+    def _sift(self, clock: Clock) -> None:
+        """Fill the queues with the points that may be the best."""
         for number, one in enumerate(prune.sift(self.space, self._points)):
             if isinstance(one, prune.PrunedPoints):
                 self._prune(one)
@@ -142,20 +131,6 @@ class SpaceSearch:
                     break
         heapify(self._quick)
         heapify(self._slow)
-        runs = Runs(executor, clock, self.space, self.known)
-        try:
-            while len(runs) < AHEAD and (open_point := self._next(clock)):
-                runs.begin(open_point, self.bar)
-            while runs:
-                self._take(*runs.first())
-                if open_point := self._next(clock):
-                    runs.begin(open_point, self.bar)
-        except TimeIsUp:
-            pass
-        finally:
-            runs.cancel()
-        if not clock.is_over:
-            self._prune_rest()
 
     def _prune(self, points: prune.PrunedPoints) -> None:
         if points.reason == prune.EVIDENCE:

@@ -346,13 +346,13 @@ def _space(
     beside = (*_of_shards(sections), *several)
     fixed = {name: _without_fields(name, section, beside) for name, section in sections.items()}
     unsized = read_unsized(fixed)
-    model, hardware = unsized.model, unsized.hardware
+    model, hardware = unsized["model"], unsized["hardware"]
     candidates = {
         field: _candidates(field, _entry(sections, field))
-        or automatic(field, model, hardware, unsized.gpus, unsized.tokens)
+        or automatic(field, model, hardware, unsized["gpus"], unsized["tokens"])
         for field in (*FIELDS, *beside)
     }
-    for precision in candidates.get(OF_PRECISION, (unsized.training.precision,)):
+    for precision in candidates.get(OF_PRECISION, (unsized["training"].precision,)):
         require_precision(hardware, precision)
     is_sliced, known = "slices" in values and values["slices"].value is not None, map(family, FAMILIES)
     every = [one.name for one in known if not one.required and (is_sliced or not one.same_without_slices)]
@@ -366,9 +366,8 @@ def _space(
     for key in ("static", *KEPT):
         if key in given:
             raise ConfigError("is what each layout makes of it; leave it out", key)
-    same = {key: value for key, value in unsized._asdict().items() if key != "notes"}
     return Space(
-        **same,
+        **unsized,
         candidates=candidates,
         algorithms=tuple(dict.fromkeys(left)),
         given=given,

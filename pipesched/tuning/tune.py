@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from math import inf
 from pathlib import Path
 from threading import Event as StopEvent
@@ -30,8 +31,8 @@ from pipesched.estimation.trust.inside import Judge
 from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, lent
 from pipesched.results.trainers import TRAINERS, takes_orders
 from pipesched.schedulers.registry import runs_of
-from pipesched.tuning.answer import Findings, answer, wish, wish_tasks
-from pipesched.tuning.judged import SOLVE, Finalist, Finished, as_cut, faster_outside, finish, to_judge, with_trust
+from pipesched.tuning.answer import Findings, answer, most_over, wish, wish_tasks
+from pipesched.tuning.judged import SOLVE, Finished, as_cut, faster_outside, finish, to_judge, with_trust
 from pipesched.tuning.result import OverMemory, Tuning
 from pipesched.tuning.search import SpaceSearch, Told
 from pipesched.tuning.space import Layout, read_space
@@ -155,7 +156,8 @@ def _judge(found: Findings, judge: Judge, top: int, pool: Executor | None, clock
 def _wishes(search: SpaceSearch, pool: Executor | None, clock: Clock) -> list[OverMemory]:
     """Return what misses its memory by little, of the points that may be faster than the best."""
     found: list[OverMemory] = []
-    for one in results_in_time(pool, wish, wish_tasks(search, until_end(clock)), clock):
+    asked = partial(wish, most=most_over(search.space), only=search.space.only)
+    for one in results_in_time(pool, asked, wish_tasks(search, until_end(clock)), clock):
         found += [one] if one is not None else []
         if clock.is_over:
             break
@@ -172,12 +174,12 @@ def _finished(
     best, space, until = [*first.values()][:FINALISTS], search.space, until_end(clock)
     given = space.given, until, 0.0, space.only
     tasks = [TrialTask(trial.point, as_cut(space, trial), *given) for trial in best]
-    calls = [Finalist(task, seconds, judge) for task in tasks]
     found: list[tuple[Trial, Finished]] = []
     if clock.is_over:
         return found
     search.report("solve" if seconds else "doubts")
-    for trial, finished in zip(best, results_in_time(pool, finish, calls, clock), strict=False):
+    results = results_in_time(pool, partial(finish, seconds=seconds, judge=judge), tasks, clock)
+    for trial, finished in zip(best, results, strict=False):
         if finished is not None:
             found.append((trial, finished))
             search.report("solve" if seconds else "doubts")

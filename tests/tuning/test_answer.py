@@ -23,18 +23,7 @@ from pipesched.results.outcome import run
 from pipesched.solver.request import SolveRequest
 from pipesched.tuning import tune as tuning_module
 from pipesched.tuning.answer import LARGEST_SHARE, MOST_WISHES, nearest_wishes
-from pipesched.tuning.judged import (
-    FACTORS,
-    SHARES,
-    Finalist,
-    Finished,
-    finish,
-    gpu_time,
-    others,
-    tied,
-    unmeasured,
-    with_behind,
-)
+from pipesched.tuning.judged import FACTORS, SHARES, Finished, finish, gpu_time, others, tied, unmeasured, with_behind
 from pipesched.tuning.prune import MeasuredPart, facts_of_point
 from pipesched.tuning.result import OverMemory
 from pipesched.tuning.space import Layout, SpacePoint, read_space
@@ -50,7 +39,7 @@ def finished(made: Setup, algorithm: str, seconds: float) -> Finished:
     """What becomes of a setup under an algorithm as a finalist."""
     parallel = made.parallel
     layout = Layout(parallel.tensor, parallel.pipeline, parallel.chunks, 1, 1, 1, made.batch.micro, "none")
-    done = finish(Finalist(TrialTask(SpacePoint(layout, algorithm), made, {}), seconds))
+    done = finish(TrialTask(SpacePoint(layout, algorithm), made, {}), seconds)
     assert done is not None
     return done
 
