@@ -74,7 +74,7 @@ def tampered(noun: Any, place: str, value: Any) -> Any:
 
 def tampered_nouns() -> dict[str, Any]:
     """Results whose documents are changed: with a step, a network, transfers, slices, an order, and what was solved."""
-    step = {"gather": 1, "optimizer": [1, 2.5], "weights": 2, "states": "1/3", "side": [VISION]}
+    step: dict[str, Any] = {"gather": 1, "optimizer": [1, 2.5], "weights": 2, "states": "1/3", "side": [VISION]}
     stepped = pipesched.make_problem(**P2, **step, shard={"level": "weights", "ranks": 8, "ahead": [1, 2]})
     network = pipesched.make_problem(**P2, gather=4, reduce=3, weights=1, optimizer=2, shard="weights")
     moved = pipesched.make_problem(**P2, offload=0.5, reload=1.5, placement="linear")
