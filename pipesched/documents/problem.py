@@ -107,21 +107,6 @@ def without_tried(value: Any) -> Any:
     return {key: one for key, one in value.items() if key != TRIED} if isinstance(value, dict) else value
 
 
-def with_tried(problem: Problem, content: Mapping[str, Any]) -> Problem:
-    """Return a problem with the numbers of slices that its document says were tried. Raises ConfigError."""
-    slices = content.get("slices")
-    tried = slices.get(TRIED, []) if isinstance(slices, dict) else []
-    if not isinstance(tried, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in tried):
-        raise ConfigError(
-            f"must list numbers of slices, each with its makespan, not {shown(tried)}", "slices", entry=TRIED
-        )
-    for count, makespan in tried:
-        if not isinstance(count, int) or isinstance(count, bool):
-            raise ConfigError(f"must be numbers of slices, not {shown(count)}", "slices", entry=TRIED)
-        require_finite(makespan, "slices.tried")
-    return replace(problem, slices=replace(problem.slices, tried=tuple(map(tuple, plain_values(tried)))))
-
-
 def order_document(outcome: Outcome) -> dict[str, Any]:
     """Return in which order microbatches are fed, where they differ or an order was asked for."""
     is_said = outcome.problem.has_units or outcome.ordering is not None
@@ -267,7 +252,18 @@ def problem_values(content: dict[str, Any]) -> dict[str, Any]:
 def read_problem(content: dict[str, Any]) -> Problem:
     """Return the problem of a document. Raises ConfigError that says where in it the value at fault stands."""
     try:
-        return with_tried(_made(problem_values(content)), content)
+        problem = _made(problem_values(content))
+        slices = content.get("slices")
+        tried = slices.get(TRIED, []) if isinstance(slices, dict) else []
+        if not isinstance(tried, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in tried):
+            raise ConfigError(
+                f"must list numbers of slices, each with its makespan, not {shown(tried)}", "slices", entry=TRIED
+            )
+        for count, makespan in tried:
+            if not isinstance(count, int) or isinstance(count, bool):
+                raise ConfigError(f"must be numbers of slices, not {shown(count)}", "slices", entry=TRIED)
+            require_finite(makespan, "slices.tried")
+        return replace(problem, slices=replace(problem.slices, tried=tuple(map(tuple, plain_values(tried)))))
     except ConfigError as error:
         field = BY_NAME.get(error.key or "")
         raise error.at(f"problem.{field.key}" if field else "problem") from None

@@ -64,20 +64,6 @@ def advice_of(content: object) -> tuple[Advice, ...] | None:
     return tuple(map(_advice, content))
 
 
-def wrong_advice(report: SolveReport) -> Iterator[str]:
-    """Yield a sentence for each piece of advice that another claim contradicts."""
-    values = [one.makespan_at_most for one in report.advice or ()]
-    for one in report.advice or ():
-        where = f"solver.advice, {one.change}: the difference is {one.difference}"
-        if one.difference >= 0:
-            yield f"{where}, which does not help"
-        difference = Fraction(one.makespan_at_most) - Fraction(report.value_ticks, report.bound.per_unit)
-        if round((Fraction(one.difference) - difference) * report.bound.per_unit):
-            yield f"{where}, and from {report.value} to {one.makespan_at_most} it is {plain(difference)}"
-    if values != sorted(values):
-        yield "solver.advice is not in the order of its makespans"
-
-
 def _advice(content: Mapping[str, Any]) -> Advice:
     change = content.get("change")
     if not isinstance(change, str) or not change.isprintable():
@@ -171,7 +157,16 @@ def wrong_solver_claims(content: Mapping[str, Any], outcome: Outcome) -> Iterato
     elif (report.status == Status.OPTIMAL) != (report.bound.ticks == report.value_ticks):
         values = f"a {report.objective} of {report.value} and a bound of {report.bound.value}"
         yield f"solver.status is {report.status}, with {values}"
-    yield from wrong_advice(report)
+    reached = [one.makespan_at_most for one in report.advice or ()]
+    for one in report.advice or ():
+        where = f"solver.advice, {one.change}: the difference is {one.difference}"
+        if one.difference >= 0:
+            yield f"{where}, which does not help"
+        difference = Fraction(one.makespan_at_most) - Fraction(report.value_ticks, report.bound.per_unit)
+        if round((Fraction(one.difference) - difference) * report.bound.per_unit):
+            yield f"{where}, and from {report.value} to {one.makespan_at_most} it is {plain(difference)}"
+    if reached != sorted(reached):
+        yield "solver.advice is not in the order of its makespans"
 
 
 def _bound(content: Mapping[str, Any], key: str, per_unit: int, reason: str) -> Bound:
@@ -533,15 +528,7 @@ def _schedule(problem: Problem, content: dict[str, Any]) -> Schedule:
             starts[number], ends[number], arrived[number] = entry.start, entry.end, entry.arrived
     if is_measured:
         return Schedule(problem, plan, starts, ends, own_lengths=True, arrival_ticks=arrived)
-    return _as_written(Schedule(problem, plan, starts, ends))
-
-
-def _lists(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _as_written(schedule: Schedule) -> Schedule:
-    """Return `schedule`, or the replay of its plan if that is written so too: floats end at 17 digits, ticks do not."""
+    schedule = Schedule(problem, plan, starts, ends)
     scale = schedule.problem.ticks.per_unit
     if max(schedule.end_ticks, default=0) < 2**52:
         return schedule
@@ -549,5 +536,10 @@ def _as_written(schedule: Schedule) -> Schedule:
         replay = schedule_plan(schedule.problem, schedule.plan)
     except InvalidSchedule:
         return schedule
-    written = zip([*schedule.start_ticks, *schedule.end_ticks], [*replay.start_ticks, *replay.end_ticks], strict=True)
-    return replay if all(in_units(old, scale) == in_units(new, scale) for old, new in written) else schedule
+    # The replay, if it is written the same: floats end at 17 digits, ticks do not.
+    each = zip([*schedule.start_ticks, *schedule.end_ticks], [*replay.start_ticks, *replay.end_ticks], strict=True)
+    return replay if all(in_units(old, scale) == in_units(new, scale) for old, new in each) else schedule
+
+
+def _lists(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

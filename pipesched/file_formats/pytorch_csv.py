@@ -145,20 +145,6 @@ class Sheet:
         return f"{action} ({self.first(action).where})"
 
 
-def read_cells(text: str, source: str) -> list[list[Cell]]:
-    """Return every cell, row by row. Raises ConfigError with `source`, row and column for a text that is no cell."""
-    rows = csv.reader(StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
-    try:
-        table = [[_cell(content, rank, column) for column, content in enumerate(row)] for rank, row in enumerate(rows)]
-    except csv.Error as error:
-        raise ConfigError(f"{source}: line {rows.line_num} is no CSV: {error}") from None
-    except ConfigError as error:
-        raise ConfigError(f"{source}: {error.message}") from None
-    if not table:
-        raise ConfigError(f"{source} is empty; a schedule has a row for each rank, such as 0F0,0F1,0B0,0B1")
-    return table
-
-
 def _cell(text: str, rank: int, column: int) -> Cell:
     text = text.strip()
     cell = Cell(rank, column, (), overlap=False)
@@ -622,7 +608,16 @@ def parse(text: str, source: str, *, may_wait: bool = False) -> Imported:
     the cells. Raises ConfigError with `source` for a text that is no cell, and InvalidSchedule with every mistake that
     would stop PyTorch, or make its gradients wrong. With `may_wait` the plan says itself if its cells wait in a circle.
     """
-    sheet = Sheet(read_cells(text, source))
+    rows = csv.reader(StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
+    try:
+        table = [[_cell(content, rank, column) for column, content in enumerate(row)] for rank, row in enumerate(rows)]
+    except csv.Error as error:
+        raise ConfigError(f"{source}: line {rows.line_num} is no CSV: {error}") from None
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error.message}") from None
+    if not table:
+        raise ConfigError(f"{source} is empty; a schedule has a row for each rank, such as 0F0,0F1,0B0,0B1")
+    sheet = Sheet(table)
     stuck, violations = [*deadlock(sheet)], [*mistakes(sheet)]
     wrong = f"{source} does not run in PyTorch: " + "; ".join([*violations, *stuck][:3])
     if violations or (stuck and not (may_wait and sheet.has_transfers)):

@@ -118,18 +118,6 @@ def narrowed(widths: Sequence[int], room: int) -> list[int]:
     return found
 
 
-def with_lines_between(
-    columns: Sequence[Column], rows: Sequence[Sequence[Text | str]], below: Mapping[int, Sequence[RenderableType]]
-) -> Iterator[RenderableType]:
-    """Yield a table whose columns have a width each, with lines as wide as the screen `below` some of its rows."""
-    start = 0
-    for end in [*sorted(number + 1 for number in below), len(rows)]:
-        if end > start:
-            yield grid(*(column.copy() for column in columns), rows=rows[start:end], header=not start)
-        yield from below.get(end - 1, ()) if end > start else ()
-        start = end
-
-
 class PointsTable:
     """A line for each point, those as fast as the first marked; `title` is that of the marks before the lines.
 
@@ -171,7 +159,13 @@ class PointsTable:
         ]
         remarks = [[item(remark, style="dim") for remark in line.remarks] for line in self.lines]
         below = {row: here for row, here in enumerate(remarks) if here}
-        yield from with_lines_between(columns, [*zip(*table.values(), strict=True)], below)
+        rows = [*zip(*table.values(), strict=True)]
+        start = 0
+        for end in [*sorted(number + 1 for number in below), len(rows)]:
+            if end > start:
+                yield grid(*(column.copy() for column in columns), rows=rows[start:end], header=not start)
+            yield from below.get(end - 1, ()) if end > start else ()
+            start = end
         letters = [f"{LETTERS[size]} {size}" for size in sizes if size not in WORDS]
         meaning = [", ".join(letters)] * bool(letters) + [text for column, text in MEANINGS.items() if column in shown]
         meaning += [LIKELY_MEANING] * (LIKELY in shown)

@@ -131,7 +131,16 @@ def hand_over(
     checked(subject.schedule)
     found = to.answer(subject)
     if isinstance(found, Refusal):
-        nearest = nearest_family(subject, to.has)
+        wanted = ["1f1b", *torchtitan.MAXTEXT_HAS]
+        if subject.problem.slices.count > 1:
+            wanted.insert(0, SLICED)
+        if subject.chunks > 1 and subject.placement != "linear" and subject.microbatches >= subject.devices:
+            wanted.insert(0, GROUPED)
+        if subject.placement == "v":
+            wanted = ["zb-v", *[torchtitan.WHOLE] * (subject.microbatches >= 2 * subject.devices), *wanted]
+        if subject.placement == "bidirectional":
+            wanted = ["dualpipe-v", GROUPED, "1f1b", *torchtitan.MAXTEXT_HAS]
+        nearest = next(name for name in wanted if name in to.has)
         is_asked = nearest in (subject.family, own_name(subject.outcome.algorithm))
         hint = "" if is_asked else f"; the nearest that it has is {nearest}"
         raise Inexpressible(f"{found.sentence}{hint}", nearest)
@@ -164,17 +173,3 @@ def suited(outcome: Outcome, trainer: str, made_by: str = "") -> Outcome:
             note = f"groups of {sizes[0]}: {trainer} refuses those of {sizes[1]}"
             return replace(found, schedule=replace(schedule, plan=replace(schedule.plan, note=note)))
     return outcome
-
-
-def nearest_family(subject: Subject, has: Collection[str]) -> str:
-    """Return the family of a framework with the same stages: of one a device, two copies, a V, or several."""
-    wanted = ["1f1b", *torchtitan.MAXTEXT_HAS]
-    if subject.problem.slices.count > 1:
-        wanted.insert(0, SLICED)
-    if subject.chunks > 1 and subject.placement != "linear" and subject.microbatches >= subject.devices:
-        wanted.insert(0, GROUPED)
-    if subject.placement == "v":
-        wanted = ["zb-v", *[torchtitan.WHOLE] * (subject.microbatches >= 2 * subject.devices), *wanted]
-    if subject.placement == "bidirectional":
-        wanted = ["dualpipe-v", GROUPED, "1f1b", *torchtitan.MAXTEXT_HAS]
-    return next(name for name in wanted if name in has)
