@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import time
 from typing import Any
 
 import pipesched.core.clock
 from bench_solver_next import CASES
+from measuring import machine
 from pipesched import make_problem, solve
 
 QUICK: dict[str, dict[str, Any]] = {
@@ -31,7 +30,7 @@ def main() -> None:
     if options.cpu:
         vars(pipesched.core.clock)["monotonic"] = time.process_time
         settings["workers"] = 1
-    print(f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
+    print(f"{machine()}\n")
     print("| case | change | at most | reached | time without | with advice |")
     print("| --- | --- | --- | --- | --- | --- |")
     for name in options.names or every:

@@ -25,6 +25,7 @@ from functools import partial
 from statistics import median
 from typing import Any
 
+from measuring import machine, seconds_of
 from pipesched import frontier, make_problem, open_executor, solve
 from pipesched.comparing.compare import Call, comparison_calls, run_calls
 
@@ -66,9 +67,7 @@ def calls(points: int) -> list[Call]:
 
 def points_for(seconds: float) -> int:
     """Return how many values of the sweep take one process so many seconds."""
-    begin = time.perf_counter()
-    makespans(calls(5), None)
-    return max(round(5 * seconds / (time.perf_counter() - begin)), SLICES)
+    return max(round(5 * seconds / seconds_of(lambda: makespans(calls(5), None))), SLICES)
 
 
 def ready(_number: int) -> None:
@@ -95,11 +94,9 @@ def measured(ways: dict[str, Executor | None], work: Sequence[Call]) -> dict[str
     return seconds
 
 
-def seconds_of(work: Callable[..., object], jobs: int) -> float:
+def with_jobs(work: Callable[..., object], jobs: int) -> float:
     """Return the seconds that some work takes."""
-    begin = time.perf_counter()
-    work(jobs=jobs)
-    return time.perf_counter() - begin
+    return seconds_of(partial(work, jobs=jobs))
 
 
 def gap_of(problem: dict[str, Any], jobs: int) -> float:
@@ -116,11 +113,11 @@ def works() -> Iterator[tuple[str, str, str, Callable[[int], float]]]:
     proofs = partial(solve, make_problem(**PROOFS), polish=False, **given)
     large = partial(frontier, make_problem(**LARGE_BUDGETS), method="portfolio", time_limit=600)
     small = partial(frontier, make_problem(**SMALL_BUDGETS), time_limit=600)
-    yield "portfolios", "heuristics of 4 placements, 19,968 operations", "s", partial(seconds_of, heuristics)
+    yield "portfolios", "heuristics of 4 placements, 19,968 operations", "s", partial(with_jobs, heuristics)
     yield "cases", f"search of these placements, {SEARCH_SECONDS} s", "%", partial(gap_of, FOUR_PLACEMENTS)
-    yield "cases", "proofs of 2 placements, 126 operations", "s", partial(seconds_of, proofs)
-    yield "budgets", "heuristics at 8 budgets, 19,968 operations", "s", partial(seconds_of, large)
-    yield "budgets", "proofs at 8 budgets, 256 operations", "s", partial(seconds_of, small)
+    yield "cases", "proofs of 2 placements, 126 operations", "s", partial(with_jobs, proofs)
+    yield "budgets", "heuristics at 8 budgets, 19,968 operations", "s", partial(with_jobs, large)
+    yield "budgets", "proofs at 8 budgets, 256 operations", "s", partial(with_jobs, small)
 
 
 def print_ahead(rounds: int) -> int:
@@ -159,7 +156,7 @@ def main() -> int:
             list(executor.map(ready, range(WORKERS)))
         seconds = measured({"one process": None, "local": here, "dask": there}, work)
     gain, cost = seconds["one process"] / seconds["local"], seconds["dask"] / seconds["local"]
-    print(f"{len(work)} calls on {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    print(f"{len(work)} calls on {machine()}")
     print(f"one process                   {seconds['one process']:>6.1f} s")
     print(f"{WORKERS} processes of this machine   {seconds['local']:>6.1f} s, gain {gain:.2f} (at least {LEAST_GAIN})")
     print(f"{WORKERS} workers of a Dask cluster   {seconds['dask']:>6.1f} s, cost {cost:.2f} (at most {MOST_COST})")

@@ -21,6 +21,7 @@ from time import process_time
 from typing import Any
 
 import pipesched
+from measuring import seconds_of
 from pipesched import Outcome, Plan, Problem, make_problem
 
 Numbers = dict[str, Any]
@@ -32,9 +33,7 @@ MILLIONS = 78_125  # microbatches: 10 million operations on 64 stages
 
 def seconds(action: Callable[[], object]) -> float:
     """Return the seconds of the processor that a call takes."""
-    begin = process_time()
-    action()
-    return process_time() - begin
+    return seconds_of(action, process_time)
 
 
 def digest(texts: Iterable[str]) -> str:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import re
 import shutil
 import subprocess
@@ -28,6 +27,8 @@ from hashlib import sha256
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
+
+from measuring import AS_INSTALLED, machine
 
 HERE = Path(__file__).resolve().parents[1]
 BEFORE = "c37b0fd"
@@ -131,8 +132,7 @@ class Failed(Exception):
 
 def environment(tree: Path) -> dict[str, str]:
     """Return the environment of a process that loads pipesched from a folder."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}  # as installed
-    return {**kept, "PYTHONPATH": str(tree), "NO_COLOR": "1", "COLUMNS": "160", "OPENBLAS_NUM_THREADS": "1"}
+    return {**AS_INSTALLED, "PYTHONPATH": str(tree), "NO_COLOR": "1", "COLUMNS": "160", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def process(words: Iterable[str], tree: Path, folder: Path) -> tuple[dict[str, float], str]:
@@ -267,7 +267,7 @@ def table(given: argparse.Namespace, folder: Path) -> Iterator[bool]:
     for tree in (old, pure, HERE):
         require_loaded(tree, work)
     kernels = f"{compiled_files(HERE)} compiled files in the new version"
-    print(f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {kernels}\n")
+    print(f"{machine()}, {kernels}\n")
     print(line(HEADINGS), flush=True)
     for group in given.groups or [group for group in GROUPS if group not in SLOW]:
         for name, case in GROUPS[group].items():

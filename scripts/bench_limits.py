@@ -15,13 +15,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import resource
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
+
+from measuring import machine
 
 CHUNKS = {"linear": 1, "loop": 2, "v": 2, "wave": 4, "bidirectional": 1, "auto": 2}  # stages a device
 LATE, LATE_PART = 0.3, 0.05  # seconds, and the part of the limit, by which a limit may be missed
@@ -183,7 +184,7 @@ def main() -> int:
         parser.error("--command is for a plain solve")
     if options.cpu and (options.what == "tune" or options.stop):
         parser.error("--cpu is for limits of solve and frontier")
-    print(f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
+    print(f"{machine()}\n")
     heads = ["case", "operations", "asked", "used", "CPU", "gap", "stopped by", ""]
     if options.markdown:
         print(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")

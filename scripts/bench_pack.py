@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+from measuring import seconds_of
 from pipesched import make_problem, pack
 
 RANKS, MICROBATCHES, ATTENTION = 8, 16, 0.3
@@ -72,9 +73,7 @@ def plain(lengths: Sequence[int], cap: int) -> list[list[list[int]]]:
 
 def timed(call: Callable[[], object]) -> float:
     """Return the milliseconds of processor time that a call takes."""
-    begun = process_time()
-    call()
-    return 1000 * (process_time() - begun)
+    return 1000 * seconds_of(call, process_time)
 
 
 def measured(seed: int, median: int, cap: int, rounds: int) -> Measured:

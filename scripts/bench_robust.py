@@ -12,24 +12,13 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 
+from measuring import least_seconds, seconds_of
 from pipesched import Outcome, make_problem, robustness, run, schedule_plan
 
 REPEATS = 7
 RETIMINGS = 50  # in a row, so that what else the machine does slows both alike
 MOST_RATIO, MOST_MB = 100, 2000
-
-
-def best(action: Callable[[], object]) -> float:
-    """Return the least seconds of a few repeats."""
-    seconds = []
-    for _ in range(REPEATS):
-        begin = time.perf_counter()
-        action()
-        seconds.append(time.perf_counter() - begin)
-    return min(seconds)
 
 
 def retime(outcome: Outcome) -> None:
@@ -42,8 +31,8 @@ def ratio(name: str, outcome: Outcome, **settings: float) -> float:
     """Print and return how many plain timings a thousand samples cost, the least of a few pairs of measurements."""
     ratios = []
     for _ in range(3):
-        plain = best(lambda: retime(outcome)) / RETIMINGS
-        ours = best(lambda: robustness(outcome, samples=1000, **settings))  # type: ignore[arg-type]
+        plain = least_seconds(lambda: retime(outcome), REPEATS) / RETIMINGS
+        ours = least_seconds(lambda: robustness(outcome, samples=1000, **settings), REPEATS)  # type: ignore[arg-type]
         ratios.append((ours / plain, plain, ours))
     least, plain, ours = min(ratios)
     operations = len(outcome.schedule.plan)
@@ -55,11 +44,8 @@ def large(samples: int) -> None:
     """Time 131,072 operations so often, in a process of its own, and print seconds."""
     problem = make_problem(devices=16, stages=32, microbatches=2048, forward=5, backward=10)
     outcome = run(problem, "interleaved")
-    begin = time.perf_counter()
-    robustness(outcome, samples=samples)
-    print(
-        f"{len(outcome.schedule.plan):,} operations, {samples} samples: {time.perf_counter() - begin:.1f} s", end=", "
-    )
+    seconds = seconds_of(lambda: robustness(outcome, samples=samples))
+    print(f"{len(outcome.schedule.plan):,} operations, {samples} samples: {seconds:.1f} s", end=", ")
 
 
 def main() -> int:

@@ -11,13 +11,12 @@ code 1 when an optimum of the table is not proved or a goal of the ladder is mis
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from measuring import machine
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.problem import Problem
@@ -151,7 +150,7 @@ def main() -> int:
     parser.add_argument("--no-plain", action="store_true", help="leave the plain model out")
     parser.add_argument("--least", type=float, default=20, help="seconds that every case may take at least")
     options = parser.parse_args()
-    print(f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    print(f"{machine()}")
     print(f"{'case':<28} {'best':>8} |    solve    bound     gap     time goal   |    plain    bound     time")
     lines = []
     for rows, proof in ((table(), True), (ladder(), False)):

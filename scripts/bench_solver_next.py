@@ -1,7 +1,6 @@
 """Harder cases with several chunks a device, latency and tight budgets: what `solve` finds and proves in a minute.
 
-Each case runs in a process of its own, by default on all cores; with --before also by another checkout, so that both
-are measured on one machine in one run.
+Each case runs in a process of its own, by default on all cores.
 """
 
 from __future__ import annotations
@@ -9,12 +8,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from measuring import machine
+
+ROOT = Path(__file__).resolve().parents[1]
 CASES: dict[str, dict[str, Any]] = {
     "n1": {"devices": 16, "stages": 32, "microbatches": 128, "forward": 1, "backward": 2, "p2p": 0.2, "budget": 12},
     "n2": {"devices": 16, "stages": 32, "microbatches": 128, "forward": 1, "backward": 2, "p2p": 0.2, "budget": 10},
@@ -64,12 +65,12 @@ class Answer(NamedTuple):
     reason: str
 
 
-def answer(name: str, settings: dict[str, Any], checkout: Path) -> Answer:
-    """Solve a case in a process with the package of a checkout."""
-    environment = {**os.environ, "PYTHONPATH": str(checkout)}
+def answer(name: str, settings: dict[str, Any]) -> Answer:
+    """Solve a case in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     given = json.dumps([CASES[name], settings])
     done = subprocess.run(
-        [sys.executable, "-c", CHILD, given], cwd=checkout, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", CHILD, given], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise SystemExit(done.stderr)
@@ -85,10 +86,9 @@ def line(name: str, found: Answer) -> str:
 
 
 def main() -> None:
-    """Print a Markdown table for each checkout, case by case."""
+    """Print a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="only these cases", choices=[*CASES, []])
-    parser.add_argument("--before", type=Path, help="another checkout, measured too")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--method", default="auto")
@@ -96,19 +96,16 @@ def main() -> None:
         "--cpu", action="store_true", help="seconds of the processor, for a machine that others use; with --workers 1"
     )
     options = parser.parse_args()
-    here = Path(__file__).resolve().parents[1]
     settings = {"time_limit": options.seconds, "workers": options.workers, "method": options.method, "cpu": options.cpu}
-    checkouts = {"now": here} if options.before is None else {"before": options.before.resolve(), "now": here}
-    print(f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
+    print(f"{machine()}\n")
     print("| case | found | bound | gap | status | time | CPU | memory | by |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    gaps = dict.fromkeys(checkouts, 0.0)
+    gaps = 0.0
     for name in options.names or CASES:
-        for label, checkout in checkouts.items():
-            found = answer(name, settings, checkout)
-            gaps[label] += found.gap
-            print(line(f"{name} {label}" if len(checkouts) > 1 else name, found), flush=True)
-    print("\nsum of the gaps: " + ", ".join(f"{label} {gap:.1%}" for label, gap in gaps.items()))
+        found = answer(name, settings)
+        gaps += found.gap
+        print(line(name, found), flush=True)
+    print(f"\nsum of the gaps: {gaps:.1%}")
 
 
 if __name__ == "__main__":

@@ -8,20 +8,19 @@ The app that does nothing is a Typer app with the same commands and options as p
 from __future__ import annotations
 
 import inspect
-import os
 import subprocess
 import sys
 import tempfile
-import time
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
+from measuring import AS_INSTALLED, least_seconds
 from pipesched.cli.app import COMMANDS
 from pipesched.cli.groups import with_options
 
 REPEATS = 15
 IMPORTS = "import typer, rich.console, rich.table, yaml"
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}  # as installed
 LIMITS = {"imports": 2.5, "no-op app": 1.5}
 
 
@@ -43,12 +42,8 @@ def no_op_app() -> str:
 
 def best(*command: str) -> float:
     """Return the least seconds of a few runs of a Python process."""
-    seconds = []
-    for _ in range(REPEATS):
-        begin = time.perf_counter()
-        subprocess.run([sys.executable, *command], check=True, stdout=subprocess.DEVNULL, env=ENVIRONMENT)
-        seconds.append(time.perf_counter() - begin)
-    return min(seconds)
+    call = partial(subprocess.run, check=True, stdout=subprocess.DEVNULL, env=AS_INSTALLED)
+    return least_seconds(lambda: call([sys.executable, *command]), REPEATS)
 
 
 def main() -> int:

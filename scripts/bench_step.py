@@ -17,12 +17,14 @@ from pipesched.results.outcome import run
 
 REPEATS = 9
 STEP: dict[str, Any] = {"gather": 4, "reduce": 6, "optimizer": 2}
+SIDE = [{"forward": 2, "backward": 4, "activation": 0.5, "output": 0.1}]
 HELD: dict[str, Any] = {"weights": 2, "gradients": 4, "states": 12}
 CASES: dict[int, dict[str, dict[str, Any]]] = {  # by microbatches
     8192: {"passes alone": {}, "gather, reduce, optimizer": STEP},
     4096: {
         "passes alone": {},
-        "side work": {"side": [{"forward": 2, "backward": 4, "activation": 0.5, "output": 0.1}]},
+        "side work first": {"side": SIDE, "side_rule": "first"},
+        "side work in bubbles": {"side": SIDE},
         "reductions of each": {"reduce": 6, "gradients": 4, "shard": {"level": "gradients", "reduce": "each"}},
         "level weights": {**STEP, **HELD, "shard": "weights"},
     },
@@ -32,8 +34,9 @@ CASES: dict[int, dict[str, dict[str, Any]]] = {  # by microbatches
 def seconds(microbatches: int, given: dict[str, Any]) -> tuple[float, float]:
     """Return the process time of one run, without and with what the step costs."""
     started = time.process_time()
-    options = {"side_rule": "first"} if "side" in given else {}
-    problem = make_problem(devices=8, microbatches=microbatches, forward=5, backward=10, **given)
+    costs = {key: value for key, value in given.items() if key != "side_rule"}
+    options = {key: value for key, value in given.items() if key == "side_rule"}
+    problem = make_problem(devices=8, microbatches=microbatches, forward=5, backward=10, **costs)
     outcome = run(problem, "1f1b", **options)
     _ = outcome.bound, outcome.schedule.span, outcome.schedule.peak_memory, outcome.schedule.busy
     alone = time.process_time() - started

@@ -11,22 +11,20 @@ pipesched (a new process: start-up, plan, timing, check, metrics, bounds, chart)
 
 from __future__ import annotations
 
-import os
 import random
 import resource
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from measuring import AS_INSTALLED, least_seconds
 from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.results.outcome import run
 
 DEVICES, STAGES, MICROBATCHES = 32, 128, 512
 COSTS = {"F": 5, "B": 10}
 REPEATS = 5
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}  # as installed
 Op = tuple[int, str, int]  # stage, kind, microbatch
 
 
@@ -69,21 +67,11 @@ def interleaved_orders(microbatches: int) -> list[list[Op]]:
     return [[(op.stage, op.kind, op.microbatch) for op in map(plan.index.op, order)] for order in plan.orders]
 
 
-def best(action: Callable[[], object]) -> float:
-    """Return the least seconds of a few repeats."""
-    seconds = []
-    for _ in range(REPEATS):
-        begin = time.perf_counter()
-        action()
-        seconds.append(time.perf_counter() - begin)
-    return min(seconds)
-
-
 def whole_run(microbatches: int) -> None:
     """`pipesched run` in a new process, chart drawn."""
     command = ["-m", "pipesched", "run", "--algo", "interleaved", "--devices", str(DEVICES), "--stages", str(STAGES)]
     command += ["--microbatches", str(microbatches), "--forward", "5", "--backward", "10", "--width", "120"]
-    subprocess.run([sys.executable, *command], check=True, stdout=subprocess.DEVNULL, env=ENVIRONMENT)
+    subprocess.run([sys.executable, *command], check=True, stdout=subprocess.DEVNULL, env=AS_INSTALLED)
 
 
 def unequal_runs() -> dict[str, float]:
@@ -99,7 +87,7 @@ def unequal_runs() -> dict[str, float]:
         name: make_problem(devices=DEVICES, stages=STAGES, forward=5, backward=10, p2p=1, **given)
         for name, given in cases.items()
     }
-    return {name: best(lambda one=problem: run(one, "interleaved")) for name, problem in problems.items()}  # type: ignore[misc]
+    return {name: least_seconds(partial(run, one, "interleaved"), REPEATS) for name, one in problems.items()}
 
 
 def main() -> int:
@@ -114,9 +102,9 @@ def main() -> int:
         )
         if max(replay(orders, STAGES).values()) != ours.schedule.makespan:
             raise SystemExit("the replay disagrees with pipesched")
-        naive = best(lambda orders=orders: replay(orders, STAGES))  # type: ignore[misc]
+        naive = least_seconds(partial(replay, orders, STAGES), REPEATS)
         del orders
-        rows.append((operations, naive, best(lambda count=microbatches: whole_run(count))))  # type: ignore[misc]
+        rows.append((operations, naive, least_seconds(partial(whole_run, microbatches), REPEATS)))
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     print(f"P{DEVICES}, {STAGES} stages, interleaved; seconds, best of {REPEATS}")
     print(f"{'operations':>12} {'replay':>8} {'whole run':>10} {'ratio':>6} {'ops/s':>12}")

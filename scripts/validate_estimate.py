@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from measuring import with_block
 from published_context import context_table
 from published_memory import memory_table
 from published_precision import precision_table
@@ -26,7 +27,6 @@ from published_sharded import sharded_table
 from published_times import SUMMARY_HEAD, Compared, Summary, compare, ratios, summaries, summary
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "estimate.md"
-BLOCK = re.compile(r"^```text\n.*?^```$", re.MULTILINE | re.DOTALL)
 ROW = re.compile(r"^    .*\n", re.MULTILINE)  # of a single run, or why runs are left out
 TITLES = {
     DENSE: "Steps of dense models",
@@ -75,7 +75,7 @@ def tables(*, fast: bool = False) -> bool:
 def refreshed(page: str, printed: str) -> str:
     """Return the page with what the script prints, less rows of single runs and reasons, in its only block of text."""
     summed = ROW.sub("", printed).strip("\n")
-    return BLOCK.sub(lambda _: f"```text\n{summed}\n```", page)
+    return with_block(page, summed)
 
 
 def _times(kind: str) -> bool:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fit_trust import LOW_TARGET, QUANTILES, TARGET, rounded
+from measuring import with_block
 from pipesched.estimation.trust.evidence import PublishedRun, evidence_base
 from pipesched.estimation.trust.facts import A100, KINDS
 from published_memory import Peak, peaks
@@ -28,7 +29,6 @@ from trust_evidence import evidence_rows, low_evidence_rows, peak_ratios, quanti
 from trust_left_out import LeftOutSource, Pair, Predicted, left_out, weights
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "trust.md"
-BLOCK = re.compile(r"^```text\n.*?^```$", re.MULTILINE | re.DOTALL)
 
 
 class Goal(NamedTuple):
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def refreshed(page: str, printed: str) -> str:
     """Return the page with what the script prints, less single runs and goals, in its only block of text."""
     summed = re.sub(r"^ {4}\S.*\n", "", printed.partition("\nGoals")[0], flags=re.MULTILINE).strip("\n")
-    return BLOCK.sub(lambda _: f"```text\n{summed}\n```", page)
+    return with_block(page, summed)
 
 
 def tables() -> bool:

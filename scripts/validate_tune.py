@@ -23,6 +23,7 @@ from typing import NamedTuple
 from rich.console import Console
 
 import pipesched
+from measuring import with_block
 from pipesched.estimation.items import GB
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.trust.evidence import Trust
@@ -30,7 +31,6 @@ from pipesched.render.tuning import tuning_view
 from pipesched.tuning.result import Tuning
 
 PAGE = Path(__file__).parent.parent / "docs" / "results" / "tune.md"
-BLOCK = re.compile(r"^```text\n.*?^```$", re.MULTILINE | re.DOTALL)
 WIDTH = 100  # of what `pipesched tune` prints
 BRIDGE = "Megatron-Bridge's recipe"  # NVIDIA-NeMo/Megatron-Bridge, performance recipes of Llama 3 70B on 64 H100
 ZOO = "Megatron-MoE-ModelZoo"  # yanring/Megatron-MoE-ModelZoo, best_practice/qwen3
@@ -155,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         missed |= is_missed(tuning, [estimate for _, estimate in known])
     print("\n".join(lines))
     if given.write:
-        PAGE.write_text(refreshed(PAGE.read_text(encoding="utf-8"), summed("\n".join(lines))), encoding="utf-8")
+        PAGE.write_text(with_block(PAGE.read_text(encoding="utf-8"), summed("\n".join(lines))), encoding="utf-8")
     return int(missed)
 
 
@@ -165,11 +165,6 @@ def summed(printed: str) -> str:
     heads = (*(f"{case.title}: " for case in CASES), "Faster in the estimate", "beside layouts in use")
     kept = [part.strip("\n") for part in parts]
     return "\n\n".join(part for part in kept if part.startswith(heads) or "\nbest of " in part)
-
-
-def refreshed(page: str, printed: str) -> str:
-    """Return the page with a text in its only block of text."""
-    return BLOCK.sub(lambda _: f"```text\n{printed}\n```", page)
 
 
 def is_missed(tuning: Tuning, known: Sequence[Estimate]) -> bool:

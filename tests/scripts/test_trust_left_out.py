@@ -8,12 +8,13 @@ from math import log
 
 import pytest
 
+from measuring import BLOCK
 from pipesched.estimation.trust.evidence import HALF_WIDTH, SpeedRatio
 from pipesched.estimation.trust.residuals import START
 from tests.estimation.runs import published, run
 from trust_fit import model_of
 from trust_left_out import NEW, LeftOutSource, Pair, Predicted, one_width, score_of, weights
-from validate_trust import BLOCK, Goal, figures
+from validate_trust import Goal, figures
 
 OTHERS = [published("b1", run("b", tensor=4), 1100), published("b2", run("b", context=1), 950)]
 ROWS = (

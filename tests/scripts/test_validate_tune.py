@@ -7,6 +7,7 @@ import re
 import pytest
 
 import validate_tune
+from measuring import with_block
 from validate_tune import CASES, Case, known_line, rate_of, trust_of
 
 PAGE = validate_tune.PAGE.read_text(encoding="utf-8")
@@ -39,6 +40,6 @@ def without_ratio(line: str) -> str:
 
 def test_the_block_of_the_page_is_replaced() -> None:
     """What is written is found again, and all else stays."""
-    page = validate_tune.refreshed(PAGE, "other")
+    page = with_block(PAGE, "other")
     assert "```text\nother\n```" in page
-    assert validate_tune.refreshed(page, PAGE.partition("```text\n")[2].partition("\n```")[0]) == PAGE
+    assert with_block(page, PAGE.partition("```text\n")[2].partition("\n```")[0]) == PAGE
