@@ -24,6 +24,7 @@ from pipesched.schedulers.block import Block, with_weights
 from pipesched.schedulers.family import prepare
 from pipesched.schedulers.registry import family
 from tests.oracle.alike import Op, name, setup_of
+from tests.oracle.drawn import step_configs
 from tests.oracle.replay import needs
 from tests.oracle.setup import Setup
 
@@ -132,6 +133,11 @@ def _place(draw: st.DrawFn, kind: str, devices: int, chunks: int) -> tuple[int, 
     if kind == "wave":
         return 2 * devices * min(chunks, 2), kind
     return devices * chunks, kind
+
+
+def whole_steps(most_microbatches: int = 3) -> st.SearchStrategy[Problem]:
+    """The problem of a random step."""
+    return step_configs(most_microbatches=most_microbatches).map(lambda config: make_problem(**config))
 
 
 def placements_of(name: str) -> tuple[str, ...]:

@@ -31,7 +31,6 @@ from tests.examples import at_night_but, examples, part
 from tests.oracle.drawn import Config, random_rows, small_configs
 from tests.oracle.reasons import PlainSchedule, retimed
 from tests.oracle.setup import read_setup
-from tests.pipeline.steps import whole_steps, with_costs
 from tests.strategies import (
     SETTLED,
     placements_of,
@@ -41,6 +40,7 @@ from tests.strategies import (
     random_saving_plan,
     saving_plan_of,
     texts_of,
+    whole_steps,
     with_capacities,
 )
 
@@ -478,12 +478,14 @@ SMALL: dict[str, Any] = {
 
 def small() -> Schedule:
     """A schedule with every kind of operation, at level weights."""
-    return run(with_costs(Shard("weights", ahead=1), (2, 4, 12), **SMALL), "interleaved").schedule
+    return run(
+        make_problem(shard=Shard("weights", ahead=1), weights=2, gradients=4, states=12, **SMALL), "interleaved"
+    ).schedule
 
 
 def test_lanes_make_time_of_the_class_transfer() -> None:
     """A device that waits for a gather or a reduction idles for a transfer, whose text is the culprit."""
-    found = explain(run(with_costs(**F_AND_B, tied=8), "1f1b"))
+    found = explain(run(make_problem(**F_AND_B, tied=8), "1f1b"))
     told = {(gap.device, gap.idle, str(gap.culprit), str(gap.waiting)) for gap in found.gaps}
     assert (0, Idle.TRANSFER, "0REDUCE_GRAD", "0OPTIMIZER") in told
     assert (3, Idle.TRANSFER, "0REDUCE_GRAD", "3OPTIMIZER") in told
@@ -497,7 +499,7 @@ def test_lanes_make_time_of_the_class_transfer() -> None:
 
 def test_a_lane_may_end_the_step() -> None:
     """Where a reduction ends last the path ends with it, and devices that are done wait for it."""
-    found = explain(run(with_costs(devices=2, microbatches=2, forward=1, backward=2, reduce=7), "1f1b"))
+    found = explain(run(make_problem(devices=2, microbatches=2, forward=1, backward=2, reduce=7), "1f1b"))
     assert (str(found.critical_path[-1]), found.makespan) == ("0REDUCE_GRAD", 9 + 7)
     last = [gap for gap in found.gaps if gap.waiting is None]
     assert {(gap.device, gap.end, gap.idle) for gap in last if gap.end == 16} == {
@@ -516,7 +518,7 @@ def test_costs_of_the_step() -> None:
 
 def test_changed_costs_of_the_step() -> None:
     """A cost of the step that is a tenth lower is judged in the same order, and planned again."""
-    problem = with_costs(**F_AND_B, tied=8)
+    problem = make_problem(**F_AND_B, tied=8)
     schedule = run(problem, "1f1b").schedule
     found = [what_if(schedule, 0, kind, Fraction(9, 10), lambda one: run(one, "1f1b"))
              for kind in ("UNSHARD", "REDUCE_GRAD", "OPTIMIZER", "REDUCE_TIED")]  # fmt: skip

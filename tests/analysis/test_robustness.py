@@ -19,7 +19,7 @@ from hypothesis import given, strategies as st
 from rich.console import Console
 
 import pipesched
-from pipesched import robustness, run, schedule_plan
+from pipesched import make_problem, robustness, run, schedule_plan
 from pipesched.analysis.robustness import BLOCK, Factors, Replay, RobustnessRow, Variation
 from pipesched.core.timing import earliest_times
 from pipesched.errors import ConfigError, Deadlock, NotApplicable
@@ -34,8 +34,7 @@ from pipesched.schedulers.registry import FAMILIES
 from tests.analysis import plain
 from tests.examples import at_night_but
 from tests.oracle.reasons import PlainSchedule
-from tests.pipeline.steps import whole_steps, with_costs
-from tests.strategies import SETTLED, plan_of, problems, random_plan
+from tests.strategies import SETTLED, plan_of, problems, random_plan, whole_steps
 from tests.unit_schedules import forwards, sized, sliced
 
 SPLIT: dict[str, Any] = {"devices": 4, "stages": 8, "microbatches": 8, "backward_input": 5, "backward_weight": 5}
@@ -369,7 +368,7 @@ def small(shard: Shard) -> Schedule:
     item = SideItem(forward=(2,), backward=(4,), devices=(0, 1))
     costs: dict[str, Any] = {"gather": 4, "reduce": 9, "optimizer": 2, "tied": 3, "side": (item,)}
     shape: dict[str, Any] = {"devices": 2, "stages": 4, "microbatches": 2, "forward": 5, "backward": 10}
-    return run(with_costs(shard, **shape, **costs), "interleaved", side_rule="first").schedule
+    return run(make_problem(shard=shard, **shape, **costs), "interleaved", side_rule="first").schedule
 
 
 @pytest.mark.parametrize("shard", [Shard("optimizer"), Shard("gradients", reduce="each"), Shard("weights", ahead=1)])
@@ -395,7 +394,7 @@ def test_stragglers_do_not_slow_lanes(problem: Problem, random: Random) -> None:
 
 def test_figures_of_a_step() -> None:
     """A reduction that ends last counts, and a slow device makes its optimizer slow."""
-    problem = with_costs(devices=2, microbatches=2, forward=1, backward=2, reduce=7, optimizer=3)
+    problem = make_problem(devices=2, microbatches=2, forward=1, backward=2, reduce=7, optimizer=3)
     (row,) = robustness(run(problem, "1f1b"), straggler=2, noise=0, samples=2)
     assert (row.makespan, row.mean) == (9 + 7 + 3, 19)
     assert row.stragglers == (13 + 7 + 6, 13 + 7 + 6)

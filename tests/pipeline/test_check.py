@@ -30,8 +30,7 @@ from pipesched.pipeline.problem.quantities import canonical, plain, to_fraction
 from tests.oracle.alike import device_of, name, parts
 from tests.oracle.drawn import Config, configs, random_rows
 from tests.oracle.setup import read_setup
-from tests.pipeline.steps import whole_steps
-from tests.strategies import SETTLED, plan_of, problems, random_plan, random_saving_plan, saving_plan_of
+from tests.strategies import SETTLED, plan_of, problems, random_plan, random_saving_plan, saving_plan_of, whole_steps
 
 randoms = st.randoms(use_true_random=False)
 

@@ -29,7 +29,6 @@ from pipesched.pipeline.check.check import checked, excesses, violations
 from pipesched.pipeline.plan.plan import NetworkEntry
 from pipesched.pipeline.plan.step import Shard, SideItem
 from pipesched.pipeline.problem.ops import parse_op
-from tests.pipeline.steps import LEVELS_CASE, with_costs
 
 randoms = st.randoms(use_true_random=False)
 Program = list[tuple[str, str | None]]
@@ -40,7 +39,7 @@ def sharded(**given: Any) -> Problem:
     """Two devices with a stage and a microbatch each, weights sharded, all costs of a step."""
     costs = {"gather": 4, "reduce": 3, "optimizer": 2, "tied": 1}
     shape = {"devices": 2, "microbatches": 1, "forward": 5, "backward": 10, "placement": "linear"}
-    return with_costs(Shard("weights"), **{**shape, **costs, **given})
+    return make_problem(shard=Shard("weights"), **{**shape, **costs, **given})
 
 
 ORDERS = ["0F0 0B0 0OPTIMIZER", "1F0 1B0 1OPTIMIZER"]
@@ -54,9 +53,10 @@ def program(stage: int) -> Program:
 
 def whole(**given: Any) -> Schedule:
     """A legal schedule with every kind of operation: two stages a device, side work, and the rule's programs."""
-    costs = {"gather": 4, "reduce": 3, "optimizer": 2, "tied": 1, "side": (ITEM,), "kept": (2, 4, 12)}
+    costs = {"gather": 4, "reduce": 3, "optimizer": 2, "tied": 1, "side": (ITEM,)}
+    kept = {"weights": 2, "gradients": 4, "states": 12, "shard": Shard("weights", ahead=1)}
     shape = {"devices": 2, "stages": 4, "microbatches": 2, "forward": 5, "backward": 10, "p2p": 1}
-    problem = with_costs(**{**shape, **costs, "shard": Shard("weights", ahead=1), **given})
+    problem = make_problem(**{**shape, **costs, **kept, **given})
     return run(problem, "interleaved", side_rule="first").schedule
 
 
@@ -193,7 +193,7 @@ def test_wrong_programs(network: Program, sentence: str) -> None:
 
 def test_gathers_before_their_stage() -> None:
     """Below level weights a stage is gathered before its first forward, wherever its program issues that."""
-    problem = with_costs(devices=1, stages=2, microbatches=1, forward=5, backward=10, gather=4)
+    problem = make_problem(devices=1, stages=2, microbatches=1, forward=5, backward=10, gather=4)
     orders = ["0F0 1F0 1B0 0B0"]
     programs: list[Program] = [[("0UNSHARD0", None), ("1UNSHARD0", after)] for after in ("0F0", "1F0")]
     assert schedule_plan(problem, plan(problem, orders, network=[programs[0]])).makespan == 4 + 5 + 4 + 5 + 20
@@ -249,7 +249,9 @@ def test_false_peaks() -> None:
 def test_budgets_count_what_stays(level: str, held: int) -> None:
     """A budget a little below what a level holds is exceeded by that little, computed anew."""
     costs: dict[str, Any] = {"reduce": 8} if level == "none" else {"gather": 2, "reduce": 4}
-    problem = with_costs(Shard(level, 8), (2, 4, 12), **LEVELS_CASE, **costs, budget=held - 1)
+    costs |= {"devices": 2, "stages": 8, "microbatches": 4, "forward": 5, "backward": 10, "activation": 1}
+    kept: dict[str, Any] = {"weights": 2, "gradients": 4, "states": 12, "shard": Shard(level, 8)}
+    problem = make_problem(**costs, **kept, budget=held - 1)
     schedule = run(replace(problem, memory=replace(problem.memory, budget=None)), "interleaved").schedule
     assert schedule.memory[0] == held
     tight = replace(schedule, problem=replace(schedule.problem, memory=problem.memory))

@@ -21,7 +21,6 @@ from pipesched.pipeline.problem.problem import differs, equals, in_order, typica
 from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.pipeline.problem.readers import with_budget
 from pipesched.solver.advice import with_microbatches
-from tests.pipeline.steps import with_costs
 from tests.stepped import REDUCED
 from tests.strategies import problems
 
@@ -45,7 +44,9 @@ LATE = """
 
 def test_nothing_is_gathered_ahead() -> None:
     """A forward frees its stage, a backward leaves it whole for the next forward; a gather begins with the input."""
-    problem = with_costs(Shard(WEIGHTS, gather="each"), devices=2, microbatches=8, forward=5, backward=10, gather=4)
+    problem = make_problem(
+        shard=Shard(WEIGHTS, gather="each"), devices=2, microbatches=8, forward=5, backward=10, gather=4
+    )
     schedule = run(problem, "1f1b").schedule
     assert schedule.makespan == 175
     assert [len(row) for row in schedule.plan.index.rows("UNSHARD")] == [9, 9]
@@ -133,10 +134,10 @@ def test_bounds_of_the_span() -> None:
 
 def test_an_optimizer_is_work_and_waiting_for_the_network_is_idle() -> None:
     """The bubble of 1f1b grows by the reduction that shows; a device that updates its stage is busy."""
-    reduced = run(with_costs(**FOUR, reduce=20), "1f1b").schedule
+    reduced = run(make_problem(**FOUR, reduce=20), "1f1b").schedule
     assert round(reduced.bubble, 7) == 0.3142857
     assert reduced.busy == [240] * 4
-    assert run(with_costs(**FOUR, optimizer=5), "1f1b").schedule.busy == [245] * 4
+    assert run(make_problem(**FOUR, optimizer=5), "1f1b").schedule.busy == [245] * 4
 
 
 def test_text() -> None:
@@ -147,7 +148,7 @@ def test_text() -> None:
 
 def test_programs_that_are_given_stay() -> None:
     """A gather that is issued behind a slot waits for its end, and the passes behind it wait for the gather."""
-    problem = with_costs(devices=1, microbatches=2, forward=5, backward=10, gather=4, reduce=3)
+    problem = make_problem(devices=1, microbatches=2, forward=5, backward=10, gather=4, reduce=3)
     typed = plan(problem, ["0F0 0F1 0B0 0B1"], network=[[("0UNSHARD0", None), ("0REDUCE_GRAD", "0B1")]])
     schedule = schedule_plan(problem, typed)
     index = schedule.plan.index
