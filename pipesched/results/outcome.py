@@ -1,4 +1,8 @@
-"""The main path: a problem and the name of an algorithm become a checked schedule with its bound."""
+"""The main path: a problem and the name of an algorithm become a checked schedule with its bound.
+
+`run` fuses the stages, chooses cut, slices and the order of microbatches where they are open, asks the family for a
+Plan, times it and checks it. Its answer is an `Outcome`; a solve adds a `SolveReport` with what it found and proved.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""A packing by aim and moves: bins are filled up to the work they would have at best, then documents move."""
+"""A packing by aim and moves: bins are filled up to the work they would have at best, then documents move.
+
+`searched` is the door. A bin is a microbatch of a rank. `fill` puts each document, from long to short, into the bin
+that lacks most of its aim. `improve` then shortens the slowest rank: it gives a document away, shifts one to another
+of its own bins, or trades two. `roam` exchanges at random, to leave where nothing improves. `judge` times the packings
+by the algorithm; the best fits the budget and has the least makespan.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""From what a user writes to a Problem: numbers or their texts, one for all or a list, every default filled in."""
+"""From what a user writes to a Problem: numbers or their texts, one for all or a list, every default filled in.
+
+`problem_from` is the door. It takes the parameters of `make_problem`, reads those of stages or of layers, then each
+part (costs, memory, placement, links) by its own function, and checks the whole. `forward=5` for 8 stages, for
+instance, becomes eight exact fives in `Costs`. A bad value is a ConfigError about its parameter.
+"""
 
 from __future__ import annotations
 

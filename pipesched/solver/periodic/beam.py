@@ -1,4 +1,4 @@
-"""Phases of a block of microbatches that repeats, by beam search over the devices: each in turn gets those of its own.
+"""The starts within a block of microbatches that repeats, found device by device by a beam search.
 
 A periodic schedule starts every operation again after a period T. The start of an operation is its phase in [0, T) and
 a number of whole periods. Given the phases, the least numbers of periods follow along the chain of a microbatch, and
