@@ -11,7 +11,7 @@ from fractions import Fraction
 from hashlib import blake2b
 from math import log1p, sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import (
     joined,
@@ -27,7 +27,7 @@ from pipesched.checks import (
 from pipesched.core.arrays import Ints, in_range, np, total
 from pipesched.core.clock import look
 from pipesched.core.timing import CaseSweep
-from pipesched.display import Displayable, from_file
+from pipesched.display import from_file
 from pipesched.errors import ConfigError
 from pipesched.executors.opening import chosen, lent, workers_of
 from pipesched.pipeline.check.check import excesses
@@ -35,7 +35,7 @@ from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
 from pipesched.pipeline.problem.costs import BRIEF
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import plain, to_fraction
-from pipesched.results.comparison import Comparison, Entry
+from pipesched.results.comparison import Comparison, Entry, NamedRows
 from pipesched.results.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -287,7 +287,7 @@ class RobustnessRow:
 
 
 @dataclass(frozen=True, repr=False)
-class Robustness(Displayable, Sequence[RobustnessRow]):
+class Robustness(NamedRows[RobustnessRow]):
     """Rows in the order asked for, and how durations varied: the parameters of `robustness`.
 
     `robustness["1f1b"]` is the row of an algorithm. `time_unit` is the label of times. Raises ConfigError, about the
@@ -318,23 +318,6 @@ class Robustness(Displayable, Sequence[RobustnessRow]):
     def __repr__(self) -> str:
         texts = [f"{row.algorithm} {row.mean:.6g}" if row.applicable else f"{row.algorithm} n/a" for row in self.rows]
         return f"Robustness({joined(texts)})"
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[RobustnessRow]:
-        return iter(self.rows)
-
-    @overload
-    def __getitem__(self, key: int | str) -> RobustnessRow: ...
-
-    @overload
-    def __getitem__(self, key: slice) -> Sequence[RobustnessRow]: ...
-
-    def __getitem__(self, key: int | str | slice) -> RobustnessRow | Sequence[RobustnessRow]:
-        if not isinstance(key, str):
-            return self.rows[key]
-        return {row.algorithm: row for row in reversed(self.rows)}[key]
 
 
 Given = Outcome | Schedule | str | Path | Callable[..., Any]

@@ -31,7 +31,7 @@ from pipesched.pipeline.problem.quantities import has_unit
 from pipesched.results.kinds import COMPARISON, SWEEP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable
 
     from pipesched.comparing.contestants import Contestant
     from pipesched.config.load import Config
@@ -57,7 +57,7 @@ def command(
 
     What does not apply says why, and the rest goes on.
     """
-    from pipesched.documents.comparison import comparison_document
+    from pipesched.documents.comparison import comparison_document, sweep_document
 
     files, others = reading.split_files(words)
     names, problem = reading.split_positionals(others, problem)
@@ -70,10 +70,9 @@ def command(
     output.target_format(target, COMPARISON if comparison.sweep is None else SWEEP)
     named, problem = read_contestants(names, files, problem)
     if comparison.sweep is not None:
-        swept = _swept(comparison, named, problem, algorithm, executor or EVERY_CORE)
-        from pipesched.documents.comparison import sweep_document
         from pipesched.render.comparison import BUBBLE, sweep_view
 
+        swept = _swept(comparison, named, problem, algorithm, executor or EVERY_CORE)
         measure = BUBBLE if comparison.show is None else comparison.show
         with output.saving(swept, SWEEP, target, chart.view(show=measure) if target.path else None):
             parts = [sweep_view(swept, measure, ascii_only=screen.ascii_only)]

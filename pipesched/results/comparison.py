@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain
-from typing import Any, NamedTuple, Protocol, overload
+from typing import Any, NamedTuple, Protocol, TypeVar, overload
 
 from pipesched.checks import (
     cut,
@@ -44,13 +44,6 @@ def refused(row: Any) -> str:
     return f"{called(row.algorithm)} {'failed' if row.failed else 'does not apply'}: {row.reason}"
 
 
-class SpeedStanding(Protocol):
-    """How long a step of a model takes, as far as that is known."""
-
-    def against(self, other: Any, /) -> Any:
-        """Return how likely it is `faster` than another."""
-
-
 @dataclass(frozen=True)
 class Entry:
     """One algorithm or plan of a comparison: its outcome, or the `reason` why it does not apply.
@@ -59,8 +52,9 @@ class Entry:
     read from a document has metrics and no outcome, and says by `trainers` and `copies` what `runs_in` and `weights`
     are, by `ordering` in which order its microbatches are fed, and by `dominated`, where the document says it, whether
     another is no worse in makespan and memory, and better in one. `standing` is how long a step takes, of a model on
-    GPUs, `cut` how its layers were cut, where that was open. `frozen`: its order was given, and is kept whatever the
-    costs. `failed`: own code did wrong. Raises ConfigError, about the field at fault, for a value of another type.
+    GPUs, whose `against` another says how likely it is `faster`, `cut` how its layers were cut, where that was open.
+    `frozen`: its order was given, and is kept whatever the costs. `failed`: own code did wrong. Raises ConfigError,
+    about the field at fault, for a value of another type.
     """
 
     algorithm: str
@@ -73,7 +67,7 @@ class Entry:
     file: str = field(default="", repr=False)
     ordering: Ordering | None = field(default=None, repr=False)
     dominated: bool | None = field(default=None, repr=False)
-    standing: SpeedStanding | None = field(default=None, repr=False, compare=False)
+    standing: Any = field(default=None, repr=False, compare=False)
     cut: CutChoice | None = field(default=None, repr=False)
     frozen: bool = field(default=False, repr=False)
     failed: bool = field(default=False, repr=False)
@@ -170,8 +164,32 @@ def memory_of(metrics: Mapping[str, Any]) -> Sequence[int | float]:
     return memory
 
 
+class _Named(Protocol):
+    @property
+    def algorithm(self) -> str: ...
+
+
+Named_co = TypeVar("Named_co", bound=_Named, covariant=True)
+
+
+class NamedRows(DisplayableRows[Named_co]):
+    """Rows of algorithms, of which the first of a name, or of an alias, is found by it: `rows["1f1b"]`."""
+
+    @overload
+    def __getitem__(self, key: int | str) -> Named_co: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Sequence[Named_co]: ...
+
+    def __getitem__(self, key: int | str | slice) -> Any:
+        if not isinstance(key, str):
+            return super().__getitem__(key)
+        by_name = {row.algorithm: row for row in reversed(self)}
+        return by_name[key if key in by_name or own_name(key) not in by_name else own_name(key)]
+
+
 @dataclass(frozen=True, repr=False)
-class Comparison(HasPage, DisplayableRows[Entry]):
+class Comparison(HasPage, NamedRows[Entry]):
     """Entries in the order asked for.
 
     `comparison["1f1b"]` is the entry of an algorithm, by its name or an alias; `comparison.best` is the best entry.
@@ -196,19 +214,6 @@ class Comparison(HasPage, DisplayableRows[Entry]):
         values = [entry.metrics["makespan"] if entry.metrics else "n/a" for entry in self.entries]
         texts = [f"{entry.algorithm} {value}" for entry, value in zip(self.entries, values, strict=True)]
         return f"Comparison({joined(texts)})"
-
-    @overload
-    def __getitem__(self, key: int | str) -> Entry: ...
-
-    @overload
-    def __getitem__(self, key: slice) -> Sequence[Entry]: ...
-
-    def __getitem__(self, key: int | str | slice) -> Entry | Sequence[Entry]:
-        if not isinstance(key, str):
-            return self.entries[key]
-        by_name = {entry.algorithm: entry for entry in reversed(self.entries)}
-        name = key if key in by_name else own_name(key)
-        return by_name[name] if name in by_name else by_name[key]
 
     def ranked(self) -> Comparison:
         """Return the same entries, best first (see Entry.rank)."""
