@@ -73,7 +73,7 @@ _NAMES = {
     "solver.solve": "solve",
     "tuning.result": "Tuning",
     "tuning.search": "Progress",
-    "tuning.space": "Layout SpacePoint",
+    "tuning.space": "Parallelism SpacePoint",
     "tuning.trial": "Trial",
     "tuning.tune": "tune",
 }

@@ -90,7 +90,7 @@ from pipesched.solver.search import Event as Event
 from pipesched.solver.solve import solve as solve
 from pipesched.tuning.result import Tuning as Tuning
 from pipesched.tuning.search import Progress as Progress
-from pipesched.tuning.space import Layout as Layout, SpacePoint as SpacePoint
+from pipesched.tuning.space import Parallelism as Parallelism, SpacePoint as SpacePoint
 from pipesched.tuning.trial import Trial as Trial
 from pipesched.tuning.tune import tune as tune
 from pipesched.version import __version__ as __version__

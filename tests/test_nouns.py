@@ -50,7 +50,7 @@ SWEEP = pipesched.sweep(None, "microbatches", [4, 6], ["1f1b", "interleaved"])
 FRONTIER = pipesched.frontier(pipesched.make_problem(devices=2, microbatches=3, placement="linear"), time_limit=10)
 PACKING = pipesched.pack([3, 2, 1, 1], ranks=2, cap=4, problem=pipesched.make_problem(devices=2), microbatches=2)
 
-LAYOUT = pipesched.Layout(2, 4, 1, 1, 1, 1, 2, "none")
+LAYOUT = pipesched.Parallelism(2, 4, 1, 1, 1, 1, 2, "none")
 
 NOUNS: dict[str, Any] = {
     "problem": PROBLEM,

@@ -16,7 +16,7 @@ from pipesched.pipeline.layers.layers import KEYS, PARTS, RULES, Amount, Blocks
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.plan.step import SIDE_SIZES, item_values
 from pipesched.pipeline.problem.arguments import make_problem
-from pipesched.pipeline.problem.costs import HALVES, KEPT, SHARES, SIZES, STEP_TIMES
+from pipesched.pipeline.problem.costs import AVERAGED, HALVES, SIZES, STATIC_PARTS, STEP_TIMES
 from pipesched.pipeline.problem.declared import BY_KEY, BY_NAME, FIELDS, SECTIONS, keys_of
 from pipesched.pipeline.problem.problem import PLAIN, Problem
 from pipesched.pipeline.problem.quantities import plain, simplest
@@ -44,7 +44,7 @@ def step_document(problem: Problem) -> dict[str, Any]:
 
 def kept_said(problem: Problem) -> bool:
     """Return whether a document says weights, gradients and states: where there is a step, or some memory of them."""
-    return problem.has_step or any(any(getattr(problem.memory, key)) for key in KEPT)
+    return problem.has_step or any(any(getattr(problem.memory, key)) for key in STATIC_PARTS)
 
 
 BLOCKS = "blocks"  # true where the layers are stages that were given
@@ -60,7 +60,7 @@ def layers_document(problem: Problem) -> dict[str, Any]:
     if problem.mode == FORWARD_ONLY:
         unsaid |= {"backward", *HALVES, "recompute"}
     if not kept_said(problem):
-        unsaid |= {*KEPT}
+        unsaid |= {*STATIC_PARTS}
     parts: dict[str, dict[str, Any]] = {part: {} for part in layers.parts_said}
     for part, key in product(parts, (key for key in KEYS if key not in unsaid)):
         if (value := getattr(getattr(layers, part), key)) is not None:
@@ -79,7 +79,7 @@ def _plain(amount: Amount) -> Any:
 def by_layer(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a document with layers, by the parameters of make_problem, without those of its stages."""
     layer = dict(values["layer"]) if isinstance(values.get("layer"), dict) else {}
-    of_stages = {key for key in KEYS if key not in SHARES or key in layer}
+    of_stages = {key for key in KEYS if key not in AVERAGED or key in layer}
     kept = {key: value for key, value in values.items() if key not in of_stages and key != BLOCKS}
     if "p2p" in layer:
         kept["p2p"] = layer.pop("p2p")
@@ -188,7 +188,7 @@ MOST_PLACES = 30  # digits before or behind the point
 def problem_document(problem: Problem) -> dict[str, Any]:
     """Return the problem as a config with every default filled in."""
     unsaid, queues = {key for key in ("kv", "receive") if not getattr(problem.memory, key)}, problem.messages
-    unsaid.update(() if kept_said(problem) else KEPT)
+    unsaid.update(() if kept_said(problem) else STATIC_PARTS)
     of_units = unit_values(problem.sizes, problem.slices, problem.mode)  # without what is as of whole alike ones
     if problem.slices.tried:
         of_units["slices"][TRIED] = [list(pair) for pair in problem.slices.tried]

@@ -16,7 +16,7 @@ from pipesched.estimation.times import OPERATIONS
 from pipesched.estimation.trust.evidence import PublishedRun, SpeedRatio, Trust
 from pipesched.pipeline.plan.step import NOTHING
 from pipesched.tuning.result import Tuning
-from pipesched.tuning.space import Layout
+from pipesched.tuning.space import Parallelism
 from pipesched.tuning.trial import Trial
 
 
@@ -116,7 +116,7 @@ def _row(trial: Trial, gpus: int | None) -> dict[str, Any]:
     }
 
 
-def _point(layout: Layout, algorithm: str, gpus: int | None) -> dict[str, Any]:
+def _point(layout: Parallelism, algorithm: str, gpus: int | None) -> dict[str, Any]:
     """Return what a point is, as a config spells it; where the GPUs are known, also them and the ranks of data."""
     parallel = layout.parallel
     if gpus is not None:

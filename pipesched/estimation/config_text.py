@@ -8,7 +8,7 @@ from pipesched.estimation.derived import budget_of
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import SIZES
 from pipesched.pipeline.plan.step import SHARD, item_values
-from pipesched.pipeline.problem.costs import KEPT, Entry
+from pipesched.pipeline.problem.costs import STATIC_PARTS, Entry
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import plain, to_fraction
 from pipesched.pipeline.problem.units import FORWARD_ONLY, unit_values
@@ -117,10 +117,10 @@ def _write_memory(put: Callable[..., None], estimate: Estimate) -> None:
     if any(share != 1 for share in memory.retain):
         put("retain", memory.retain)
     put("checkpoint", memory.checkpoint, "the inputs of layers, as a part of that")
-    has_parts = any(any(getattr(memory, key)) for key in KEPT)
+    has_parts = any(any(getattr(memory, key)) for key in STATIC_PARTS)
     what = "weights, gradients, optimizer, and logits at the last stage"
     put("static", memory.static, what if not has_parts else "logits at the last stage")
-    for key in KEPT if has_parts else ():
+    for key in STATIC_PARTS if has_parts else ():
         put(key, getattr(memory, key), "of a stage, whole")
     if memory.kv:
         put("kv", (memory.kv,))

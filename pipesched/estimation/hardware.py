@@ -119,9 +119,9 @@ OTHERS = ("name", "efficiency", "fitted_on")  # fields that are no numbers of a 
 NUMBERS = declared(GpuModel, "hardware")
 COUNTS = tuple(name for name, field in NUMBERS.items() if isinstance(field.shape, Count))
 GEMM = {"forward": "gemm_forward", "backward_input": "gemm_input", "backward_weight": "gemm_weight"}
-SHARES = ("gemm", *(field.name for field in fields(Efficiency)))
+EFFICIENCIES = ("gemm", *(field.name for field in fields(Efficiency)))
 _GEMM = Either(Number(), ByKey(dict.fromkeys(GEMM, Number())))
-EFFICIENCY = ByKey({key: _GEMM if key == "gemm" else Number() for key in SHARES})
+EFFICIENCY = ByKey({key: _GEMM if key == "gemm" else Number() for key in EFFICIENCIES})
 
 
 BF16, FP16, FP32 = WIDE = ("bf16", "fp16", "fp32")

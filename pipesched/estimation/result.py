@@ -26,7 +26,7 @@ from pipesched.estimation.trust.evidence import SpeedRatio, Trust
 from pipesched.pipeline.layers.layout_text import StageItems, layout_text, stages_of
 from pipesched.pipeline.plan.metrics import NETWORK, PARTS, SIDE
 from pipesched.pipeline.plan.schedule import schedule_plan
-from pipesched.pipeline.problem.costs import KEPT, Entry, in_one
+from pipesched.pipeline.problem.costs import STATIC_PARTS, Entry, in_one
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import in_units, to_fraction
 from pipesched.results.outcome import Outcome
@@ -256,7 +256,7 @@ class Estimate(Displayable):
     @property
     def is_static_given(self) -> bool:
         """Whether what stays on a device was given in place of what is derived."""
-        return not {"static", *KEPT}.isdisjoint(self.cutter.replaced)
+        return not {"static", *STATIC_PARTS}.isdisjoint(self.cutter.replaced)
 
     @property
     def fits(self) -> bool:

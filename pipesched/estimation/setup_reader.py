@@ -12,7 +12,17 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import require_number, require_whole, shown
 from pipesched.errors import ConfigError, blame
-from pipesched.estimation.hardware import COUNTS, FP32, GEMM, NUMBERS, OTHERS, PRECISIONS, SHARES, Efficiency, GpuModel
+from pipesched.estimation.hardware import (
+    COUNTS,
+    EFFICIENCIES,
+    FP32,
+    GEMM,
+    NUMBERS,
+    OTHERS,
+    PRECISIONS,
+    Efficiency,
+    GpuModel,
+)
 from pipesched.estimation.model import ModelShape, require_experts, require_stages, require_tensor
 from pipesched.estimation.model_reader import HARDWARE, preset, preset_names, presets, read_model_section
 from pipesched.estimation.setup import (
@@ -278,14 +288,14 @@ def _number(entries: Entries, key: str) -> Any:
 
 def read_efficiency(value: Value, prefix: str, below: Efficiency = TYPICAL) -> Efficiency:
     """Return shares as they are written at the dotted key `prefix`, those left out from `below`. Raises ConfigError."""
-    entries = Entries(value, prefix, SHARES)
+    entries = Entries(value, prefix, EFFICIENCIES)
     gemm, numbers = entries.values.get("gemm"), dict[str, float]()
     if gemm is not None and isinstance(gemm.data, dict):
         parts = Entries(gemm, entries.key("gemm"), tuple(GEMM))
         numbers = {GEMM[part]: _share(parts, part) for part in parts.values}
     elif gemm is not None:
         numbers = dict.fromkeys(GEMM.values(), _share(entries, "gemm"))
-    numbers |= {key: _share(entries, key) for key in SHARES if key != "gemm" and key in entries}
+    numbers |= {key: _share(entries, key) for key in EFFICIENCIES if key != "gemm" and key in entries}
     try:
         return replace(below, **numbers)
     except ConfigError as error:

@@ -84,7 +84,7 @@ def not_drawn(schedule: Schedule, until: int | None, rows: Sequence[int] | str |
 
 
 MAKESPAN, PEAK, EXPOSED, OWN_BOUND = "\nmakespan", "peak\nmemory", "\nexposed", "vs own\nbound"
-KEPT_LONGEST = (MAKESPAN, PEAK, OWN_BOUND, "vs\nbest", EXPOSED, "runs\nin", "\nbubble", "of\nspan", "over\nideal")
+COLUMN_PRIORITY = (MAKESPAN, PEAK, OWN_BOUND, "vs\nbest", EXPOSED, "runs\nin", "\nbubble", "of\nspan", "over\nideal")
 MEANINGS = {
     "\nbubble": "bubble: idle device-time / (devices x makespan)",
     "over\nideal": "over ideal: Megatron's",
@@ -124,7 +124,7 @@ class ComparisonTable:
             names.append(name)
             rows.append(cells)
         if rows:
-            kept = [title for title in KEPT_LONGEST if any(cells[title] for cells in rows)]
+            kept = [title for title in COLUMN_PRIORITY if any(cells[title] for cells in rows)]
             yield (table := FittedTable(names, rows, kept, units_of(self.comparison)))
             columns = table.columns(options.max_width)
             meanings = [text for column, text in MEANINGS.items() if column in columns]

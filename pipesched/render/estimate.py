@@ -31,7 +31,7 @@ from pipesched.render.summary import BAD, MOST_LISTED, cut_said
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.registry import called
 from pipesched.tuning.result import Tuning
-from pipesched.tuning.space import Layout
+from pipesched.tuning.space import Parallelism
 
 
 def interval_text(interval: Interval, unit: str = "") -> str:
@@ -138,7 +138,7 @@ def _ways(facts: RunFacts) -> str:
     return " ".join(f"{letter}{size}" for letter, size in sizes.items() if size > 1 or letter in "tp")
 
 
-def named(layout: Layout, algorithm: str) -> str:
+def named(layout: Parallelism, algorithm: str) -> str:
     """Return a point in words."""
     return f"{layout}, {algorithm}" if algorithm else str(layout)
 

@@ -292,7 +292,7 @@ def frontier_table(frontier: Frontier) -> Table:
 
 
 SHARE, SLOW, QUIET = "best\nshare", "worst\nstraggler", "no\nnoise"
-KEPT_LONGEST = ("\nmean", "\np95", SLOW, SHARE, QUIET, "\nstd", "\np99", "\np50")
+COLUMN_PRIORITY = ("\nmean", "\np95", SLOW, SHARE, QUIET, "\nstd", "\np99", "\np50")
 DIGITS, DIGITS_OF_STD = 4, 2  # of the longest time in the table at least, and of the least standard deviation
 TALL, LOW = 3, 1  # lines of bars, of few histograms and of many
 FEW = 4
@@ -332,7 +332,7 @@ class RobustnessTable:
         most = max((row.best_share for row in self.rows if row.best_share is not None), default=None)
         styles = [GOOD if len(self.rows) > 1 and row.fits and row.best_share == most else "" for row in self.rows]
         names = [Text(called(row.algorithm), style=style) for row, style in zip(self.rows, styles, strict=True)]
-        yield FittedTable(names, [_cells_of_row(row, decimals) for row in self.rows], KEPT_LONGEST)
+        yield FittedTable(names, [_cells_of_row(row, decimals) for row in self.rows], COLUMN_PRIORITY)
         found = self.robustness
         devices = f" and {found.device_noise:.4g} a device" if found.device_noise else ""
         yield Text(

@@ -24,7 +24,7 @@ from pipesched.render.summary import BAD, GOOD
 from pipesched.schedulers.registry import called
 from pipesched.tuning.judged import against_first
 from pipesched.tuning.result import TimeShare, Tuning
-from pipesched.tuning.space import Layout
+from pipesched.tuning.space import Parallelism
 from pipesched.tuning.trial import Trial
 
 MAY_NOT_FIT = "may not fit"
@@ -49,7 +49,7 @@ def a_line_each(trials: Sequence[Trial], marks: Sequence[str] = (), tied: int = 
 
 def a_line_a_layout(trials: Sequence[Trial], tied: int = 0) -> list[PointLine]:
     """Return a line for each layout whatever its chunks: its best point, and below it what the others are."""
-    rows: dict[tuple[Layout, bool], list[int]] = {}
+    rows: dict[tuple[Parallelism, bool], list[int]] = {}
     for row, trial in enumerate(trials):
         rows.setdefault((trial.point.layout.in_one_chunk, trial.may_not_fit), []).append(row)
     lines = []
@@ -103,7 +103,7 @@ USUAL = (1, "none", None)  # a column of nothing else is left out
 LAYOUT, ALGORITHM = "\nlayout", "\nalgorithm"
 RATE, APART, MFU, BUBBLE, HELD, SPARE = "tokens/s\n/GPU", "vs\nbest", "\nMFU", "\nbubble", "\nGB", "GB\nleft"
 LIKELY, EXPECTED = "\n80 %", "\nexpected"
-KEPT_LONGEST = (RATE, EXPECTED, SPARE, LIKELY, HELD, APART, MFU, BUBBLE)
+COLUMN_PRIORITY = (RATE, EXPECTED, SPARE, LIKELY, HELD, APART, MFU, BUBBLE)
 NARROWEST_LAYOUT = 10
 MEANINGS = {HELD: "GB: of the fullest device", SPARE: "left: on the one that has least left"}
 LIKELY_MEANING = "80 %: tokens/s/GPU between which 8 of 10 such runs are"
@@ -136,7 +136,7 @@ class PointsTable:
         sizes = [size for size in LETTERS if any(getattr(layout, size) not in USUAL for layout in layouts)]
         cells = [_cells(trial, self.best) for trial in self.trials]
         has_trust = any(trial.trust for trial in self.trials)
-        kept = [title for title in KEPT_LONGEST if has_trust or title not in (LIKELY, EXPECTED)]
+        kept = [title for title in COLUMN_PRIORITY if has_trust or title not in (LIKELY, EXPECTED)]
         named = self._named(sizes, is_compact=False)
         room = options.max_width - _together(named)
         is_compact = not fitting_columns(cells, [RATE], room)
@@ -191,13 +191,13 @@ def _together(columns: Mapping[str, Sequence[Text | str]]) -> int:
     return sum(width_of(title, texts) for title, texts in columns.items()) + GAP * (len(columns) - 1)
 
 
-def brief(layout: Layout, sizes: Sequence[str]) -> str:
+def brief(layout: Parallelism, sizes: Sequence[str]) -> str:
     """Return a layout as a short text: t4 p8 v2."""
     named = [size for size in sizes if getattr(layout, size) not in USUAL or size in ("tensor", "pipeline")]
     return " ".join(("" if size in WORDS else LETTERS[size]) + _size(layout, size) for size in named)
 
 
-def _size(layout: Layout, size: str) -> str:
+def _size(layout: Parallelism, size: str) -> str:
     value = getattr(layout, size)
     if size == "shard_ranks" and value is None:
         return "all"

@@ -22,11 +22,11 @@ from pipesched.pipeline.layers.layers import GIVEN, PARTS, Amount, LayerCosts, L
 from pipesched.pipeline.layers.recut import balanced_for, can_be_cut, cut_again, fuse, open_cut, recut
 from pipesched.pipeline.plan.step import SideItem, item_values
 from pipesched.pipeline.problem.costs import (
+    AVERAGED,
     HALVES,
-    KEPT,
     PER_STAGE,
-    SHARES,
     SIZES,
+    STATIC_PARTS,
     STEP_TIMES,
     TRANSFER_TIMES,
     Costs,
@@ -45,8 +45,14 @@ from pipesched.solver.feasible import cases_of
 from pipesched.solver.request import SolveRequest
 from pipesched.solver.search import Search, quick_rounds
 
-MEMORY = ("activation", "retain", "checkpoint", "static", *KEPT, "budget")
-DEFAULTS = {"p2p": 0, "retain": 1, "checkpoint": 0, "static": 0, **dict.fromkeys(KEPT, 0)}  # may be lists, one a stage
+MEMORY = ("activation", "retain", "checkpoint", "static", *STATIC_PARTS, "budget")
+DEFAULTS = {
+    "p2p": 0,
+    "retain": 1,
+    "checkpoint": 0,
+    "static": 0,
+    **dict.fromkeys(STATIC_PARTS, 0),
+}  # may be lists, one a stage
 
 
 def changed_arguments(before: Problem, after: Problem) -> dict[str, Any]:
@@ -72,7 +78,7 @@ def _arguments(problem: Problem) -> Iterator[tuple[str, Any]]:
     yield "placement", "auto" if problem.placement is None else placement_name(problem.placement, problem.devices)
     layers = problem.layers
     yield "p2p", _one_or_list(problem.costs.p2p if layers is None or layers.p2p is None else layers.p2p)
-    own = [key for key in SHARES if layers is None or getattr(layers.layer, key) is None]
+    own = [key for key in AVERAGED if layers is None or getattr(layers.layer, key) is None]
     yield from ((key, _one_or_list(getattr(problem.memory, key))) for key in own)
     costs, said = problem.costs, problem.costs.given_backward
     if layers is not None:
@@ -89,7 +95,9 @@ def _part(part: LayerCosts, said: Sequence[str]) -> dict[str, Any]:
     """Return what a layer costs, by the keys of make_problem's parameter; of the backward what is said."""
     others = (field.name for field in fields(part) if field.name not in (*HALVES, "whole"))
     given = {key: getattr(part, key) for key in (*others, *said)}
-    return {key: typed(value) for key, value in given.items() if value is not None and (value or key not in KEPT)}
+    return {
+        key: typed(value) for key, value in given.items() if value is not None and (value or key not in STATIC_PARTS)
+    }
 
 
 def _one_or_list(values: Sequence[Entry]) -> Any:

@@ -23,7 +23,7 @@ from pipesched.text.writer import ConfigText, dump
 from pipesched.tuning import judged
 from pipesched.tuning.result import Doubt, NearMiss, OverMemory, Tuning
 from pipesched.tuning.search import SpaceSearch
-from pipesched.tuning.space import Layout, Space, SpacePoint, first_of_each, given_on
+from pipesched.tuning.space import Parallelism, Space, SpacePoint, first_of_each, given_on
 from pipesched.tuning.trial import Trial, TrialTask, before, estimate_of_point, trial_of
 
 MOST_RUNS = 8
@@ -161,7 +161,7 @@ def _estimate(
 
 def _doubts(finished: Sequence[tuple[Trial, judged.Finished]]) -> Iterator[Doubt]:
     """Yield for each share and factor which of the finalists would be the fastest, and by how much."""
-    names = [(share, factor) for share in judged.SHARES for factor in judged.FACTORS]
+    names = [(share, factor) for share in judged.UNCERTAIN for factor in judged.FACTORS]
     for number, (share, factor) in enumerate(names if finished else ()):
         rates = [done.rates[number] for _, done in finished]
         first = max(range(len(rates)), key=rates.__getitem__)
@@ -177,7 +177,7 @@ def _nearest(space: Space, search: SpaceSearch, clock: Clock) -> tuple[NearMiss,
     )
 
 
-def _help(space: Space, layout: Layout, algorithm: str, clock: Clock) -> tuple[str, ...]:
+def _help(space: Space, layout: Parallelism, algorithm: str, clock: Clock) -> tuple[str, ...]:
     """Return changes with which a layout fits; none once time is up."""
     try:
         with under(clock):

@@ -171,7 +171,7 @@ def _ways(facts: RunFacts) -> Mapping[str, str]:
 
 
 SOLVE = "solve"
-SHARES = {  # what may be off -> the fields of Efficiency that are it
+UNCERTAIN = {  # what may be off -> the fields of Efficiency that are it
     "matrix-product": ("gemm_forward", "gemm_input", "gemm_weight"),
     "attention": ("core", "unfused"),
     "memory": ("memory",),
@@ -215,7 +215,7 @@ def finish(task: TrialTask, seconds: float, judge: Judge | None = None) -> Finis
 
 def others(hardware: GpuModel) -> list[GpuModel]:
     """Return the hardware with each share as much off as each factor says; none is above 1."""
-    known, changes = hardware.efficiency, [(keys, factor) for keys in SHARES.values() for factor in FACTORS]
+    known, changes = hardware.efficiency, [(keys, factor) for keys in UNCERTAIN.values() for factor in FACTORS]
     values = ({key: min(getattr(known, key) * factor, 1.0) for key in keys} for keys, factor in changes)
     return [replace(hardware, efficiency=replace(known, **one)) for one in values]
 

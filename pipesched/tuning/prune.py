@@ -15,12 +15,12 @@ from pipesched.estimation.trust.facts import RunFacts, facts_with, schedule_of
 from pipesched.estimation.trust.inside import measured_range
 from pipesched.schedulers.registry import family
 from pipesched.tuning.setup_bounds import FamilyBounds, SetupBounds, misses, most_tokens_a_second, setup_bounds
-from pipesched.tuning.space import Layout, Space, SpacePoint
+from pipesched.tuning.space import Parallelism, Space, SpacePoint
 
 USUAL = "1f1b"
 REASONS = ("evidence", "divisibility", "memory", "bound", "dominance")
 EVIDENCE, DIVISIBILITY, MEMORY, BOUND, DOMINANCE = REASONS
-PointsOfLayouts = Iterable[tuple[Layout, tuple[str, ...]]]  # layouts, and algorithms of each
+PointsOfLayouts = Iterable[tuple[Parallelism, tuple[str, ...]]]  # layouts, and algorithms of each
 
 
 class MeasuredPart:
@@ -28,10 +28,10 @@ class MeasuredPart:
 
     def __init__(self, space: Space) -> None:
         self._space = space
-        self._layouts: dict[Layout, RunFacts | None] = {}  # those in one chunk, whatever is recomputed
+        self._layouts: dict[Parallelism, RunFacts | None] = {}  # those in one chunk, whatever is recomputed
         self._algorithms: dict[tuple[object, ...], tuple[str, ...]] = {}  # by devices, chunks and precision
 
-    def algorithms(self, layout: Layout) -> tuple[str, ...]:
+    def algorithms(self, layout: Parallelism) -> tuple[str, ...]:
         """Return the algorithms under which a layout lies inside."""
         plain = layout._replace(chunks=1, recompute="none", shard_ranks=None)
         if plain not in self._layouts:
@@ -51,7 +51,7 @@ class MeasuredPart:
         return next(measured_range(bool(facts.experts), facts.is_low).outside(facts), None) is None
 
 
-def facts_of_point(space: Space, layout: Layout, algorithm: str) -> RunFacts:
+def facts_of_point(space: Space, layout: Parallelism, algorithm: str) -> RunFacts:
     """Return the facts of a point, also of one whose sizes do not divide."""
     split = layout.tensor > 1 if space.sequence is None else space.sequence
     recompute = "full" if isinstance(layout.recompute, int) else layout.recompute
@@ -71,7 +71,7 @@ def _under(facts: RunFacts, algorithm: str, chunks: int) -> RunFacts:
 class PrunedPoints(NamedTuple):
     """Points that are not simulated, and why; GB that memory misses at least, and the rate that they do not exceed."""
 
-    layout: Layout
+    layout: Parallelism
     algorithms: tuple[str, ...]
     reason: str
     text: str
@@ -91,7 +91,7 @@ class OpenPoint(NamedTuple):
 
 def sift(space: Space, points: PointsOfLayouts | None = None) -> Iterator[PrunedPoints | OpenPoint]:
     """Yield every point of a space, or of `points`, as one of those that are pruned, or one that may be the best."""
-    seen = dict[object, Layout]()
+    seen = dict[object, Parallelism]()
     part = MeasuredPart(space) if points is None and not space.beyond else None
     for layout, names in ((layout, space.algorithms) for layout in space.layouts()) if points is None else points:
         left = names if part is None else part.algorithms(layout)
@@ -103,7 +103,7 @@ def sift(space: Space, points: PointsOfLayouts | None = None) -> Iterator[Pruned
 
 
 def _that_divide(
-    space: Space, layout: Layout, names: tuple[str, ...], seen: dict[object, Layout]
+    space: Space, layout: Parallelism, names: tuple[str, ...], seen: dict[object, Parallelism]
 ) -> Iterator[PrunedPoints | OpenPoint]:
     try:
         setup = space.setup(layout)
@@ -123,7 +123,7 @@ def _that_divide(
 
 
 def _of_layout(
-    space: Space, layout: Layout, setup: Setup, names: tuple[str, ...], seen: dict[object, Layout]
+    space: Space, layout: Parallelism, setup: Setup, names: tuple[str, ...], seen: dict[object, Parallelism]
 ) -> Iterator[PrunedPoints | OpenPoint]:
     twins, too_many, left = _by_stages(
         names, space.candidates["parallel.chunks"], layout.chunks, items_of(space.model) // layout.pipeline

@@ -10,14 +10,14 @@ from pipesched.display import DisplayableRows
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.trust.evidence import OutsideField, PublishedRun
 from pipesched.estimation.trust.inside import WhatToMeasure
-from pipesched.tuning.space import Layout
+from pipesched.tuning.space import Parallelism
 from pipesched.tuning.trial import Trial
 
 
 class NearMiss(NamedTuple):
     """A point whose fullest device has `over` GB too much, at least; `help`: changes with which it fits, in words."""
 
-    layout: Layout
+    layout: Parallelism
     algorithm: str
     over: float
     help: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class TimeShare(NamedTuple):
 class OverMemory(NamedTuple):
     """A point that misses its memory by `over` GB; without that limit its rate is `most` tokens/s/GPU."""
 
-    layout: Layout
+    layout: Parallelism
     algorithm: str
     over: float
     most: float

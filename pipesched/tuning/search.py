@@ -21,7 +21,7 @@ from pipesched.estimation.result import Estimate
 from pipesched.executors.batches import PendingCall
 from pipesched.schedulers.registry import family
 from pipesched.tuning import prune
-from pipesched.tuning.space import LIKELY, Layout, Space, first_of_each
+from pipesched.tuning.space import LIKELY, Parallelism, Space, first_of_each
 from pipesched.tuning.trial import Simulated, Trial, TrialTask, simulate, until_end
 
 AHEAD = 16  # simulations that are under way at once
@@ -211,7 +211,7 @@ class SpaceSearch:
         """Return the sort key of what fits: the likeliest first among those that may not be the first row."""
         return -inf if self.counts(trial) else -trial.margin, trial.rank
 
-    def nearest(self) -> list[tuple[Layout, str, float]]:
+    def nearest(self) -> list[tuple[Parallelism, str, float]]:
         """Return the points that miss their memory by least, and GB: those simulated, then others, at least."""
         over = sorted((trial for trial in self.trials if not trial.fits), key=lambda trial: -trial.spare)
         known = [(trial.point.layout, trial.point.algorithm, -trial.spare) for trial in over]

@@ -37,7 +37,7 @@ from pipesched.estimation.setup import (
 from pipesched.estimation.setup_reader import EMPTY, read_unsized, require_agreement, section_entries
 from pipesched.estimation.trust.evidence import evidence_base
 from pipesched.pipeline.plan.step import LEVELS, OF_FILE, read_messages
-from pipesched.pipeline.problem.costs import KEPT
+from pipesched.pipeline.problem.costs import STATIC_PARTS
 from pipesched.pipeline.problem.quantities import MEMORY, Unit, exact_number, is_several, to_fraction
 from pipesched.pipeline.problem.shapes import AUTO, only_numbers
 from pipesched.pipeline.problem.units import TRAIN
@@ -57,7 +57,7 @@ NODE = "node"  # the GPUs of a node as ranks that divide parameters
 MOST_CHUNKS, MOST_MICRO = 8, 8
 
 
-class Layout(NamedTuple):
+class Parallelism(NamedTuple):
     """One value for each field. `recompute` is none, selective, full, or so many layers of each stage.
 
     `shard` is None where gathers and reductions are no part of the schedule, `shard_ranks` None for all that there are.
@@ -89,7 +89,7 @@ class Layout(NamedTuple):
         return [*self[: len(FIELDS) + len(OF_SHARDS) * (self.shard is not None)]]
 
     @property
-    def in_one_chunk(self) -> Layout:
+    def in_one_chunk(self) -> Parallelism:
         """The same with one stage a device, which has the same weights on each."""
         return self._replace(chunks=1)
 
@@ -110,9 +110,9 @@ class Layout(NamedTuple):
         return ", ".join([*ways, *more])
 
 
-def first_of_each(found: Iterable[T], layout: Callable[[T], Layout]) -> list[T]:
+def first_of_each(found: Iterable[T], layout: Callable[[T], Parallelism]) -> list[T]:
     """Return the first of what was found for each layout, whatever its number of chunks."""
-    first: dict[Layout, T] = {}
+    first: dict[Parallelism, T] = {}
     for one in found:
         first.setdefault(layout(one).in_one_chunk, one)
     return [*first.values()]
@@ -121,7 +121,7 @@ def first_of_each(found: Iterable[T], layout: Callable[[T], Layout]) -> list[T]:
 class SpacePoint(NamedTuple):
     """A layout and the algorithm that schedules it."""
 
-    layout: Layout
+    layout: Parallelism
     algorithm: str
 
     @property
@@ -196,14 +196,14 @@ class Space:
         said = repr([getattr(self, key) for key in self.__dataclass_fields__ if key not in others])
         return sha256(said.encode()).hexdigest()[:16]
 
-    def layouts(self) -> Iterator[Layout]:
+    def layouts(self) -> Iterator[Parallelism]:
         """Yield every combination of candidates."""
         return map(self._layout, product(*self.candidates.values()))
 
-    def _layout(self, values: tuple[Any, ...]) -> Layout:
+    def _layout(self, values: tuple[Any, ...]) -> Parallelism:
         """Return a layout; as many ranks as a node has beside tensor ranks are 0 where these do not divide it."""
         named = {field.partition(".")[2]: one for field, one in zip(self.candidates, values, strict=True)}
-        layout = Layout(**named)
+        layout = Parallelism(**named)
         if named.get("shard_ranks") != NODE:
             return layout
         ranks, rest = divmod(self.hardware.gpus_per_node, layout.tensor)
@@ -223,7 +223,7 @@ class Space:
             budget = max((budget_of(setup) if budget is None else budget) - self.beside, LEAST_BUDGET)
         return replace(with_budget(setup, budget), parallel=replace(setup.parallel, chunks=1))
 
-    def setup(self, layout: Layout) -> Setup:
+    def setup(self, layout: Parallelism) -> Setup:
         """Return the setup of a layout. Raises ConfigError where its sizes do not divide."""
         sequence = layout.tensor > 1 if self.sequence is None else self.sequence
         again = layout.recompute
@@ -363,7 +363,7 @@ def _space(
     others = (*SECTIONS, *INSTEAD, "algorithm", "name", "trust")
     given = {key: one.value for key, one in values.items() if key not in others and one.value is not None}
     require_training(given.get("mode", TRAIN))
-    for key in ("static", *KEPT):
+    for key in ("static", *STATIC_PARTS):
         if key in given:
             raise ConfigError("is what each layout makes of it; leave it out", key)
     return Space(

@@ -27,7 +27,7 @@ from pipesched.results.handover.subject import Subject
 from pipesched.results.outcome import run
 from pipesched.results.trainers import Verdict, verdicts
 from pipesched.tuning.prune import PrunedPoints
-from pipesched.tuning.space import Layout, Space, SpacePoint, given_on
+from pipesched.tuning.space import Parallelism, Space, SpacePoint, given_on
 from pipesched.version import __version__
 
 Result = TypeVar("Result")
@@ -242,7 +242,7 @@ def _read(path: Path, space: Space) -> tuple[dict[str, Trial], set[str], int]:
         try:
             step = None if entry["step"] is None else TrainingStep(*entry["step"])
             said = tuple(Verdict(*verdict) for verdict in entry["verdicts"])
-            point = SpacePoint(Layout(*entry["point"]), entry["algorithm"])
+            point = SpacePoint(Parallelism(*entry["point"]), entry["algorithm"])
             trial = Trial(point, step, **{key: entry[key] for key in TRIAL_KEYS}, verdicts=said)
         except (KeyError, TypeError, ValueError):
             raise ConfigError(f"{path}:{number}: is no trial of a journal", "resume") from None

@@ -35,7 +35,7 @@ from pipesched.tuning.answer import Findings, answer, most_over, wish, wish_task
 from pipesched.tuning.judged import SOLVE, Finished, as_cut, faster_outside, finish, to_judge, with_trust
 from pipesched.tuning.result import OverMemory, Tuning
 from pipesched.tuning.search import SpaceSearch, Told
-from pipesched.tuning.space import Layout, read_space
+from pipesched.tuning.space import Parallelism, read_space
 from pipesched.tuning.trial import Trial, TrialTask, open_journal, results_in_time, until_end
 
 MOST_ROWS = 1_000
@@ -168,7 +168,7 @@ def _finished(
     search: SpaceSearch, pool: Executor | None, clock: Clock, seconds: float, judge: Judge
 ) -> list[tuple[Trial, Finished]]:
     """Return the best layouts with what became of them; none where time is up."""
-    first: dict[Layout, Trial] = {}
+    first: dict[Parallelism, Trial] = {}
     for trial in search.fitting():
         first.setdefault(trial.point.layout, trial)
     best, space, until = [*first.values()][:FINALISTS], search.space, until_end(clock)

@@ -15,7 +15,7 @@ from pipesched.pipeline.bounds.bounds import lower_bound, problem_bounds, work_b
 from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.layers.recut import fitted_to, fuse
 from pipesched.pipeline.plan.step import WEIGHTS, Shard, SideItem
-from pipesched.pipeline.problem.costs import KEPT, STEP_TIMES
+from pipesched.pipeline.problem.costs import STATIC_PARTS, STEP_TIMES
 from pipesched.pipeline.problem.placement import named_placement
 from pipesched.pipeline.problem.problem import differs, equals, in_order, typical
 from pipesched.pipeline.problem.quantities import to_fraction
@@ -256,12 +256,12 @@ def test_layers() -> None:
 
 def test_stages_that_count_as_layers() -> None:
     """Measured blocks give the six lists by block, and side work goes into a stage of those that are made."""
-    lists: dict[str, Any] = {key: [1, 2, 3, 4] for key in (*STEP_TIMES, *KEPT)}
+    lists: dict[str, Any] = {key: [1, 2, 3, 4] for key in (*STEP_TIMES, *STATIC_PARTS)}
     blocks: dict[str, Any] = {"devices": 2, "stages": 4, "layout": [1, 3], "tied": 1, "shard": "weights"}
     problem = make_problem(**blocks, **lists, side=[{**VISION, "into": 1}])
-    assert {(getattr(problem.costs, key), getattr(problem.memory, kept)) for key in STEP_TIMES for kept in KEPT} == {
-        ((1, 9), (1, 9))
-    }
+    assert {
+        (getattr(problem.costs, key), getattr(problem.memory, kept)) for key in STEP_TIMES for kept in STATIC_PARTS
+    } == {((1, 9), (1, 9))}
     assert (problem.costs.tied, problem.shard, problem.side[0].into) == (1, Shard("weights"), 1)
     with pytest.raises(ConfigError, match=r"side\[0\].into: stage 2 is out of range; stages are 0 to 1"):
         make_problem(**blocks, side=[{**VISION, "into": 2}])
@@ -308,6 +308,6 @@ def test_twice_the_microbatches() -> None:
 def test_no_step_is_as_before(problem: Problem) -> None:
     """Nothing of a step is in a problem that was given none, and nothing stays but static memory."""
     assert not problem.has_step
-    assert not any(any(getattr(problem.memory, key)) for key in KEPT)
+    assert not any(any(getattr(problem.memory, key)) for key in STATIC_PARTS)
     scale = problem.grains.per_unit
     assert [Fraction(size, scale) for size in problem.grains.static] == [*map(to_fraction, problem.memory.static)]

@@ -18,7 +18,7 @@ ROWS: list[dict[str, Text | str]] = [
     {"\nmakespan": "330", "vs\nbest": "+15.8%", "peak\nmemory": Text("8 over")},
     {"\nmakespan": "285", "vs\nbest": "best", "peak\nmemory": Text("5")},
 ]
-KEPT_LONGEST = ("\nmakespan", "peak\nmemory", "vs\nbest")
+COLUMN_PRIORITY = ("\nmakespan", "peak\nmemory", "vs\nbest")
 DRAWN = {
     20: """\
 
@@ -56,7 +56,7 @@ interleaved       285    best       5
 @pytest.mark.parametrize("width", DRAWN)
 def test_a_narrow_table_has_fewer_columns(draw: Renderer, width: int) -> None:
     """Columns stand in the order of the cells, and leave in the order that is told, the last first."""
-    text = draw(FittedTable(NAMES, ROWS, KEPT_LONGEST), width)
+    text = draw(FittedTable(NAMES, ROWS, COLUMN_PRIORITY), width)
     assert "".join(f"{line.rstrip()}\n" for line in text.splitlines()) == DRAWN[width]
 
 
@@ -64,7 +64,7 @@ def test_a_narrow_table_has_fewer_columns(draw: Renderer, width: int) -> None:
 def test_a_long_name_is_shortened(draw: Renderer, width: int) -> None:
     """It leaves all columns where short names do, keeps both ends, and is said as a whole once."""
     long = "a-schedule-whose-name-says-" + "everything-" * 8 + "at-last"
-    text = draw(FittedTable([*NAMES[:1], Text(long)], ROWS, KEPT_LONGEST), width)
+    text = draw(FittedTable([*NAMES[:1], Text(long)], ROWS, COLUMN_PRIORITY), width)
     assert [word for word in ("makespan", "best", "memory") if word in text] == ["makespan", "best", "memory"]
     assert re.search(r"^a-schedule-\S*…\S*t-last +285 +best +5$", text, re.MULTILINE)
     assert "".join(text.split("285")[1].split()).endswith(f"last:{long}")

@@ -24,7 +24,7 @@ from pipesched.estimation.trust.inside import WhatToMeasure
 from pipesched.estimation.trust.residuals import START, ResidualModel
 from pipesched.tuning.judged import with_behind
 from pipesched.tuning.result import Doubt, NearMiss, OverMemory, TimeShare, Tuning, Unmeasured
-from pipesched.tuning.space import Layout, SpacePoint
+from pipesched.tuning.space import Parallelism, SpacePoint
 from pipesched.tuning.trial import Trial
 
 SETUP = """\
@@ -35,20 +35,20 @@ batch: {sequence: 4096, global: 32}
 """
 
 
-def layout(tensor: int = 1, pipeline: int = 1, chunks: int = 1, micro: int = 1, **more: Any) -> Layout:
+def layout(tensor: int = 1, pipeline: int = 1, chunks: int = 1, micro: int = 1, **more: Any) -> Parallelism:
     """A layout, all other sizes the usual ones."""
     usual = {"context": 1, "expert": 1, "expert_tensor": 1, "recompute": "none"}
-    return Layout(tensor=tensor, pipeline=pipeline, chunks=chunks, micro=micro, **{**usual, **more})
+    return Parallelism(tensor=tensor, pipeline=pipeline, chunks=chunks, micro=micro, **{**usual, **more})
 
 
-def trial(place: Layout, algorithm: str, rate: float, memory: float, bubble: float = 0.1) -> Trial:
+def trial(place: Parallelism, algorithm: str, rate: float, memory: float, bubble: float = 0.1) -> Trial:
     """A point that was simulated, on GPUs of 80 GB."""
     step = TrainingStep(algorithm, 900.0, 890.0, 20.0, 10.0, 930.0, rate, rate / 20, rate / 20_000, rate / 19_000)
     margin = 80 - memory * 1.025
     return Trial(SpacePoint(place, algorithm), step, memory, 80 - memory, margin, bubble, "Et*8|t*8|t*8|t*8L")
 
 
-def run_of(place: Layout, algorithm: str, source: str = YOURS) -> ComparedRun:
+def run_of(place: Parallelism, algorithm: str, source: str = YOURS) -> ComparedRun:
     """A run of a model of 8 B on 8 H100."""
     facts = RunFacts(
         model="32x4096", hidden=4096, experts=0, latent=False, gpu="h100-sxm", gpus=8, **place.parallel, split=True,
@@ -71,7 +71,7 @@ def trusted(one: Trial, mean: float = 0.02, spread: float = 0.08, outside: Seque
     return replace(one, trust=Trust(0.8, time, rates, memory, spread, is_sure, evidence, standing))
 
 
-def published(name: str, place: Layout, rate: float, error: float) -> PublishedRun:
+def published(name: str, place: Parallelism, rate: float, error: float) -> PublishedRun:
     """A run that was published: 32 sequences of 4,096 tokens on 8 GPUs."""
     time = 4096 * 32 / 8 / rate * 1e3
     return PublishedRun(name, "https://theirs", "llama-3-8b", run_of(place, "1f1b", "theirs"), time,

@@ -23,10 +23,20 @@ from pipesched.results.outcome import run
 from pipesched.solver.request import SolveRequest
 from pipesched.tuning import tune as tuning_module
 from pipesched.tuning.answer import LARGEST_SHARE, MOST_WISHES, nearest_wishes
-from pipesched.tuning.judged import FACTORS, SHARES, Finished, finish, gpu_time, others, tied, unmeasured, with_behind
+from pipesched.tuning.judged import (
+    FACTORS,
+    UNCERTAIN,
+    Finished,
+    finish,
+    gpu_time,
+    others,
+    tied,
+    unmeasured,
+    with_behind,
+)
 from pipesched.tuning.prune import MeasuredPart, facts_of_point
 from pipesched.tuning.result import OverMemory
-from pipesched.tuning.space import Layout, SpacePoint, read_space
+from pipesched.tuning.space import Parallelism, SpacePoint, read_space
 from pipesched.tuning.trial import TrialTask
 from tests.estimation.setups import setup
 from tests.tuning.made import MADE, MODEL, ROWS, layout, run_of, trial, trusted
@@ -38,7 +48,7 @@ SMALL: Config = {"num_hidden_layers": 4, "hidden_size": 2048, "num_attention_hea
 def finished(made: Setup, algorithm: str, seconds: float) -> Finished:
     """What becomes of a setup under an algorithm as a finalist."""
     parallel = made.parallel
-    layout = Layout(parallel.tensor, parallel.pipeline, parallel.chunks, 1, 1, 1, made.batch.micro, "none")
+    layout = Parallelism(parallel.tensor, parallel.pipeline, parallel.chunks, 1, 1, 1, made.batch.micro, "none")
     done = finish(TrialTask(SpacePoint(layout, algorithm), made, {}), seconds)
     assert done is not None
     return done
@@ -102,7 +112,7 @@ def test_rates_on_other_hardware_are_those_of_estimates_with_the_same_stages() -
             training=replace(made.training, layout=done.estimate.layout),
         )
         hardware = others(made.hardware)
-        assert len(done.rates) == len(hardware) == len(SHARES) * len(FACTORS)
+        assert len(done.rates) == len(hardware) == len(UNCERTAIN) * len(FACTORS)
         for rate, other in zip(done.rates, hardware, strict=True):
             problem = outline(replace(pinned, hardware=other), {})
             again = Estimate(run(problem, algorithm))

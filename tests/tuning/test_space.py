@@ -24,7 +24,7 @@ from pipesched.schedulers.registry import FAMILIES, family
 from pipesched.tuning.judged import by_expected, in_order
 from pipesched.tuning.prune import REASONS, PrunedPoints, sift
 from pipesched.tuning.search import SpaceSearch
-from pipesched.tuning.space import FIELDS, OF_PRECISION, OF_SHARDS, Layout, Space, SpacePoint, read_space
+from pipesched.tuning.space import FIELDS, OF_PRECISION, OF_SHARDS, Parallelism, Space, SpacePoint, read_space
 from pipesched.tuning.trial import Trial
 from tests.render.test_tuning import text
 from tests.tuning.made import MADE, layout, trial, trusted
@@ -103,7 +103,7 @@ def test_given_candidates_stay_in_their_order_once_each() -> None:
     assert found.candidates["parallel.chunks"] == (3,)
     assert found.candidates["training.recompute"] == (2, "none", "full")
     layouts = list(found.layouts())
-    assert layouts[0] == Layout(4, 2, 3, 1, 1, 1, 1, 2)
+    assert layouts[0] == Parallelism(4, 2, 3, 1, 1, 1, 1, 2)
     assert len(set(layouts)) == len(layouts) == 2 * 2 * 3
     assert layouts[0].recompute_value == {"full": 2}
     assert found.setup(layouts[0]).training.full_layers == 2
@@ -191,12 +191,13 @@ def test_spaces_are_the_same_only_where_all_counts_alike() -> None:
 
 def test_a_layout_reads_as_a_text() -> None:
     """Sizes of 1 are left out, but for tensor and pipeline."""
-    assert str(Layout(1, 2, 1, 1, 1, 1, 1, "none")) == "tensor 1, pipeline 2"
+    assert str(Parallelism(1, 2, 1, 1, 1, 1, 1, "none")) == "tensor 1, pipeline 2"
     assert (
-        str(Layout(1, 2, 3, 1, 4, 1, 2, 5)) == "tensor 1, pipeline 2, chunks 3, expert 4, micro 2, recompute 5 layers"
+        str(Parallelism(1, 2, 3, 1, 4, 1, 2, 5))
+        == "tensor 1, pipeline 2, chunks 3, expert 4, micro 2, recompute 5 layers"
     )
-    assert str(Layout(2, 1, 1, 1, 1, 1, 1, "full")) == "tensor 2, pipeline 1, recompute full"
-    assert len((*FIELDS, *OF_SHARDS, OF_PRECISION)) == len(Layout._fields)
+    assert str(Parallelism(2, 1, 1, 1, 1, 1, 1, "full")) == "tensor 2, pipeline 1, recompute full"
+    assert len((*FIELDS, *OF_SHARDS, OF_PRECISION)) == len(Parallelism._fields)
 
 
 @pytest.mark.parametrize(("number", "found"), [(1, (1,)), (12, (1, 2, 3, 4, 6, 12)), (49, (1, 7, 49)), (13, (1, 13))])

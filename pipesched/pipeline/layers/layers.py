@@ -23,13 +23,13 @@ from pipesched.checks import (
 from pipesched.errors import ConfigError
 from pipesched.pipeline.layers.layout_text import StageItems, megatron_text, stages_of_counts
 from pipesched.pipeline.problem.costs import (
+    AVERAGED,
     COSTS,
     HALVES,
-    KEPT,
     MEMORY_KEYS,
     PER_STAGE,
-    SHARES,
     SIZES,
+    STATIC_PARTS,
     STEP_TIMES,
     Costs,
     Entry,
@@ -67,7 +67,7 @@ TIMES = (*PER_STAGE, *STEP_TIMES)
 PARTS = ("layer", "first", "last", "mtp")
 WORK = ("forward", "backward_input", "backward_weight")  # the times of a forward and a backward
 OPTIONAL = tuple(name for name in TIMES if COSTS[name].optional)  # None where the model has none
-_OF_LAYER = (*PER_STAGE, *(name for name in SIZES if name not in KEPT), *SHARES, *STEP_TIMES, *KEPT)
+_OF_LAYER = (*PER_STAGE, *(name for name in SIZES if name not in STATIC_PARTS), *AVERAGED, *STEP_TIMES, *STATIC_PARTS)
 T = TypeVar("T")
 Amount = Exact | tuple[Entry, ...]  # of every layer, or of each
 
@@ -76,7 +76,7 @@ def _with_amounts(record: type[T]) -> type[T]:
     """Return a record with a field for each key that layers have: those that stages add up, and shares."""
     record.__annotations__ = dict.fromkeys(_OF_LAYER, "Amount | None")
     for name in _OF_LAYER:
-        setattr(record, name, None if name in (*OPTIONAL, *SHARES) else 0)
+        setattr(record, name, None if name in (*OPTIONAL, *AVERAGED) else 0)
     return record
 
 
@@ -102,7 +102,7 @@ class LayerCosts:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if value is not None or field.name not in (*OPTIONAL, *SHARES):
+            if value is not None or field.name not in (*OPTIONAL, *AVERAGED):
                 object.__setattr__(self, field.name, _amount(value, field.name))
 
     @property
@@ -338,7 +338,7 @@ class Layers:
         """Return whether the costs and the memory of the stages are what the layout makes of the layers."""
         columns = {key: getattr(costs, key) for key in TIMES} | {key: getattr(memory, key) for key in SIZES}
         is_made = all(column is None or column == self.amounts(key) for key, column in columns.items())
-        shares = {key: getattr(memory, key) for key in SHARES}
+        shares = {key: getattr(memory, key) for key in AVERAGED}
         made = [(costs.p2p, self.latencies), *((column, self.shares(key)) for key, column in shares.items())]
         return is_made and all(len({*column}) <= 1 if own is None else column == own for column, own in made)
 
@@ -472,7 +472,7 @@ def read_layers(given: GivenLayers, devices: int, stages: int, time: Unit, size:
 def _shares_beside(layer: Mapping[str, Amount], across: Mapping[str, Any]) -> dict[str, Amount]:
     """Return the `retain` and `checkpoint` of what stands beside layers that have their own. Raises ConfigError."""
     found: dict[str, Amount] = {}
-    for key in SHARES:
+    for key in AVERAGED:
         if key in layer and is_several(across[key]):
             raise ConfigError(f"must be one number beside `layer.{key}`: that of what stands beside the layers", key)
         if key in layer:
@@ -605,7 +605,7 @@ def layer_of(costs: Costs, memory: Memory) -> Blocks:
     whole = columns.pop("whole")
     columns["backward"] = whole if costs.split else costs.backward
     columns |= {key: getattr(memory, key) for key in SIZES}
-    columns |= {key: column for key in SHARES if len({*(column := getattr(memory, key))}) > 1}
+    columns |= {key: column for key in AVERAGED if len({*(column := getattr(memory, key))}) > 1}
     return Blocks({key: [*map(fractions_of, column)] for key, column in columns.items() if column is not None})
 
 
@@ -618,7 +618,7 @@ def _entries(part: str, given: Any, time: Unit, size: Unit, microbatches: int) -
         try:
             require_name(KEYS, name, "key")
             if value is not None:
-                unit = None if name in SHARES else size if name in SIZES else time
+                unit = None if name in AVERAGED else size if name in SIZES else time
                 numbers[name] = _one_or_each(name, value, unit, rows, is_listed=part == "layer")
         except ConfigError as error:
             place = f"{name}[{error.entry}]" if isinstance(error.entry, int) else name
@@ -634,7 +634,7 @@ def _entries(part: str, given: Any, time: Unit, size: Unit, microbatches: int) -
 
 def _one_or_each(name: str, value: Any, unit: Unit | None, microbatches: int | None, *, is_listed: bool) -> Amount:
     """Return the number of an entry, or where that may be the numbers of a list, or a table. Raises ConfigError."""
-    most = MEMORY_KEYS[name].number.most if name in SHARES else None
+    most = MEMORY_KEYS[name].number.most if name in AVERAGED else None
     if not is_several(value) or not is_listed:
         return canonical(exact_number(name, value, unit, most))
     entries = first_entries(value, MOST_LAYERS)
@@ -650,7 +650,7 @@ def _require_alike(entries: Mapping[str, Mapping[str, Amount]]) -> None:
     layer = entries["layer"]
     by_halves = HALVES[0] in layer
     for key in PARTS[1:]:
-        for name in (*(one for one in OPTIONAL if one not in STEP_TIMES), *HALVES, *SHARES):
+        for name in (*(one for one in OPTIONAL if one not in STEP_TIMES), *HALVES, *AVERAGED):
             if name in entries[key] and name not in layer:
                 raise ConfigError("is not given for a `layer`; give it there too", key, entry=name)
         if by_halves and "backward" in entries[key] and "backward" not in layer:
@@ -673,7 +673,7 @@ def _costs(entries: Mapping[str, Amount], defaults: Mapping[str, Amount], layer:
         **halves,
         recompute=entries.get("recompute", forward),
         activation=entries.get("activation", defaults.get("activation", 0)),
-        **{key: entries.get(key, 0) for key in ("static", *KEPT)},
+        **{key: entries.get(key, 0) for key in ("static", *STATIC_PARTS)},
         **given,
-        **{key: entries[key] for key in SHARES if key in entries},
+        **{key: entries[key] for key in AVERAGED if key in entries},
     )

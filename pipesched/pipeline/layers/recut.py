@@ -28,7 +28,7 @@ from pipesched.pipeline.layers.layers import (
 from pipesched.pipeline.layers.layout_text import StageItems
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.plan.step import Shard, SideItem, divisors
-from pipesched.pipeline.problem.costs import HALVES, KEPT, SHARES, SIZES, Costs, Entry, Memory, added
+from pipesched.pipeline.problem.costs import AVERAGED, HALVES, SIZES, STATIC_PARTS, Costs, Entry, Memory, added
 from pipesched.pipeline.problem.placement import Placement, named_placement
 from pipesched.pipeline.problem.problem import NO_STEP, Problem
 from pipesched.pipeline.problem.quantities import to_fraction
@@ -60,7 +60,7 @@ def fuse(problem: Problem, stages: int) -> Problem:
             weighed_mean([*zip(weights, map(to_fraction, parts), strict=True)])
             for weights, parts in zip(_groups(amounts, size), _groups(getattr(memory, key), size), strict=True)
         )
-        for key in SHARES
+        for key in AVERAGED
     }
     if layers is not None:
         items = tuple(StageItems(*map(sum, zip(*group, strict=True))) for group in _groups(layers.items, size))
@@ -159,10 +159,10 @@ def _by_what_stays(layers: Layers, shard: Shard) -> Layers:
     """Return layers whose `static` is all that stays of them, as cuts count it against a budget."""
 
     def of_part(part: LayerCosts) -> LayerCosts:
-        if not any(getattr(part, key) for key in KEPT):
+        if not any(getattr(part, key) for key in STATIC_PARTS):
             return part
         sizes = [summed([getattr(part, key)], Fraction(1, by)) for key, by in divisors(shard).items()]
-        stays: dict[str, Any] = {**dict.fromkeys(KEPT, 0), "static": summed(sizes)}
+        stays: dict[str, Any] = {**dict.fromkeys(STATIC_PARTS, 0), "static": summed(sizes)}
         return replace(part, **stays)
 
     parts: dict[str, Any] = {key: of_part(getattr(layers, key)) for key in PARTS}
@@ -256,7 +256,7 @@ def costs_of(costs: Costs, layers: Layers) -> Costs:
 def memory_of(memory: Memory, layers: Layers) -> Memory:
     """Return the memory of the stages of a layout; of `memory` the budget, the unit, and parts of all stages stay."""
     stages = len(layers.layout)
-    shares: dict[str, Any] = {key: layers.shares(key) or (getattr(memory, key)[0],) * stages for key in SHARES}
+    shares: dict[str, Any] = {key: layers.shares(key) or (getattr(memory, key)[0],) * stages for key in AVERAGED}
     sizes: dict[str, Any] = {key: layers.amounts(key) for key in SIZES}
     return replace(memory, **shares, **sizes)
 

@@ -449,7 +449,7 @@ class Memory(Displayable):
     def __post_init__(self) -> None:
         stages = len(require_sequence(self.activation, "activation"))
         object.__setattr__(self, "activation", exact_entries(self.activation, "activation", stages, "one a stage"))
-        for name in (*SHARES, *SIZES):
+        for name in (*AVERAGED, *SIZES):
             if name != "activation":
                 sizes = getattr(self, name) or ((0,) * stages if MEMORY_KEYS[name].once else ())
                 object.__setattr__(self, name, exact_tuple(sizes, name, stages, "one a stage"))
@@ -483,8 +483,8 @@ class Memory(Displayable):
 
 
 MEMORY_KEYS = declared(Memory, "memory")
-KEPT = tuple(name for name, one in MEMORY_KEYS.items() if one.once)  # of a stage as a whole
+STATIC_PARTS = tuple(name for name, one in MEMORY_KEYS.items() if one.once)  # of a stage as a whole
 _OF_STAGES = [name for name, one in MEMORY_KEYS.items() if one.of_stages and not one.once]
-SHARES = tuple(name for name in _OF_STAGES if MEMORY_KEYS[name].dimension is None)  # of activations
-SIZES = (*(name for name in _OF_STAGES if name not in SHARES), *KEPT)
+AVERAGED = tuple(name for name in _OF_STAGES if MEMORY_KEYS[name].dimension is None)  # of activations
+SIZES = (*(name for name in _OF_STAGES if name not in AVERAGED), *STATIC_PARTS)
 TABLED = tuple(one.name for one in (*COSTS.values(), *MEMORY_KEYS.values()) if one.has_rows)

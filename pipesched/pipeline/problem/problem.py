@@ -40,8 +40,8 @@ from pipesched.pipeline.plan.step import (
 )
 from pipesched.pipeline.problem.costs import (
     BRIEF,
-    KEPT,
     PER_STAGE,
+    STATIC_PARTS,
     Costs,
     Entry,
     Memory,
@@ -422,7 +422,7 @@ class Problem(Displayable):
     @cached_property
     def _kept(self) -> Memory:
         """The memory whose static part counts all that stays, also weights, gradients and states."""
-        if not (self.has_step or any(any(getattr(self.memory, key)) for key in KEPT)):
+        if not (self.has_step or any(any(getattr(self.memory, key)) for key in STATIC_PARTS)):
             return self.memory
         return kept_memory(self.memory, self.sharding, self.side)
 

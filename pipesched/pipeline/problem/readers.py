@@ -29,10 +29,10 @@ from pipesched.pipeline.layers.layout_text import looks_like_text, read_megatron
 from pipesched.pipeline.layers.recut import balanced_for, cut_again
 from pipesched.pipeline.plan.step import read_messages, read_place, read_shard, read_side
 from pipesched.pipeline.problem.costs import (
+    AVERAGED,
     COSTS,
     HALVES,
     MEMORY_KEYS,
-    SHARES,
     SIZES,
     Costs,
     Links,
@@ -83,7 +83,7 @@ def _of_stages(values: Mapping[str, Any]) -> Problem:
     given = {key: values[key] for key in OF_STAGES}
     time = Unit(TIME, require_label(values["time_unit"], "time_unit"))
     size = Unit(MEMORY, require_label(values["unit"], "unit"))
-    across = {key: values[key] for key in ("p2p", *SHARES)}
+    across = {key: values[key] for key in ("p2p", *AVERAGED)}
     parts = (given, values["layer"] if isinstance(values["layer"], Mapping) else {})
     split = any(part.get(key) is not None for part in parts for key in ("backward_input", "backward_weight"))
     tables = {**given, **{key: values[key] for key in ("p2p", "layer", "side")}}
