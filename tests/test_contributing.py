@@ -14,6 +14,7 @@ from pipesched.pipeline.problem.kinds import COMPUTATION_LETTERS, KINDS
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "pipesched"
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+DESIGN = (ROOT / "docs" / "explanation" / "design.md").read_text(encoding="utf-8")
 OF_CHOICES = set(KINDS) - set(COMPUTATION_LETTERS)  # R, O and L: kinds beyond those of every training step
 
 
@@ -33,7 +34,7 @@ def files_of(text: str) -> list[str]:
     return [name for name in names if "your_" not in name and "*" not in name]
 
 
-@pytest.mark.parametrize("name", sorted(set(files_of(TEXT))))
+@pytest.mark.parametrize("name", sorted(set(files_of(TEXT + DESIGN))))
 def test_every_file_that_is_named_exists(name: str) -> None:
     assert (ROOT / name).exists() or (PACKAGE / name).exists()
 
