@@ -81,3 +81,13 @@ def test_a_new_kind_touches_at_most_ten_files() -> None:
     others = {"pipesched/estimation/huggingface.py", "pipesched/pipeline/layers/layout_text.py"}
     assert naming - others <= listed  # there L is the head in Megatron-LM's texts
     assert "pipesched/pipeline/check/check.py" in naming  # the search above finds something
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "findings").iterdir()), ids=lambda script: str(script.stem))
+def test_a_finding_has_its_form(script: Path) -> None:
+    """Its head says what most would guess, the version, what was seen, where, and when the script fails."""
+    head = script.read_text(encoding="utf-8").partition("\nset -euo pipefail\n")[0]
+    parts = ("#!/usr/bin/env bash", "# What most would guess: ", "# Version: ", "# Seen: ", "# Source: ", "# Fails if ")
+    assert [line for line in head.splitlines() if line.startswith(parts)] == [
+        next(line for line in head.splitlines() if line.startswith(part)) for part in parts
+    ]
