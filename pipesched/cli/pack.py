@@ -12,7 +12,6 @@ from pipesched.cli.reading import ALGO, default_algorithm, given_config, read_st
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pipesched.config.load import Config
     from pipesched.results.packing import Packing
 
 
@@ -89,16 +88,13 @@ def _packed(lengths: str, source: ProblemSource, algo: str | None, given: dict[s
     data = read_stdin(MOST_BYTES + 1) if is_stdin else read_bytes(Path(lengths), MOST_BYTES)
     documents = lengths_in(data, "<stdin>" if is_stdin else lengths)
     config = given_config(source)
-    with doing(f"packing {len(documents):,} documents"):
-        return pack(documents, problem=config.problem, algorithm=_algorithm(config, algo), **given)
-
-
-def _algorithm(config: Config, name: str | None) -> str:
-    """Return the algorithm that was named, or the config's, or the default. Raises ConfigError for one with options."""
     if config.algorithm is None:
-        return default_algorithm(config) if name is None else name
-    asked = config.algorithm.or_named(name, {})
-    with asked.located():
-        if asked.options:
-            raise ConfigError("a packing takes algorithms without options", "algorithm")
-    return asked.name
+        name = default_algorithm(config) if algo is None else algo
+    else:
+        asked = config.algorithm.or_named(algo, {})
+        with asked.located():
+            if asked.options:
+                raise ConfigError("a packing takes algorithms without options", "algorithm")
+        name = asked.name
+    with doing(f"packing {len(documents):,} documents"):
+        return pack(documents, problem=config.problem, algorithm=name, **given)

@@ -391,12 +391,15 @@ class Histograms(Widely):
         ticks = ruler.ticks(widest + 3)
         height = TALL if len(self.rows) <= FEW else LOW
         parts, floor_glyph, tick_glyph, mark_glyph = glyphs
+        full = len(parts) - 1
         for place, row in enumerate(self.rows):
             yield [Segment(shortened(called(row.algorithm), width), BOLD)]
             low, length = float(ruler.low), float(ruler.high - ruler.low)
             columns = np.rint((np.asarray(row.makespans) - low) * ((ruler.cells - 1) / length)).astype(int)
-            counts: list[int] = np.bincount(np.clip(columns, 0, ruler.cells - 1), minlength=ruler.cells).tolist()
-            for bars in _bars(counts, height, parts):
+            counts = np.bincount(np.clip(columns, 0, ruler.cells - 1), minlength=ruler.cells)
+            levels = -(-counts * height * full // counts.max())  # a column with a sample has a part of a bar at least
+            for below in reversed(range(height)):
+                bars = "".join(parts[level] for level in np.clip(levels - below * full, 0, full))
                 yield [Segment(bars.rstrip(), ink(place))]
             floor = [floor_glyph] * width
             for column, _ in ticks:
@@ -406,11 +409,3 @@ class Histograms(Widely):
         yield [Segment(labels_along(ticks, width)[0], DIM)]
         yield [Segment(self.title.rjust(width), DIM)]
         yield from wrap(iter([[Segment(f"{mark_glyph} without noise")]]), width)
-
-
-def _bars(counts: Sequence[int], height: int, parts: str) -> Iterator[str]:
-    """Yield the lines of bars from the top; a column with a sample has at least the least part of a bar."""
-    full = len(parts) - 1
-    levels = [-(-count * height * full // max(counts)) for count in counts]
-    for below in reversed(range(height)):
-        yield "".join(parts[min(max(level - below * full, 0), full)] for level in levels)

@@ -16,7 +16,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from pipesched.analysis.robustness import Robustness, RobustnessRow
+from pipesched.analysis.robustness import Robustness
 from pipesched.errors import ConfigError
 from pipesched.pipeline.problem.quantities import plain
 from pipesched.render.comparison import PlotMark, best_lines, measure_named, title_of, title_of_field
@@ -329,7 +329,19 @@ def robustness_figure(robustness: Robustness, view: View) -> Drawing:
         raise ConfigError(f"there is nothing to draw: {why}", "result")
     with sheet(view, view.inches * LOW + 0.3) as figure:
         axes = plot_axes(figure)
-        keys = [_draw_row(axes, place, row) for place, row in enumerate(rows)]
+        keys: list[Key] = []
+        for place, row in enumerate(rows):
+            colour, dash = unit_rgb(HUES[place % len(HUES)]), STYLES[place % len(STYLES)]
+            ordered, count = sorted(row.makespans), len(row.makespans)
+            drawn = min(count, MOST_POINTS)
+            points = [place * (count - 1) // max(drawn - 1, 1) for place in range(drawn)]
+            across = [ordered[0], *(ordered[point] for point in points)]
+            up = [0.0, *(100 * (point + 1) / count for point in points)]
+            look: Any = {"color": colour, "linestyle": dash, "linewidth": LINE}
+            axes.plot(across, up, drawstyle="steps-post", zorder=2 + place, **look)
+            mark: Any = {"marker": "o", "color": colour, "markersize": 3.5, "linestyle": "none"}
+            axes.plot([row.makespan], [0], zorder=3, clip_on=False, **mark)
+            keys.append((Line2D([], [], **look), called(row.algorithm)))
         keys.append((Line2D([], [], linestyle="none", marker="o", color="0.35", markersize=3.5), "without noise"))
         axes.set_xlabel(with_unit("makespan", robustness.time_unit))
         axes.set_ylabel("steps that take no longer (%)")
@@ -337,16 +349,3 @@ def robustness_figure(robustness: Robustness, view: View) -> Drawing:
         legend(figure, keys)
         settle(figure)
         return figure
-
-
-def _draw_row(axes: Axes, place: int, row: RobustnessRow) -> Key:
-    colour, dash = unit_rgb(HUES[place % len(HUES)]), STYLES[place % len(STYLES)]
-    ordered, count = sorted(row.makespans), len(row.makespans)
-    points = (
-        range(count) if count <= MOST_POINTS else [i * (count - 1) // (MOST_POINTS - 1) for i in range(MOST_POINTS)]
-    )
-    across = [ordered[0], *(ordered[point] for point in points)]
-    up = [0.0, *(100 * (point + 1) / count for point in points)]
-    axes.plot(across, up, drawstyle="steps-post", color=colour, linestyle=dash, linewidth=LINE, zorder=2 + place)
-    axes.plot([row.makespan], [0], linestyle="none", marker="o", color=colour, markersize=3.5, zorder=3, clip_on=False)
-    return Line2D([], [], color=colour, linestyle=dash, linewidth=LINE), called(row.algorithm)
