@@ -32,7 +32,7 @@ from pipesched.pipeline.problem.declared import BY_KEY, NUMERIC
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.shapes import Count, Field
 from pipesched.render.comparison import sweep_lines, sweep_plot
-from pipesched.results.comparison import Entry, SweepPoint
+from pipesched.results.comparison import Entry
 from pipesched.schedulers.registry import FAMILIES, family
 from tests.strategies import SETTLED, plan_of, problems, random_plan
 
@@ -70,11 +70,6 @@ def test_all_leaves_out_what_needs_options() -> None:
     problem = pipesched.make_problem(devices=1, microbatches=2)
     block = {"block": {"period": 3, "forward": [0], "backward": [1]}}
     assert [entry.algorithm for entry in pipesched.compare(problem, "all", each=block)] == whole
-
-
-def test_aliases_and_capitals() -> None:
-    """An entry has the algorithm's own name, whatever it was called."""
-    assert list(makespans(pipesched.compare(AUTOPIPE, ["GPipe", "ZB-1P"]))) == ["naive", "zb-h1"]
 
 
 def test_entries_by_number_and_by_name() -> None:
@@ -168,23 +163,6 @@ def test_what_does_not_apply_at_a_point_goes_on() -> None:
     """An odd number of microbatches is not for dualpipe; the next point is."""
     sweep = pipesched.sweep(None, "microbatches", [9, 10], ["dualpipe", "1f1b"])
     assert [[entry.applicable for entry in point.comparison] for point in sweep] == [[False, True], [True, True]]
-
-
-def test_a_sweep_is_a_sequence_of_points() -> None:
-    """Its points can be looped over and counted; a point is a value and a comparison."""
-    point = SweepPoint(4, pipesched.Comparison(()))
-    sweep = pipesched.Sweep("microbatches", (point, point))
-    assert (list(sweep), len(sweep)) == ([point, point], 2)
-
-
-def test_a_refusal_has_no_key_in_its_text() -> None:
-    """Why an algorithm does not apply is a sentence of its own; its `key` says which number is at fault."""
-    with pytest.raises(NotApplicable) as caught:
-        pipesched.run(pipesched.make_problem(devices=4, stages=6), "interleaved")
-    assert caught.value.key == "stages"
-    assert str(caught.value) == caught.value.message
-    assert str(caught.value).startswith("interleaved needs a multiple of 4 stages")
-    assert pipesched.compare(pipesched.make_problem(devices=4, stages=6), "interleaved")[0].reason == str(caught.value)
 
 
 def test_too_few_layers_for_the_chunks_of_some() -> None:
@@ -574,12 +552,6 @@ def test_a_sweep_over_any_form_of_speed(base: dict[str, Any]) -> None:
     assert swept.points[0].comparison[0].outcome.problem.speed == (0.5, *others)  # type: ignore[union-attr]
 
 
-def test_a_device_that_is_not_there() -> None:
-    """A sweep of a device that the problem lacks says so."""
-    with pytest.raises(ConfigError, match="device 7 is out of range"):
-        pipesched.sweep(PLAIN, "speed[7]", [1], ["1f1b"])
-
-
 def test_documents_round_trip() -> None:
     """A document of every family with thirds as speeds and asymmetric links is read to the same problem and times."""
     problem = pipesched.make_problem(
@@ -656,11 +628,6 @@ def one_by_one(problem: pipesched.Problem) -> pipesched.Schedule:
         for stage, kind in [*((stage, "F") for stage in range(problem.stages)), *back]:
             rows[placed.settled_placement.device(stage, m, problem.microbatches)].append(f"{stage}{kind}{m}")
     return pipesched.schedule_plan(placed, pipesched.plan(placed, rows))
-
-
-def test_there_are_ten() -> None:
-    """As many as the page says."""
-    assert len([*FOLDER.glob("*.yaml")]) == 10
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,6 @@ from pipesched.errors import ConfigError, NoSchedule, NotApplicable
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.results.document_costs import FactorCosts, load_of
-from pipesched.schedulers.family import Family
 from pipesched.schedulers.registry import FAMILIES, family
 from tests.examples import at_night_but, part
 from tests.packings import GOLDEN, Way, by_length, documents, every_value, require_legal, value_of
@@ -195,52 +194,12 @@ def test_forward_only() -> None:
     assert packing.makespan >= packing.bound >= 20 + 2
 
 
-def test_overlap_is_refused() -> None:
-    """One time for every pair F&B says nothing of pairs of microbatches that differ."""
-    with pytest.raises(ConfigError, match="leave it out, and a pair takes both its parts") as caught:
-        packed(problem=pipesched.make_problem(devices=2, overlap=2))
-    assert caught.value.key == "overlap"
-
-
-def test_algorithms_that_do_not_apply() -> None:
-    """An algorithm that cannot run so many microbatches, or needs options, says so."""
-    with pytest.raises(NotApplicable, match="even number of microbatches"):
-        packed(microbatches=1, cap=40, algorithm="dualpipe", ranks=1)
-    with pytest.raises(NotApplicable, match="block needs `period`, `forward`, which a packing does not take"):
-        packed(algorithm="block")
-
-
-def test_too_many_tokens() -> None:
-    """More tokens than there is room for, or documents that do not go into the bins, say how many there must be."""
-    with pytest.raises(NoSchedule) as caught:
-        packed(microbatches=1)
-    assert caught.value.reason == "40 tokens do not go into 2 ranks x 1 microbatches of 12: needs at least M = 2"
-    assert [(remedy, remedy.key) for remedy in caught.value.would_fit] == [("`microbatches` 2", "microbatches")]
-    with pytest.raises(
-        NoSchedule, match="18 tokens do not go into 1 ranks x 2 microbatches of 10: needs at least M = 3"
-    ):
-        packed(lengths=[6, 6, 6], ranks=1, cap=10)
-    with pytest.raises(NoSchedule, match="and documents are too few for more microbatches"):
-        packed(lengths=[6, 6, 6], ranks=2, microbatches=1, cap=10)
-    with pytest.raises(NoSchedule, match="no number of microbatches on 2 ranks holds the 3 documents, none empty"):
-        packed(lengths=[6, 6, 6], ranks=2, microbatches="auto", cap=10)
-
-
 def test_budget_that_no_schedule_keeps() -> None:
     """Of an algorithm that never exceeds its budget there is no packing then; of others it is said not to fit."""
     small = pipesched.make_problem(devices=2, budget=0.01)
     with pytest.raises(NoSchedule, match="no packing was found that list schedules within the budget"):
         packed(problem=small, algorithm="list")
     assert not packed(problem=small).fits
-
-
-def test_a_family_is_asked_for_by_any_of_its_names() -> None:
-    """The packing has the algorithm's own name; an unknown one is told the nearest."""
-    with pytest.raises(ConfigError, match="unknown algorithm '1f2b'; did you mean '1f1b'") as caught:
-        packed(algorithm="1f2b")
-    assert caught.value.key == "algorithm"
-    chosen: Family = family("gpipe")
-    assert packed(algorithm="GPipe").algorithm == chosen.name
 
 
 SIXTEEN: dict[str, Any] = {
@@ -487,12 +446,6 @@ def test_the_fullest_bins_give() -> None:
     assert none_empty([[0, 1, 2], [], [3, 4], []]) == [[0], [2], [3, 4], [1]]
 
 
-def test_published_documents() -> None:
-    """Four bins of 12 hold the published documents, three do not."""
-    assert within(GOLDEN, 4, 12) is not None
-    assert within(GOLDEN, 3, 12) is None
-
-
 CAP = 4096
 SETUP: dict[str, Any] = {
     "model": "llama-2-7b",
@@ -541,14 +494,6 @@ def test_times_that_were_given() -> None:
     assert [*costs.core["forward"]] == [0] * 4
     assert [*costs.linear["forward"]] == [3] * 4
     assert all(costs.core["backward_input"])
-
-
-def test_more_tokens_than_the_model_takes() -> None:
-    """A cap beyond the positions that a model learned is refused."""
-    problem = pipesched.load(**{**SETUP, "model": "gpt2-xl", "batch": {**SETUP["batch"], "sequence": 1024}})
-    with pytest.raises(ConfigError, match="at most the 1024 learned positions") as caught:
-        model_costs(problem, family("1f1b"), CAP)
-    assert caught.value.key == "cap"
 
 
 @pytest.mark.parametrize("algorithm", ["1f1b", "zb-h1", "interleaved"])

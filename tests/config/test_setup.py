@@ -76,11 +76,6 @@ def test_sections_as_overrides(load: Load) -> None:
     assert load(FILE, training={"recompute": "full"}) != load(FILE)
 
 
-def test_chunks_are_those_of_a_device(load: Load) -> None:
-    """As an override `chunks` is that of the layout."""
-    assert load(FILE, chunks=2) == load(FILE.replace("pipeline: 4", "pipeline: 4, chunks: 2"))
-
-
 def test_costs_and_memory_beside_a_model(load: Load) -> None:
     """What is given of costs and memory counts instead of what is derived, and so do name and microbatches."""
     problem = load(FILE + "name: mine\ncosts: {p2p: 250us}\nmemory: {budget: 100GB}\nmicrobatches: 6\n")
@@ -88,11 +83,6 @@ def test_costs_and_memory_beside_a_model(load: Load) -> None:
     assert set(problem.costs.p2p) == {0.25}
     assert set(problem.memory.budget or ()) == {100}
     assert problem.costs.forward == load(FILE).costs.forward
-
-
-def test_units_that_are_derived_may_be_given(load: Load) -> None:
-    """The labels that a derived problem has do no harm."""
-    assert load(FILE + "time_unit: ms\nmemory: {unit: GB}\n") == load(FILE)
 
 
 SPELLINGS = [

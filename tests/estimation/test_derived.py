@@ -239,12 +239,6 @@ def test_too_many_microbatches_are_the_fault_of_the_batch() -> None:
         derive(setup(), {"microbatches": 9_000_000})
 
 
-def test_a_gpu_without_room_for_its_context() -> None:
-    """A budget of less than nothing is the fault of the GPU's memory."""
-    with pytest.raises(ConfigError, match=r"hardware\.memory: must be more than the 0\.75 GB .*, not 0\.5"):
-        derive(setup(memory=0.5), {})
-
-
 def test_a_given_layout_is_kept() -> None:
     """A list of layers, or Megatron's text, holds for the stages of the setup, and no other number of them."""
     for layout in ((5, 4, 4, 3), "Et*5|t*4|t*4|t*3L"):

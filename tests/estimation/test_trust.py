@@ -316,26 +316,6 @@ def test_own_runs_stand_beside() -> None:
 EXPERTS = {"num_local_experts": 8, "num_experts_per_tok": 2, "model_type": "mixtral"}
 
 
-@pytest.mark.parametrize(
-    ("gpu", "family"),
-    [
-        ("a100-80gb-sxm", "A100"),
-        ("a100-40gb-sxm", "A100"),
-        ("h100-sxm", "H100"),
-        ("h200-sxm", "H100"),
-        ("b200-sxm", "B200"),
-        ("gb200", "B200"),
-        ("mi300x", "MI"),
-        ("mi355x", "MI"),
-        ("my-gpu", "my-gpu"),
-        ("mine", "mine"),
-    ],
-)
-def test_family(gpu: str, family: str) -> None:
-    """GPUs of one generation are a family; one that nobody knows is its own."""
-    assert FACTS._replace(gpu=gpu).family == family
-
-
 def test_every_data_centre_preset_has_a_family() -> None:
     """Of the package's GPUs only those with neither NVLink nor published runs are families of their own."""
     names = {name: FACTS._replace(gpu=name).family for name in preset_names(HARDWARE)}
@@ -366,18 +346,6 @@ def test_octaves() -> None:
     )
     assert run(sequence=4096, context=32).octaves[-1] == 0  # 128 tokens
     assert run(sequence=4096, context=2, micro=4).octaves[-1] == 5
-
-
-def test_layout() -> None:
-    """Runs on other numbers of GPUs, with other sequences, chunks or schedules are of one layout; others are not."""
-    same: dict[str, Any] = {"gpus": 16384, "sequence": 8192, "chunks": 4, "algorithm": "1f1b"}
-    assert FACTS._replace(**same).layout == FACTS.layout
-    other: dict[str, Any] = {"micro": 2, "recompute": "full", "tensor_overlap": True, "split": False}
-    for key, value in {
-        **dict.fromkeys(("tensor", "pipeline", "context", "expert", "expert_tensor"), 8),
-        **other,
-    }.items():
-        assert FACTS._replace(**{key: value}).layout != FACTS.layout, key
 
 
 @pytest.mark.parametrize(
@@ -528,11 +496,6 @@ def test_little_work_of_a_microbatch_lies_outside(gpu: str, hidden: int) -> None
     facts = DENSE._replace(gpu=gpu, tensor=4, sequence=1024, **shape)
     assert [one.field for one in fields_outside(facts)] == ["micro"]
     assert fields_outside(facts._replace(sequence=4096)) == ()
-
-
-def test_every_measured_run_lies_inside() -> None:
-    """Of its own kind: nothing that was measured is called unlike it."""
-    assert not [run.run for run in evidence_base().runs if fields_outside(run.compared.facts)]
 
 
 ON_H100: dict[str, Any] = {"name": "h100-sxm"}

@@ -118,11 +118,6 @@ def test_a_cycle_over_iterations_is_a_loop() -> None:
     assert [edge.after for edge in graph.uses(0)] == [1]
 
 
-def test_no_operation_is_no_graph() -> None:
-    with pytest.raises(ConfigError, match="no operation to schedule"):
-        DataflowGraph(())
-
-
 def classes(counts: dict[str, int], *types: str) -> list[str]:
     units = make_units(counts)
     graph = DataflowGraph(tuple(Operation(f"{n}", kind) for n, kind in enumerate(types)), (), "g")

@@ -448,7 +448,7 @@ def test_a_given_placement_is_that_of_every_point() -> None:
 @pytest.mark.slow
 def test_messages_queue_in_each_point() -> None:
     """Rows are what `estimate` says of them with the same queues; a single device has none, as its config says."""
-    parallel = {"gpus": 4, "tensor": [1, 2], "pipeline": [1, 2], "chunks": 2}
+    parallel = {"gpus": 4, "tensor": 2, "pipeline": [1, 2], "chunks": 2}
     config = {**PLENTY, "training": {"recompute": "full"}, "parallel": parallel}
     found = pipesched.tune(None, ["interleaved", "1f1b"], **config, beyond=True, top=100, messages="device")
     free = pipesched.tune(None, ["interleaved", "1f1b"], **config, beyond=True, top=100)
@@ -522,6 +522,7 @@ def test_where_nothing_surely_fits_the_likeliest_is_first() -> None:
     assert "Row 1 may not fit: 79.3 GB" in shown
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_search_finds_the_best_that_surely_fits() -> None:
     """A GPU just too small for the fastest: it is marked, with its gain, and first where likely is enough."""

@@ -195,7 +195,7 @@ def test_a_time_limit_holds(
     assert not workers_left()
 
 
-@pytest.mark.parametrize("spec", [None, "local:2"])
+@pytest.mark.parametrize("spec", at_night_but((None,), (None, "local:2")))
 def test_a_stop_event_ends_it_with_the_best_so_far(spec: str | None) -> None:
     """It is set in the midst of the search; what is known then is the answer, and a note says what nobody judged."""
     stop, seen = Event(), []
