@@ -335,37 +335,6 @@ def line(stages: int) -> Placement:
 
 
 @pytest.mark.parametrize(
-    ("change", "work", "cuts"),
-    [
-        ({}, 38, {(4, 2, 2): 202}),
-        ({"budget": 9}, 48, {(3, 3, 2): 228}),
-        ({"budget": [20, 8, 8]}, 51, {(3, 2, 3): 252}),
-        ({"speed": [1, 0.5, 1]}, 51, {(4, 1, 3): 264, (3, 2, 3): 274}),
-    ],
-    ids=str,
-)
-def test_one_stage_a_device(change: dict[str, Any], work: int, cuts: dict[tuple[int, ...], int]) -> None:
-    """The least largest work under each rule of memory, and with a slow device; 1F1B of the cut that has it."""
-    problem = make_problem(**SMALL, layout="balanced", **change)
-    assert work_of(problem) == work
-    assert layout_of_lists(problem) in cuts
-    assert run(problem, "1f1b").schedule.makespan == cuts[layout_of_lists(problem)]
-
-
-@pytest.mark.parametrize(
-    ("placement", "change", "work"),
-    [
-        ("loop", {}, 34), ("loop", {"budget": 9}, 35), ("loop", {"speed": [1, 0.5, 1]}, 43), ("v", {}, 35),
-        ("v", {"speed": [1, 0.5, 1]}, 46),
-    ],
-    ids=str,
-)  # fmt: skip
-def test_two_stages_a_device(placement: str, change: dict[str, Any], work: int) -> None:
-    """The least largest work of all cuts into two stages a device, which each placement has its own."""
-    assert work_of(make_problem(**SMALL, chunks=2, placement=placement, **change)) == work
-
-
-@pytest.mark.parametrize(
     ("change", "work", "makespan"),
     [
         ({}, "50.49", 1915.972),

@@ -245,7 +245,7 @@ def test_a_hint_has_the_slices_of_the_problem() -> None:
         for more in ({}, {"slices": 2}, {"mode": "forward"})
     )
     for problem, other in ((sliced, whole), (whole, sliced), (forwards, whole), (whole, forwards)):
-        with pytest.raises(ConfigError, match="hint: is no schedule of this model"):
+        with pytest.raises(ConfigError, match="hint: is a schedule of another model"):
             solve(problem, hint=run(other, "list"))
 
 
