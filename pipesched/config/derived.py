@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from pipesched.errors import ConfigError
 from pipesched.estimation.derived import derive
@@ -32,16 +31,11 @@ INSTEAD = {  # parameter of make_problem -> what to give where its value is deri
 }
 
 
-class Derived(NamedTuple):
-    """A problem, the training run that it was derived from, and what to know of that."""
+def derived(values: Mapping[str, Given]) -> tuple[Problem, Setup, tuple[str, ...]]:
+    """Return the problem of values that describe a training run, that run, and notes about it.
 
-    problem: Problem
-    setup: Setup
-    notes: tuple[str, ...]
-
-
-def derived(values: Mapping[str, Given]) -> Derived:
-    """Return the problem of values that describe a training run. Raises ConfigError that says where they stand."""
+    Raises ConfigError that says where they stand.
+    """
     values = _divided_by_setup(values)
     sections = _sections(values)
     setup, notes = _read(values, sections)
@@ -52,7 +46,7 @@ def derived(values: Mapping[str, Given]) -> Derived:
         if error.key in given:  # a value at fault, whatever it says of an algorithm
             error = ConfigError(error.message, error.key, entry=error.entry, where=error.where)
         raise located_in_sections(located(error, values), sections) from None
-    return Derived(problem, setup, notes)
+    return problem, setup, notes
 
 
 def setup_notes(values: Mapping[str, Given]) -> tuple[str, ...]:

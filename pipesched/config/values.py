@@ -312,7 +312,7 @@ def problem_of(values: Mapping[str, Given]) -> Problem:
     if has_setup(values):
         from pipesched.config.derived import derived
 
-        return derived(values).problem
+        return derived(values)[0]
     plain = {name: given.value for name, given in values.items() if name != "algorithm"}
     if plain.get("stages") is TWO_A_DEVICE:
         plain["stages"] = _two_a_device(plain["devices"])

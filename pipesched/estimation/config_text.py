@@ -75,8 +75,6 @@ def _write_pipeline(config: ConfigWriter, estimate: Estimate) -> None:
     options = ", ".join(f"{key}: {flow(value)}" for key, value in estimate.options.items() if value is not None)
     config.put("algorithm", f"{{{algorithm}: {{{options}}}}}" if options else algorithm)
     config.put("time_unit", "ms")
-    if problem.lanes != "device":
-        config.put("lanes", problem.lanes)
     if problem.speed is not None:
         config.numbers("speed", problem.speed, "of each device", listed=True)
     if problem.links is not None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from io import StringIO
@@ -350,12 +350,6 @@ def _reductions(sheet: Sheet) -> Iterator[str]:
                 yield f"{first.where}: {action} stands before {work} ({work.where}), which adds to those gradients"
 
 
-def unscaled(sheet: Sheet) -> list[int]:
-    """Return the stages of a file with communication without REDUCE_GRAD, whose gradients PyTorch does not scale."""
-    stages = list(sheet.rank_of) if sheet.has_transfers else []
-    return [stage for stage in stages if Action(stage, "REDUCE_GRAD", None) not in sheet.cells_of]
-
-
 def _empty_cells(sheet: Sheet) -> Iterator[str]:
     """Yield empty cells, which PyTorch reads as idle, except in a file with communication."""
     for cell in sheet.cells():
@@ -584,8 +578,13 @@ def feeding_note(schedule: Schedule) -> str:
 def numbered_slots(plan: Plan) -> list[list[tuple[int, Slot]]]:
     """Return the passes of each device in order: their numbers, and their slots with PyTorch's microbatches."""
     names, first = _renumbering(plan), plan.index.passes
-    return [[(number, _renamed(plan.slot(number), names)) for number in order if number < first]
-            for order in plan.orders]  # fmt: skip
+
+    def renamed(slot: Slot) -> Slot:
+        if isinstance(slot, Pair):
+            return Pair(*(op._replace(microbatch=names[op.microbatch]) for op in slot))
+        return slot._replace(microbatch=names[slot.microbatch])
+
+    return [[(number, renamed(plan.slot(number))) for number in order if number < first] for order in plan.orders]
 
 
 def _renumbering(plan: Plan) -> dict[int, int]:
@@ -593,12 +592,6 @@ def _renumbering(plan: Plan) -> dict[int, int]:
     last = plan.index.row("F", plan.index.stages - 1)
     forwards = [plan.index.owner_of(number) for order in plan.orders for number in order if number in last]
     return {microbatch: number for number, microbatch in enumerate(forwards)}
-
-
-def _renamed(slot: Slot, names: Mapping[int, int]) -> Slot:
-    if isinstance(slot, Pair):
-        return Pair(*(op._replace(microbatch=names[op.microbatch]) for op in slot))
-    return slot._replace(microbatch=names[slot.microbatch])
 
 
 def parse(text: str, source: str, *, may_wait: bool = False) -> Imported:
@@ -623,7 +616,8 @@ def parse(text: str, source: str, *, may_wait: bool = False) -> Imported:
     if violations or (stuck and not (may_wait and sheet.has_transfers)):
         raise InvalidSchedule(wrong, [*violations, *stuck])
     plan = plan_from_slots([list(_slots(row)) for row in sheet.rows], sheet.stages, sheet.microbatches)
-    stages = unscaled(sheet)
+    computing = sheet.rank_of if sheet.has_transfers else ()
+    stages = [stage for stage in computing if Action(stage, "REDUCE_GRAD", None) not in sheet.cells_of]
     note = f"stages {shown(stages)} have no REDUCE_GRAD: PyTorch will not divide their gradients by the number of"
     note += " microbatches, nor reduce them over data-parallel ranks"
     plan = with_programs(sheet, replace(plan, note=note if stages else ""), (wrong, *stuck) if stuck else ())

@@ -208,7 +208,8 @@ def _read(file: object, names: Mapping[str, str], *, alone: bool) -> TraceFile:
         if key == "traceEvents":
             trace.see(value)
         elif key == "resourceSpans":
-            rank = other_tools.rank_of_spans(value, len(of_ranks))
+            said = other_tools.number_of(value.get("resource") if isinstance(value, dict) else None, *other_tools.RANKS)
+            rank = len(of_ranks) if said is None else said  # one without a number stands behind the others
             for event in other_tools.events_of_spans(value):
                 of_ranks[rank].see(event)
         else:

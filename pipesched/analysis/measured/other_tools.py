@@ -48,19 +48,13 @@ TABLES = {  # each with the categories of torch.profiler, a name, what joins lau
 }
 
 
-def rank_of_spans(resource: Any, others: int) -> int:
-    """Return the rank of a resource; where it says none, that behind so many others."""
-    said = _number(resource.get("resource") if isinstance(resource, dict) else None, *RANKS)
-    return others if said is None else said
-
-
 def events_of_spans(resource: Any) -> Iterator[dict[str, Any]]:
     """Yield the spans of a resource; times that are none are no numbers."""
     for span in _inside(resource, "scopeSpans", "spans"):
         ends = [str(span.get(f"{key}TimeUnixNano")) for key in ("start", "end")]
         is_time = all(re.fullmatch(r"\d{1,20}", end) for end in ends)
         first, last = (Decimal(end if is_time else "nan") for end in ends)
-        yield _event(span.get("name"), "user_annotation", first, last, microbatch=_number(span, *MICROBATCHES))
+        yield _event(span.get("name"), "user_annotation", first, last, microbatch=number_of(span, *MICROBATCHES))
 
 
 def _event(name: Any, category: str, start: Decimal, end: Decimal, **args: Any) -> dict[str, Any]:
@@ -75,7 +69,7 @@ def _inside(part: Any, key: str, *keys: str) -> Iterator[Mapping[str, Any]]:
         yield from _inside(one, *keys) if keys else [one] * isinstance(one, dict)
 
 
-def _number(part: Any, *names: str) -> int | None:
+def number_of(part: Any, *names: str) -> int | None:
     """Return the number in the first of these attributes that has one."""
     values = {one.get("key"): one.get("value") for one in _inside(part, "attributes")}
     texts = [str(next(iter(value.values()), "")) for value in map(values.get, names) if isinstance(value, dict)]

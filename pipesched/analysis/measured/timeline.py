@@ -294,8 +294,6 @@ def config_text(timeline: Timeline) -> ConfigText:
         config.put(key, getattr(problem, key))
     config.put("placement", f"{problem.settled_placement.written}")
     config.put("time_unit", problem.time_unit)
-    if problem.lanes != "device":
-        config.put("lanes", problem.lanes)
     with config.section("costs"):
         others = ("recompute", "overlap", "p2p", "offload", "reload")
         _write_columns(config, costs, ("forward", *costs.given_backward, *others))
