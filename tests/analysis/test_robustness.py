@@ -22,7 +22,7 @@ import pipesched
 from pipesched import make_problem, robustness, run, schedule_plan
 from pipesched.analysis.robustness import BLOCK, Factors, Replay, RobustnessRow, Variation
 from pipesched.core.timing import earliest_times
-from pipesched.errors import ConfigError, Deadlock, NotApplicable
+from pipesched.errors import ConfigError, NotApplicable
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.plan.step import Shard, SideItem
 from pipesched.pipeline.problem.ops import parse_op
@@ -275,15 +275,6 @@ def test_rows_without_schedules_are_refused(tmp_path: Path) -> None:
     assert caught.value.key == "outcomes"
 
 
-def test_a_plan_that_cannot_run() -> None:
-    """A deadlock is told as elsewhere."""
-    problem = pipesched.make_problem(devices=2, microbatches=1)
-    plan = pipesched.plan(problem, ["0B0 0F0", "1F0 1B0"])
-    size = plan.index.size
-    with pytest.raises(Deadlock):
-        pipesched.robustness(pipesched.Schedule(problem, plan, [0] * size, [1] * size))
-
-
 def test_nouns() -> None:
     """Rows by name and place, short texts, pickles that are equal, samples included."""
     made = pipesched.robustness(pipesched.compare(PROBLEM, ["1f1b", "zb-h1"]), samples=20)
@@ -325,16 +316,6 @@ def test_units(outcome: pipesched.Outcome) -> None:
         graph = graph.changed(edges=graph.edges.scaled(10**6))
         longest = max(earliest_times(graph, schedule.plan.orders).ends)
         assert makespan == pytest.approx(longest / schedule.problem.ticks.per_unit / 10**6)
-
-
-def test_units_alike() -> None:
-    """Sizes that scale all times alike scale the figures; the draws are those of alike microbatches."""
-    common: dict[str, Any] = {"devices": 3, "microbatches": 4}
-    alike = pipesched.robustness(pipesched.run(pipesched.make_problem(**common, forward=6), "1f1b"), samples=50)[0]
-    double = pipesched.make_problem(**common, forward=3, sizes={"work": [2, 2, 2, 2]})
-    found = pipesched.robustness(pipesched.run(double, "1f1b"), samples=50)[0]
-    assert found.makespans == pytest.approx(alike.makespans, rel=1e-12)
-    assert found.stragglers == alike.stragglers
 
 
 FINE = 10**6  # parts of a tick

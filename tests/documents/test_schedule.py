@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
 from decimal import Decimal
@@ -20,9 +20,8 @@ from pipesched.documents.json_text import dump
 from pipesched.documents.problem import MAY_BE_NULL, problem_document, read_problem
 from pipesched.documents.schedule import document, parse, wrong_claims
 from pipesched.errors import ConfigError
-from pipesched.pipeline.plan.plan import plan_from_slots
 from pipesched.pipeline.plan.schedule import TimedOp
-from pipesched.pipeline.problem.ops import Op, parse_slot
+from pipesched.pipeline.problem.ops import Op
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import to_fraction
 from tests.stepped import REDUCED, SHARDED, SIDE, SMALL
@@ -34,13 +33,6 @@ def made(algorithm: str, **problem: Any) -> dict[str, Any]:
     text = dump(document(pipesched.run(pipesched.make_problem(**problem), algorithm)))
     content: dict[str, Any] = json.loads(text)
     return content
-
-
-def planned(rows: Sequence[Sequence[str]], **problem: Any) -> pipesched.Outcome:
-    """The schedule of a plan that is written out in op texts."""
-    given = pipesched.make_problem(**{"placement": "linear", **problem})
-    plan = plan_from_slots([[parse_slot(text) for text in row] for row in rows], given.stages, given.microbatches)
-    return pipesched.Outcome("by hand", pipesched.schedule_plan(given, plan))
 
 
 def test_whole_document() -> None:
@@ -163,31 +155,6 @@ def test_fits_counts_static_memory(budget: float | None, fits: bool) -> None:
     assert (metrics["peak_memory"], metrics["fits"]) == ([0.9], fits)
 
 
-def test_overlapped_pair() -> None:
-    """An overlapped pair is one slot that starts and ends both, and comes back as one."""
-    rows = [["0F0", "(0F1;0B0)OVERLAP_F_B", "0B1"]]
-    outcome = planned(rows, devices=1, microbatches=2, forward=1, backward=2, overlap=2.5)
-    text = dump(document(outcome))
-    assert json.loads(text)["devices"] == [
-        [
-            {"op": "0F0", "start": 0, "end": 1},
-            {"op": "(0F1;0B0)OVERLAP_F_B", "start": 1, "end": 3.5},
-            {"op": "0B1", "start": 3.5, "end": 5.5},
-        ]
-    ]
-    again = parse(text, "x")
-    assert dump(document(again)) == text
-    assert pipesched.check(again) == []
-
-
-def test_full_and_split_backward_in_one_plan() -> None:
-    """A plan that mixes B with I and W comes back as it was."""
-    text = dump(document(planned([["0F0", "0F1", "0B0", "0I1", "0W1"]], devices=1, microbatches=2, retain=0.3)))
-    again = parse(text, "x")
-    assert dump(document(again)) == text
-    assert [str(slot) for slot in again.schedule.plan.slots(0)] == ["0F0", "0F1", "0B0", "0I1", "0W1"]
-
-
 def test_one_line_a_slot() -> None:
     """The text has a line for each slot, so that two files can be compared line by line."""
     outcome = pipesched.run(pipesched.make_problem(devices=2, microbatches=3), "1f1b")
@@ -238,13 +205,6 @@ def test_memory_of_a_document_is_exact(written: str, meant: Fraction) -> None:
     problem = parse(text.replace('"activation": 7', f'"activation": {written}'), "x").problem
     assert Fraction(problem.grains.largest["activation"][0], problem.grains.per_unit) == meant
     assert to_fraction(problem.memory.activation[0]) == meant
-
-
-def test_error_names_the_file_and_the_key() -> None:
-    """A bad value is told with the name of the document and the key."""
-    text = dump(document(pipesched.run(pipesched.make_problem(devices=1), "1f1b")))
-    with pytest.raises(ConfigError, match=r"^some\.json: problem\.costs\.forward: must be at least 0, not -1"):
-        parse(text.replace('"forward": 1', '"forward": -1'), "some.json")
 
 
 def test_a_bound_that_is_not_known() -> None:

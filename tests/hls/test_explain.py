@@ -20,7 +20,7 @@ from hypothesis import given, settings, strategies as st
 from pipesched import hls
 from pipesched.core.listsched import PRIORITIES, TIES
 from pipesched.core.optimum import lower_bound
-from pipesched.core.reasons import NOTHING, Idle, classes
+from pipesched.core.reasons import NOTHING, Idle
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.hls.graph import DataflowGraph, Delay, Dependence, parse_program, rewrite
 from pipesched.hls.modulo import pipeline
@@ -78,28 +78,6 @@ def test_a_pipelined_unit_by_hand() -> None:
     assert last.gaps[2:] == [(("add", 0), 1, 2, Idle.DRAIN, "*2", None), (("add", 0), 2, 4, Idle.TRANSFER, "*2", None)]
 
 
-def test_a_unit_that_is_occupied_longer_than_its_latency() -> None:
-    """A result that is there before its unit is free: no idle cycle counts twice, and results make the latency."""
-    graph = hls.parse_program("p = a*b\nq = p + c\nr = q + d")
-    units = (UnitClass("mul", 1, 1, 4), UnitClass("add", 2, 1, 1))
-    found = hls.explain(HardwareSchedule(graph, units, [0, 1, 1], [0, 1, 2], [0, 0, 1]))
-    assert (found.latency, found.idle, found.critical_path) == (3, 4, ["p", "q", "r"])
-    assert found.gaps == [
-        (("add", 0), 0, 1, Idle.WARM_UP, "p", "q"),
-        (("add", 0), 2, 3, Idle.DRAIN, "r", None),
-        (("add", 1), 0, 1, Idle.WARM_UP, "p", "r"),
-        (("add", 1), 1, 2, Idle.WARM_UP, "q", "r"),
-    ]
-    assert found.sensitivity == [("mul", 1, 1, 1, None, 4), ("add", 2, 2, 2, None, 5)]
-
-
-def test_a_unit_that_runs_nothing_idles_all_the_time() -> None:
-    """Its idle time is the latency, and it drains along the whole critical path."""
-    found = explained("(a+b)*c", {"mul": 2, "add": 1})
-    assert found.devices[1] == {**dict.fromkeys(classes(), 0), Idle.DRAIN: 2}
-    assert [gap.culprit for gap in found.gaps if gap.unit == ("mul", 1)] == ["+1", "*2"]
-
-
 def test_an_order_that_holds_something_back() -> None:
     """x may start at 0 on the only adder, and stands behind y, which waits for a product: order, culprit x."""
     graph = hls.parse_program("p = a*b\ny = p + c\nx = d + e")
@@ -108,17 +86,6 @@ def test_an_order_that_holds_something_back() -> None:
     assert (("add", 0), 0, 1, Idle.ORDER, "x", "y") in found.gaps
     assert found.bound == 2
     assert (found.unavoidable, found.avoidable) == (1, 2)
-
-
-def test_late_times_are_late() -> None:
-    """An operation that starts later than it could: late time, and sensitivities of the earliest times."""
-    graph, units = hls.parse_program("p = a*b\ny = p + c"), make_units({"mul": 1, "add": 1})
-    found = hls.explain(HardwareSchedule(graph, units, [0, 1], [1, 4], [0, 0]))
-    assert [gap for gap in found.gaps if gap.idle is Idle.LATE and gap.unit[0] == "mul"] == [
-        (("mul", 0), 0, 1, Idle.LATE, "p", "p"), (("mul", 0), 2, 4, Idle.LATE, "y", None),
-    ]  # fmt: skip
-    assert (found.latency, found.early_latency) == (5, 2)
-    assert found.sensitivity == [("mul", 1, 1, 1, None, 3), ("add", 1, 1, 1, None, 3)]
 
 
 def test_why_an_operation_starts_when_it_does() -> None:
