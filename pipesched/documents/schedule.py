@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -316,34 +317,6 @@ def read_issued(problem: Problem, content: dict[str, Any], key: str) -> list[lis
     return []
 
 
-def network_document(schedule: Schedule) -> list[list[dict[str, Any]]]:
-    """Return what each network lane moves, in the order of its program; `after` is the text of a slot, or null."""
-    return [
-        [
-            {"op": str(op), "start": start, "end": end, "after": None if after is None else str(after)}
-            for op, start, end, after in program
-        ]
-        for program in schedule.network
-    ]
-
-
-def queue_document(schedule: Schedule) -> list[list[dict[str, Any]]]:
-    """Return the ends of messages of each device in its order; `after` is the text of a slot, or null."""
-    plan, scale = schedule.plan, schedule.problem.ticks.per_unit
-    starts, ends = schedule.start_ticks, schedule.end_ticks
-    names: dict[int, str | None] = {NOTHING_BEFORE: None}
-    rows = []
-    for program in plan.messages:
-        row = []
-        for number, sends, after, _ in zip(*(values.tolist() for values in program), strict=True):
-            if after not in names:
-                names[after] = str(plan.slot(after))
-            times = {"start": in_units(starts[number], scale), "end": in_units(ends[number], scale)}
-            row.append({"op": str(plan.index.end(number, sends)), **times, "after": names[after]})
-        rows.append(row)
-    return rows
-
-
 def with_queue(problem: Problem, plan: Plan, rows: Sequence[Sequence[WrittenSlot]]) -> Plan:
     """Return a plan with the messages of a document. Raises InvalidSchedule for others, and for two times of one."""
     if problem.messages is None:
@@ -393,35 +366,45 @@ def document(outcome: Outcome) -> dict[str, Any]:
         **problems.cut_document(outcome.cut),
         "metrics": outcome.metrics,
         "covers": outcome.covers,
-        "devices": [_slots(schedule, device) for device in range(schedule.problem.devices)],
-        **({"transfers": _transfers(schedule)} if schedule.plan.lanes else {}),
-        **({"network": network_document(schedule)} if schedule.problem.has_step else {}),
-        **({} if schedule.problem.messages is None else {QUEUE: queue_document(schedule)}),
+        **_slots(schedule),
         **({"waits": [[str(op(after)), str(op(before))] for before, after in waits]} if waits else {}),
         **({} if outcome.report is None else {"solver": solver_document(outcome.report)}),
     }
 
 
-def _slots(schedule: Schedule, device: int) -> list[dict[str, Any]]:
-    slots = [{"op": str(slot), "start": start, "end": end} for slot, start, end in schedule.timeline(device)]
-    if arrived := schedule.arrival_ticks:
-        for number, slot in zip(schedule.plan.orders[device], slots, strict=True):
+def _slots(schedule: Schedule) -> dict[str, Any]:
+    """Return by their keys what devices, transfers, network lanes and messages run, with times, in order.
+
+    `after`, of what is issued, is the text of a slot, or null.
+    """
+    plan, problem, scale = schedule.plan, schedule.problem, schedule.problem.ticks.per_unit
+    starts, ends, arrived = schedule.start_ticks, schedule.end_ticks, schedule.arrival_ticks
+    text = cache(lambda number: None if number == NOTHING_BEFORE else str(plan.slot(number)))
+
+    def entry(number: int, op: Slot, **more: Any) -> dict[str, Any]:
+        return {"op": str(op), "start": in_units(starts[number], scale), "end": in_units(ends[number], scale), **more}
+
+    found = {"devices": [[entry(number, plan.slot(number)) for number in order] for order in plan.orders]}
+    if arrived:
+        for number, row in zip(chain(*plan.orders), chain(*found["devices"]), strict=True):
             if arrived[number] != UNTIMED:
-                slot["arrived"] = in_units(arrived[number], schedule.problem.ticks.per_unit)
-    return slots
-
-
-def _transfers(schedule: Schedule) -> list[list[dict[str, Any]]]:
-    """Return the offloads and loads of each device, in order of time."""
-    index, scale = schedule.plan.index, schedule.problem.ticks.per_unit
-    starts, ends = schedule.start_ticks, schedule.end_ticks
-    lanes = [*chain.from_iterable(schedule.plan.lanes)]
-    rows: list[list[dict[str, Any]]] = [[] for _ in range(schedule.problem.devices)]
-    for move in sorted(chain.from_iterable(lanes), key=lambda number: (starts[number], ends[number])):
-        start, end = in_units(starts[move], scale), in_units(ends[move], scale)
-        row = {"op": str(index.op(move)), "start": start, "end": end}
-        rows[schedule.graph.pools[move]].append(row)
-    return rows
+                row["arrived"] = in_units(arrived[number], scale)
+    if plan.lanes:
+        found["transfers"] = [[] for _ in range(problem.devices)]
+        for move in sorted(chain(*chain(*plan.lanes)), key=lambda number: (starts[number], ends[number])):
+            found["transfers"][schedule.graph.pools[move]].append(entry(move, plan.index.op(move)))
+    if problem.has_step:
+        issued = (
+            [entry(number, plan.index.op(number), after=text(after)) for number, after in one] for one in plan.network
+        )
+        found[NETWORK] = [*issued]
+    if problem.messages is not None:
+        listed = (zip(*(values.tolist() for values in program), strict=True) for program in plan.messages)
+        found[QUEUE] = [
+            [entry(number, plan.index.end(number, sends), after=text(after)) for number, sends, after, _ in one]
+            for one in listed
+        ]
+    return found
 
 
 def parse(text: str, name: str) -> Outcome:
