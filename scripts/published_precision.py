@@ -17,8 +17,8 @@ import numpy as np
 from least_squares import Vector, minimize
 from pipesched.estimation.hardware import BF16, RECIPES
 from pipesched.estimation.setup import FULL, SELECTIVE
-from published_hardware import HBM2E_NUMBERS
 from published_runs import Run, records_of, whole_run
+from published_setups import HBM2E_NUMBERS
 from published_times import SUMMARY_HEAD, Compared, estimate_of, step_of, step_time, summary, with_efficiency
 
 FILE = "measured_precision.json"

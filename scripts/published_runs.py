@@ -16,8 +16,7 @@ from pipesched.estimation.hardware import Efficiency
 from pipesched.estimation.parameters import training_flops
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.setup_reader import setup_of
-from published_hardware import hardware_of
-from published_setups import published_setup
+from published_setups import hardware_of, published_setup
 
 DATA = Path(__file__).parent.parent / "tests" / "data"
 FILES = BY_FIELD, WHOLE = ("measured.json", "measured_runs.json")  # the latter's configurations are complete

@@ -1,4 +1,4 @@
-"""The setup of a published run: its model, its layout, its batch, and how it trains.
+"""The setup of a published run: its model, its GPU, its layout, its batch, and how it trains.
 
 What a source does not say and its scripts or its text do is added here, field by field, with where it comes from.
 """
@@ -6,11 +6,25 @@ What a source does not say and its scripts or its text do is added here, field b
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from pipesched.estimation.hardware import GpuModel
+from pipesched.estimation.hardware import Efficiency, GpuModel
 from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup
+from pipesched.estimation.setup_reader import preset_hardware
 from published_models import model_of
+
+GPUS = {  # how the name of a GPU begins in a record: the preset
+    "A100-SXM": "a100-80gb-sxm",
+    "H100": "h100-sxm",
+    "GB200": "gb200",
+    "B200": "b200",
+    "MI300X": "mi300x",
+    "MI325X": "mi325x",
+    "MI355X": "mi355x",
+}
+HBM2E = "H100-SXM-96GB-HBM2e"  # 96 GB, 2.4 TB/s, and 500 of 700 W: power goes about with the third power of a clock
+HBM2E_NUMBERS = {"memory": 96.0, "bandwidth": 2400.0, "tflops": round(989 * (500 / 700) ** (1 / 3))}
 
 OVERLAP = ("megatron-readme-h100", "llama3-t4")  # of tensor-parallel communication
 
@@ -20,6 +34,15 @@ TABLE_1 = {"1.7": (16, 1), "7.5": (16, 1), "39.1": (4, 1), "145.6": (2, 2), "529
 H100_CHUNKS = {"70": 2, "177": 4, "462": 7}
 # GPUs of Megatron's release tests: the number whose states come nearest to what was allocated after a step
 RELEASES = {"gpt3_15b": 128, "mixtral_8x22b": 128, "mixtral_8x7b": 64, "deepseekv3_proxy": 64}
+
+
+def hardware_of(gpu: str, efficiency: Mapping[str, Efficiency]) -> GpuModel:
+    """Return the GPU of a record; `efficiency` of a preset by its name replaces the preset's."""
+    name = next(preset for text, preset in GPUS.items() if gpu.startswith(text))
+    found = preset_hardware(name)
+    if name in efficiency:
+        found = replace(found, efficiency=efficiency[name])
+    return replace(found, **HBM2E_NUMBERS) if gpu.startswith(HBM2E) else found
 
 
 def published_setup(record: Mapping[str, Any], hardware: GpuModel) -> tuple[Setup, str]:

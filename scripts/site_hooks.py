@@ -1,6 +1,7 @@
-"""Hooks of MkDocs: pages read well on the forge and on the site.
+"""Hooks of MkDocs: pages read well on the forge and on the site, which also holds a live page of the default model.
 
 Links to files outside docs/ lead to the repository, and CONTRIBUTING.md, which the forge wants at the top, is a page.
+The live page is made from the schedules themselves when the site is built, so it is never out of date.
 """
 
 from __future__ import annotations
@@ -10,8 +11,12 @@ from pathlib import Path, PurePosixPath
 from posixpath import normpath
 from typing import Any
 
+import pipesched
+
 ROOT = Path(__file__).parent.parent
 LINK = re.compile(r"(?<=\]\()((?:\.\./)+[^)#\s]+)(?=[)#])")
+ALGORITHMS = ("1f1b", "interleaved", "zb-v")
+PLACE = "live/default.html"
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -36,3 +41,10 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
         return f"{config.repo_url.rstrip('/')}/blob/main/{target}"
 
     return LINK.sub(outside, markdown)
+
+
+def on_post_build(config: Any, **_: Any) -> None:
+    """Write the page into the site."""
+    path = Path(config.site_dir) / PLACE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pipesched.write(pipesched.compare(pipesched.load(), ALGORITHMS), path, force=True)
