@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import assume, given, strategies as st
 from rich.console import Console
 
 import pipesched
@@ -167,37 +167,35 @@ def test_without_a_level_there_is_no_step() -> None:
     assert not any(map(any, (problem.memory.weights, problem.memory.gradients, problem.memory.states)))
 
 
-SETUPS = st.builds(
-    lambda shard, sizes, experts, precision: (shard, sizes, experts, precision),
-    st.sampled_from(LEVELS),
-    st.sampled_from(
-        [
-            {"gpus": 32, "tensor": 2, "pipeline": 4},
-            {"gpus": 32, "tensor": 4, "pipeline": 2, "shard_ranks": 2},
-            {"gpus": 32, "tensor": 1, "pipeline": 2, "context": 2, "shard_ranks": 4},
-            {"gpus": 24, "tensor": 1, "pipeline": 4, "shard_ranks": 3},
-            {"gpus": 8, "tensor": 2, "pipeline": 4},
-        ]
-    ),
-    st.sampled_from([None, (2, 1), (4, 1), (2, 2)]),
-    st.sampled_from([{}, {"gradients": "bf16"}, {"precision": "fp16"}, {"precision": "fp32"}]),
-)
-
-
-@given(SETUPS)
-def test_what_stays_is_what_a_rank_has(drawn: tuple[Any, ...]) -> None:
-    """The problem keeps weights, gradients and states as the table of bytes says, experts by their own ranks."""
-    shard, sizes, experts, precision = drawn
-    ways = dict(zip(("expert", "expert_tensor"), experts or (1, 1), strict=True))
-    try:
-        one = setup(
-            EXPERTS if experts else None,
-            parallel={**sizes, **ways},
-            batch={"size": 96},
-            training={"shard": shard, **precision},
+@st.composite
+def setups(draw: st.DrawFn) -> Setup:
+    """Dense models and experts whose states are divided by any level, among some ranks or all."""
+    sizes = draw(
+        st.sampled_from(
+            [
+                {"gpus": 32, "tensor": 2, "pipeline": 4},
+                {"gpus": 32, "tensor": 4, "pipeline": 2, "shard_ranks": 2},
+                {"gpus": 32, "tensor": 1, "pipeline": 2, "context": 2, "shard_ranks": 4},
+                {"gpus": 24, "tensor": 1, "pipeline": 4, "shard_ranks": 3},
+                {"gpus": 8, "tensor": 2, "pipeline": 4},
+            ]
         )
+    )
+    experts = draw(st.sampled_from([None, (2, 1), (4, 1), (2, 2)]))
+    precision = draw(st.sampled_from([{}, {"gradients": "bf16"}, {"precision": "fp16"}, {"precision": "fp32"}]))
+    parallel = {**sizes, **dict(zip(("expert", "expert_tensor"), experts or (1, 1), strict=True))}
+    training = {"shard": draw(st.sampled_from(LEVELS)), **precision}
+    try:
+        return setup(EXPERTS if experts else None, parallel=parallel, batch={"size": 96}, training=training)
     except ConfigError:
-        return
+        assume(False)
+        raise
+
+
+@given(setups())
+def test_what_stays_is_what_a_rank_has(one: Setup) -> None:
+    """The problem keeps weights, gradients and states as the table of bytes says, experts by their own ranks."""
+    shard = str(one.training.shard)
     problem = derived(one)
     bytes_of = state_bytes(one.training)
     own = one.parallel.data * one.parallel.context
@@ -219,20 +217,10 @@ def test_what_stays_is_what_a_rank_has(drawn: tuple[Any, ...]) -> None:
         assert to_fraction(problem.memory.static[number]) >= stage.size("logits") / GB
 
 
-@given(SETUPS)
-def test_times_follow_from_bytes_and_rings(drawn: tuple[Any, ...]) -> None:
+@given(setups())
+def test_times_follow_from_bytes_and_rings(one: Setup) -> None:
     """Each time is that of its bytes over the links of its ring, and of its hops, dense and expert parts added up."""
-    shard, sizes, experts, precision = drawn
-    ways = dict(zip(("expert", "expert_tensor"), experts or (1, 1), strict=True))
-    try:
-        one = setup(
-            EXPERTS if experts else None,
-            parallel={**sizes, **ways},
-            batch={"size": 96},
-            training={"shard": shard, **precision},
-        )
-    except ConfigError:
-        return
+    shard = str(one.training.shard)
     problem, bytes_of = derived(one), state_bytes(one.training)
     parallel = one.parallel
     own = parallel.data * parallel.context

@@ -291,18 +291,6 @@ def test_waits_stand_in_the_document() -> None:
     assert "waits" not in json.loads(written(OUTCOME))
 
 
-def test_a_plan_with_waits_that_is_read_replays_to_the_same_times() -> None:
-    """Without its waits the plan would start the load, and the second forward, sooner."""
-    outcome = late_load()
-    again = parse(written(outcome), "x").schedule
-    replayed = pipesched.schedule_plan(again.problem, again.plan)
-    assert list(replayed.start_ticks) == list(again.start_ticks) == list(outcome.schedule.start_ticks)
-    content = json.loads(written(outcome))
-    del content["waits"]
-    free = parse(json.dumps(content), "x").schedule
-    assert list(pipesched.schedule_plan(free.problem, free.plan).start_ticks) != list(outcome.schedule.start_ticks)
-
-
 @given(problems(SETTLED, overlap=True, saving=True), st.randoms(use_true_random=False), st.sampled_from([0, 0.6]))
 def test_any_plan_that_is_read_replays_to_the_same_times(problem: Problem, random: Random, save: float) -> None:
     """Orders, lanes and waits of a document are the whole plan: scheduling it again gives the document's times."""

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pipesched import NotApplicable, compare, run
-from pipesched.comparing.compare import every_name
+from pipesched import run
 from pipesched.config.load import load_config
 from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.plan.lowering import lower
@@ -34,7 +33,7 @@ from pipesched.schedulers.block import (
     v_blocks,
     with_weights,
 )
-from pipesched.schedulers.registry import FAMILIES, family
+from pipesched.schedulers.registry import family
 from pipesched.schedulers.trials import Orders, shorten_path
 from pipesched.schedulers.zero_bubble import Switches, greedy_orders, unit_block
 from tests.oracle.alike import Op, Replayed, replay, setup_of
@@ -379,37 +378,6 @@ def test_a_period_that_is_too_short() -> None:
     """Where the devices work longer than the period, only the order of the block counts, and the note says so."""
     note = run(two(forward=2.5, backward=5), "block", period=3, forward=[0, 1], backward=[4, 2]).schedule.plan.note
     assert note.endswith("; its order counts, not its period 3: a device works 7.5 for a microbatch")
-
-
-GOOD: dict[str, Any] = {"period": 3, "forward": [0, 1], "backward": [4, 2]}
-
-
-def test_not_bidirectional() -> None:
-    """Two directions at once are refused with the reason."""
-    with pytest.raises(NotApplicable, match="repeats one direction") as caught:
-        run(two(placement="bidirectional"), "block", **GOOD)
-    assert caught.value.key == "placement"
-
-
-def test_no_option_of_the_command_line() -> None:
-    """What other families take is answered with the keys of a block."""
-    with pytest.raises(
-        NotApplicable, match="block has no option `group_size`; it takes `period`, `forward`, `backward`,"
-    ):
-        run(two(), "block", **GOOD, group_size=2)
-
-
-def test_in_a_comparison() -> None:
-    """`compare` gives a family its own options, under those for all; every name leaves a block out that nobody gave."""
-    entries = compare(two(), ["1f1b", "block"], each={"block": GOOD})
-    assert [entry.outcome is not None for entry in entries] == [True, True]
-    assert entries[1].options == GOOD
-    assert every_name({}) == [name for name in FAMILIES if name != "block"]
-    assert every_name({"block": GOOD}) == list(FAMILIES)
-    (grouped,) = compare(two(stages=4), ["interleaved"], each={"interleaved": {"group_size": 2}}, group_size=4)
-    assert grouped.options == {"group_size": 4}
-    (short,) = compare(two(devices=3), ["block"], each={"block": GOOD})
-    assert (short.outcome, "for each of the 3 stages" in short.reason) == (None, True)
 
 
 def test_a_period_that_is_too_long_is_told() -> None:
