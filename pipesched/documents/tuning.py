@@ -73,7 +73,7 @@ def tuning_document(tuning: Tuning) -> dict[str, Any]:
         "rows": [_row(trial, gpus) for trial in tuning.rows],
         "pareto": [_row(trial, gpus) for trial in tuning.pareto],
         "parts": [share._asdict() for share in tuning.parts],
-        "wishes": [{**at(one), "over": one.over, "most": one.most} for one in tuning.wishes],
+        "wishes": [{**at(one), "over": one.over, "most": one.most} for one in tuning.near_misses],
         "doubts": [
             {**picked(one, "share", "factor"), "winner": at(one.winner.point), "gain": one.gain}
             for one in tuning.doubts

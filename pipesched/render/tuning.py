@@ -302,9 +302,9 @@ def _parts(tuning: Tuning, *, ascii_only: bool, all_rows: bool) -> Iterator[Rend
         if shares:
             yield from ("", Text("Where the GPU time of the best step goes:", style="dim"))
             yield Bars(shares, ascii_only=ascii_only)
-        if tuning.wishes and tuning.best is not None:
+        if tuning.near_misses and tuning.best is not None:
             yield from ("", Text("Memory forbids what may be faster:", style="dim"))
-            for one in tuning.wishes:
+            for one in tuning.near_misses:
                 most = f"at most {one.most / tuning.best.rate - 1:.1%} faster"
                 yield item(f"{named(one.layout, one.algorithm)}: {_too_much(one.over)}; {most}")
     else:

@@ -21,13 +21,13 @@ from pipesched.pipeline.problem.declared import BY_NAME
 from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.text.writer import ConfigText, dump
 from pipesched.tuning import judged
-from pipesched.tuning.result import Doubt, NearMiss, OverMemory, Tuning
+from pipesched.tuning.result import Doubt, NearMiss, Tuning
 from pipesched.tuning.search import SpaceSearch
 from pipesched.tuning.space import Parallelism, Space, SpacePoint, first_of_each, given_on
 from pipesched.tuning.trial import Trial, TrialTask, before, estimate_of_point, trial_of
 
 MOST_RUNS = 8
-MOST_WISHES = 3
+MOST_NEAR_MISSES = 3
 MOST_TRIED = 32  # points that are estimated for these
 LARGEST_SHARE = 0.1  # of a GPU's memory: what misses more is no matter of small changes
 HELPED = 2  # points that miss their memory for which changes are looked for
@@ -45,16 +45,16 @@ def published_runs(space: Space, judge: Judge, best: Trial) -> tuple[PublishedRu
     return tuple(sorted(alike, key=lambda run: (apart[run.run], run.run))[:MOST_RUNS])
 
 
-def wish_tasks(search: SpaceSearch, until: float) -> list[TrialTask]:
+def near_miss_tasks(search: SpaceSearch, until: float) -> list[TrialTask]:
     """Return what may miss its memory by little and be faster than the best: by bounds, the nearest first."""
     best, space = search.best, search.space
     if best is None:
         return []
     faster = [one for one in search.forbidden if one.most > best.rate]
-    bounded = [OverMemory(one.layout, name, one.over, one.most) for one in faster for name in one.algorithms]
+    bounded = [NearMiss(one.layout, name, one.over, one.most) for one in faster for name in one.algorithms]
     names = (best.point.algorithm, *DEFAULTS)
     usual = sorted(bounded, key=lambda one: (*names, one.algorithm).index(one.algorithm))
-    known = [OverMemory(*trial.point, -trial.spare, inf) for trial in search.trials if not trial.fits]
+    known = [NearMiss(*trial.point, -trial.spare, inf) for trial in search.trials if not trial.fits]
     near = [one for one in (*known, *first_of_each(usual, lambda one: one.layout)) if one.over <= most_over(space)]
     chosen = sorted(near, key=lambda one: (one.over, -one.most, SpacePoint(*one[:2]).key))[:MOST_TRIED]
     return [TrialTask(SpacePoint(*one[:2]), space.setup(one.layout), space.given, until) for one in chosen]
@@ -65,7 +65,7 @@ def most_over(space: Space) -> float:
     return float(space.capacity) * LARGEST_SHARE
 
 
-def wish(own: TrialTask, *, most: float, only: str | None) -> OverMemory | None:
+def near_miss(own: TrialTask, *, most: float, only: str | None) -> NearMiss | None:
     """Return by how much a point misses its memory, and its rate without that; None if too much, or too late."""
     try:
         with before(own.until):
@@ -77,14 +77,14 @@ def wish(own: TrialTask, *, most: float, only: str | None) -> OverMemory | None:
             free = estimate_of_point(own._replace(setup=limitless, given=given))
     except (PipeschedError, TimeIsUp):
         return None
-    return OverMemory(*own.point, -trial.spare, max(free.step.tokens_per_second_per_gpu, trial.rate))
+    return NearMiss(*own.point, -trial.spare, max(free.step.tokens_per_second_per_gpu, trial.rate))
 
 
-def nearest_wishes(wishes: Iterable[OverMemory], best: Trial) -> tuple[OverMemory, ...]:
+def nearest_misses(near_misses: Iterable[NearMiss], best: Trial) -> tuple[NearMiss, ...]:
     """Return those that may be faster than the best, what misses least first, one a layout."""
-    faster = [one for one in wishes if one.most > best.rate]
+    faster = [one for one in near_misses if one.most > best.rate]
     nearest = sorted(faster, key=lambda one: (one.over, -one.most))
-    return tuple(first_of_each(nearest, lambda one: one.layout)[:MOST_WISHES])
+    return tuple(first_of_each(nearest, lambda one: one.layout)[:MOST_NEAR_MISSES])
 
 
 @dataclass
@@ -93,7 +93,7 @@ class Findings:
 
     search: SpaceSearch
     finished: list[tuple[Trial, judged.Finished]] = field(default_factory=list)
-    wishes: list[OverMemory] = field(default_factory=list)
+    near_misses: list[NearMiss] = field(default_factory=list)
     rows: list[Trial] = field(default_factory=list)  # with how sure they are
     outside: list[Trial] = field(default_factory=list)
 
@@ -131,7 +131,7 @@ def answer(space: Space, found: Findings, judge: Judge, top: int, clock: Clock) 
         rows,
         pareto=tuple(known.get(one.point, one) for one in pareto),
         parts=solved.get(best.point) or judged.gpu_time(estimate),
-        wishes=nearest_wishes(found.wishes, best),
+        near_misses=nearest_misses(found.near_misses, best),
         doubts=tuple(_doubts(found.finished)),
         tied=judged.tied([best, *takewhile(search.counts, rows[1:])]),
         fits=space.fits,
@@ -172,7 +172,7 @@ def _doubts(finished: Sequence[tuple[Trial, judged.Finished]]) -> Iterator[Doubt
 def _nearest(space: Space, search: SpaceSearch, clock: Clock) -> tuple[NearMiss, ...]:
     """Return what misses its memory by least, the first ones with changes that make them fit."""
     return tuple(
-        NearMiss(layout, algorithm, over, _help(space, layout, algorithm, clock) if number < HELPED else ())
+        NearMiss(layout, algorithm, over, help=_help(space, layout, algorithm, clock) if number < HELPED else ())
         for number, (layout, algorithm, over) in enumerate(search.nearest())
     )
 

@@ -15,11 +15,16 @@ from pipesched.tuning.trial import Trial
 
 
 class NearMiss(NamedTuple):
-    """A point whose fullest device has `over` GB too much, at least; `help`: changes with which it fits, in words."""
+    """A point whose fullest device has `over` GB too much, at least.
+
+    Without that limit its rate is `most` tokens/s/GPU; `help` are changes with which it fits, in words. Either may be
+    unknown.
+    """
 
     layout: Parallelism
     algorithm: str
     over: float
+    most: float = 0.0
     help: tuple[str, ...] = ()
 
 
@@ -37,15 +42,6 @@ class TimeShare(NamedTuple):
 
     name: str
     share: float
-
-
-class OverMemory(NamedTuple):
-    """A point that misses its memory by `over` GB; without that limit its rate is `most` tokens/s/GPU."""
-
-    layout: Parallelism
-    algorithm: str
-    over: float
-    most: float
 
 
 class Unmeasured(NamedTuple):
@@ -69,7 +65,7 @@ class Tuning(DisplayableRows[Trial]):
     `space` points were asked about: `simulated`, `pruned` by reason, and `left` because time was up. Schedules that
     `solve` found for the best layouts stand among the rows where they are faster than that layout's own. `pareto` are
     the points of which none that was simulated is faster and holds less, fastest first. `parts` is where the GPU time
-    of the best step goes, `wishes` what memory forbids, `doubts` what another efficiency would change; `nearest` what
+    of the best step goes. Memory forbids `near_misses`; `doubts` say what another efficiency would change; `nearest`
     misses its memory by least, where nothing fits. `capacity` is GB of a GPU. `estimate` is that of the first row's
     layout, under its algorithm, or the one that `solve` started from.
     """
@@ -82,7 +78,7 @@ class Tuning(DisplayableRows[Trial]):
     legal: int = 0
     pareto: tuple[Trial, ...] = ()
     parts: tuple[TimeShare, ...] = ()
-    wishes: tuple[OverMemory, ...] = ()
+    near_misses: tuple[NearMiss, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     nearest: tuple[NearMiss, ...] = ()
     capacity: float = 0.0

@@ -31,9 +31,9 @@ from pipesched.estimation.trust.inside import Judge
 from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, lent
 from pipesched.results.trainers import TRAINERS, takes_orders
 from pipesched.schedulers.registry import runs_of
-from pipesched.tuning.answer import Findings, answer, most_over, wish, wish_tasks
+from pipesched.tuning.answer import Findings, answer, most_over, near_miss, near_miss_tasks
 from pipesched.tuning.judged import SOLVE, Finished, as_cut, faster_outside, finish, to_judge, with_trust
-from pipesched.tuning.result import OverMemory, Tuning
+from pipesched.tuning.result import NearMiss, Tuning
 from pipesched.tuning.search import SpaceSearch, Told
 from pipesched.tuning.space import Parallelism, read_space
 from pipesched.tuning.trial import Trial, TrialTask, open_journal, results_in_time, until_end
@@ -131,7 +131,7 @@ def tune(
         found = Findings(SpaceSearch(space, journal.known, journal.note, listener or (lambda _: None)))
         with suppress(KeyboardInterrupt):
             found.search.run(pool, clock)
-            found.wishes = _wishes(found.search, pool, clock)
+            found.near_misses = _near_misses(found.search, pool, clock)
             found.finished = _finished(found.search, pool, clock, SOLVE_SECONDS if solves else 0.0, judge)
             _judge(found, judge, top, pool, clock)
     tuning = answer(replace(space, like=like), found, judge, top, clock)
@@ -153,11 +153,11 @@ def _judge(found: Findings, judge: Judge, top: int, pool: Executor | None, clock
     found.outside = with_trust(search.space, outside, {}, judge, pool, clock)
 
 
-def _wishes(search: SpaceSearch, pool: Executor | None, clock: Clock) -> list[OverMemory]:
+def _near_misses(search: SpaceSearch, pool: Executor | None, clock: Clock) -> list[NearMiss]:
     """Return what misses its memory by little, of the points that may be faster than the best."""
-    found: list[OverMemory] = []
-    asked = partial(wish, most=most_over(search.space), only=search.space.only)
-    for one in results_in_time(pool, asked, wish_tasks(search, until_end(clock)), clock):
+    found: list[NearMiss] = []
+    asked = partial(near_miss, most=most_over(search.space), only=search.space.only)
+    for one in results_in_time(pool, asked, near_miss_tasks(search, until_end(clock)), clock):
         found += [one] if one is not None else []
         if clock.is_over:
             break

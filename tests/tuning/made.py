@@ -23,7 +23,7 @@ from pipesched.estimation.trust.facts import KINDS, ComparedRun, RunFacts
 from pipesched.estimation.trust.inside import WhatToMeasure
 from pipesched.estimation.trust.residuals import START, ResidualModel
 from pipesched.tuning.judged import with_behind
-from pipesched.tuning.result import Doubt, NearMiss, OverMemory, TimeShare, Tuning, Unmeasured
+from pipesched.tuning.result import Doubt, NearMiss, TimeShare, Tuning, Unmeasured
 from pipesched.tuning.space import Parallelism, SpacePoint
 from pipesched.tuning.trial import Trial
 
@@ -106,7 +106,7 @@ MADE = Tuning(
         TimeShare("optimizer", 0.0108),
         TimeShare("p2p", 0.0001),
     ),
-    wishes=(OverMemory(layout(1, 4), "zb-h1", 3.21, 10_950.0),),
+    near_misses=(NearMiss(layout(1, 4), "zb-h1", 3.21, 10_950.0),),
     doubts=(Doubt("gemm", 0.9, ROWS[1], 0.0123), Doubt("network", 0.9, ROWS[0], 0.0)),
     capacity=80.0,
     tied=3,
@@ -133,7 +133,7 @@ NOTHING = Tuning(
     simulated=0,
     pruned={"evidence": 0, "divisibility": 60, "memory": 36, "bound": 0, "dominance": 0},
     nearest=(
-        NearMiss(layout(8, 1), "1f1b", 12.34, ("recompute full", "16 GPUs")),
+        NearMiss(layout(8, 1), "1f1b", 12.34, help=("recompute full", "16 GPUs")),
         NearMiss(layout(4, 2, expert=2), "1f1b", 0.0123),
     ),
     capacity=24.0,

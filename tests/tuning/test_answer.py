@@ -22,7 +22,7 @@ from pipesched.estimation.trust.residuals import NOISE, START, ResidualModel
 from pipesched.results.outcome import run
 from pipesched.solver.request import SolveRequest
 from pipesched.tuning import tune as tuning_module
-from pipesched.tuning.answer import LARGEST_SHARE, MOST_WISHES, nearest_wishes
+from pipesched.tuning.answer import LARGEST_SHARE, MOST_NEAR_MISSES, nearest_misses
 from pipesched.tuning.judged import (
     FACTORS,
     UNCERTAIN,
@@ -35,7 +35,7 @@ from pipesched.tuning.judged import (
     with_behind,
 )
 from pipesched.tuning.prune import MeasuredPart, facts_of_point
-from pipesched.tuning.result import OverMemory
+from pipesched.tuning.result import NearMiss
 from pipesched.tuning.space import Parallelism, SpacePoint, read_space
 from pipesched.tuning.trial import TrialTask
 from tests.estimation.setups import setup
@@ -367,11 +367,11 @@ def tuned(memory: float) -> pipesched.Tuning:
 @pytest.mark.slow
 @pytest.mark.nightly
 @pytest.mark.parametrize("memory", [2.4, 2.5, 3, 4.5])
-def test_a_wish_is_what_estimates_say(memory: float) -> None:
+def test_a_near_miss_is_what_estimates_say(memory: float) -> None:
     """GB too much are those of its estimate, at most a tenth of the GPU; the rate is that with ample memory."""
     tuning = tuned(memory)
     assert tuning.best is not None
-    for one in tuning.wishes:
+    for one in tuning.near_misses:
         config: Config = {
             **SPACE,
             "parallel": {"gpus": 8, **one.layout.parallel},
@@ -389,26 +389,26 @@ def test_a_wish_is_what_estimates_say(memory: float) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_there_are_wishes_where_memory_is_short_and_none_where_it_is_ample() -> None:
+def test_there_are_near_misses_where_memory_is_short_and_none_where_it_is_ample() -> None:
     """So that the test above says something."""
-    assert sum(len(tuned(memory).wishes) for memory in (2.4, 2.5, 3, 4.5)) >= 4
-    assert tuned(8).wishes == ()
+    assert sum(len(tuned(memory).near_misses) for memory in (2.4, 2.5, 3, 4.5)) >= 4
+    assert tuned(8).near_misses == ()
 
 
-def test_the_nearest_wishes() -> None:
+def test_the_nearest_misses() -> None:
     """None is slower than the best; of a layout in other chunks there is one; what misses least is first."""
     rate = ROWS[0].rate
-    slow = OverMemory(layout(1, 2), "1f1b", 0.1, rate)
-    near, far = (OverMemory(layout(1, 4, chunks), "zb-v", over, rate + 1) for chunks, over in ((2, 0.5), (3, 0.7)))
-    others = [OverMemory(layout(2, 2, micro=micro), "1f1b", 1.0 + micro, rate + 5) for micro in (1, 2, 4)]
-    assert nearest_wishes([*others, far, slow, near], ROWS[0]) == (near, *others[: MOST_WISHES - 1])
+    slow = NearMiss(layout(1, 2), "1f1b", 0.1, rate)
+    near, far = (NearMiss(layout(1, 4, chunks), "zb-v", over, rate + 1) for chunks, over in ((2, 0.5), (3, 0.7)))
+    others = [NearMiss(layout(2, 2, micro=micro), "1f1b", 1.0 + micro, rate + 5) for micro in (1, 2, 4)]
+    assert nearest_misses([*others, far, slow, near], ROWS[0]) == (near, *others[: MOST_NEAR_MISSES - 1])
 
 
 @pytest.mark.slow
-def test_no_wishes_once_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_near_misses_once_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Points are not estimated for it then, and the answer is there."""
-    monkeypatch.setattr(tuning_module, "wish", lambda *_, **__: pytest.fail("a wish is estimated"))
-    assert pipesched.tune(None, WISHED, time_limit=1e-9, **SPACE).wishes == ()
+    monkeypatch.setattr(tuning_module, "near_miss", lambda *_, **__: pytest.fail("a near miss is estimated"))
+    assert pipesched.tune(None, WISHED, time_limit=1e-9, **SPACE).near_misses == ()
 
 
 SETUP: Config = {

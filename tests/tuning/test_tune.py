@@ -50,7 +50,7 @@ def tuned(**more: Any) -> Tuning:
 
 def told(tuning: Tuning) -> list[Any]:
     """All that a search tells, but for how long it took."""
-    rows = [tuning.rows, tuning.pareto, tuning.parts, tuning.wishes, tuning.doubts, tuning.nearest, tuning.config]
+    rows = [tuning.rows, tuning.pareto, tuning.parts, tuning.near_misses, tuning.doubts, tuning.nearest, tuning.config]
     return [*rows, tuning.space, tuning.simulated, tuning.pruned, tuning.left, tuning.legal]
 
 
