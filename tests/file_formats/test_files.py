@@ -532,10 +532,3 @@ def test_writers(name: str) -> None:
 def test_figures_are_formats() -> None:
     """What a comparison can be drawn as is what a schedule can be drawn as."""
     assert set(FIGURES) < set(FORMATS)
-
-
-def test_a_format_that_cannot_hold_the_schedule() -> None:
-    """PyTorch's CSV has no place for two copies of a stage: refused, with another way."""
-    outcome = pipesched.run(pipesched.make_problem(devices=4, microbatches=8), "chimera")
-    with pytest.raises(NotApplicable, match="one rank"):
-        FORMATS["pytorch-csv"].writers[SCHEDULE](outcome, View())

@@ -18,7 +18,6 @@ from pipesched.pipeline.plan.plan import Plan
 from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
 from pipesched.pipeline.problem.ops import Op, Pair
 from pipesched.pipeline.problem.problem import Problem
-from pipesched.results.trainers import refused_by_pytorch, runs_in
 from pipesched.schedulers.plan_of import joined, of_passes, plan_of, with_joins
 from pipesched.schedulers.registry import algorithms, family
 from tests.examples import at_night_but, part
@@ -312,15 +311,6 @@ def test_a_family_that_obeys_the_budget(name: str) -> None:
     with pytest.raises(NotApplicable, match=f"^{name} fits its whole activations into the budget.* solve with"):
         run(problem, name, recompute="full")
     assert run(make_problem(devices=2), name, recompute="full").schedule.recomputed == 8
-
-
-def test_pytorch_runs_none_of_it() -> None:
-    """PyTorch's runtime has neither operation, and the answer says where it has them instead."""
-    problem = make_problem(devices=2, offload=1)
-    for key, where in (("recompute", "torch.utils.checkpoint"), ("offload", "save_on_cpu")):
-        schedule = run(problem, "naive", **{key: 1}).schedule
-        assert runs_in(schedule) == []
-        assert where in str(refused_by_pytorch(schedule))
 
 
 def test_a_solve_is_no_worse_than_full_recompute() -> None:
