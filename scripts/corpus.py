@@ -19,8 +19,7 @@ ROOT = Path(__file__).parents[1]
 def written(problems: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the corpus of this build, of problems as the corpus has them."""
     from pipesched.schedulers.registry import FAMILIES
-    from tests.corpus import answers_of
-    from tests.corpus_documents import KINDS, answered
+    from tests.corpus import KINDS, answered, answers_of
 
     runs = [[answer["run"] for answer in entry.get("runs", ())] for entry in problems]
     added = [[name, {}] for name in FAMILIES if all(name != run[0] for row in runs for run in row)]
@@ -32,8 +31,7 @@ def written(problems: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def compare() -> int:
     """Print all differences; return how many there are."""
-    from tests.corpus import in_words, problem_differences, read_corpus
-    from tests.corpus_documents import KINDS, document_differences
+    from tests.corpus import KINDS, document_differences, in_words, problem_differences, read_corpus
 
     corpus = read_corpus()
     found = [one for number in range(len(corpus["problems"])) for one in problem_differences(number)]
@@ -55,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from tests.corpus import read_corpus, write_corpus
 
     if given.draw:
-        from tests.corpus_drawn import drawn_entries
+        from tests.corpus import drawn_entries
 
         problems = drawn_entries()
     else:

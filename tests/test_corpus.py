@@ -8,8 +8,7 @@ import json
 import pytest
 
 from pipesched.schedulers.registry import FAMILIES
-from tests.corpus import FILE, differences, in_words, problem_differences, read_corpus
-from tests.corpus_documents import KINDS, document_differences
+from tests.corpus import FILE, KINDS, differences, document_differences, in_words, problem_differences, read_corpus
 
 PARTS = 20  # of the problems, so that several workers share them
 

@@ -28,7 +28,7 @@ from pipesched.pipeline.problem.ops import Pair
 from pipesched.pipeline.problem.units import Slices
 from pipesched.schedulers.registry import FAMILIES
 from tests.analysis.traces_of_runs import Ran, made, one_run, primus_files, replayed, torch_traces
-from tests.unit_schedules import forwards, sized
+from tests.stepped import forwards, sized
 
 Steps = list[list[list[Ran]]]
 FAMILY_NAMES = [name for name in FAMILIES if name != "block"]

@@ -34,8 +34,8 @@ from pipesched.schedulers.registry import FAMILIES
 from tests.analysis import plain
 from tests.examples import at_night_but
 from tests.oracle.reasons import PlainSchedule
+from tests.stepped import forwards, sized, sliced
 from tests.strategies import SETTLED, plan_of, problems, random_plan, whole_steps
-from tests.unit_schedules import forwards, sized, sliced
 
 SPLIT: dict[str, Any] = {"devices": 4, "stages": 8, "microbatches": 8, "backward_input": 5, "backward_weight": 5}
 PROBLEM = pipesched.make_problem(forward=5, p2p=0.5, offload=2, **SPLIT)

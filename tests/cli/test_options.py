@@ -41,8 +41,7 @@ from pipesched.pipeline.problem.problem import Problem
 from pipesched.render.view import View
 from pipesched.schedulers.options import OPTIONS
 from tests.cli.conftest import Cli
-from tests.config.test_overrides import OVERRIDES as BY_NAME
-from tests.every_number import FILE, GIVEN
+from tests.config.test_overrides import FILE, GIVEN, OVERRIDES as BY_NAME
 
 SOURCE = Path(pipesched.__file__).parent
 FLAG = re.compile(r"(?<![\w-])--[a-z]")

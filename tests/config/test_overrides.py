@@ -25,7 +25,33 @@ from pipesched.pipeline.problem.declared import PARAMETERS
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.options import OPTIONS, options_of
 from pipesched.schedulers.registry import algorithms
-from tests.every_number import FILE, GIVEN
+
+FILE = """\
+devices: 2
+stages: 4
+microbatches: 3
+placement: loop
+costs: {forward: 7, backward: 8, recompute: 9, overlap: 10, p2p: 11, offload: 12, reload: 13}
+memory: {activation: 14, retain: 0.5, checkpoint: 0.6, static: 15, budget: 100}
+"""
+GIVEN: dict[str, Any] = {
+    "devices": 2,
+    "stages": 4,
+    "microbatches": 3,
+    "placement": "loop",
+    "forward": 7,
+    "backward": 8,
+    "recompute": 9,
+    "overlap": 10,
+    "p2p": 11,
+    "offload": 12,
+    "reload": 13,
+    "activation": 14,
+    "retain": Fraction(1, 2),
+    "checkpoint": Fraction(3, 5),
+    "static": 15,
+    "budget": 100,
+}
 
 Load = Callable[..., Problem]
 OVERRIDES = [  # a parameter, its value, the same value for make_problem, in another spelling where there is one

@@ -23,9 +23,7 @@ from pipesched.core.listsched import (
 from pipesched.core.optimum import Bounds, Branching, Impossible, Margins, Relaxation, Windows, lower_bound
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import heads, tails
-from tests.quality_cases import DEADLINE, graph_of
-from tests.quality_problems import PROGRAMS, RANDOM_GRAPHS
-from tests.quality_table import Table, golden_test
+from tests.quality_table import DEADLINE, PROGRAMS, RANDOM_GRAPHS, Table, golden_test, graph_of
 
 
 def by_sharpened_tails(graph: TaskGraph) -> Iterator[Listing]:

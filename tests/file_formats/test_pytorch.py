@@ -19,8 +19,8 @@ from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
 from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.registry import FAMILIES
+from tests.file_formats.pytorch_files import disturb, transfers, with_transfers, with_waits
 from tests.oracle.alike import Stuck, replay
-from tests.pytorch_files import disturb, transfers, with_transfers, with_waits
 from tests.strategies import Texts, plan_of, problems, random_plan, saving_plan_of, texts_of
 from tests.torch_ranks import HAS_WAITS, needs_torch
 

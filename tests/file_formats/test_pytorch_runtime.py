@@ -18,7 +18,7 @@ from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
 from pipesched.file_formats.pytorch_csv import dump, parse
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.schedulers.registry import FAMILIES
-from tests.pytorch_files import disturb, with_transfers, with_waits
+from tests.file_formats.pytorch_files import disturb, with_transfers, with_waits
 from tests.solved import solved
 from tests.strategies import plan_of, random_plan
 from tests.torch_ranks import HAS_WAITS, TOO_LATE, Dump, Failed, Job, Ran, Ranks, needs_torch

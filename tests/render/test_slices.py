@@ -22,7 +22,7 @@ from pipesched.render.scene import operation_times, quantum
 from pipesched.render.summary import heading, summary
 from tests.oracle.drawn import Config, configs, random_rows
 from tests.oracle.setup import read_setup
-from tests.unit_schedules import forwards, sized, sliced
+from tests.stepped import forwards, sized, sliced
 
 Renderer = Callable[..., str]
 Golden = Callable[[str, str], None]

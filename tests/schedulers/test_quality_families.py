@@ -23,9 +23,24 @@ from pipesched.schedulers.list_scheduler import list_scheduler
 from pipesched.schedulers.registry import algorithms, family
 from pipesched.schedulers.trials import Effort, shorten_path
 from pipesched.schedulers.zero_bubble import EFFORT, Switches, greedy_orders, zb_auto
-from tests.quality_cases import DRAWN_BLOCKS, bound_of, free, on_v, problem_of, split, split_trial, v_trial, work_of
-from tests.quality_problems import FREE, ON_V, PROBLEMS, SPLIT, UNLIKE
-from tests.quality_table import Table, golden_test
+from tests.quality_table import (
+    DRAWN_BLOCKS,
+    FREE,
+    ON_V,
+    PROBLEMS,
+    SPLIT,
+    UNLIKE,
+    Table,
+    bound_of,
+    free,
+    golden_test,
+    on_v,
+    problem_of,
+    split,
+    split_trial,
+    v_trial,
+    work_of,
+)
 
 NAMES = [algorithm.name for algorithm in algorithms() if not algorithm.required]
 

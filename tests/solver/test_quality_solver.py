@@ -19,9 +19,21 @@ from pipesched.solver.policy import DEFAULT, PortfolioPolicy, SolvePolicy, Windo
 from pipesched.solver.portfolio import PLAIN_RULES, RULES, justify, listed, named_candidates, pools, ruled_candidates
 from pipesched.solver.saving_portfolio import saving_rules, with_savings
 from plain_model import plain_model
-from tests.quality_cases import best_value, bound_of, keeping, limit_of_saving, roomy, saving
-from tests.quality_problems import PROBLEMS, SAVING, SMALL, SMALL_SAVING, TIGHT
-from tests.quality_table import Table, golden_test
+from tests.quality_table import (
+    PROBLEMS,
+    SAVING,
+    SMALL,
+    SMALL_SAVING,
+    TIGHT,
+    Table,
+    best_value,
+    bound_of,
+    golden_test,
+    keeping,
+    limit_of_saving,
+    roomy,
+    saving,
+)
 
 
 def reached(part: str, case: str) -> int | None:

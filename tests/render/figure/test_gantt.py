@@ -15,7 +15,7 @@ from pipesched.pipeline.problem.ops import Pair
 from pipesched.render.figure.draw import image_of
 from pipesched.render.palette import colour_of, place_of, stripe_of
 from pipesched.render.view import View
-from tests.unit_schedules import forwards, sized, sliced
+from tests.stepped import forwards, sized, sliced
 
 IDLE, GREY, RED = (240, 240, 240), (158, 158, 158), (178, 24, 43)
 PLAIN = View(label="none")

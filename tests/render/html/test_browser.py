@@ -24,7 +24,7 @@ from pipesched.render.palette import colour_of, place_of
 from pipesched.results.timed_moves import timed_tasks
 from tests.analysis.traces_of_runs import replayed, torch_traces
 from tests.render.html.conftest import ROOT, Open, missing
-from tests.unit_schedules import forwards, sized, sliced
+from tests.stepped import forwards, sized, sliced
 
 pytestmark = pytest.mark.slow
 

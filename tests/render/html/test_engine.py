@@ -24,9 +24,8 @@ from pipesched.render.palette import IDLE_MARKS
 from pipesched.results.outcome import MEASURED, Outcome
 from pipesched.results.timed_moves import timed_tasks
 from tests.render.html.engine import NODE, answers, case
-from tests.stepped import SHARDED, SIDE
+from tests.stepped import SHARDED, SIDE, forwards, sized, sliced
 from tests.strategies import random_plan, random_saving_plan, saving_plan_of
-from tests.unit_schedules import forwards, sized, sliced
 
 pytestmark = [pytest.mark.skipif(NODE is None, reason="needs node"), pytest.mark.slow]
 ORDERS = 400

@@ -14,8 +14,7 @@ import pipesched
 from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
 from pipesched.render.html.page import ENGINE, VIEW, asset, compact, page, program, still, style
 from pipesched.render.palette import colour_of, place_of
-from tests.stepped import TIED
-from tests.unit_schedules import sliced
+from tests.stepped import TIED, sliced
 
 OUTCOME = pipesched.run(pipesched.make_problem(devices=4, microbatches=8, forward=5, backward=10), "1f1b")
 

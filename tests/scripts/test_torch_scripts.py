@@ -12,7 +12,7 @@ import pytest
 
 from tests.torch_ranks import needs_torch
 
-SCRIPTS = Path(__file__).parents[1] / "scripts"
+SCRIPTS = Path(__file__).parents[2] / "scripts"
 SECONDS = 120
 pytestmark = [needs_torch, pytest.mark.nightly]
 
