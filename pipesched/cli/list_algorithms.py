@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.groups import spell
 from pipesched.cli.options import ProblemSource, Screen, argument, option
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from pipesched.pipeline.problem.problem import Problem
     from pipesched.schedulers.family import Family
+
+    Listed = tuple[list[dict[str, Any]], list[RenderableType]]  # the rows of a list, and how they are shown
 
 PRESETS = {  # kind -> what to know of the table
     "model": "heads: of queries / of keys and values, where these are fewer",
@@ -42,27 +44,31 @@ def command(
 
     With a config, or options of a problem, it says which of them apply to it.
     """
+    from pipesched.documents.comparison import rows_document
+
     asked = problem.config is not None or bool(problem.overrides)
     if evidence:
         if models or hardware or asked:
             raise ConfigError("--evidence: is a list of its own; give it nothing but the name of a model")
-        _print_evidence(algorithms or (), screen)
+        rows, parts = _evidence(algorithms or ())
+        show(screen, lambda: rows_document("list", rows), parts)
         return
     if models or hardware or keys:
         if models + hardware + keys > 1:
             raise ConfigError(f"--{'models' if models else 'keys'}: is a list of its own; give one of these alone")
         if algorithms or asked:
             raise ConfigError("--models, --hardware and --keys list others; give them neither algorithms nor a config")
-        _print_keys(screen) if keys else _print_presets("model" if models else "hardware", screen)
+        name = "keys" if keys else "models" if models else "hardware"
+        rows, parts = _keys() if keys else _presets(name)
+        show(screen, lambda: rows_document(name, rows), parts)
         return
     from rich.text import Text
 
-    from pipesched.documents.comparison import rows_document
     from pipesched.render.catalogue import CatalogueTable, catalogue_details, catalogue_rows
 
     families = _named(algorithms)
     refusals = _refusals(given_config(problem).problem, families) if asked else None
-    parts: list[RenderableType] = [catalogue_details(families, spell)] if algorithms else []
+    parts = [catalogue_details(families, spell)] if algorithms else []
     if not algorithms or refusals is not None:
         parts.append(CatalogueTable(families, refusals))
     if not algorithms and refusals is None:
@@ -70,9 +76,8 @@ def command(
     show(screen, lambda: rows_document("list", catalogue_rows(families, refusals)), parts)
 
 
-def _print_evidence(models: Sequence[str], screen: Screen) -> None:
-    """Print the published runs, all or those of models. Raises ConfigError for an unknown model."""
-    from pipesched.documents.comparison import rows_document
+def _evidence(models: Sequence[str]) -> Listed:
+    """Return the published runs, all or those of models. Raises ConfigError for an unknown model."""
     from pipesched.documents.tuning import evidence_rows
     from pipesched.estimation.model_reader import preset_model
     from pipesched.estimation.trust.evidence import evidence_base
@@ -82,30 +87,26 @@ def _print_evidence(models: Sequence[str], screen: Screen) -> None:
     shapes = [shape_of(preset_model(name)) for name in models]
     runs = [run for run in evidence_base().runs if not shapes or run.compared.facts.model in shapes]
     parts = [evidence_table(runs) if runs else f"no published run of {', '.join(models)}"]
-    show(screen, lambda: rows_document("list", evidence_rows(runs)), parts)
+    return evidence_rows(runs), parts
 
 
-def _print_keys(screen: Screen) -> None:
+def _keys() -> Listed:
     from pipesched.config.starter import known_keys
-    from pipesched.documents.comparison import rows_document
     from pipesched.render.catalogue import keys_table
 
     fields = known_keys()
-    rows = [{"key": one.key, "value": one.shape.form, "meaning": one.help} for one in fields]
-    show(screen, lambda: rows_document("keys", rows), [keys_table(fields)])
+    return [{"key": one.key, "value": one.shape.form, "meaning": one.help} for one in fields], [keys_table(fields)]
 
 
-def _print_presets(kind: str, screen: Screen) -> None:
+def _presets(name: str) -> Listed:
     from rich.text import Text
 
-    from pipesched.documents.comparison import rows_document
     from pipesched.estimation.model_reader import model_rows
     from pipesched.estimation.setup_reader import hardware_rows
     from pipesched.render.catalogue import PresetTable
 
-    rows = list(model_rows() if kind == "model" else hardware_rows())
-    name = "models" if kind == "model" else "hardware"
-    show(screen, lambda: rows_document(name, rows), [PresetTable(rows, kind), Text(PRESETS[kind], "dim")])
+    rows, kind = [*(model_rows() if name == "models" else hardware_rows())], name.removesuffix("s")
+    return rows, [PresetTable(rows, kind), Text(PRESETS[kind], "dim")]
 
 
 def _named(names: Sequence[str] | None) -> Sequence[Family]:
