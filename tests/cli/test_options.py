@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -77,13 +78,16 @@ def library_modules() -> list[Path]:
     return [path for path in sorted(SOURCE.rglob("*.py")) if SOURCE / "cli" not in path.parents]
 
 
-def texts(path: Path, *, docstrings: bool) -> Iterator[tuple[int, str]]:
+@cache
+def texts(path: Path, *, docstrings: bool) -> list[tuple[int, str]]:
     """The string constants of a module with their lines, parts of f-strings included."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    said = {id(constant) for node in ast.walk(tree) for constant in docstring(node)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and (docstrings or id(node) not in said):
-            yield node.lineno, node.value
+    nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    said = {id(constant) for node in nodes for constant in docstring(node)}
+    return [
+        (node.lineno, node.value)
+        for node in nodes
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and (docstrings or id(node) not in said)
+    ]
 
 
 def docstring(node: ast.AST) -> Iterator[ast.expr]:

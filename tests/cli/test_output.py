@@ -61,14 +61,6 @@ def test_directory_is_not_replaced(cli: Cli) -> None:
     assert [path.name for path in Path.cwd().iterdir()] == ["out.json"]
 
 
-def test_missing_folder(cli: Cli) -> None:
-    """A folder that is not there is not made."""
-    result = cli("run", "-o", "missing/out.json")
-    assert (result.returncode, result.stdout) == (2, "")
-    assert "cannot write 'missing/out.json': No such file or directory" in result.stderr
-    assert not list(Path.cwd().iterdir())
-
-
 def test_permissions_are_those_of_any_new_file(cli: Cli) -> None:
     """The file has the permissions that the umask gives, not those of a temporary file."""
     previous = os.umask(0o027)
@@ -333,18 +325,6 @@ def test_binary_to_a_pipe(environment: dict[str, str]) -> None:
     result = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=True)
     assert result.stdout.startswith(b"\x89PNG")
     assert result.stdout.endswith(b"IEND\xaeB`\x82")
-
-
-@pytest.mark.parametrize(
-    "command", [["export", "-a", "1f1b"], ["run"], ["compare", "1f1b"]], ids=["export", "run", "compare"]
-)
-def test_a_figure_needs_force_too(cli: Cli, command: list[str]) -> None:
-    """A figure replaces an existing file only by force."""
-    Path("a.svg").write_text("precious")
-    refused(cli(*command, *TINY, "-o", "a.svg"), "a.svg exists; --force overwrites it")
-    assert Path("a.svg").read_text() == "precious"
-    assert cli(*command, *TINY, "-o", "a.svg", "--force").returncode == 0
-    assert Path("a.svg").read_text().startswith("<?xml")
 
 
 def test_a_schedule_that_breaks_rules_is_not_exported(cli: Cli) -> None:
