@@ -294,8 +294,8 @@ MUTATIONS = [
     Mutation(
         name="bounds not rounded up",
         file="pipeline/bounds/bounds",
-        old="return max(bounds, key=lambda bound: bound.ticks).rounded_up(quantum)",
-        new="return max(bounds, key=lambda bound: bound.ticks)",
+        old="replace(best.rounded_up(single.quantum), ",
+        new="replace(best, ",
         tests=("pipeline/test_bounds",),
     ),
     Mutation(

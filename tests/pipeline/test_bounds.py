@@ -61,45 +61,6 @@ def test_bounds_that_are_optimal(algorithm: str, given: dict[str, Any], best: in
     assert run(make_problem(**given), algorithm).bound.ticks == best
 
 
-SOLVED = [  # optima that CP-SAT proved: problem, and (budget in activations of one stage, optimum)
-    ({"devices": 4, "microbatches": 8}, [(1, 96), (2, 51), (3, 39), (4, 33)]),
-    (
-        {"devices": 4, "microbatches": 8, "backward_input": 1, "backward_weight": 1},
-        [(1, 72), (2, 41), (3, 31), (4, 27)],
-    ),
-    (
-        {"devices": 4, "stages": 8, "placement": "v", "backward_input": 1, "backward_weight": 1, "activation": 1},
-        [(2, 101), (3, 86), (4, 59), (5, 56), (6, 53), (8, 51)],
-    ),
-    (
-        {"devices": 4, "stages": 8, "placement": "loop", "activation": 1},
-        [(3, 114), (4, 87), (5, 75), (6, 65), (7, 60), (8, 57)],
-    ),
-    ({"devices": 4, "forward": 2, "backward": 4, "p2p": 1}, [(4, 80), (5, 74), (6, 72)]),
-    ({"devices": 3, "microbatches": 6}, [(1, 54), (2, 30), (3, 24)]),
-    (
-        {
-            "devices": 4,
-            "microbatches": 12,
-            "forward": 5,
-            "backward_input": 6,
-            "backward_weight": 4,
-            "activation": 2,
-            "retain": Decimal("0.5"),
-        },
-        [(8, 201), (10, 195), (14, 195)],
-    ),
-]
-
-
-@pytest.mark.parametrize(("given", "budget", "best"), [(given, *case) for given, cases in SOLVED for case in cases])
-def test_proven_optima(given: dict[str, Any], budget: int, best: int) -> None:
-    """No bound is above, and no list schedule within the budget below, an optimum that CP-SAT proved."""
-    outcome = run(make_problem(**given, budget=budget), "list")
-    assert outcome.schedule.fits
-    assert outcome.bound.ticks <= best <= outcome.schedule.makespan_ticks
-
-
 H11: dict[str, Any] = {
     "devices": 8, "microbatches": 32, "forward": 12, "backward_input": 13, "backward_weight": 9, "p2p": 1,
     "budget": 5, "placement": "linear",
