@@ -69,7 +69,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a config loads code",
-        file="config/algorithm",
+        file="config/values",
         old="return family(name, loads=False)",
         new="return family(name)",
         tests=("schedulers/test_own", "cli/test_own_families"),
@@ -511,8 +511,8 @@ MUTATIONS = [
     Mutation(
         name="the worst trial",
         file="schedulers/trials",
-        old="return min(schedules, key=",
-        new="return max(schedules, key=",
+        old="self.timed(min(found, key=",
+        new="self.timed(max(found, key=",
         tests=("schedulers/test_quality_families",),
     ),
     Mutation(
@@ -625,7 +625,7 @@ MUTATIONS = [
         file="solver/search",
         old="others = [self.others] if self.others else []",
         new="others: list[Bound] = []",
-        tests=("solver/cuts/test_solve_over_cuts", "cli/test_solve_over_cuts"),
+        tests=("solver/cuts/test_solve_over_cuts", "cli/test_solve"),
     ),
     Mutation(
         name="messages that wait for nobody",
