@@ -71,7 +71,7 @@ def test_moves() -> None:
     for one in CASES:
         outcome = made(*one)
         plan = outcome.schedule.plan
-        for _ in range(10):
+        for _ in range(25):
             device = random.randrange(len(plan.orders))
             order = [*plan.orders[device]]
             start, to = (random.randrange(len(order)) for _ in range(2))
