@@ -17,10 +17,15 @@ from pipesched.schedulers.family import Family, need_even
 from pipesched.schedulers.plan_of import Arranged, of_devices
 
 
-def chimera(problem: Problem, *, eager: bool = False) -> Plan:
+def chimera(problem: Problem) -> Plan:
+    """Merge the two directions by slot. P must be even: with odd P they want the same slots."""
+    return merged(problem)
+
+
+def merged(problem: Problem, *, eager: bool = False) -> Plan:
     """Run each direction in units of P/2 microbatches, and merge the two by slot.
 
-    P must be even: with odd P the directions want the same slots. Microbatch un+i (n = P/2, i < n) of a direction at
+    Microbatch un+i (n = P/2, i < n) of a direction at
     its stage s: F at slot 2Su+2i+s, B at slot 2Su+2S-1-s+2i. If `eager`, all F of a unit on stage 0 are at its first
     slot. With an odd M the second direction has one microbatch more.
     """
@@ -56,7 +61,7 @@ def bitpipe(problem: Problem) -> Plan:
 
     At P = 4 these are the published orders of 4 and 8 microbatches. P must be even.
     """
-    return chimera(problem, eager=True)
+    return merged(problem, eager=True)
 
 
 BITPIPE = Family(

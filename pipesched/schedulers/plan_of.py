@@ -133,7 +133,12 @@ def _plan_within(family: Family, problem: Problem, timed: Timing, options: Mappi
     less = [0] * problem.devices
     plan = family.plan(of_passes(problem, less), **options)
     for _ in range(MOST_TRIES):
-        beyond = _beyond(problem, plan, timed)
+        try:
+            schedule = timed(problem, plan)
+        except Deadlock:
+            return plan
+        limits = zip(schedule.peak_grains, problem.capacity_grains, strict=True)
+        beyond = [0 if capacity is None else max(peak - capacity, 0) for peak, capacity in limits]
         if not any(beyond):
             return plan
         less = [*map(sum, zip(less, beyond, strict=True))]
@@ -151,16 +156,6 @@ def _worth(problem: Problem, plan: Plan, timed: Timing) -> tuple[bool, int]:
     except Deadlock:
         return True, 0
     return not schedule.fits, schedule.makespan_ticks
-
-
-def _beyond(problem: Problem, plan: Plan, timed: Timing) -> list[int]:
-    """Return how many grains beyond its budget each device holds with the step."""
-    try:
-        schedule = timed(problem, plan)
-    except Deadlock:
-        return [0] * problem.devices
-    limits = zip(schedule.peak_grains, problem.capacity_grains, strict=True)
-    return [max(peak - capacity, 0) if capacity is not None else 0 for peak, capacity in limits]
 
 
 def of_passes(problem: Problem, less: Sequence[int]) -> Problem:

@@ -8,7 +8,7 @@ it waits for comes before it in the order of its device.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain
@@ -130,24 +130,23 @@ LEAST = 3  # slots from a forward to its backward: one beside the offload, one b
 
 def saved_plan(plan: Plan, savings: Savings) -> Plan:
     """Return `plan` with the activations of these stages recomputed and offloaded."""
-    if savings.recompute:
-        plan = with_recompute(plan, savings.recompute)
-    return with_offload(plan, savings.offload) if savings.offload else plan
+    plan = _with_recompute(plan, savings.recompute) if savings.recompute else plan
+    return _with_offload(plan, savings.offload) if savings.offload else plan
 
 
-def with_recompute(plan: Plan, stages: range) -> Plan:
+def _with_recompute(plan: Plan, stages: range) -> Plan:
     """Return `plan` with a recompute of every microbatch of `stages` directly before its backward.
 
     That is B, I, or the pair which holds it. The recompute waits for the input gradient of the next stage.
     """
-    index = plan.index.with_letters(AGAIN)
+    index, pairs = plan.index.with_letters(AGAIN), plan.pairs
     again = _by_backward(index, stages, AGAIN)
-    return replace(
-        plan,
-        index=index,
-        orders=[[*_with_each_before(order, plan.pairs, again)] for order in plan.orders],
-        waits=[*plan.waits, *_after_gradients(plan, index, stages)],
-    )
+    behind = _by_backward(index, range(stages.start + 1, min(stages.stop + 1, index.stages)), AGAIN)
+    step = index.units  # from a stage to the next one
+    waits = [(one, behind[one] - step) for one in chain(*plan.orders, pairs.values()) if one in behind]
+    rows = (((again.get(pairs.get(one, one)), one) for one in order) for order in plan.orders)
+    orders = [[one for both in row for one in both if one is not None] for row in rows]
+    return replace(plan, index=index, orders=orders, waits=[*plan.waits, *waits])
 
 
 def _by_backward(index: OpIndex, stages: range, kind: str) -> dict[int, int]:
@@ -156,30 +155,7 @@ def _by_backward(index: OpIndex, stages: range, kind: str) -> dict[int, int]:
     return {backward: number for pair in rows for backward, number in zip(*pair, strict=True)}
 
 
-def _with_each_before(order: Sequence[int], pairs: Mapping[int, int], again: Mapping[int, int]) -> Iterator[int]:
-    """Yield an order with the entry of `again` before each backward that has one."""
-    for number in order:
-        backward = pairs.get(number, number)
-        if backward in again:
-            yield again[backward]
-        yield number
-
-
-def _after_gradients(plan: Plan, index: OpIndex, stages: range) -> Iterator[tuple[int, int]]:
-    """Yield a wait edge (before, after) for each recompute that has a next stage: from the B or I there."""
-    waiting = {
-        backward: again
-        for kind in index.gradients
-        for stage in stages
-        if stage + 1 < index.stages
-        for backward, again in zip(index.row(kind, stage + 1), index.row(AGAIN, stage), strict=True)
-    }
-    for number in chain(*plan.orders, plan.pairs.values()):
-        if number in waiting:
-            yield number, waiting[number]
-
-
-def with_offload(plan: Plan, stages: range) -> Plan:
+def _with_offload(plan: Plan, stages: range) -> Plan:
     """Return `plan` with an offload and a load of every microbatch of `stages` whose backward does not come too soon.
 
     Where fewer than two slots lie between forward and backward, the activation stays: nothing would be gained.

@@ -403,7 +403,9 @@ class PassBounds:
         tables += [] if overlap is None else [self._of_units(overlap)]
         found = self.model.around if self.model.rounds > 1 else 0
         for table in sorted(tables, key=is_wide):
-            found = _common_divisor(table.ravel(), found)
+            values = table.ravel()  # of which only those that change the divisor are looked at alone
+            while len(values := values[values % found != 0] if found else values[values != 0]):
+                found = gcd(found, int(values[0]))
         return gcd(found, *self._step_times) or 1
 
     def _shorten_by_pairs(self, pairs: Ints) -> None:
@@ -542,13 +544,6 @@ def _least(stage: int, count: int, stays: Sequence[Sequence[int]]) -> StayChunk:
     """Return the least of stays of the same stage in everything but what the largest holds."""
     columns = [*zip(*stays, strict=True)]
     return StayChunk(stage, count, *map(min, columns))._replace(largest=max(columns[-1]))
-
-
-def _common_divisor(values: Ints, known: int) -> int:
-    """Return the greatest common divisor of `known` and all values: only those that change it are looked at alone."""
-    while len(values := values[values % known != 0] if known else values[values != 0]):
-        known = gcd(known, int(values[0]))
-    return known
 
 
 MOST_UNLIKE = 8_000  # jobs of a device, for bounds that take longer than its schedule

@@ -292,20 +292,15 @@ def residences(problem: Problem, index: OpIndex, device: int) -> list[Residence]
                 later = model.rounds - 1 - unit // slices // problem.batches
                 last = forward - unit % slices + slices - 1 + later * problem.batches * slices
                 found.append(Residence(forward, False, last, own.cached))
-            else:
-                found += _kept_residences(index, forward, own)
+                continue
+            gradient, last = (index.counterpart(forward, kind) for kind in (index.gradient, index.last))
+            whole, *others = late_residences(own, gradient, last)
+            more = whole._replace(size=whole.size - own.activation)  # what I takes beside the activation
+            found += [Residence(forward, False, whole.last, own.activation), more, *others]
+            last_slice = gradient - index.owner_of(gradient) % slices + slices - 1
+            if gradient != last_slice:
+                found.append(Residence(last_slice, False, gradient, own.cached))
     return [stay for stay in found if stay.size]
-
-
-def _kept_residences(index: OpIndex, forward: int, sizes: Held) -> Iterator[Residence]:
-    gradient, last = (index.counterpart(forward, kind) for kind in (index.gradient, index.last))
-    whole, *others = late_residences(sizes, gradient, last)
-    yield Residence(forward, False, whole.last, sizes.activation)
-    yield whole._replace(size=whole.size - sizes.activation)  # what I takes beside the activation
-    yield from others
-    last_slice = gradient - index.owner_of(gradient) % index.slices + index.slices - 1
-    if gradient != last_slice:
-        yield Residence(last_slice, False, gradient, sizes.cached)
 
 
 def require_recompute(problem: Problem) -> None:

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -222,16 +222,18 @@ class Plan(Displayable):
     @cached_property
     def step_slots(self) -> list[list[tuple[int, int]]]:
         """The optimizers and side work of each device, with their places in its order: (place, number)."""
-        first = self.index.passes if self.index.scoped else None
-        return [[] if first is None else _from_number(order, first) for order in self.orders]
+        if not self.index.scoped:
+            return [[] for _ in self.orders]
+        there = [np.flatnonzero(line >= self.index.passes) for line in self.own_lines[: len(self.orders)]]
+        return [[*zip(at.tolist(), line[at].tolist(), strict=True)]
+                for at, line in zip(there, self.own_lines, strict=False)]  # fmt: skip
 
     @cached_property
     def passes(self) -> Sequence[Sequence[int]]:
         """The orders of the devices without optimizers and side work."""
         if not any(self.step_slots):
             return self.orders
-        return [_without(order, [place for place, _ in slots])
-                for order, slots in zip(self.orders, self.step_slots, strict=True)]  # fmt: skip
+        return [line[line < self.index.passes].tolist() for line in self.own_lines[: len(self.orders)]]
 
     def count(self, kind: str) -> int:
         """Return the number of operations of a kind. Raises ConfigError for what is none."""
@@ -269,24 +271,6 @@ def without_step(plan: Plan) -> Plan:
     first = plan.index.passes
     waits = [(before, after) for before, after in plan.waits if max(before, after) < first]
     return with_parts(plan, index=plan.index.without_step, orders=plan.passes, waits=waits, network=())
-
-
-def _from_number(order: Sequence[int], first: int) -> list[tuple[int, int]]:
-    """Return the places and numbers of what stands in an order from a number on; mostly that is at both its ends."""
-    found = [number for number in order if number >= first]
-    head = next((place for place, number in enumerate(order) if number < first), len(order))
-    tail = len(order) - len(found) + head
-    if [*order[tail:]] == found[head:]:
-        return [*enumerate(found[:head]), *enumerate(found[head:], tail)]
-    return [(place, number) for place, number in enumerate(order) if number >= first]
-
-
-def _without(order: Sequence[int], places: Sequence[int]) -> list[int]:
-    """Return what of an order stands at other places than these, which rise."""
-    left: list[int] = []
-    for before, place in pairwise([-1, *places, len(order)]):
-        left += order[before + 1 : place]
-    return left
 
 
 def require_device(device: object, devices: int) -> int:

@@ -137,7 +137,9 @@ def network_programs(problem: Problem, plan: Plan, given: Sequence[Sequence[Issu
         for place, op in _reductions(problem, plan, device):
             if op.stage not in reduced:
                 issued.setdefault(place, []).append(op)
-        for place, op in _residency(problem, plan, device, order) if own is None else _placed(own, order):
+        places = {} if own is None else {number: place for place, number in enumerate(order)}
+        named = ((places.get(after, NOTHING_BEFORE), op) for op, after in own or ())
+        for place, op in _residency(problem, plan, device, order) if own is None else named:
             issued.setdefault(place, []).append(op)
         programs.append(
             [(op, NOTHING_BEFORE if place < 0 else order[place]) for place in sorted(issued) for op in issued[place]]
@@ -146,13 +148,6 @@ def network_programs(problem: Problem, plan: Plan, given: Sequence[Sequence[Issu
         device = problem.settled_placement.devices[stage]
         programs[device].append((StepOp._make((stage, "REDUCE_TIED", NO_NUMBER, 0)), NOTHING_BEFORE))
     return programs
-
-
-def _placed(program: Sequence[Issued], order: Sequence[int]) -> Iterator[tuple[int, Op]]:
-    """Yield the operations of a program with the places of the slots behind which they stand."""
-    places = {number: place for place, number in enumerate(order)}
-    for op, after in program:
-        yield places.get(after, NOTHING_BEFORE), op
 
 
 def _reductions(problem: Problem, plan: Plan, device: int) -> Iterator[tuple[int, Op]]:
@@ -187,23 +182,18 @@ def _reductions_of_each(plan: Plan, order: Sequence[int], count: int) -> Iterato
 def _residency(problem: Problem, plan: Plan, device: int, order: Sequence[int]) -> Iterator[tuple[int, Op]]:
     """Yield gathers and frees of weights with the place of the slot behind which each stands."""
     if problem.sharding.divides(WEIGHTS):
-        places = _passes(plan, order)
+        index, pairs = plan.index, plan.pairs
+        stage_of = index.stage_of
+        places = [  # of each slot that needs weights, with its stage, of a pair with both
+            (place, (stage_of(number), stage_of(pairs[number])) if number in pairs else (stage_of(number),))
+            for place, number in enumerate(order)
+            if number < index.passes
+        ]
         is_each = problem.sharding.gathers_each
         yield from _turns_of_each(plan, order, places) if is_each else _turns(places, ahead_of(problem, device))
     elif problem.costs.gather is not None:
         for stage in stages_along(order, plan.pairs, plan.index, problem.settled_placement.devices.count(device)):
             yield NOTHING_BEFORE, StepOp._make((stage, "UNSHARD", 0, 0))
-
-
-def _passes(plan: Plan, order: Sequence[int]) -> list[tuple[int, tuple[int, ...]]]:
-    """Return the place of each slot that needs weights, with its stage, of a pair with both."""
-    index, pairs, first = plan.index, plan.pairs, plan.index.passes
-    stage_of = index.stage_of
-    return [
-        (place, (stage_of(number), stage_of(pairs[number])) if number in pairs else (stage_of(number),))
-        for place, number in enumerate(order)
-        if number < first
-    ]
 
 
 def ahead_of(problem: Problem, device: int) -> int:
