@@ -84,9 +84,11 @@ class _Cuts:
 
     def time(self, cuts: Ints, below: int | None = None) -> tuple[Ints, Ints]:
         """Return by how much each cut exceeds the budget (-1 unknown: not `below` that makespan), and its makespan."""
+        scale = self.times.per_unit
         makespans = self.times.makespans(cuts)
         over = makespans * 0
         if self.is_limited:
+            below = below and below * (self.times.per_unit // scale)  # which may have grown
             some = np.flatnonzero(makespans < below) if below is not None else np.arange(len(cuts))
             over[:] = -1
             if len(some):

@@ -20,7 +20,7 @@ from functools import lru_cache, wraps
 from itertools import chain, islice, pairwise, product
 from typing import Any, NamedTuple
 
-from pipesched.core.arrays import Ints, Kernels, column, in_range, lists, np, total
+from pipesched.core.arrays import Ints, Kernels, column, in_range, np, total
 from pipesched.core.clock import look
 from pipesched.core.listsched import insert_in_order
 from pipesched.core.tasks import TaskGraph, WaitTable
@@ -181,7 +181,7 @@ class Dispatcher:
         self._block = (after.first, after.task, after.lag, rank, by_rank, is_weight, forwards,
                        self._first_forwards[1:], self._begins[:-1], coming[:-1])  # fmt: skip
 
-    def orders(self, capacities: Sequence[int], policy: Policy) -> list[list[int]] | None:
+    def orders(self, capacities: Sequence[int], policy: Policy) -> Sequence[Sequence[int]] | None:
         """Return the order of each device, with at most `capacities[d]` grains of activations on device d.
 
         None for a deadlock, to which an `ahead` smaller than what is overtaken can lead.
@@ -206,8 +206,7 @@ class Dispatcher:
             )
         if sum(counts) < size:
             return None
-        listed = lists(order)
-        return [listed[begin:stop] for begin, stop in pairwise(self._begins.tolist())]
+        return [order[begin:stop] for begin, stop in pairwise(self._begins.tolist())]
 
 
 def _begins(machines: Ints, count: int) -> Ints:
@@ -291,9 +290,8 @@ def _orders(case: Trials, designs: Sequence[tuple[TaskGraph, Block]]) -> Iterato
             yield orders
     dispatchers = [Dispatcher(graph, case.index, block) for graph, block in designs]
     for policy, dispatcher in product(POLICIES, dispatchers):
-        orders = dispatcher.orders(case.capacities, policy)
-        if orders:
-            yield orders
+        if dispatched := dispatcher.orders(case.capacities, policy):
+            yield dispatched
 
 
 def costing(problem: Problem, *, between: bool = False) -> Problem:

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from pipesched.checks import look_up
-from pipesched.core.arrays import Kernels, column, in_range, np
+from pipesched.core.arrays import Kernels, column, in_range, lists, np
 from pipesched.core.clock import look
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import Retiming, earliest_times
@@ -89,7 +89,7 @@ class Trials:
     def timed(self, orders: Orders) -> Schedule:
         """Return the schedule of these orders. Raises Deadlock."""
         times = earliest_times(self.graph, orders)
-        return timed_schedule(self.problem, Plan(self.index, orders), times, self.graph)
+        return timed_schedule(self.problem, Plan(self.index, [*map(lists, orders)]), times, self.graph)
 
     def fits(self, schedule: Schedule) -> bool:
         """Return whether no device ever holds more than its capacity."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -13,6 +14,7 @@ from hypothesis import given, settings, strategies as st
 
 from pipesched import run
 from pipesched.config.load import load_config
+from pipesched.core.arrays import lists
 from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.plan.lowering import lower
 from pipesched.pipeline.plan.plan import Plan
@@ -39,6 +41,14 @@ from pipesched.schedulers.zero_bubble import Switches, greedy_orders, unit_block
 from tests.oracle.alike import Op, Replayed, replay, setup_of
 from tests.oracle.replay import needs
 from tests.strategies import blocks, limited, problems, stages_of, starts, texts_of
+
+
+def dispatched(
+    problem: Problem, index: OpIndex, block: Block, capacities: Sequence[int], policy: Policy
+) -> list[list[int]] | None:
+    """Return the orders of a dispatcher as lists."""
+    orders = Dispatcher(lower(problem, index), index, block).orders(capacities, policy)
+    return None if orders is None else [*map(lists, orders)]
 
 
 def unit(devices: int) -> Problem:
@@ -225,9 +235,7 @@ def test_never_wedges(drawn: tuple[Problem, Block], patience: int, weight_first:
     block = drawn[1]
     index = OpIndex("".join(block.offsets), problem.stages, problem.microbatches)
     capacity = (block.peak(problem) + more) * chunk
-    orders = Dispatcher(lower(problem, index), index, block).orders(
-        [capacity] * problem.devices, Policy(patience, weight_first, ahead)
-    )
+    orders = dispatched(problem, index, block, [capacity] * problem.devices, Policy(patience, weight_first, ahead))
     assert orders is not None
     assert sorted(number for order in orders for number in order) == list(range(index.size))
     assert max(replay(problem, texts_of(Plan(index, orders))).peak) <= capacity
@@ -240,7 +248,7 @@ def test_overtaking_runs_or_says_no(drawn: tuple[Problem, Block], ahead: int) ->
     block = drawn[1]
     index = OpIndex("".join(block.offsets), problem.stages, problem.microbatches)
     capacity = block.peak(problem) * chunk
-    orders = Dispatcher(lower(problem, index), index, block).orders([capacity] * problem.devices, Policy(ahead=ahead))
+    orders = dispatched(problem, index, block, [capacity] * problem.devices, Policy(ahead=ahead))
     if orders is not None:
         assert max(replay(problem, texts_of(Plan(index, orders))).peak) <= capacity
 
@@ -251,7 +259,7 @@ def test_weights_make_room() -> None:
         devices=1, microbatches=2, placement="linear", backward_input=1, backward_weight=1, activation=1
     )
     index, block = OpIndex("FIW", 1, 2), Block({"F": [0], "I": [1], "W": [2]}, 3)
-    orders = Dispatcher(lower(problem, index), index, block).orders([1], Policy())
+    orders = dispatched(problem, index, block, [1], Policy())
     assert orders is not None
     assert texts_of(Plan(index, orders)) == [["0F0", "0I0", "0W0", "0F1", "0I1", "0W1"]]
 
@@ -266,7 +274,7 @@ def test_patience(patience: int, expected: str) -> None:
     )  # fmt: skip
     index = OpIndex("FIW", 2, 2)
     block = Block({"F": [0, 3], "I": [5, 4], "W": [14, 5]}, 16)
-    orders = Dispatcher(lower(problem, index), index, block).orders([2, 2], Policy(4 * patience))
+    orders = dispatched(problem, index, block, [2, 2], Policy(4 * patience))
     assert orders is not None
     assert texts_of(Plan(index, orders))[1] == expected.split()
 
