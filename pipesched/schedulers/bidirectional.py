@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import replace
-from functools import partial
 
 from pipesched.pipeline.plan.plan import Plan
 from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.pipeline.problem.problem import Problem
-from pipesched.schedulers.family import Family, need_even
+from pipesched.schedulers.family import Family, NeedsEven
 from pipesched.schedulers.plan_of import Arranged, of_devices
 
 
@@ -51,7 +50,7 @@ CHIMERA = Family(
     bubble="(P-2)/(2M+P-2) at B = f and P dividing M",
     memory="P/2+1 .. P when M >= P",
     paper="Chimera (Li and Hoefler 2021, arXiv 2107.06925)",
-    requires=partial(need_even, "chimera", ("devices",)),
+    requires=NeedsEven("chimera", ("devices",)),
     settled_order=True,
 )
 
@@ -74,7 +73,7 @@ BITPIPE = Family(
     memory="3P/4+1/2 .. P when M >= P",
     paper="BitPipe (Wu et al. 2024, arXiv 2410.19367)",
     elsewhere="the authors' Megatron fork (P dividing M)",
-    requires=partial(need_even, "bitpipe", ("devices",)),
+    requires=NeedsEven("bitpipe", ("devices",)),
     settled_order=True,
 )
 
@@ -220,7 +219,7 @@ DUALPIPE = Family(
     memory="min(M, P+1)",
     paper="DeepSeek-V3 (2024, arXiv 2412.19437)",
     elsewhere="DeepSeek DualPipe (M >= 2P)",
-    requires=partial(need_even, "dualpipe", ("devices", "microbatches")),
+    requires=NeedsEven("dualpipe", ("devices", "microbatches")),
     settled_order=True,
     has_pairs=True,
     splits_backward=True,

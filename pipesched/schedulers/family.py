@@ -133,12 +133,20 @@ class Family(Displayable):
         return max(wanted // self.chunks, 1) * self.chunks if self.is_multiple else self.chunks
 
 
-def need_even(name: str, keys: Sequence[str], problem: Problem) -> None:
-    """Raise NotApplicable, with the nearest even numbers, if a number of the problem with one of these keys is odd."""
-    for key in keys:
-        if (count := getattr(problem, key)) % 2:
-            nearest = f"{count - 1} or {count + 1}" if count > 1 else "2"
-            raise NotApplicable(f"{name} needs an even number of {key}, for instance {nearest}, not {count}", key)
+@dataclass(frozen=True)
+class NeedsEven:
+    """A demand of a family: numbers of the problem with some keys are even. Two of the same are equal."""
+
+    name: str
+    keys: Sequence[str]
+
+    def __call__(self, problem: Problem) -> None:
+        """Raise NotApplicable, with the nearest even numbers, for an odd one."""
+        for key in self.keys:
+            if (count := getattr(problem, key)) % 2:
+                nearest = f"{count - 1} or {count + 1}" if count > 1 else "2"
+                message = f"{self.name} needs an even number of {key}, for instance {nearest}, not {count}"
+                raise NotApplicable(message, key)
 
 
 def prepare(problem: Problem, family: Family) -> Problem:

@@ -277,6 +277,8 @@ class Problem(Displayable):
             object.__setattr__(self, "sizes", None)
         require_size(self.letters, self.stages, self.microbatches, self.slices.count)
         self._require_placement(self.placement)
+        if str(self.lanes) == "pair":
+            raise ConfigError("'pair' is no longer known: each device has lanes of its own ('device')", "lanes")
         for key in PLAIN:
             shape = PROBLEM_KEYS[key].shape
             require_name(shape.words, getattr(self, key), key, key) if shape.words else require_label(
