@@ -165,7 +165,7 @@ def _precedences(problem: Problem, index: OpIndex) -> _Precedences:
         before = column(index.row("F", index.stages - 1))[: -problem.batches]
         after = column(index.row("F", 0))[problem.batches :]
         crossed = -1 if model.where[0, 0] == model.where[-1, 0] else 0
-        parts.append((before, after, *(np.full_like(after, one) for one in (model.around, -1, crossed))))
+        parts.append((before, after, *(np.full(len(after), one) for one in (model.around, -1, crossed))))
     joined = [np.concatenate([one.ravel() for one in column]) for column in zip(*parts, strict=True)]
     before, after, lag, row, boundary = joined or [column(())] * 5
     return _Precedences(Edges(before, after, lag), row, boundary)
