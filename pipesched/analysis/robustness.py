@@ -25,7 +25,7 @@ from pipesched.checks import (
     shown,
 )
 from pipesched.core.arrays import Ints, in_range, np, total
-from pipesched.core.clock import look
+from pipesched.core.clock import check_deadline
 from pipesched.core.timing import CaseSweep
 from pipesched.display import from_file
 from pipesched.errors import ConfigError
@@ -210,7 +210,7 @@ class Replay:
         """Return the last end of each case; `fill` puts the lengths of some rows into an array that is used again."""
         rows, ends = np.empty((ROWS, cases), dtype=lag.dtype), np.zeros((self._vectors, cases), dtype=lag.dtype)
         for first in range(0, len(self.ticks), ROWS):
-            look()
+            check_deadline()
             part = slice(first, first + ROWS)
             lengths = rows[: len(self.ticks[part])]
             fill(lengths, part)

@@ -14,7 +14,7 @@ from math import gcd
 from typing import NamedTuple
 
 from pipesched.core.arrays import Kernels, ceil_div, column, in_range, np, total
-from pipesched.core.clock import look
+from pipesched.core.clock import check_deadline
 from pipesched.core.tasks import NOWHERE, TaskGraph
 from pipesched.core.timing import heads, topological_order
 
@@ -66,7 +66,7 @@ def jackson_preemptive(jobs: Sequence[Job]) -> int:
     """
     if not jobs:
         return 0
-    look()
+    check_deadline()
     head, work, tail = map(column, zip(*jobs, strict=True))
     longest = int(head.max()) + total(work) + int(tail.max())
     by_head = np.argsort(head, kind="stable")
@@ -215,7 +215,7 @@ def may_hold(rows: Sequence[Sequence[int]], limits: Sequence[int]) -> bool:
     for _ in range(min(max(nodes, FEWEST_NODES), MOST_NODES)):
         if not waiting:
             return False
-        look()
+        check_deadline()
         system, most = waiting.pop()
         point = _point(system, most)
         if point is None:

@@ -1,8 +1,8 @@
 """Cancellation scopes: a time limit, and an event that any thread may set.
 
-Long loops call `look`, which raises TimeIsUp once the clock of the surrounding scope (`under`) is over. So a limit
-holds within a moment, whatever a step would have taken, and no function has to hand a clock on. Without a scope `look`
-does nothing.
+Long loops call `check_deadline`, which raises TimeIsUp once the clock of the surrounding scope (`deadline`) is over. So
+a limit holds within a moment, whatever a step would have taken, and no function has to hand a clock on. Without a scope
+`check_deadline` does nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from threading import Event
 from time import monotonic
 from typing import TypeVar
 
-EVERY = 0xFFF  # a mask: loops call `look` once in 4096 steps, because a call costs as much as a step
+EVERY = 0xFFF  # a mask: loops check the deadline once in 4096 steps, because a check costs as much as a step
 
 T = TypeVar("T")
 _CURRENT: ContextVar[Clock | None] = ContextVar("pipesched_clock", default=None)
@@ -57,8 +57,8 @@ class Clock:
 
 
 @contextmanager
-def under(clock: Clock) -> Iterator[None]:
-    """Let every `look` inside the block, in this thread, raise TimeIsUp once `clock` is over."""
+def deadline(clock: Clock) -> Iterator[None]:
+    """Let every `check_deadline` inside the block, in this thread, raise TimeIsUp once `clock` is over."""
     token = _CURRENT.set(clock)
     try:
         yield
@@ -66,7 +66,7 @@ def under(clock: Clock) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
-def look() -> None:
+def check_deadline() -> None:
     """Raise TimeIsUp if the clock of the surrounding scope is over."""
     clock = _CURRENT.get()
     if clock is not None and clock.is_over:
@@ -74,11 +74,11 @@ def look() -> None:
 
 
 def watched(items: Sequence[T]) -> Iterator[T]:
-    """Yield `items`, with a `look` before every 4096 of them: for loops whose steps are too short for one each."""
+    """Yield `items`, and check the deadline before every 4096 of them: for loops whose steps are too short for it."""
     return chain.from_iterable(_parts(items))
 
 
 def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
     for first in range(0, len(items), EVERY + 1):
-        look()
+        check_deadline()
         yield items[first : first + EVERY + 1]

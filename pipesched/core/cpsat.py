@@ -12,7 +12,7 @@ from math import ceil, gcd, inf
 from threading import Event, Lock, Thread
 from typing import Any, NamedTuple
 
-from pipesched.core.clock import look
+from pipesched.core.clock import check_deadline
 from pipesched.core.timing import UNTIMED
 
 WORDS = {"OPTIMAL": "optimal", "FEASIBLE": "feasible", "INFEASIBLE": "infeasible"}
@@ -69,7 +69,7 @@ class TaskModel:
 
     def task(self, duration: int, earliest: int, latest: int) -> int:
         """Add a task that starts in [earliest, latest], and return its number, counted from 0."""
-        look()
+        check_deadline()
         start = self.model.new_int_var(earliest, latest, "")
         self.starts.append(start)
         self.durations.append(duration)
@@ -78,7 +78,7 @@ class TaskModel:
 
     def optional(self, duration: int, latest: int) -> int:
         """Add a task that may be left out, and then starts at UNTIMED; return its number."""
-        look()
+        check_deadline()
         windows = [[UNTIMED, UNTIMED], *([[0, latest]] if latest >= 0 else [])]
         start = self.model.new_int_var_from_domain(self.cp.Domain.from_intervals(windows), "")
         present = self.model.new_bool_var("")
@@ -96,7 +96,7 @@ class TaskModel:
 
     def after(self, before: int, after: int, lag: int = 0) -> None:
         """Start `after` at least `lag` ticks after the end of `before`."""
-        look()
+        check_deadline()
         self.model.add(self.starts[after] >= self.end(before) + lag)
 
     def one_at_a_time(self, tasks: Iterable[int]) -> None:
@@ -109,7 +109,7 @@ class TaskModel:
 
     def between(self, start: Any, end: Any, longest: int, present: Any = None) -> Any:
         """Return an interval from `start` to `end`; with `present` one that is there if this literal holds."""
-        look()
+        check_deadline()
         length = self.model.new_int_var(0, longest, "")
         if present is None:
             return self.model.new_interval_var(start, length, end, "")

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import look_up
 from pipesched.core.arrays import LARGEST, Ints, Kernels, column, in_range, is_wide, lists, np, total
-from pipesched.core.clock import EVERY, look
+from pipesched.core.clock import EVERY, check_deadline
 from pipesched.core.tasks import Edges, TaskGraph, WaitTable
 from pipesched.core.timing import heads, levels, tails, topological_order
 from pipesched.errors import ConfigError, NoSchedule
@@ -86,7 +86,7 @@ class PoolLimits:
         owner, pools = column(owners), len(self.capacity)
         order = column(turns) if len(turns) else _givers_first(self.graph)
         jobs = self.jobs = int(owner.max()) + 1
-        look()
+        check_deadline()
         busy = order[((self.take != 0) | (self.give != 0))[order]]
         rows = WaitTable(owner[busy] * pools + self.pool[busy], busy, busy * 0, jobs * pools)
         unfinished = np.bincount(owner[order], minlength=jobs)
@@ -106,7 +106,7 @@ class PoolLimits:
 
 def _givers_first(graph: TaskGraph) -> Ints:
     """Return the tasks in an order that keeps the precedences, in which what takes no memory runs as soon as it can."""
-    look()
+    check_deadline()
     size, kernels, follows, waiting = len(graph), Kernels(), graph.followers, np.diff(graph.waits.first)
     free, takes = np.flatnonzero(waiting == 0), (graph.take > 0).astype(np.int64)
     place, begun = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
@@ -295,9 +295,9 @@ class _Engine:
             blank(limits.jobs, -1),
             *map(blank, (size, size)),
         )
-        look()
+        check_deadline()
         while run.run(EVERY + 1):
-            look()
+            check_deadline()
         placed = resource >= 0
         number = column(unit)
         number[placed] -= first_unit[resource[placed]]
@@ -414,7 +414,7 @@ def insert_in_order(graph: TaskGraph, order: Iterable[int] | Ints, capacities: S
     memory = [kernels.blank(count) for count in (machines, 2 * zones, 2 * zones, machines)]
     start, end, tie = (kernels.blank(size) for _ in range(3))
     for since in range(0, len(tasks), AT_ONCE):
-        look()
+        check_deadline()
         until = min(since + AT_ONCE, len(tasks))
         if kernels.lists.insert(ordered, since, until, *given, *gaps, *memory, start, end, tie) >= 0:
             return None

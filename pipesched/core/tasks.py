@@ -14,7 +14,7 @@ from math import gcd
 from typing import Any
 
 from pipesched.core.arrays import Ints, Kernels, column, in_range, lists, np, total
-from pipesched.core.clock import look, watched
+from pipesched.core.clock import check_deadline, watched
 
 NOWHERE = -1  # the resource of a task that occupies nothing
 
@@ -41,7 +41,7 @@ class Edges:
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
         """Yield every single precedence as (before, after, lag)."""
         for first in range(0, len(self), 4096):
-            look()
+            check_deadline()
             part = slice(first, first + 4096)
             yield from zip(self.before[part].tolist(), self.after[part].tolist(), self.lag[part].tolist(), strict=True)
 

@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
 from pipesched.core.arrays import Ints, Kernels, column, compiled_kernels, in_range, is_wide, lists, np
-from pipesched.core.clock import look
+from pipesched.core.clock import check_deadline
 from pipesched.core.tasks import Edges, TaskGraph, WaitTable
 from pipesched.errors import Deadlock, InvalidSchedule
 
@@ -86,7 +86,7 @@ class Retiming:
 
     def _run(self, duration: Ints, places: Ints, clocks: Ints, start: Ints, end: Ints) -> tuple[Times, int]:
         """Run each machine from a place and a time on; return the times, and how many tasks have run."""
-        look()
+        check_deadline()
         waits, machines = self._graph.waits, len(self._stops)
         kernels = Kernels(duration, waits.lag, start, end)
         columns = (self.order, self._stops, waits.first, waits.task, waits.lag, duration, start, end, clocks, places)
@@ -192,7 +192,7 @@ def levels(graph: TaskGraph) -> Ints:
 
 def _arranged(graph: TaskGraph) -> tuple[Ints, Ints]:
     """Return `topological_order` and `levels`, as arrays."""
-    look()
+    check_deadline()
     tasks, height, left = arrange(graph.followers, np.diff(graph.waits.first))
     if left.any():
         raise InvalidSchedule(f"the precedences of tasks {np.flatnonzero(left)[:8].tolist()} form a cycle")
@@ -230,7 +230,7 @@ def tails(graph: TaskGraph, ends: Iterable[int] = ()) -> list[int]:
 def _lengthened(graph: TaskGraph, begun: Ints, arrows: WaitTable) -> list[int]:
     """Return the ticks before each task, at first `begun`, as the longest paths along `arrows` make them."""
     order = _arranged(graph)[0]
-    look()
+    check_deadline()
     lengths = in_range(begun, int(begun.max())) if len(begun) else np.zeros(len(graph), dtype=np.int64)
     kernels = Kernels(graph.duration, arrows.lag, lengths)
     found = kernels.give(lengths.copy())
@@ -349,7 +349,7 @@ class CaseSweep:
         low, high = np.searchsorted(self._levels, [begin + 1, stop])
         inside = self._levels[low:high].tolist()
         for start, end in zip([begin, *inside], [*inside, stop], strict=True):
-            look()
+            check_deadline()
             firsts = self.first[start:end]
             counts = self.first[start + 1 : end + 1] - firsts
             waiting: list[tuple[Ints | None, Ints, Ints]] = []

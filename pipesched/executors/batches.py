@@ -15,7 +15,7 @@ from time import perf_counter
 from traceback import format_exc
 from typing import Generic, TypeVar
 
-from pipesched.core.clock import Clock, TimeIsUp, under
+from pipesched.core.clock import Clock, TimeIsUp, deadline
 from pipesched.errors import ConfigError, PipeschedError, WorkerDied, WorkerTraceback
 from pipesched.executors.opening import runs_at_once, workers_of
 from pipesched.version import __version__
@@ -90,7 +90,7 @@ def map_batches(
     """
     if executor is None:
         for call in calls:
-            with under(clock or Clock()):
+            with deadline(clock or Clock()):
                 result = function(call)
             yield result
         return
@@ -160,7 +160,7 @@ class PendingCall(Generic[Result]):
     def result(self) -> Result:
         """Return the result. Raises as `map_batches` does."""
         if self._sent is None:
-            with under(self._clock):
+            with deadline(self._clock):
                 return self._here()
         answers = self._sent.landed(self._clock)
         answers.raise_error()

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Event
 
 from pipesched.analysis.explain import OVERLAP, Sensitivity, gaps_of, idle_gap, row_of_step, sensitivities
-from pipesched.core.clock import Clock, under
+from pipesched.core.clock import Clock, deadline
 from pipesched.core.reasons import NOTHING, Arc, Gap, TimedTasks, moved, users_of
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.explore.board import (
@@ -429,7 +429,7 @@ class PipelinePlanner:
     def best_move(self, board: Board, stop: Event) -> Move | None:
         """Return the move of one task that shortens a schedule most, if there is one. Raises TimeIsUp."""
         assert isinstance(board, PipelineBoard)
-        with under(Clock(stop=stop)):
+        with deadline(Clock(stop=stop)):
             moves, _ = best_moves(board.schedule, board.tasks)
         return Move(board.plan.orders[moves[0].device][moves[0].start], moves[0].to) if moves else None
 

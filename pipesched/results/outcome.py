@@ -24,7 +24,7 @@ from pipesched.checks import (
     require_whole,
     shown,
 )
-from pipesched.core.clock import look
+from pipesched.core.clock import check_deadline
 from pipesched.display import Displayable, HasPage
 from pipesched.errors import ConfigError, Deadlock, NoSchedule, NotApplicable, PipeschedError
 from pipesched.pipeline.bounds.bounds import Bound, lower_bound
@@ -86,7 +86,7 @@ def with_best_slices(
     require_size(problem.letters, problem.stages, problem.microbatches, rule.most)
     tried, refusals = dict[int, Fraction](), list[PipeschedError]()
     for count in range(1, rule.most + 1):
-        look()
+        check_deadline()
         sliced = replace(problem, slices=rule.slices(count))
         try:
             schedule = timed(sliced, plan(sliced))

@@ -7,7 +7,7 @@ from itertools import chain, pairwise
 from typing import NamedTuple
 
 from pipesched.core.arrays import np
-from pipesched.core.clock import look
+from pipesched.core.clock import check_deadline
 from pipesched.core.reasons import NOTHING, Arc, TimedTasks, candidate_moves, moved
 from pipesched.core.tasks import Edges, TaskGraph
 from pipesched.core.timing import UNTIMED, Times, earliest_times
@@ -203,7 +203,7 @@ def _timed_moves(
         if number == most:
             yield None, None
             return
-        look()
+        check_deadline()
         try:
             yield move, _retimed(schedule, tasks, *move)
         except InvalidSchedule:  # a slot would need weights, or a lane a slot, that its program has elsewhere

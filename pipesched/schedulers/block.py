@@ -21,7 +21,7 @@ from itertools import chain, islice, pairwise, product
 from typing import Any, NamedTuple
 
 from pipesched.core.arrays import Ints, Kernels, column, in_range, np, total
-from pipesched.core.clock import look
+from pipesched.core.clock import check_deadline
 from pipesched.core.listsched import insert_in_order
 from pipesched.core.tasks import TaskGraph, WaitTable
 from pipesched.pipeline.plan.lowering import lower
@@ -200,7 +200,7 @@ class Dispatcher:
         switches = (policy.ahead, LOOK, int(policy.weight_first), self._forward_count)
         room, left = kernels.give(rooms), devices
         while left:
-            look()
+            check_deadline()
             left = kernels.run.dispatch(
                 AT_ONCE, *switches, *given, started, nexts, room, *lanes, order, counts, *events, *choices
             )

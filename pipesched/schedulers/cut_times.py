@@ -10,7 +10,7 @@ from math import lcm
 from typing import NamedTuple
 
 from pipesched.core.arrays import Ints, column, np
-from pipesched.core.clock import look
+from pipesched.core.clock import check_deadline
 from pipesched.core.tasks import Edges
 from pipesched.pipeline.layers.recut import at_spans, ends_of, kinds_of_items
 from pipesched.pipeline.plan.lowering import lower
@@ -164,7 +164,7 @@ class CutTimes(SlotTimes):
     def _in_parts(self, ends: Ints, measure: Callable[[Ints], Ints]) -> Ints:
         fed, found, size = self._fed(ends), [], self.together
         for first in range(0, len(ends), size):
-            look()
+            check_deadline()
             found.append(measure(fed[:, first : first + size]))
         return np.concatenate(found, axis=-1)
 
@@ -228,7 +228,7 @@ class CutTimes(SlotTimes):
         self._codes = column([code for code, _ in pairs]), column([number for _, number in pairs])
         rows = [iter(one) for one in missing]
         for _ in range(problems):
-            look()
+            check_deadline()
             spans = [next(rows[home], own) for home, own in zip(self._home_of, self._own, strict=True)]
             made = at_spans(self.problem, spans)
             tables = UnitTables(*(table[:, : self.columns] for table in tables_of(made.model, self.plan.index)))

@@ -13,7 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from pipesched.core.arrays import ceil_div
-from pipesched.core.clock import look
+from pipesched.core.clock import check_deadline
 from pipesched.errors import Deadlock, NotApplicable
 from pipesched.pipeline.plan.plan import Plan
 from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
@@ -111,7 +111,7 @@ def _best(problem: Problem, rule: Rule, judge: Judge | None) -> Plan:
     """Return the plan of the best group size: that runs and fits, the shortest, of least memory, the smallest."""
     known: dict[int, tuple[bool, int, int]] = {}
     for size in group_sizes(problem):
-        look()
+        check_deadline()
         plan = _arrange(problem, rule, size)
         try:
             made = schedule_plan(problem, plan) if judge is None else judge(plan)

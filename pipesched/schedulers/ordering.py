@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import joined
 from pipesched.core.arrays import Ints, column, np
-from pipesched.core.clock import look
+from pipesched.core.clock import check_deadline
 from pipesched.core.tasks import Edges
 from pipesched.core.timing import CaseSweep
 from pipesched.errors import ConfigError, NoSchedule
@@ -242,7 +242,7 @@ class FedPlan(SlotTimes):
         """Return what `measure` says of all orders, some of them at a time."""
         slices, found, size = self.plan.index.slices, [], self.together
         for first in range(0, len(orders), size):
-            look()
+            check_deadline()
             order = orders[first : first + size].T
             fed = (order[:, None] * slices + np.arange(slices)[:, None]).reshape(-1, order.shape[1])
             fed[self._split :] += self.plan.index.units  # their columns for the second way
@@ -432,7 +432,7 @@ def walk(judge: OrderJudge, starts: Sequence[Order], most: int) -> None:
     costs = judge.costs(here)
     steps = max(min(most, MOST_SLOTS // judge.fed.slots) // WALKS - 1, FEWEST_STEPS)
     for step in range(steps):
-        look()
+        check_deadline()
         if step and step % (steps // PARTS) == 0:
             good, bad = np.split(costs.argsort(kind="stable"), 2)
             here[bad], costs[bad] = here[good], costs[good]
@@ -502,7 +502,7 @@ class Plans:
 
     def planned(self, order: Order) -> Found | None:
         """Return what an order is worth; None where the family finds no schedule within the budget."""
-        look()
+        check_deadline()
         if order not in self.known:
             self.known[order] = self._worth(order)
         return self.known[order]

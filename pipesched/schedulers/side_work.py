@@ -14,7 +14,7 @@ from itertools import chain, count
 from random import Random
 from typing import NamedTuple
 
-from pipesched.core.clock import EVERY, look
+from pipesched.core.clock import EVERY, check_deadline
 from pipesched.core.tasks import reversed_graph
 from pipesched.core.timing import earliest_times
 from pipesched.errors import InvalidSchedule
@@ -62,7 +62,7 @@ def fill(gaps: Sequence[Sequence[FreeTime]], works: Iterable[SideTask], loads: l
     placed = []
     for step, work in zip(count(1), works):
         if not step & EVERY:
-            look()
+            check_deadline()
         best: tuple[int, int, int] | None = None
         chosen = length = ready = 0
         for device, since, lasts in work.choices:
@@ -298,7 +298,7 @@ def improved(insertion: SideInsertion, best: Schedule, is_better: Callable[[Sche
         return best
     tight = _tight(best)
     for turn in range(rounds):
-        look()
+        check_deadline()
         if not tight:
             break
         some = frozenset(random.sample(tight, min(1 + turn % PARTS, len(tight))))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import look_up
 from pipesched.core.arrays import Kernels, column, in_range, lists, np
-from pipesched.core.clock import look
+from pipesched.core.clock import check_deadline
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import Retiming, earliest_times
 from pipesched.pipeline.plan.lowering import lower
@@ -56,7 +56,7 @@ def shorten_path(
     best, sleepers = kernels.give(here.order.copy()), kernels.blank(size, -1)
     blanks = [kernels.blank(count) for count in (size, size // index.units, 3 * size, 6 * size, *[len(orders)] * 4)]
     kernels.run.shorten(
-        rounds, slack, busy, MOST_DRY, look, random.random, random.getrandbits, best,
+        rounds, slack, busy, MOST_DRY, check_deadline, random.random, random.getrandbits, best,
         *map(kernels.give, columns), kernels.blank(size), kernels.blank(size), sleepers, *blanks,
     )  # fmt: skip
     bounds = here.bounds.tolist()

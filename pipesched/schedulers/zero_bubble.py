@@ -19,7 +19,7 @@ from itertools import islice, product
 from typing import NamedTuple
 
 from pipesched.core.arrays import Kernels, ceil_div, column, in_range, lists, np
-from pipesched.core.clock import look
+from pipesched.core.clock import check_deadline
 from pipesched.pipeline.bounds.memory import require_least_capacity
 from pipesched.pipeline.plan.plan import Plan
 from pipesched.pipeline.problem.ops import OpIndex
@@ -136,7 +136,7 @@ def greedy_orders(problem: Problem, capacities: Sequence[int], switches: Switche
     order, looks = kernels.blank(3 * count * devices), 1
     patience = (int(switches.alternate), *switches[2:])
     while looks:
-        look()
+        check_deadline()
         looks = kernels.run.greedy(AT_ONCE, looks, heap, *patience, count, *given, *state, order)
     done = np.array(lists(given[-1])[: 3 * devices]).reshape(3, devices).sum(axis=0).tolist()
     listed = lists(order)

@@ -15,7 +15,7 @@ from functools import partial
 from math import ceil, inf
 from typing import Any, NamedTuple, TypeVar
 
-from pipesched.core.clock import Clock, TimeIsUp, under
+from pipesched.core.clock import Clock, TimeIsUp, deadline
 from pipesched.errors import PipeschedError
 from pipesched.pipeline.bounds.memory import require_offload, require_recompute
 from pipesched.pipeline.layers.layers import GIVEN, PARTS, Amount, LayerCosts, Layers
@@ -356,7 +356,7 @@ class _Trial:
         """Try what a solve tries first on every placement, unless bounds say that none of it is below a makespan."""
         search, cases = self.search, self.search.cases
         if self.change.operations <= self.request.policy.portfolio.slow or effort.left == inf:
-            with suppress(TimeIsUp), under(self.clock):
+            with suppress(TimeIsUp), deadline(self.clock):
                 for number, case in enumerate(cases):
                     search.raise_bound(number, case.bound())
                     effort.left -= len(case.graph)

@@ -12,7 +12,7 @@ from operator import add
 
 from pipesched.core.arrays import ceil_div
 from pipesched.core.bounds import Job, jackson_preemptive
-from pipesched.core.clock import Clock, TimeIsUp, look
+from pipesched.core.clock import Clock, TimeIsUp, check_deadline
 from pipesched.core.timing import UNREACHED, heads, tails
 from pipesched.pipeline.bounds.bounds import Bound, alone_bounds, problem_bounds, work_bounds
 from pipesched.pipeline.bounds.memory import capacity_edges, order_edges, residences
@@ -181,7 +181,7 @@ class DeviceModel(TunedModel):
     def _distances(self) -> None:
         """Start each operation as long after others of the device as the way through other devices takes."""
         for task in self.own:
-            look()
+            check_deadline()
             graph, longest, pending = self.case.graph, {task: 0}, [task]
             found: dict[int, int] = {}  # the operations of the device that it leads to: ticks from start to start
             while pending:

@@ -15,7 +15,7 @@ from itertools import chain, islice
 from typing import Any
 
 from pipesched.core.arrays import Ints, ceil_div, np
-from pipesched.core.clock import Clock, look
+from pipesched.core.clock import Clock, check_deadline
 from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.tasks import Edges, TaskGraph
 from pipesched.core.timing import UNTIMED
@@ -292,7 +292,7 @@ class ChoiceModel(PipelineModel):
         for number in forwards:
             self.task(lengths[number], earliest[number], starts[number])
         for at, number in enumerate(inputs):
-            look()
+            check_deadline()
             weight, is_whole = weights[at], self.model.new_bool_var("")
             start = self.model.new_int_var(earliest[number], starts[number], "")
             end = self.model.new_int_var(0, self.horizon, "")
@@ -304,7 +304,7 @@ class ChoiceModel(PipelineModel):
             self.intervals.append(self.model.new_optional_fixed_size_interval_var(start, own[at], ~is_whole, ""))
             self.wholes[number] = self.model.new_optional_fixed_size_interval_var(start, whole[at], is_whole, "")
         for at, number in enumerate(weights):
-            look()
+            check_deadline()
             gradient, present = inputs[at], self.presences[number]
             windows = self.cp.Domain.from_intervals([[UNTIMED, UNTIMED], [0, max(starts[number], 0)]])
             start = self.model.new_int_var_from_domain(windows, "")

@@ -19,7 +19,7 @@ from operator import add
 from typing import Any, NamedTuple
 
 from pipesched.core.arrays import ceil_div
-from pipesched.core.clock import look
+from pipesched.core.clock import check_deadline
 from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.tasks import Edges
 from pipesched.core.timing import UNTIMED, heads, tails, topological_order
@@ -175,7 +175,7 @@ class PipelineModel(TunedModel):
         self.anchor()
         goal = self.model.new_int_var(self.least, self.most, self.case.objective)
         for task, device in enumerate(self.case.graph.resources):
-            look()
+            check_deadline()
             firsts = self.case.origins[device].tasks
             if not self.case.graph.successors[task]:
                 for first in firsts or [None]:

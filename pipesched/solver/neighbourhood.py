@@ -15,7 +15,7 @@ from itertools import pairwise
 from random import Random
 from typing import NamedTuple
 
-from pipesched.core.clock import Clock, look, watched
+from pipesched.core.clock import Clock, check_deadline, watched
 from pipesched.core.cpsat import Limits, SearchAnswer
 from pipesched.pipeline.bounds.memory import residences, says_all
 from pipesched.pipeline.plan.plan import Plan
@@ -71,7 +71,7 @@ class WindowModel(TunedModel):
         graph, ends = self.case.ordered, self.old.end_ticks
         self.tails = self._old_tails()
         for old, free in zip(self.old.plan.orders, self.orders, strict=True):
-            look()
+            check_deadline()
             idle = max((ends[task] for task in old if self.side[task] < 0), default=0)
             for task in free:
                 ready = (ends[before] + lag for before, lag in graph.predecessors[task] if self.side[before] < 0)
@@ -87,7 +87,7 @@ class WindowModel(TunedModel):
         tails = [-origin[device] for device in graph.pools]
         following: dict[int, int] = {}
         for old, free in zip(self.old.plan.orders, self.orders, strict=True):
-            look()
+            check_deadline()
             suffix = [task for task in old if self.side[task] > 0]
             following.update(pairwise(suffix))
             following.update(dict.fromkeys(free, suffix[0]) if suffix else {})
@@ -113,7 +113,7 @@ class WindowModel(TunedModel):
     def _memory(self) -> None:
         problem = self.case.problem
         for device, capacity in enumerate(problem.capacity_grains):
-            look()
+            check_deadline()
             if capacity is not None and self.orders[device] and not says_all(problem, device, self.case.index):
                 self._hold(device, capacity)
 

@@ -14,7 +14,7 @@ from operator import add
 from random import Random
 from typing import NamedTuple
 
-from pipesched.core.clock import Clock, look
+from pipesched.core.clock import Clock, check_deadline
 from pipesched.core.cpsat import Limits
 from pipesched.core.listsched import list_schedule
 from pipesched.core.tasks import TaskGraph, reversed_graph
@@ -220,7 +220,7 @@ def refined(plan: Plan, fine: OpIndex) -> Plan | None:
     size = fine.stages // own.stages
     orders = []
     for order in plan.orders:
-        look()
+        check_deadline()
         single = chain.from_iterable((one, plan.pairs[one]) if one in plan.pairs else (one,) for one in order)
         parts = (_parts(own.op(number), size, fine) for number in single)
         orders.append([*chain.from_iterable(parts)])

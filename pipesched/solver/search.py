@@ -10,7 +10,7 @@ from itertools import chain, product
 from math import inf
 from typing import NamedTuple
 
-from pipesched.core.clock import Clock, TimeIsUp, look, under
+from pipesched.core.clock import Clock, TimeIsUp, check_deadline, deadline
 from pipesched.core.cpsat import Limits
 from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.bounds.bounds import Bound
@@ -127,7 +127,7 @@ class Search:
         """Offer candidates of a case until it is closed (or `to_the_end`), or `clock` is over; none once it is."""
         if clock.left <= 0:
             return
-        with suppress(TimeIsUp), under(clock):
+        with suppress(TimeIsUp), deadline(clock):
             for candidate in candidates:
                 self.offer(number, candidate, heuristic=heuristic)
                 is_closed = self.best is not None and number not in self.open
@@ -148,7 +148,7 @@ class Search:
         is_better = self.rank is None or rank < self.rank
         if is_better:
             try:
-                with under(Clock()) if self.best is None else nullcontext():  # the first counts, however late
+                with deadline(Clock()) if self.best is None else nullcontext():  # the first counts, however late
                     checked(candidate.schedule)
             except InvalidSchedule as error:
                 warn_of_bug(candidate.source, error)
@@ -226,7 +226,7 @@ def take_first(search: Search) -> None:
     clock = Clock(stop=search.clock.stop)
     for number, case in enumerate(search.cases):
         search.at(f"first schedule, {case.name}")
-        with suppress(TimeIsUp), under(clock):
+        with suppress(TimeIsUp), deadline(clock):
             if any(search.offer(number, candidate, heuristic=True) for candidate in first_candidates(case)):
                 candidate = search.candidates[number]
                 if search.clock.is_over and candidate is not None and not search.clock.is_stopped:
@@ -287,7 +287,7 @@ def _one_forward_one_backward(case: Case, way: Way) -> Orders:
     orders: Orders = []
     ahead = [case.index.microbatches] * case.index.microbatches
     for device, stages in enumerate(way.stages):
-        look()
+        check_deadline()
         ahead = _ahead(case, device, stages, ahead)
         forwards = [*zip(*(case.index.row("F", stage) for stage in stages), strict=True)]
         rows = [row for stage in reversed(stages) for row in _backward_rows(case, stage)]
@@ -332,7 +332,7 @@ def _in_groups(case: Case, ways: Sequence[Way], size: int) -> Orders:
             group = range(number, number + 1)
         units = [microbatch * count + part for microbatch in group for part in reversed(range(count))]
         for stages, order in zip(way.stages, orders, strict=True):
-            look()
+            check_deadline()
             order.extend(chain.from_iterable(index.row("F", stage)[index.in_units(group)] for stage in stages))
             rows = (_backward_rows(case, stage) for stage in reversed(stages))
             order.extend(row[unit] for own in rows for unit in units for row in own)

@@ -15,7 +15,7 @@ from itertools import chain
 from threading import Event as StopEvent
 from typing import TYPE_CHECKING, Any
 
-from pipesched.core.clock import Clock, TimeIsUp, look, under
+from pipesched.core.clock import Clock, TimeIsUp, check_deadline, deadline
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.executors.opening import FEWEST_OPERATIONS, lent
 from pipesched.pipeline.bounds.bounds import Bound, highest, work_bounds
@@ -381,7 +381,7 @@ def _raise_bounds(search: Search) -> None:
     for number, case in enumerate(search.cases):
         own = Clock(max(clock.left, 0.05), search.clock.stop)  # enough for a single microbatch
         with suppress(TimeIsUp):
-            with under(own):
+            with deadline(own):
                 bound = replace(case.bound(), per_unit=search.per_unit)
             search.raise_bound(number, bound)
             search.bounds[number] = max(bound, search.bounds[number], key=lambda one: one.ticks)  # its reason says more
@@ -522,7 +522,7 @@ def _search_case(search: Search, number: int, clock: Clock | None, method: str) 
     searches = not case.keeps_activations or method == "cpsat" or size <= policy.large
     if searches and case.has_model and number in search.open and not clock.is_over:
         search.at(f"{PROVING}, {case.name}")
-        with suppress(TimeIsUp), under(clock):
+        with suppress(TimeIsUp), deadline(clock):
             prove(search, number, clock)
 
 
@@ -536,7 +536,7 @@ def find_first(search: Search) -> None:
             continue
         search.at(f"{PROVING}, {case.name}")
         clock = search.clock.part(search.clock.left / (len(search.cases) - number))
-        with suppress(TimeIsUp), under(clock):
+        with suppress(TimeIsUp), deadline(clock):
             prove(search, number, clock)
 
 
@@ -613,10 +613,10 @@ def lower_memory(search: Search, number: int, clock: Clock) -> None:
 
 def _within(search: Search, case: Case, budget: int, clock: Clock) -> Schedule | None:
     """Return a schedule of the case with the best value known that holds at most `budget` grains on every device."""
-    with suppress(NoSchedule, TimeIsUp), under(clock):
+    with suppress(NoSchedule, TimeIsUp), deadline(clock):
         limited = replace(case, problem=within(case.problem, budget))
         for schedule in _tries(search, limited, clock):
-            look()
+            check_deadline()
             if schedule.fits and limited.value(schedule) <= search.value:
                 return replace(schedule, problem=replace(case.problem, shard=schedule.problem.shard))
     return None

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from pipesched.core.arrays import ceil_div
 from pipesched.core.bounds import Job, jackson_preemptive
-from pipesched.core.clock import look
+from pipesched.core.clock import check_deadline
 from pipesched.core.tasks import Edges, TaskGraph, arrow
 from pipesched.core.timing import UNREACHED, heads, tails, topological_order
 from pipesched.pipeline.bounds.bounds import Bound, step_ends
@@ -353,7 +353,7 @@ class RuledGathers:
     def _before(self, one: int, other: int) -> Any:
         """Return the literal that a task of the device comes before another one; where both run, times follow."""
         if (one, other) not in self.orders:
-            look()
+            check_deadline()
             owner = self.owner
             if owner.rules.reaches(one, other) or owner.rules.reaches(other, one):
                 holds = self.model.new_constant(owner.rules.reaches(one, other))
@@ -538,7 +538,7 @@ class WholeStepModel(TunedModel):
         """Return a literal of each time that a start is this one."""
         found = []
         for cause in causes:
-            look()
+            check_deadline()
             found.append(self.model.new_bool_var(""))
             self.model.add(start == cause).only_enforce_if(found[-1])
         return found

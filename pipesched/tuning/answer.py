@@ -10,7 +10,7 @@ from math import inf
 from typing import Any
 
 from pipesched.config.estimate import DEFAULTS, changes
-from pipesched.core.clock import Clock, TimeIsUp, look, under
+from pipesched.core.clock import Clock, TimeIsUp, check_deadline, deadline
 from pipesched.errors import PipeschedError
 from pipesched.estimation.hardware import MOST
 from pipesched.estimation.result import Estimate
@@ -180,8 +180,8 @@ def _nearest(space: Space, search: SpaceSearch, clock: Clock) -> tuple[NearMiss,
 def _help(space: Space, layout: Parallelism, algorithm: str, clock: Clock) -> tuple[str, ...]:
     """Return changes with which a layout fits; none once time is up."""
     try:
-        with under(clock):
-            look()
+        with deadline(clock):
+            check_deadline()
             found = estimate_of_point(TrialTask(SpacePoint(layout, algorithm), space.setup(layout), space.given))
             return tuple(
                 f"{change.text}: {change.rate:,.1f} tokens/s/GPU{'' if change.sure else '; may not fit'}"

@@ -13,7 +13,7 @@ from time import time
 from typing import IO, Any, NamedTuple, TypeVar
 
 from pipesched.checks import shown
-from pipesched.core.clock import Clock, TimeIsUp, under
+from pipesched.core.clock import Clock, TimeIsUp, deadline
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable, PipeschedError
 from pipesched.estimation.derived import outline
 from pipesched.estimation.items import GB
@@ -112,7 +112,7 @@ def until_end(clock: Clock) -> float:
 
 def before(until: float) -> AbstractContextManager[None]:
     """Return a context that raises TimeIsUp from a time of day on."""
-    return under(Clock(max(until - time(), 0.0)))
+    return deadline(Clock(max(until - time(), 0.0)))
 
 
 def results_in_time(

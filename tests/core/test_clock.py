@@ -9,7 +9,7 @@ from threading import Event, Thread
 import pytest
 
 from pipesched.core import clock as clocks
-from pipesched.core.clock import EVERY, Clock, TimeIsUp, look, under
+from pipesched.core.clock import EVERY, Clock, TimeIsUp, check_deadline, deadline
 from pipesched.core.listsched import list_schedule
 from pipesched.core.tasks import TaskGraph
 
@@ -67,23 +67,23 @@ def test_a_part_ends_with_its_limit_or_the_whole(pass_time: Callable[[float], No
 
 def test_a_look_raises_once_the_clock_is_over(pass_time: Callable[[float], None]) -> None:
     """Nothing before the limit, TimeIsUp after it, and nothing outside the scope."""
-    with under(Clock(1)):
-        look()
+    with deadline(Clock(1)):
+        check_deadline()
         pass_time(1)
         with pytest.raises(TimeIsUp):
-            look()
-    look()
+            check_deadline()
+    check_deadline()
 
 
 def test_scopes_nest(pass_time: Callable[[float], None]) -> None:
     """The innermost clock counts; the outer one does again when the inner scope ends, also by an exception."""
-    with under(Clock(1)):
-        with suppress(KeyError), under(Clock(10)):
+    with deadline(Clock(1)):
+        with suppress(KeyError), deadline(Clock(10)):
             pass_time(2)
-            look()
+            check_deadline()
             raise KeyError
         with pytest.raises(TimeIsUp):
-            look()
+            check_deadline()
 
 
 def test_a_scope_is_of_its_thread() -> None:
@@ -93,16 +93,16 @@ def test_a_scope_is_of_its_thread() -> None:
 
     def peek() -> None:
         try:
-            look()
+            check_deadline()
         except TimeIsUp as error:
             failures.append(error)
 
-    with under(Clock(60, stop)):
+    with deadline(Clock(60, stop)):
         thread = Thread(target=peek)
         thread.start()
         thread.join()
         with pytest.raises(TimeIsUp):
-            look()
+            check_deadline()
     assert not failures
 
 
@@ -111,6 +111,6 @@ def test_a_long_loop_looks() -> None:
     graph = TaskGraph([1] * (2 * EVERY), [0] * (2 * EVERY), [1])
     stop = Event()
     stop.set()
-    with under(Clock(stop=stop)), pytest.raises(TimeIsUp):
+    with deadline(Clock(stop=stop)), pytest.raises(TimeIsUp):
         list_schedule(graph)
     assert len(list_schedule(graph).picked) == 2 * EVERY

@@ -16,7 +16,7 @@ import pytest
 import pipesched
 from pipesched import Event, NoSchedule, SolveReport, StoppedBy, algorithms, make_problem, solve
 from pipesched.core import clock
-from pipesched.core.clock import EVERY, Clock, TimeIsUp, look, under, watched
+from pipesched.core.clock import EVERY, Clock, TimeIsUp, check_deadline, deadline, watched
 from pipesched.core.cpsat import Limits
 from pipesched.documents.schedule import report_of, solver_document
 from pipesched.pipeline.problem.kinds import Allowed
@@ -40,7 +40,7 @@ def test_watched_looks_again_and_again() -> None:
     items = list(range(3 * EVERY))
     assert list(watched(items)) == items
     assert list(watched([])) == []
-    with under(Clock(0.0)), pytest.raises(TimeIsUp):
+    with deadline(Clock(0.0)), pytest.raises(TimeIsUp):
         list(watched(items))
 
 
@@ -383,7 +383,7 @@ def test_solves_in_two_threads_do_not_share_a_clock(monkeypatch: pytest.MonkeyPa
 def test_a_solve_leaves_no_clock_behind(fake_clock: FakeClock) -> None:
     """After a solve whose time was up, algorithms of this thread run on as if there had been none."""
     pipesched.solve(large_problem(), time_limit=5)
-    look()
+    check_deadline()
     assert pipesched.run(open_problem(), "list").schedule.fits
 
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from pipesched.checks import require_label, require_whole, shown
 from pipesched.core.arrays import Ints, ceil_div, column, in_range, is_wide, np, round_up, total
 from pipesched.core.bounds import Job, critical_path, head_work_tail, jackson_preemptive, longest_stretch
-from pipesched.core.clock import look
+from pipesched.core.clock import check_deadline
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import heads, tails
 from pipesched.display import Displayable
@@ -339,7 +339,7 @@ class UnitWays(NamedTuple):
         sums = np.zeros_like(times)
         np.cumsum(lasts[:-1] + self._by_microbatch(hops), axis=0, out=sums[1:])
         for part in range(self.slices):
-            look()
+            check_deadline()
             if part:
                 times[:, :, part] = np.maximum(times[:, :, part], times[:, :, part - 1] + lasts[:, :, part - 1])
             own, until = times[:, :, part], sums[:, :, part]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import shown
 from pipesched.core.arrays import Ints, column, in_range, np, total
-from pipesched.core.clock import look
+from pipesched.core.clock import check_deadline
 from pipesched.display import Displayable, from_file
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.check.check_step import (
@@ -49,7 +49,7 @@ def replayed_peaks(schedule: ScheduleMetrics) -> list[int]:
     if schedule.problem.has_step:
         changes += [*_of_stages(tables), *_of_side_work(tables)]
     changes += buffer_changes(tables)
-    look()
+    check_deadline()
     device, time, size = (np.concatenate(parts) for parts in zip(*changes, strict=True))
     size = in_range(size, total(np.maximum(size, 0)))
     by_device = np.argsort(device.astype(np.int32), kind="stable")
@@ -59,7 +59,7 @@ def replayed_peaks(schedule: ScheduleMetrics) -> list[int]:
 
 
 def _highest(when: Ints, size: Ints) -> int:
-    look()
+    check_deadline()
     levels = np.cumsum(size[np.argsort(when, kind="stable")])
     return int(np.maximum.reduce(levels, initial=0))
 
@@ -90,7 +90,7 @@ def _of_passes(tables: TimeTables) -> Iterator[Changes]:
 def _sized(tables: TimeTables, planned: Ints, time: Ints, size: Ints) -> Iterator[Changes]:
     """Yield the changes of a kind that are planned, if they are of any size."""
     if size.any():
-        look()
+        check_deadline()
         there = ... if planned.all() else planned
         yield tables.problem.model.where[there].ravel(), time[there].ravel(), size[there].ravel()
 
@@ -126,7 +126,7 @@ def _of_side_work(tables: TimeTables) -> Iterator[Changes]:
     """Yield activations of side work, its outputs until they are used, and the gradients of these until then."""
     index, start, end = tables.index, tables.start, tables.end
     for side, item in enumerate(tables.problem.side):
-        look()
+        check_deadline()
         forwards, lasts = (column(index.row(kind, side)) for kind in ("E", "E" if item.backward is None else "G"))
         sizes = _grains(tables.problem, (item.activation, item.output))
         held, output = np.repeat(sizes[:, None], len(forwards), axis=1)
@@ -215,7 +215,7 @@ def violations(schedule: Schedule) -> Iterator[str]:
     for rules in RULES:
         is_broken = False
         for rule in rules:
-            look()
+            check_deadline()
             for sentence in rule(tables):
                 is_broken = True
                 yield sentence
@@ -415,7 +415,7 @@ def _too_early(tables: TimeTables) -> Iterator[str]:
     for mask in chain(*early):
         is_wrong[: len(mask)] |= mask.any(axis=1)
     for stage in np.flatnonzero(is_wrong).tolist():
-        look()
+        check_deadline()
         for part, (demand, mask) in product(tables.parts, [*zip(crossing, early[0], strict=True)]):
             for unit in np.flatnonzero(mask[stage : stage + 1, part]).tolist():
                 yield demand.sentence(tables, stage, part.start + unit)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from pipesched.checks import joined, shown
 from pipesched.core.arrays import Ints, column, in_range, np
-from pipesched.core.clock import look
+from pipesched.core.clock import check_deadline
 from pipesched.pipeline.plan.metrics import ScheduleMetrics
 from pipesched.pipeline.plan.plan import NOTHING_BEFORE, Plan
 from pipesched.pipeline.problem.ops import NO_NUMBER, Op, OpIndex, StepOp
@@ -215,7 +215,7 @@ def checked_programs(problem: Problem, plan: Plan, devices: Iterable[int] = ()) 
     place, found = np.full(plan.index.size, -1), []
     pairs = column(plan.pairs.keys()), column(plan.pairs.values())
     for device in devices or range(len(plan.network)):
-        look()
+        check_deadline()
         order = column(plan.orders[device])
         place[order] = np.arange(len(order))
         found.append(CheckedProgram(problem, plan, device, place, pairs))
@@ -758,7 +758,7 @@ class _StepRules:
     def _side(self) -> Iterator[str]:
         """Yield side work, and what it is for, that starts before its input is there."""
         for kind, side in product("EG", range(len(self.problem.side))):
-            look()
+            check_deadline()
             number, into = column(self.index.row(kind, side)), self.problem.side[side].into
             device = self.tables.runs_on[number]
             lag = np.where(device == self.tables.there[into], 0, self.problem.step_ticks.side_p2p[side])

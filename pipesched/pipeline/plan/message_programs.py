@@ -8,7 +8,7 @@ from itertools import chain
 from math import inf
 
 from pipesched.core.arrays import Ints, Kernels, column, np
-from pipesched.core.clock import look
+from pipesched.core.clock import check_deadline
 from pipesched.core.tasks import Edges, WaitTable
 from pipesched.core.timing import Retiming, heads, tails
 from pipesched.errors import ConfigError, InvalidSchedule
@@ -36,7 +36,7 @@ def pytorch_programs(problem: Problem, plan: Plan) -> Plan:
     reductions take turns too, whether or not weights are sharded. Of messages that one operation makes, those to other
     stages come first. Raises InvalidSchedule where devices wait in a circle.
     """
-    look()
+    check_deadline()
     plan = without_messages(plan)
     sent, devices = Sent(problem, plan), len(plan.orders)
     lines, there = plan.own_lines[:devices], np.flatnonzero(sent.is_run)
@@ -260,7 +260,7 @@ class BestOrder:
 
     def _chosen(self, follow: Ints) -> Plan:
         """Return the plan in which of two messages at the heads of queues the one goes that more follows."""
-        look()
+        check_deadline()
         graph, size = self.graph, len(self.graph)
         by_rank = np.lexsort((np.arange(size), -(follow + graph.duration)))
         rank = np.empty(size, dtype=np.int64)

@@ -22,7 +22,7 @@ from operator import mul
 from typing import NamedTuple
 
 from pipesched.core.arrays import Ints, column, in_range, np, total
-from pipesched.core.clock import look
+from pipesched.core.clock import check_deadline
 from pipesched.pipeline.problem.costs import PER_STAGE, SCALED, TRANSFER_TIMES, Costs, Entry, Links, Memory, at_speed
 from pipesched.pipeline.problem.kinds import GRADIENT_LETTERS, KINDS
 from pipesched.pipeline.problem.quantities import Exact, grains_per_unit, in_one_scale, to_fraction
@@ -215,7 +215,7 @@ class _Times:
 
     def row(self, key: str, stage: int) -> list[int]:
         """Return the durations of a kind on a stage; equal ones of several stages are one list."""
-        look()
+        check_deadline()
         if key == "backward":
             return self._backward(stage)
         entry: Entry = getattr(self.costs, key)[stage]

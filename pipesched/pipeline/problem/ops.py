@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from pipesched.checks import require_whole, shown
-from pipesched.core.clock import look
+from pipesched.core.clock import check_deadline
 from pipesched.errors import ConfigError
 from pipesched.pipeline.problem.kinds import (
     COMPUTATION_LETTERS,
@@ -266,7 +266,7 @@ class OpIndex(NamedTuple):
         values: list[T] = []
         for kind in self.letters:
             for stage in range(self.stages):
-                look()
+                check_deadline()
                 values += row(kind, stage)
         return values
 

@@ -18,7 +18,7 @@ from itertools import accumulate, combinations, pairwise
 from math import comb, gcd, inf
 from typing import NamedTuple
 
-from pipesched.core.clock import look
+from pipesched.core.clock import check_deadline
 from pipesched.pipeline.layers.cutting import CutItems
 from pipesched.pipeline.problem.costs import at_speed
 from pipesched.pipeline.problem.quantities import MOST_DIGITS, grains_per_unit, ticks_per_unit
@@ -448,7 +448,7 @@ class CutsInOrder:
         ]
         heapify(queue)
         while queue and queue[0].bound < inf and made != most:
-            look()
+            check_deadline()
             best = heappop(queue)
             if best.left:
                 made += 1
@@ -486,7 +486,7 @@ class CutsInOrder:
             here: dict[LanePlace, list[LaneMove]] = {}
             behind: dict[LanePlace, int] = {}
             for place, before in self._latencies[-1].items():
-                look()
+                check_deadline()
                 latency = self._latencies[-1][place] = before + self._latency(number, place)
                 here[place] = [*self.lanes.moves(number, place, self._way(number, place, latency))]
                 made += len(here[place])
@@ -505,7 +505,7 @@ class CutsInOrder:
         for number in range(len(self.lanes.order) - 1, -1, -1):
             here: dict[LanePlace, Least] = {}
             for place, moves in self._moves[number].items():
-                look()
+                check_deadline()
                 way, best, work = self._way(number, place, self._latencies[number][place]), inf, inf
                 for move in moves:
                     rest = least[-1].get(LanePlace(move.at, place.regions), Least())

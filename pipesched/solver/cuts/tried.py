@@ -12,7 +12,7 @@ from math import ceil, inf
 from typing import NamedTuple
 
 from pipesched.core.arrays import ceil_div, np, round_up, total
-from pipesched.core.clock import Clock, TimeIsUp, look, under
+from pipesched.core.clock import Clock, TimeIsUp, check_deadline, deadline
 from pipesched.errors import ConfigError, Deadlock, NoSchedule
 from pipesched.pipeline.bounds.bounds import Bound
 from pipesched.pipeline.bounds.memory import require_least_capacity
@@ -65,7 +65,7 @@ def cuts_near(chain: Chain, ends: tuple[int, ...], most: int) -> Iterator[Ranked
             for moved in (end - 1, end + 1):  # one stage but the last ends an item earlier or later, none is empty
                 near = (*here[:stage], moved, *here[stage + 1 :])
                 if begin < moved < behind and near not in seen and len(seen) < most:
-                    look()
+                    check_deadline()
                     seen.add(near)
                     heappush(queue, RankedCut(*chain.bound_of(near), near))
 
@@ -131,7 +131,7 @@ def of_families(problem: Problem, problems: Sequence[Problem], clock: Clock, slo
     families = sorted(_families(problem), key=lambda one: one.is_slow)
     for number, family in enumerate(families):
         try:
-            with under(slow if family.is_slow else clock):
+            with deadline(slow if family.is_slow else clock):
                 outcome = run(problem, family.name)
         except TimeIsUp:
             return FamilyCuts(sorted(found.values(), key=FamilyCut.length), [one.name for one in families[number:]])
@@ -259,7 +259,7 @@ def other_cuts(
     fitting = _Fitting(problem, count, allowed)
     by_work = least_by_work(chain)
     least, reason, is_cut_off = float(by_work), WORK, True
-    with suppress(TimeIsUp), under(clock):
+    with suppress(TimeIsUp), deadline(clock):
         for above in (0.0, 0.05, inf):  # the balanced bound
             order = _order(chain, fitting.own, above)
             if order is None:
@@ -269,7 +269,7 @@ def other_cuts(
                 break
         is_cut_off = False
     if len(fitting.found) < count:
-        with suppress(TimeIsUp), under(clock):
+        with suppress(TimeIsUp), deadline(clock):
             fitting.take(cuts_near(chain, fitting.own, most=600))
     bound = None if least == inf else Bound(int(least), reason, chain.per_unit)
     return OtherCuts([*fitting.found.values()], bound, Bound(by_work, WORK, chain.per_unit), is_cut_off)

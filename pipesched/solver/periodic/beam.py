@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipesched.core.arrays import ceil_div
-from pipesched.core.clock import look
+from pipesched.core.clock import check_deadline
 from pipesched.core.timing import topological_order
 from pipesched.pipeline.bounds.memory import Residence, residences
 from pipesched.pipeline.problem.ops import OpIndex
@@ -191,7 +191,7 @@ class Beam:
         phases = np.zeros((self.policy.width, len(self.block)), dtype=np.int64)
         costs = np.zeros(self.policy.width)
         for device in devices:
-            look()
+            check_deadline()
             numbers = self.block.on(device)
             anchors = {number: self._anchor(number, placed) for number in numbers}
             children = self.policy.children
@@ -434,7 +434,7 @@ class DownAndUp:
         alive = np.flatnonzero((levels >= 0).any(axis=1))
         result = np.full((len(choices[place]), levels.shape[1]), IMPOSSIBLE, dtype=np.int16)
         for begin in range(0, len(choices[place]), columns):
-            look()
+            check_deadline()
             there, here = choices[place - 1][alive], choices[place][begin : begin + columns]
             above, below = _hops(tables, there, here)
             for number in range(levels.shape[1]):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipesched.core.arrays import ceil_div, lists
-from pipesched.core.clock import Clock, TimeIsUp, under
+from pipesched.core.clock import Clock, TimeIsUp, deadline
 from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.listsched import insert_in_order
 from pipesched.core.tasks import reversed_graph
@@ -225,7 +225,7 @@ class PeriodicMethod:
                 yield from self._unrolled(found)
             return
         if self.search.best is self.unrolled:
-            with suppress(TimeIsUp), under(clock.part(0.6 * clock.limit)):
+            with suppress(TimeIsUp), deadline(clock.part(0.6 * clock.limit)):
                 deque(self.search.round(), maxlen=0)
         if self.search.best is not None and self.search.best is not self.unrolled:
             yield from self._unrolled(self.search.best)
