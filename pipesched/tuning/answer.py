@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate, takewhile
 from math import inf
 from typing import Any
@@ -23,8 +25,8 @@ from pipesched.text.writer import ConfigText, dump
 from pipesched.tuning import judged
 from pipesched.tuning.result import Doubt, NearMiss, Tuning
 from pipesched.tuning.search import SpaceSearch
-from pipesched.tuning.space import Parallelism, Space, SpacePoint, first_of_each, given_on
-from pipesched.tuning.trial import Trial, TrialTask, before, estimate_of_point, trial_of
+from pipesched.tuning.space import Space, SpacePoint, first_of_each, given_on
+from pipesched.tuning.trial import Trial, TrialTask, before, estimate_of_point, results_in_time, trial_of, until_end
 
 MOST_RUNS = 8
 MOST_NEAR_MISSES = 3
@@ -34,20 +36,9 @@ HELPED = 2  # points that miss their memory for which changes are looked for
 SECTIONS = ("parallel", "batch", "training")
 
 
-def published_runs(space: Space, judge: Judge, best: Trial) -> tuple[PublishedRun, ...]:
-    """Return at most eight measured runs of the same model and GPU."""
-    if best.trust is None:
-        return ()
-    asked = best.trust.standing.run
-    model, gpu = shape_of(space.model), space.hardware.name
-    alike = [run for run in judge.base.runs if (run.compared.facts.model, run.compared.facts.gpu) == (model, gpu)]
-    apart = {run.run: judge.apart(asked, run.compared) for run in alike}
-    return tuple(sorted(alike, key=lambda run: (apart[run.run], run.run))[:MOST_RUNS])
-
-
-def near_miss_tasks(search: SpaceSearch, until: float) -> list[TrialTask]:
-    """Return what may miss its memory by little and be faster than the best: by bounds, the nearest first."""
-    best, space = search.best, search.space
+def near_misses(search: SpaceSearch, pool: Executor | None, clock: Clock) -> list[NearMiss]:
+    """Return what misses its memory by little and may be faster than the best: by bounds, the nearest first."""
+    best, space, found = search.best, search.space, list[NearMiss]()
     if best is None:
         return []
     faster = [one for one in search.forbidden if one.most > best.rate]
@@ -55,14 +46,15 @@ def near_miss_tasks(search: SpaceSearch, until: float) -> list[TrialTask]:
     names = (best.point.algorithm, *DEFAULTS)
     usual = sorted(bounded, key=lambda one: (*names, one.algorithm).index(one.algorithm))
     known = [NearMiss(*trial.point, -trial.spare, inf) for trial in search.trials if not trial.fits]
-    near = [one for one in (*known, *first_of_each(usual, lambda one: one.layout)) if one.over <= most_over(space)]
+    most, until = float(space.capacity) * LARGEST_SHARE, until_end(clock)
+    near = [one for one in (*known, *first_of_each(usual, lambda one: one.layout)) if one.over <= most]
     chosen = sorted(near, key=lambda one: (one.over, -one.most, SpacePoint(*one[:2]).key))[:MOST_TRIED]
-    return [TrialTask(SpacePoint(*one[:2]), space.setup(one.layout), space.given, until) for one in chosen]
-
-
-def most_over(space: Space) -> float:
-    """Return the GB that a point may miss its memory by, to be told."""
-    return float(space.capacity) * LARGEST_SHARE
+    tasks = [TrialTask(SpacePoint(*one[:2]), space.setup(one.layout), space.given, until) for one in chosen]
+    for miss in results_in_time(pool, partial(near_miss, most=most, only=space.only), tasks, clock):
+        found += [] if miss is None else [miss]
+        if clock.is_over:
+            break
+    return found
 
 
 def near_miss(own: TrialTask, *, most: float, only: str | None) -> NearMiss | None:
@@ -119,11 +111,23 @@ def answer(space: Space, found: Findings, judge: Judge, top: int, clock: Clock) 
         "is_widened": search.is_widened,
     }
     if not rows:
-        return Tuning((), nearest=_nearest(space, search, clock), **counts)
+        return Tuning((), nearest=tuple(_nearest(search, clock)), **counts)
     best, known = rows[0], {row.point: row for row in rows}
-    estimate = _estimate(space, search, best, found.finished)
+    same = best.point
+    if same.algorithm == judged.SOLVE:  # then the estimate is that of the same layout's best algorithm
+        same = next(trial.point for trial in search.fitting() if trial.point.layout == same.layout)
+    estimate = search.estimate if search.best is not None and same == search.best.point else None
+    estimate = estimate or next((done.estimate for trial, done in found.finished if trial.point == same), None)
+    estimate = estimate or estimate_of_point(TrialTask(same, space.setup(same.layout), space.given, only=space.only))
     solved = {done.solved.point: done.parts for _, done in found.finished if done.solved is not None}
     outside = judged.with_behind(found.outside, best)
+    alike = (shape_of(space.model), space.hardware.name)
+    apart = dict[PublishedRun, float]()  # of measured runs of the same model and GPU
+    if best.trust is not None:
+        asked = best.trust.standing.run
+        same_runs = [run for run in judge.base.runs if (run.compared.facts.model, run.compared.facts.gpu) == alike]
+        apart = {run: judge.apart(asked, run.compared) for run in same_runs}
+    published = sorted(apart, key=lambda run: (apart[run], run.run))[:MOST_RUNS]
     fastest = sorted(ranked, key=lambda one: one.rank)
     least = accumulate((one.memory for one in fastest), min, initial=inf)  # of all faster ones
     pareto = [one for one, before in zip(fastest, least, strict=False) if one.memory < before]
@@ -136,26 +140,11 @@ def answer(space: Space, found: Findings, judge: Judge, top: int, clock: Clock) 
         tied=judged.tied([best, *takewhile(search.counts, rows[1:])]),
         fits=space.fits,
         beyond=tuple(judged.unmeasured(space, trial) for trial in outside),
-        published=published_runs(space, judge, best),
+        published=tuple(published),
         measure=judged.measured_first(rows),
         estimate=estimate,
         config=winner_config(space, best, estimate),
         **counts,
-    )
-
-
-def _estimate(
-    space: Space, search: SpaceSearch, best: Trial, finished: Sequence[tuple[Trial, judged.Finished]]
-) -> Estimate:
-    """Return the estimate of the best point; of one that `solve` found that of the same layout's best algorithm."""
-    same = best.point
-    if same.algorithm == judged.SOLVE:
-        same = next(trial.point for trial in search.fitting() if trial.point.layout == best.point.layout)
-    if search.best is not None and same == search.best.point and search.estimate is not None:
-        return search.estimate
-    known = (done.estimate for trial, done in finished if trial.point == same)
-    return next(known, None) or estimate_of_point(
-        TrialTask(same, space.setup(same.layout), space.given, only=space.only)
     )
 
 
@@ -169,26 +158,18 @@ def _doubts(finished: Sequence[tuple[Trial, judged.Finished]]) -> Iterator[Doubt
         yield Doubt(share, factor, finished[first if gain else 0][0], gain)
 
 
-def _nearest(space: Space, search: SpaceSearch, clock: Clock) -> tuple[NearMiss, ...]:
-    """Return what misses its memory by least, the first ones with changes that make them fit."""
-    return tuple(
-        NearMiss(layout, algorithm, over, help=_help(space, layout, algorithm, clock) if number < HELPED else ())
-        for number, (layout, algorithm, over) in enumerate(search.nearest())
-    )
-
-
-def _help(space: Space, layout: Parallelism, algorithm: str, clock: Clock) -> tuple[str, ...]:
-    """Return changes with which a layout fits; none once time is up."""
-    try:
-        with deadline(clock):
+def _nearest(search: SpaceSearch, clock: Clock) -> Iterator[NearMiss]:
+    """Yield what misses its memory by least, the first ones with changes that make them fit, until time is up."""
+    space = search.space
+    for number, (layout, algorithm, over) in enumerate(search.nearest()):
+        said: list[str] = []
+        with suppress(PipeschedError, TimeIsUp), deadline(clock):
             check_deadline()
-            found = estimate_of_point(TrialTask(SpacePoint(layout, algorithm), space.setup(layout), space.given))
-            return tuple(
-                f"{change.text}: {change.rate:,.1f} tokens/s/GPU{'' if change.sure else '; may not fit'}"
-                for change in changes(found)
-            )
-    except (PipeschedError, TimeIsUp):
-        return ()
+            task = TrialTask(SpacePoint(layout, algorithm), space.setup(layout), space.given)
+            fitting = changes(estimate_of_point(task)) if number < HELPED else []
+            unsure = [(one, "" if one.sure else "; may not fit") for one in fitting]
+            said += [f"{one.text}: {one.rate:,.1f} tokens/s/GPU{doubt}" for one, doubt in unsure]
+        yield NearMiss(layout, algorithm, over, help=tuple(said))
 
 
 def winner_config(space: Space, best: Trial, estimate: Estimate) -> ConfigText:

@@ -5,7 +5,7 @@ And what lies outside of measured runs, and where the GPU time of a step goes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
@@ -22,16 +22,14 @@ from pipesched.estimation.setup import Setup
 from pipesched.estimation.terms import COMMUNICATION, MESSAGES, PER_MS, RECOMPUTE
 from pipesched.estimation.times import OPERATIONS
 from pipesched.estimation.trust.evidence import DECIDED, SpeedRatio, Trust, ratios
-from pipesched.estimation.trust.facts import RunFacts
 from pipesched.estimation.trust.inside import Judge, WhatToMeasure, fields_outside, what_to_measure
 from pipesched.results.outcome import Outcome
 from pipesched.tuning.prune import facts_of_point
 from pipesched.tuning.result import TimeShare, Unmeasured
 from pipesched.tuning.search import SpaceSearch
-from pipesched.tuning.space import Space, SpacePoint, first_of_each
+from pipesched.tuning.space import Space, SpacePoint
 from pipesched.tuning.trial import Trial, TrialTask, before, estimate_of_point, results_in_time, trial_of, until_end
 
-MOST_REORDERED = 20  # rows, at least, among which what is expected decides the order
 TOGETHER = 20  # rows that are compared with the first at once
 MOST_SHOWN = 3  # points outside what was measured, or faster ones that may not fit
 
@@ -71,14 +69,6 @@ def as_cut(space: Space, trial: Trial) -> Setup:
 def by_expected(trial: Trial) -> float:
     """Return a sort key: the rate that is expected, the highest first; of what nothing is known the estimated one."""
     return -(trial.rate if trial.trust is None else trial.trust.tokens_per_second_per_gpu.expected)
-
-
-def to_judge(search: SpaceSearch, ranked: Sequence[Trial], top: int) -> list[Trial]:
-    """Return the trials, in their order, of which so many rows may be made: the best that count, the fastest others."""
-    most = max(top, MOST_REORDERED)
-    best = [trial for trial in ranked if search.counts(trial)][:most]
-    others = sorted((trial for trial in ranked if not search.counts(trial)), key=lambda trial: trial.rank)
-    return [*(best or ranked[:1]), *[one for one in others if best or one is not ranked[0]][: max(top, MOST_SHOWN)]]
 
 
 def in_order(search: SpaceSearch, trials: Sequence[Trial], top: int) -> list[Trial]:
@@ -124,37 +114,11 @@ def measured_first(rows: Sequence[Trial]) -> WhatToMeasure | None:
     return what_to_measure(standings[0].model, [one.run for one in standings], [one.time for one in standings])
 
 
-def faster_outside(search: SpaceSearch, rate: float, executor: Executor | None, clock: Clock) -> list[Trial]:
-    """Return at most three points outside what was measured, one a layout, with more than a rate."""
-    if not search.outside or clock.is_over:
-        return []
-
-    def note(one: object) -> None:
-        if isinstance(one, Trial):
-            search.note(one)
-
-    points = [(one.layout, one.algorithms) for one in search.outside]
-    other = SpaceSearch(search.space, search.known, note, lambda _: search.report("beyond"), points=points, least=rate)
-    other.run(executor, clock)
-    faster = (trial for trial in other.fitting() if trial.rate > rate)
-    return first_of_each(faster, lambda trial: trial.point.layout)[:MOST_SHOWN]
-
-
 def unmeasured(space: Space, trial: Trial) -> Unmeasured:
     """Return a point with the fields that lie outside, and what would have to be measured to believe it."""
     facts = facts_of_point(space, *trial.point)
-    outside = fields_outside(facts)
-    ways = _ways(facts)
-    said = list(dict.fromkeys(ways[one.field] for one in outside))
-    nearest = trial.trust.evidence.nearest if trial.trust is not None else ()
-    known = f"; nearest: {nearest[0].run}" if nearest else ""
-    return Unmeasured(trial, outside, f"a step of this model {' and '.join(said)}{known}")
-
-
-def _ways(facts: RunFacts) -> Mapping[str, str]:
-    """Return how a run is described where a field of it lies outside what was measured."""
-    tokens = f"{facts.sequence // facts.context:,} tokens a rank"
-    return {
+    outside, tokens = fields_outside(facts), f"{facts.sequence // facts.context:,} tokens a rank"
+    ways = {
         "hardware": f"on {facts.gpu}",
         "gpus": f"on at least half of {facts.gpus:,} GPUs",
         "tensor": f"with tensor {facts.tensor} for a hidden size of {facts.hidden:,}",
@@ -168,6 +132,10 @@ def _ways(facts: RunFacts) -> Mapping[str, str]:
         "shard": f"with shard {facts.shard}",
         "precision": f"in {facts.precision}",
     }
+    said = list(dict.fromkeys(ways[one.field] for one in outside))
+    nearest = trial.trust.evidence.nearest if trial.trust is not None else ()
+    known = f"; nearest: {nearest[0].run}" if nearest else ""
+    return Unmeasured(trial, outside, f"a step of this model {' and '.join(said)}{known}")
 
 
 SOLVE = "solve"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import product
 from math import inf
@@ -14,41 +14,38 @@ from pipesched.estimation.setup import NONE, SELECTIVE, Setup
 from pipesched.estimation.trust.facts import RunFacts, facts_with, schedule_of
 from pipesched.estimation.trust.inside import measured_range
 from pipesched.schedulers.registry import family
-from pipesched.tuning.setup_bounds import FamilyBounds, SetupBounds, misses, most_tokens_a_second, setup_bounds
+from pipesched.tuning.setup_bounds import FamilyBounds, SetupBounds, misses, setup_bounds
 from pipesched.tuning.space import Parallelism, Space, SpacePoint
 
 USUAL = "1f1b"
+PER_SECOND = 10**6  # microseconds
 REASONS = ("evidence", "divisibility", "memory", "bound", "dominance")
 EVIDENCE, DIVISIBILITY, MEMORY, BOUND, DOMINANCE = REASONS
 PointsOfLayouts = Iterable[tuple[Parallelism, tuple[str, ...]]]  # layouts, and algorithms of each
 
 
-class MeasuredPart:
-    """Tells which points of a space lie inside what was measured, before anything else is known of them."""
+def measured_part(space: Space) -> Callable[[Parallelism], tuple[str, ...]]:
+    """Return what tells of a layout under which algorithms it lies inside what was measured, before all else."""
+    layouts = dict[Parallelism, RunFacts | None]()  # those in one chunk, whatever is recomputed
+    algorithms = dict[tuple[object, ...], tuple[str, ...]]()  # by devices, chunks and precision
 
-    def __init__(self, space: Space) -> None:
-        self._space = space
-        self._layouts: dict[Parallelism, RunFacts | None] = {}  # those in one chunk, whatever is recomputed
-        self._algorithms: dict[tuple[object, ...], tuple[str, ...]] = {}  # by devices, chunks and precision
+    def is_inside(facts: RunFacts) -> bool:
+        return next(measured_range(bool(facts.experts), facts.is_low).outside(facts), None) is None
 
-    def algorithms(self, layout: Parallelism) -> tuple[str, ...]:
-        """Return the algorithms under which a layout lies inside."""
+    def inside(layout: Parallelism) -> tuple[str, ...]:
         plain = layout._replace(chunks=1, recompute="none", shard_ranks=None)
-        if plain not in self._layouts:
-            facts = facts_of_point(self._space, plain, USUAL)
-            self._layouts[plain] = facts if self._is_inside(facts) else None
-        inside = self._layouts[plain]
-        if inside is None:
+        if plain not in layouts:
+            facts = facts_of_point(space, plain, USUAL)
+            layouts[plain] = facts if is_inside(facts) else None
+        if (known := layouts[plain]) is None:
             return ()
         stages = layout.pipeline, layout.chunks, layout.precision
-        if stages not in self._algorithms:
-            self._algorithms[stages] = tuple(
-                name for name in self._space.algorithms if self._is_inside(_under(inside, name, layout.chunks))
-            )
-        return self._algorithms[stages]
+        if stages not in algorithms:
+            under = ((name, _under(known, name, layout.chunks)) for name in space.algorithms)
+            algorithms[stages] = tuple(name for name, facts in under if is_inside(facts))
+        return algorithms[stages]
 
-    def _is_inside(self, facts: RunFacts) -> bool:
-        return next(measured_range(bool(facts.experts), facts.is_low).outside(facts), None) is None
+    return inside
 
 
 def facts_of_point(space: Space, layout: Parallelism, algorithm: str) -> RunFacts:
@@ -92,34 +89,28 @@ class OpenPoint(NamedTuple):
 def sift(space: Space, points: PointsOfLayouts | None = None) -> Iterator[PrunedPoints | OpenPoint]:
     """Yield every point of a space, or of `points`, as one of those that are pruned, or one that may be the best."""
     seen = dict[object, Parallelism]()
-    part = MeasuredPart(space) if points is None and not space.beyond else None
+    inside = measured_part(space) if points is None and not space.beyond else None
+    is_none_tried = NONE in space.candidates["training.recompute"]
     for layout, names in ((layout, space.algorithms) for layout in space.layouts()) if points is None else points:
-        left = names if part is None else part.algorithms(layout)
+        left = names if inside is None else inside(layout)
         if len(left) < len(names):
             outside = tuple(name for name in names if name not in left)
             yield PrunedPoints(layout, outside, EVIDENCE, "no measured run resembles it")
-        if left:
-            yield from _that_divide(space, layout, left, seen)
-
-
-def _that_divide(
-    space: Space, layout: Parallelism, names: tuple[str, ...], seen: dict[object, Parallelism]
-) -> Iterator[PrunedPoints | OpenPoint]:
-    try:
-        setup = space.setup(layout)
-    except ConfigError as error:
-        yield PrunedPoints(layout, names, DIVISIBILITY, str(error))
-        return
-    is_none_tried = NONE in space.candidates["training.recompute"]
-    if layout.recompute == SELECTIVE and is_none_tried and setup.training.flash_attention:
-        yield PrunedPoints(layout, names, DOMINANCE, "flash attention computes scores again anyway: as none")
-        return
-    if layout.shard is not None:
-        twin = seen.setdefault(layout._replace(shard_ranks=setup.shard_group().ranks), layout)
-        if twin is not layout:
-            yield PrunedPoints(layout, names, DOMINANCE, f"the same ranks as in {twin}")
-            return
-    yield from _of_layout(space, layout, setup, names, seen)
+        if not left:
+            continue
+        try:
+            setup = space.setup(layout)
+        except ConfigError as error:
+            yield PrunedPoints(layout, left, DIVISIBILITY, str(error))
+            continue
+        ranks = None if layout.shard is None else setup.shard_group().ranks
+        twin = layout if ranks is None else seen.setdefault(layout._replace(shard_ranks=ranks), layout)
+        if layout.recompute == SELECTIVE and is_none_tried and setup.training.flash_attention:
+            yield PrunedPoints(layout, left, DOMINANCE, "flash attention computes scores again anyway: as none")
+        elif twin is not layout:
+            yield PrunedPoints(layout, left, DOMINANCE, f"the same ranks as in {twin}")
+        else:
+            yield from _of_layout(space, layout, setup, left, seen)
 
 
 def _of_layout(
@@ -142,7 +133,7 @@ def _of_layout(
     if over > 0:
         text = f"weights, optimizer and one microbatch are at least {over:.1f} GB too much"
         paired = setup_bounds(known.setup, has_pairs=True)
-        most = _rate(known, min(*known.ideal, *paired.ideal))
+        most = _most(known, min(*known.ideal, *paired.ideal) + known.once)
         yield PrunedPoints(layout, left, MEMORY, text, over, most)
         return
     ways = tuple(size > 1 for size in layout.parallel.values()) if space.only else ()  # a trainer may refuse one
@@ -157,7 +148,7 @@ def _of_layout(
             yield PrunedPoints(layout, alike, DOMINANCE, f"the same times and memory as {twin}")
     left = tuple(name for name in left if twins_of[family(name).has_pairs] is layout)
     rates = {
-        (has_pairs, whole, copies): _rate(one, one.least(whole=whole, copies=copies))
+        (has_pairs, whole, copies): _most(one, one.least(whole=whole, copies=copies) + one.once)
         for has_pairs, one in own.items()
         for whole, copies in product((False, True), (1, 2))
     }
@@ -178,14 +169,9 @@ def looked_at(space: Space, open_point: OpenPoint) -> OpenPoint | PrunedPoints:
     return open_point._replace(most=min(open_point.most, _most(known, time)), close=True)
 
 
-def _rate(known: SetupBounds, least: float) -> float:
-    """Return a rate that no pipeline exceeds that takes so many microseconds at least."""
-    return _most(known, least + known.once)
-
-
 def _most(known: SetupBounds, time: float) -> float:
-    """Return a rate that no step exceeds that takes so many microseconds at least; not less by rounding."""
-    return most_tokens_a_second(known.setup, time) * (1 + 1e-9)
+    """Return the tokens/s/GPU that no step exceeds that takes so many microseconds at least; not less by rounding."""
+    return known.setup.tokens_of_step / (time / PER_SECOND) / known.setup.parallel.gpus * (1 + 1e-9)
 
 
 @cache

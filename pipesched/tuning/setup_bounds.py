@@ -21,7 +21,7 @@ from operator import mul
 
 from pipesched.estimation.communication import boundary_time, boundary_times, data_terms
 from pipesched.estimation.derived import budget_of
-from pipesched.estimation.in_flight import Counts, most_in_flight, most_of_first
+from pipesched.estimation.in_flight import most_in_flight, most_of_first
 from pipesched.estimation.items import GB, HEAD, LAYER, MTP, STATES, Item, Items, hides_experts
 from pipesched.estimation.memory import FRAGMENTATION
 from pipesched.estimation.setup import Setup
@@ -31,7 +31,6 @@ from pipesched.estimation.times import optimizer_terms
 from pipesched.pipeline.problem.placement import Placement, named_placement
 from pipesched.schedulers.family import ANY, Family
 
-PER_SECOND = 10**6  # microseconds
 GIGA = Fraction(10**9)
 TIMES = ("forward", "backward_input", "backward_weight", "recompute")
 SIZES = ("parameters", *STATES, "activation", "checkpoint")
@@ -230,12 +229,9 @@ class SetupBounds:
 
     def least(self, *, whole: bool, copies: int = 1) -> float:
         """Return microseconds that no pipeline with so many copies of weights is below; `whole`: unsplit backwards."""
-        return max(self.ideal[copies - 1], self._area(copies, whole=whole) * self.setup.microbatches)
-
-    def _area(self, copies: int, *, whole: bool) -> float:
-        """Return how long one microbatch holds all memory beside states, until all later items have run back too."""
         room = self.room * self.setup.parallel.pipeline - copies * self.states
-        return self._held[whole] / room if room > 0 else inf
+        area = self._held[whole] / room if room > 0 else inf  # how long one microbatch holds all memory beside states
+        return max(self.ideal[copies - 1], area * self.setup.microbatches)
 
     @cached_property
     def once(self) -> float:
@@ -269,14 +265,7 @@ def setup_bounds(setup: Setup, *, has_pairs: bool = False) -> SetupBounds:
     return _bounds(setup, has_pairs and hides_experts(setup))
 
 
-@lru_cache(maxsize=4096)
-def _bounds(setup: Setup, paired: bool) -> SetupBounds:
-    return SetupBounds(setup, paired)
-
-
-def most_tokens_a_second(setup: Setup, microseconds: float) -> float:
-    """Return the tokens a second of a GPU that no point exceeds whose step takes no less than that."""
-    return setup.tokens_of_step / (microseconds / PER_SECOND) / setup.parallel.gpus
+_bounds = lru_cache(maxsize=4096)(SetupBounds)
 
 
 def misses(setup: Setup, floor: float) -> float:
@@ -300,23 +289,19 @@ class FamilyBounds:
     @cached_property
     def time(self) -> float:
         """Microseconds that no step under the family is shorter than; infinite where memory holds no cut."""
-        passes = self.least + self.known.once
-        if not self.known.has_step:
-            return passes
-        updated, step = replace(self, updates=True), self.known.step
-        updates = updated.least + step.head + (step.hops if self._is_alone else 0)
-        return max(passes, updates, self._in_turn)
-
-    @cached_property
-    def _in_turn(self) -> float:
-        """Microseconds of a step that keeps as many microbatches of the first stage under way as the algorithm does."""
         known, chosen, setup = self.known, self.family, self.known.setup
+        passes = self.least + known.once
+        if not known.has_step:
+            return passes
+        updated, step = replace(self, updates=True), known.step
+        updates = updated.least + step.head + (step.hops if self._is_alone else 0)
         most = most_of_first(self._placement, setup.microbatches, chosen.name) if self._is_settled else None
         if most is None:
-            return 0.0
+            return max(passes, updates)
         whole = chosen.splits_backward is False and not known.paired  # pairs may hide gradients of weights
         messages = float(sum(boundary_times(setup, self._placement))) * PER_MS
-        return known.step.in_turn(known.items.each, most, messages, whole=whole, alone=self._is_alone)
+        in_turn = step.in_turn(known.items.each, most, messages, whole=whole, alone=self._is_alone)
+        return max(passes, updates, in_turn)
 
     @property
     def _is_settled(self) -> bool:
@@ -362,8 +347,8 @@ class FamilyBounds:
         layers, most = self.family.copies * self.known.setup.model.layers, 0
         work = self.known.quickest / self.family.copies + self._behind_layer
         each = time / self.known.setup.microbatches
-        for device, kept in enumerate(self._kept):
-            left = each - self._waits(device, each) - self._ends(device)
+        for device, (kept, ends) in enumerate(zip(self._kept, self._ends, strict=True)):
+            left = each - self._waits(device, each) - ends
             if left < 0:
                 return False
             most += kept if time == inf else min(kept, int(left // work))
@@ -382,11 +367,12 @@ class FamilyBounds:
         share = 1.0 if is_whole else known.share_of_forward
         return share * work / known.setup.microbatches
 
-    def _ends(self, device: int) -> float:
-        """Return the work of the embedding and the head on a device."""
-        known, stages = self.known, self._stages[device]
-        ends = (known.items.each[end] for end, stage in ((0, 0), (-1, self.stages - 1)) if stage in stages)
-        return sum(known.work(end) / self.family.copies + self._behind(end) for end in ends)
+    @cached_property
+    def _ends(self) -> list[float]:
+        """The work of the embedding and the head on each device."""
+        known, ends = self.known, ((0, 0), (-1, self.stages - 1))
+        of_devices = ([known.items.each[end] for end, stage in ends if stage in stages] for stages in self._stages)
+        return [sum(known.work(end) / self.family.copies + self._behind(end) for end in own) for own in of_devices]
 
     @cached_property
     def _placement(self) -> Placement:
@@ -400,25 +386,20 @@ class FamilyBounds:
     @cached_property
     def _kept(self) -> tuple[int, ...]:
         """The most layers that each device can hold; less than 0 where its fixed memory alone does not fit."""
-        placement, devices = self._placement, self.known.setup.parallel.pipeline
+        known, items, found = self.known, self.known.items, []
         algorithm = self.family.name if self._is_settled else None
-        held = most_in_flight(placement, self.known.setup.microbatches, algorithm)
-        return tuple(self._layers_on(device, held[device]) for device in range(devices))
-
-    def _layers_on(self, device: int, held: Sequence[Counts]) -> int:
-        """Return the most layers that a device holds with these counts of microbatches at once."""
-        known, stages = self.known, self._stages[device]
-        least = [int(0 < stage < self.stages - 1) for stage in stages]  # the others may have no layer
-        items = known.items
-        ends = float(items.each[0].states) if 0 in stages else 0.0
-        ends += float(items.each[-1].states + items.logits) if self.stages - 1 in stages else 0.0
-        room = known.room - ends
-        most = inf
-        for counts in held:
-            low = min(counts)
-            kept = known.activation * (sum(map(mul, counts, least)) - low * sum(least))
-            most = min(most, (room - kept) // (known.states_of_layer + low * known.activation))
-        return int(most) if most >= sum(least) else -1
+        held = most_in_flight(self._placement, known.setup.microbatches, algorithm)
+        for stages, counts_of_device in zip(self._stages, held, strict=True):
+            least = [int(0 < stage < self.stages - 1) for stage in stages]  # the others may have no layer
+            ends = float(items.each[0].states) if 0 in stages else 0.0
+            ends += float(items.each[-1].states + items.logits) if self.stages - 1 in stages else 0.0
+            room, most = known.room - ends, inf
+            for counts in counts_of_device:
+                low = min(counts)
+                kept = known.activation * (sum(map(mul, counts, least)) - low * sum(least))
+                most = min(most, (room - kept) // (known.states_of_layer + low * known.activation))
+            found.append(int(most) if most >= sum(least) else -1)
+        return tuple(found)
 
 
 @lru_cache(maxsize=256)

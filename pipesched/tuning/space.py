@@ -197,17 +197,14 @@ class Space:
         return sha256(said.encode()).hexdigest()[:16]
 
     def layouts(self) -> Iterator[Parallelism]:
-        """Yield every combination of candidates."""
-        return map(self._layout, product(*self.candidates.values()))
-
-    def _layout(self, values: tuple[Any, ...]) -> Parallelism:
-        """Return a layout; as many ranks as a node has beside tensor ranks are 0 where these do not divide it."""
-        named = {field.partition(".")[2]: one for field, one in zip(self.candidates, values, strict=True)}
-        layout = Parallelism(**named)
-        if named.get("shard_ranks") != NODE:
-            return layout
-        ranks, rest = divmod(self.hardware.gpus_per_node, layout.tensor)
-        return layout._replace(shard_ranks=0 if rest else ranks)
+        """Yield every combination; ranks of a node beside tensor ranks are 0 where these do not divide its GPUs."""
+        names = [field.partition(".")[2] for field in self.candidates]
+        for values in product(*self.candidates.values()):
+            named = dict(zip(names, values, strict=True))
+            if named.get("shard_ranks") == NODE:
+                ranks, rest = divmod(self.hardware.gpus_per_node, named["tensor"])
+                named["shard_ranks"] = 0 if rest else ranks
+            yield Parallelism(**named)
 
     @property
     def surely(self) -> Space:
@@ -266,6 +263,10 @@ def automatic(field: str, model: ModelShape, hardware: GpuModel, gpus: int, toke
 
 ABSENT = {  # other fields are searched
     "batch.micro": 1, "training.recompute": NONE, "parallel.expert_tensor": 1, SHARD_RANKS: None,
+}  # fmt: skip
+WORDS: Mapping[str, tuple[Sequence[str], str]] = {  # of fields that are no numbers, and what errors call these
+    "training.recompute": (RECOMPUTES, "recompute"), OF_PRECISION: (PRECISIONS, "precision"),
+    "training.shard": (LEVELS, "level"),
 }  # fmt: skip
 UNLIKE = ("speed", "links")  # of devices, which no point of a space has
 SECTIONS = ("model", "hardware", "parallel", "batch", "training")
@@ -348,7 +349,7 @@ def _space(
     unsized = read_unsized(fixed)
     model, hardware = unsized["model"], unsized["hardware"]
     candidates = {
-        field: _candidates(field, _entry(sections, field))
+        field: _candidates(field, _given(sections, field, ABSENT.get(field, AUTO)))
         or automatic(field, model, hardware, unsized["gpus"], unsized["tokens"])
         for field in (*FIELDS, *beside)
     }
@@ -366,6 +367,7 @@ def _space(
     for key in ("static", *STATIC_PARTS):
         if key in given:
             raise ConfigError("is what each layout makes of it; leave it out", key)
+    budget = None if is_several(given.get("budget")) else given.get("budget")  # of all devices
     return Space(
         **unsized,
         candidates=candidates,
@@ -373,7 +375,9 @@ def _space(
         given=given,
         name=str(values["name"].value) if "name" in values else "",
         sections={name: _as_given(name, section) for name, section in sections.items()},
-        budget=_budget(given.get("budget")),
+        budget=None
+        if budget is None
+        else to_fraction(exact_number("budget", budget, Unit(MEMORY, "GB"), positive=True)),
         beside=side_static(given),
         only=only,
     )
@@ -390,13 +394,6 @@ def _of_shards(sections: Mapping[str, Section]) -> tuple[str, ...]:
     levels = _candidates(level, given) or LEVELS
     require_agreement(section_entries(sections["training"].value, "training"), levels)
     return OF_SHARDS
-
-
-def _budget(value: Any) -> Fraction | None:
-    """Return the budget of every device in GB; None where none or one for each is given. Raises ConfigError."""
-    if value is None or is_several(value):
-        return None
-    return to_fraction(exact_number("budget", value, Unit(MEMORY, "GB"), positive=True))
 
 
 def _as_given(name: str, section: Section) -> Any:
@@ -432,17 +429,13 @@ def _without_fields(name: str, section: Section, beside: Sequence[str]) -> Secti
     return section._replace(value=Value(left, section.value.line))
 
 
-def _entry(sections: Mapping[str, Section], field: str) -> Any:
-    """Return what a config gives for a field; `auto` where it gives nothing and the field is searched by default."""
-    given = _given(sections, field)
-    return ABSENT.get(field, AUTO) if given is None else given
-
-
-def _given(sections: Mapping[str, Section], field: str) -> Any:
+def _given(sections: Mapping[str, Section], field: str, absent: Any = None) -> Any:
+    """Return what a config gives for a field; `absent` where it gives nothing."""
     name, _, key = field.partition(".")
     data = sections.get(name, EMPTY).value.data
     value = data.get(key) if isinstance(data, dict) else None
-    return None if value is None else value.plain()
+    plain = None if value is None else value.plain()
+    return absent if plain is None else plain
 
 
 def _candidates(field: str, plain: Any) -> tuple[Any, ...]:
@@ -454,19 +447,15 @@ def _candidates(field: str, plain: Any) -> tuple[Any, ...]:
     listed = plain if isinstance(plain, list) else [plain]
     if not listed:
         raise ConfigError("lists no candidates; give some, or auto", field)
-    if field == "training.recompute":
-        return tuple(dict.fromkeys(_recompute(value) for value in listed))
-    if field == OF_PRECISION:
-        return tuple(dict.fromkeys(require_name(PRECISIONS, value, "precision", field) for value in listed))
-    if field == "training.shard":
-        return tuple(dict.fromkeys(require_name(LEVELS, value, "level", field) for value in listed))
-    return tuple(dict.fromkeys(require_whole(only_numbers(value), field, least=1) for value in listed))
-
-
-def _recompute(value: Any) -> Any:
-    field = "training.recompute"
-    if isinstance(value, Mapping):
-        if list(value) != [FULL]:
-            raise ConfigError(f"must be {', '.join(RECOMPUTES)} or {{full: N}}, not {shown(value)}", field)
-        return require_whole(value[FULL], field, least=1)
-    return require_name(RECOMPUTES, value, "recompute", field)
+    found = list[Any]()
+    for value in listed:
+        names, what = WORDS.get(field, ((), ""))
+        if what == "recompute" and isinstance(value, Mapping):
+            if list(value) != [FULL]:
+                raise ConfigError(f"must be {', '.join(RECOMPUTES)} or {{full: N}}, not {shown(value)}", field)
+            found.append(require_whole(value[FULL], field, least=1))
+        elif names:
+            found.append(require_name(names, value, what, field))
+        else:
+            found.append(require_whole(only_numbers(value), field, least=1))
+    return tuple(dict.fromkeys(found))

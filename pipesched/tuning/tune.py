@@ -31,14 +31,15 @@ from pipesched.estimation.trust.inside import Judge
 from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, lent
 from pipesched.results.trainers import TRAINERS, takes_orders
 from pipesched.schedulers.registry import runs_of
-from pipesched.tuning.answer import Findings, answer, most_over, near_miss, near_miss_tasks
-from pipesched.tuning.judged import SOLVE, Finished, as_cut, faster_outside, finish, to_judge, with_trust
-from pipesched.tuning.result import NearMiss, Tuning
+from pipesched.tuning.answer import Findings, answer, near_misses
+from pipesched.tuning.judged import MOST_SHOWN, SOLVE, Finished, as_cut, finish, with_trust
+from pipesched.tuning.result import Tuning
 from pipesched.tuning.search import SpaceSearch, Told
-from pipesched.tuning.space import Parallelism, read_space
+from pipesched.tuning.space import Parallelism, first_of_each, read_space
 from pipesched.tuning.trial import Trial, TrialTask, open_journal, results_in_time, until_end
 
 MOST_ROWS = 1_000
+MOST_REORDERED = 20  # rows, at least, among which what is expected decides the order
 FINALISTS = 5  # layouts that are solved, and retimed on other hardware
 SOLVE_SECONDS = 4.0  # of each
 FEWEST_POINTS = 100  # for which starting processes pays
@@ -131,7 +132,7 @@ def tune(
         found = Findings(SpaceSearch(space, journal.known, journal.note, listener or (lambda _: None)))
         with suppress(KeyboardInterrupt):
             found.search.run(pool, clock)
-            found.near_misses = _near_misses(found.search, pool, clock)
+            found.near_misses = near_misses(found.search, pool, clock)
             found.finished = _finished(found.search, pool, clock, SOLVE_SECONDS if solves else 0.0, judge)
             _judge(found, judge, top, pool, clock)
     tuning = answer(replace(space, like=like), found, judge, top, clock)
@@ -141,27 +142,29 @@ def tune(
 
 
 def _judge(found: Findings, judge: Judge, top: int, pool: Executor | None, clock: Clock) -> None:
-    """Find out how sure the rows are, and what is faster outside what was measured."""
-    search = found.search
-    known = {trial.point: done.trust for trial, done in found.finished if done.trust is not None}
-    rows = to_judge(search, found.ranked(), top)
-    if not rows or clock.is_over:
+    """Find out how sure the best that count are and the fastest others, and what is faster outside the measured."""
+    search, ranked = found.search, found.ranked()
+    if not ranked or clock.is_over:
         return
+    best = [trial for trial in ranked if search.counts(trial)][: max(top, MOST_REORDERED)] or ranked[:1]
+    others = sorted((one for one in ranked if not search.counts(one) and one is not best[0]), key=lambda one: one.rank)
+    known = {trial.point: done.trust for trial, done in found.finished if done.trust is not None}
     search.report("trust")
+    rows = [*best, *others[: max(top, MOST_SHOWN)]]
     found.rows = with_trust(search.space, rows, known, judge, pool, clock)
-    outside = faster_outside(search, rows[0].rate, pool, clock)
+    if not search.outside or clock.is_over:
+        return
+
+    def note(one: object) -> None:
+        if isinstance(one, Trial):
+            search.note(one)
+
+    points, rate = [(one.layout, one.algorithms) for one in search.outside], best[0].rate
+    other = SpaceSearch(search.space, search.known, note, lambda _: search.report("beyond"), points=points, least=rate)
+    other.run(pool, clock)
+    faster = (trial for trial in other.fitting() if trial.rate > rate)
+    outside = first_of_each(faster, lambda trial: trial.point.layout)[:MOST_SHOWN]  # one a layout
     found.outside = with_trust(search.space, outside, {}, judge, pool, clock)
-
-
-def _near_misses(search: SpaceSearch, pool: Executor | None, clock: Clock) -> list[NearMiss]:
-    """Return what misses its memory by little, of the points that may be faster than the best."""
-    found: list[NearMiss] = []
-    asked = partial(near_miss, most=most_over(search.space), only=search.space.only)
-    for one in results_in_time(pool, asked, near_miss_tasks(search, until_end(clock)), clock):
-        found += [one] if one is not None else []
-        if clock.is_over:
-            break
-    return found
 
 
 def _finished(

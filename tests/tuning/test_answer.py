@@ -21,7 +21,7 @@ from pipesched.estimation.trust.inside import fields_outside, what_to_measure
 from pipesched.estimation.trust.residuals import NOISE, START, ResidualModel
 from pipesched.results.outcome import run
 from pipesched.solver.request import SolveRequest
-from pipesched.tuning import tune as tuning_module
+from pipesched.tuning import answer as answer_module, tune as tuning_module
 from pipesched.tuning.answer import LARGEST_SHARE, MOST_NEAR_MISSES, nearest_misses
 from pipesched.tuning.judged import (
     FACTORS,
@@ -34,7 +34,7 @@ from pipesched.tuning.judged import (
     unmeasured,
     with_behind,
 )
-from pipesched.tuning.prune import MeasuredPart, facts_of_point
+from pipesched.tuning.prune import facts_of_point, measured_part
 from pipesched.tuning.result import NearMiss
 from pipesched.tuning.space import Parallelism, SpacePoint, read_space
 from pipesched.tuning.trial import TrialTask
@@ -254,7 +254,7 @@ def test_where_nothing_inside_fits_all_is_searched() -> None:
 def test_a_point_is_inside_exactly_if_its_estimate_is() -> None:
     """Of all layouts with all algorithms, before anything of them is known but their sizes."""
     space = read_space(None, CONFIG, ALGORITHMS)
-    part = MeasuredPart(space)
+    inside = measured_part(space)
     seen = set()
     for place, name in product(space.layouts(), space.algorithms):
         try:
@@ -265,8 +265,8 @@ def test_a_point_is_inside_exactly_if_its_estimate_is() -> None:
             continue
         facts = facts_of(estimate.setup, name)
         assert facts_of_point(space, place, name) == facts
-        assert (name in part.algorithms(place)) == (not fields_outside(facts))
-        seen.add(name in part.algorithms(place))
+        assert (name in inside(place)) == (not fields_outside(facts))
+        seen.add(name in inside(place))
     assert seen == {True, False}
 
 
@@ -407,7 +407,7 @@ def test_the_nearest_misses() -> None:
 @pytest.mark.slow
 def test_no_near_misses_once_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Points are not estimated for it then, and the answer is there."""
-    monkeypatch.setattr(tuning_module, "near_miss", lambda *_, **__: pytest.fail("a near miss is estimated"))
+    monkeypatch.setattr(answer_module, "near_miss", lambda *_, **__: pytest.fail("a near miss is estimated"))
     assert pipesched.tune(None, WISHED, time_limit=1e-9, **SPACE).near_misses == ()
 
 
