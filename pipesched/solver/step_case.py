@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice, product
-from math import gcd, prod
+from itertools import islice
+from math import gcd
 from random import Random
 
 from pipesched.core.clock import Clock
@@ -20,9 +20,9 @@ from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.bounds.bounds import Bound, step_times
 from pipesched.pipeline.bounds.memory import least_capacity
 from pipesched.pipeline.plan.lowering import plan_of_times
-from pipesched.pipeline.plan.plan import SIDE_KINDS, Plan, plan_from_slots, without_step
+from pipesched.pipeline.plan.plan import SIDE_KINDS, plan_from_slots, without_step
 from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
-from pipesched.pipeline.plan.step import AUTO, WEIGHTS, SideItem
+from pipesched.pipeline.plan.step import WEIGHTS, SideItem
 from pipesched.pipeline.problem.ops import Op, Pair
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.plan_of import of_passes
@@ -31,7 +31,7 @@ from pipesched.solver.bounds import best_in_time, step_bounds
 from pipesched.solver.case import Candidate, Case, Improvement, ranks_of
 from pipesched.solver.portfolio import refined
 from pipesched.solver.saving_portfolio import KeepingCase, SavingCase
-from pipesched.solver.step_model import StepRules, WholeStepModel, step_model
+from pipesched.solver.step_model import StepRules, WholeStepModel
 
 Rows = list[list[Op]]
 Searched = Callable[[Case], Iterator[Candidate]]
@@ -186,7 +186,15 @@ class StepCase(KeepingCase):
         return None if fine is None else schedule_plan(self.problem, fine)
 
     def model(self, least: int, most: int) -> WholeStepModel:
-        return step_model(self, self.rules, least, most)
+        model = WholeStepModel(self, self.rules, least, most)
+        model.dependencies()
+        model.side_work()
+        model.lanes()
+        model.machines()
+        model.memory()
+        model.prompt_starts()
+        model.objective()
+        return model
 
     def hint(self, schedule: Schedule) -> list[int]:
         plan, index = schedule.plan, schedule.plan.index
@@ -215,18 +223,20 @@ class StepCase(KeepingCase):
 
         slots, moves = ([*map(in_time, part)] for part in (rows, lanes))
         if self.problem.sharding.divides(WEIGHTS):
-            return self.by_rule(slots)
-        programs = [self._program(device, slots[device], lane) for device, lane in enumerate(moves)]
-        return schedule_plan(self.problem, self._plan(slots, programs))
+            return self.timed(slots)
+        return self.timed(slots, [self._program(device, slots[device], lane) for device, lane in enumerate(moves)])
 
     @cached_property
     def _ranks(self) -> list[int]:
         return ranks_of(self.rules.graph)
 
-    def _plan(self, slots: Slots, programs: Sequence[Issued] = ()) -> Plan:
+    def timed(self, slots: Slots, programs: Sequence[Issued] = ()) -> Schedule:
+        """Return the schedule of slots, whose lanes follow the rule without programs. Raises InvalidSchedule."""
         problem = self.problem
         count, sides = problem.microbatches, len(problem.side)
-        return plan_from_slots(slots, problem.stages, count, slices=problem.slices.count, network=programs, sides=sides)
+        slices = problem.slices.count
+        plan = plan_from_slots(slots, problem.stages, count, slices=slices, network=programs, sides=sides)
+        return schedule_plan(problem, plan)
 
     def _program(self, device: int, slots: Sequence[Op], lane: Sequence[Op]) -> Issued:
         """Return a lane's program in this order: each reduction, and what follows, behind the last backward needed."""
@@ -246,35 +256,6 @@ class StepCase(KeepingCase):
             program.append((op, slots[behind] if behind >= 0 else None))
         return program
 
-    def by_rule(self, slots: Slots) -> Schedule:
-        """Return the schedule of slots whose lanes follow the rule, with the best number of stages ahead if it is open.
-
-        Of many choices each device is looked at by itself. Raises InvalidSchedule for an order that waits for ever.
-        """
-        plan = self._plan(slots)
-        best = schedule_plan(self.problem, plan)
-        if self.problem.sharding.ahead != AUTO:
-            return best
-        stages_on = self.problem.settled_placement.stages_on
-        numbers = [range(1, max(len(stages_on(device)), 1) + 1) for device in range(self.problem.devices)]
-        if prod(map(len, numbers)) <= 16:
-            return min([best, *(self._with_ahead(plan, ahead) for ahead in product(*numbers))], key=_rank)
-        for device in range(self.problem.devices):
-            for ahead in self._choices(best, device):
-                best = min(best, self._with_ahead(plan, ahead), key=_rank)
-        return best
-
-    def _with_ahead(self, plan: Plan, ahead: tuple[int, ...]) -> Schedule:
-        return schedule_plan(replace(self.problem, shard=replace(self.problem.sharding, ahead=ahead)), plan)
-
-    def _choices(self, schedule: Schedule, device: int) -> Iterator[tuple[int, ...]]:
-        """Yield the numbers of stages ahead of a schedule with others for one device."""
-        settled, placement = schedule.problem.sharding.ahead, self.problem.settled_placement
-        known = settled if isinstance(settled, tuple) else (int(settled),) * self.problem.devices
-        for ahead in range(1, len(placement.stages_on(device)) + 1):
-            if ahead != known[device]:
-                yield (*known[:device], ahead, *known[device + 1 :])
-
 
 def _by_moves(case: Case, schedule: Schedule, limits: Limits, clock: Clock) -> Iterator[Candidate]:
     """Yield ever better schedules of a case until many moves of slots gain nothing in turn, or the time is up."""
@@ -287,7 +268,7 @@ def _by_moves(case: Case, schedule: Schedule, limits: Limits, clock: Clock) -> I
         fruitless += 1
         moved = _moved(problem.side, rows, random)
         try:
-            found = case.by_rule(moved)
+            found = case.timed(moved)
         except InvalidSchedule:  # some slots wait for ever
             continue
         if case.value(found) > value or not found.fits:
@@ -296,8 +277,3 @@ def _by_moves(case: Case, schedule: Schedule, limits: Limits, clock: Clock) -> I
         if value < least:
             least, fruitless = value, 0
             yield Candidate(MOVES, found)
-
-
-def _rank(schedule: Schedule) -> tuple[bool, int, int]:
-    """Return what makes one schedule better than another: that it fits, its makespan, its largest memory."""
-    return not schedule.fits, schedule.makespan_ticks, max(schedule.memory_grains)

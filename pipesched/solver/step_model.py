@@ -3,13 +3,13 @@
 Side work that several devices may run is a task for each of them, of which one runs. At level weights each stage has
 its first gather as a task; those that follow depend on the order of the slots.
 
-Below level weights lanes have any order. At level weights they follow the rule of the slots, and are timed by it; of
-devices with many passes the gathers of later turns are left out, so that bounds hold.
+Below level weights lanes have any order. At level weights they follow the rule of the slots, and are timed by it. Where
+neither one stage of a device is whole at a time nor all are, later gathers are left out, so that bounds hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain, combinations, permutations
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from pipesched.core.arrays import ceil_div
 from pipesched.core.bounds import Job, jackson_preemptive
 from pipesched.core.clock import check_deadline
 from pipesched.core.tasks import Edges, TaskGraph, arrow
-from pipesched.core.timing import UNREACHED, heads, tails, topological_order
+from pipesched.core.timing import UNREACHED, UNTIMED, heads, tails
 from pipesched.pipeline.bounds.bounds import Bound, step_ends
 from pipesched.pipeline.bounds.memory import capacity_edges, order_edges, residences
 from pipesched.pipeline.plan.step import AUTO, GRADIENTS, WEIGHTS
@@ -192,19 +192,6 @@ class StepRules:
         kind = self.index.gradient if self.index.gradients else ""
         return tails(self.graph, self._of_kind(kind, step_ends(self.problem).behind_gradient))
 
-    @cached_property
-    def _behind(self) -> list[int]:
-        """Of each task those that come behind it in every order, as the bits of a number."""
-        behind = [0] * len(self.graph)
-        for task in reversed(topological_order(self.graph)):
-            for after, _ in self.graph.successors[task]:
-                behind[task] |= behind[after] | 1 << after
-        return behind
-
-    def reaches(self, one: int, other: int) -> bool:
-        """Return whether a task comes before another one in every order."""
-        return bool(self._behind[one] >> other & 1)
-
     def _of_kind(self, kind: str, ticks: Sequence[int]) -> list[int]:
         """Return for each task of a kind the ticks of its stage, 0 for others."""
         found = [0] * len(self.graph)
@@ -235,6 +222,12 @@ class StepRules:
         """Return whether all stages of a device are whole at once."""
         count = len(self.problem.settled_placement.stages_on(device))
         return not self.problem.sharding.gathers_each and (count == 1 or self.ahead(device) >= count)
+
+    def gathers_between(self, device: int) -> bool:
+        """Return whether the exact model has the gathers between the passes of a device: one stage whole at a time."""
+        passes = self.passes.by_resource(range(len(self.passes)))[device]
+        is_alone = self.ahead(device) == 1 and not self.problem.sharding.gathers_each
+        return is_alone and self.is_sorted and len(passes) <= 36 and all(self.passes.durations[one] for one in passes)
 
     def _lanes(self) -> Iterator[Edges]:
         """Yield what the rule of level weights says of every order: gathers by stage, before reductions; tied last."""
@@ -293,227 +286,7 @@ class StepRules:
         return jackson_preemptive([Job(since[task], self.graph.durations[task], after[task]) for task in slots])
 
 
-Stay = tuple[Any, int]  # an interval, and the grains that are held in it
-
-
-class Last(NamedTuple):
-    """Which task of a group is the last one before another task: a literal of each, and one that there is none."""
-
-    tasks: dict[int, Any]
-    none: Any
-
-
-class RuledGathers:
-    """The gathers of a device whose stages are not all whole at once, for any order of its slots.
-
-    Before each pass the next `ahead` distinct stages are whole. Seen from a pass backwards: its stage is gathered for
-    it if at least `ahead` other stages of the device had a pass since its own last one. Of these, ordered by their last
-    passes before it, the youngest first, the one in place `ahead` says when: the gather is issued behind its last pass,
-    and behind slots without weights that stand between that and the next pass.
-
-    `whole_from` has of each pass the time from which the weights that it needs are held: the start of its gather, or
-    the end of the pass of its stage before it. `intervals` are those of gathers behind the first of a stage.
-    """
-
-    def __init__(self, owner: WholeStepModel, device: int, ahead: int) -> None:
-        self.owner, self.model, self.device = owner, owner.model, device
-        index = owner.index
-        self.rows = {
-            stage: [*chain.from_iterable(index.row(kind, stage) for kind in index.letters)]
-            for stage in owner.problem.settled_placement.stages_on(device)
-        }
-        self.is_alone = ahead == 1  # one stage is whole at a time
-        self.ahead: Any = ahead or self.model.new_int_var(1, len(self.rows), "")
-        self.orders: dict[tuple[int, int], Any] = {}
-        self.whole_from: dict[int, Any] = {}
-        self.intervals: list[Any] = []
-        self.ends: dict[int, Any] = {}  # of the gather for each pass, if it has one
-        self.at_once: dict[int, Any] = {}  # of each pass whether its gather begins when it is issued, at the latest
-        self.needed: dict[int, tuple[Any, Any]] = {}  # of each pass: that a gather is due, and that it is the first
-        self.reductions = [*self._reductions()]
-        passes = [*chain.from_iterable(self.rows.values())]
-        self.extras = [(task, self._last(task, passes)) for task in owner.step.on_machine(device)]
-        for stage, row in self.rows.items():
-            for task in row:
-                self._gather(stage, task)
-        slots = [*passes, *(task for task, _ in self.extras)]
-        for a, b, c in combinations([task for task in slots if not owner.durations[task]], 3):
-            circle = self._before(a, b), self._before(b, c), self._before(c, a)  # times cannot order what lasts nothing
-            self.model.add_bool_or(circle)
-            self.model.add_bool_or(~one for one in circle)
-
-    def _reductions(self) -> Iterator[tuple[int, int]]:
-        """Yield the reductions of the device, each behind the last backward that it needs, where that is known."""
-        owner, each = self.owner, self.owner.problem.sharding.reduces_each
-        if owner.index.slices == 1 and (each or owner.rules.is_sorted):
-            for stage in self.rows:
-                row = owner.index.row(owner.index.last, stage) if owner.index.gradients else ()
-                yield from zip(row if each else row[-1:], owner.step.reductions.get(stage, ()), strict=False)
-
-    def _before(self, one: int, other: int) -> Any:
-        """Return the literal that a task of the device comes before another one; where both run, times follow."""
-        if (one, other) not in self.orders:
-            check_deadline()
-            owner = self.owner
-            if owner.rules.reaches(one, other) or owner.rules.reaches(other, one):
-                holds = self.model.new_constant(owner.rules.reaches(one, other))
-            else:
-                holds = self.model.new_bool_var("")
-                there = [owner.presences[task] for task in (one, other) if task in owner.presences]
-                self.model.add(owner.end(one) <= owner.starts[other]).only_enforce_if(holds, *there)
-                self.model.add(owner.end(other) <= owner.starts[one]).only_enforce_if(~holds, *there)
-            self.orders[one, other], self.orders[other, one] = holds, ~holds
-        return self.orders[one, other]
-
-    def _last(self, task: int, group: Sequence[int]) -> Last:
-        """Return which task of a group is the last one before a task."""
-        reaches, model = self.owner.rules.reaches, self.model
-        others = [one for one in group if one != task and not reaches(task, one)]
-        sure = [one for one in others if reaches(one, task)]
-        able = [one for one in others if not any(reaches(one, other) for other in sure)]
-        found = Last({one: model.new_bool_var("") for one in able}, model.new_constant(0))
-        if not sure:
-            found = found._replace(none=model.new_bool_var(""))
-            for one in others:
-                model.add_implication(found.none, ~self._before(one, task))
-        model.add_exactly_one(*found.tasks.values(), found.none)
-        for one, holds in found.tasks.items():
-            model.add_implication(holds, self._before(one, task))
-            for other in others:
-                if other != one and not reaches(other, one):
-                    model.add_bool_or(~holds, self._before(other, one), ~self._before(other, task))
-        return found
-
-    def _gather(self, stage: int, task: int) -> None:
-        """Have the weights of a stage there for a pass: gathered once before all, for this pass, or kept."""
-        owner, model = self.owner, self.model
-        last = {other: self._last(task, row) for other, row in self.rows.items()}
-        younger = self._younger(last)
-        others = [other for other in self.rows if other != stage]
-        is_due, is_own = model.new_bool_var(""), model.new_bool_var("")
-        for other in others:
-            model.add_implication(last[other].none, ~younger[other, stage])
-        since = sum(younger[other, stage] for other in others)
-        model.add(since >= self.ahead).only_enforce_if(is_due)
-        model.add(since <= self.ahead - 1).only_enforce_if(~is_due)
-        begin = self.whole_from[task] = model.new_int_var(0, owner.horizon, "")
-        first, lasts = last[stage].none, owner.durations[owner.step.gathers[stage]]
-        self.ends[task], self.needed[task] = begin + lasts, (is_due, first)
-        at_once = self.at_once[task] = model.new_bool_var("")
-        model.add(begin == 0).only_enforce_if(at_once, first, ~is_due)
-        model.add(begin == owner.starts[owner.step.gathers[stage]]).only_enforce_if(first)
-        model.add_bool_and(is_due, ~first).only_enforce_if(is_own)
-        model.add_bool_or(~is_due, first, is_own)
-        self.intervals.append(model.new_optional_fixed_size_interval_var(begin, lasts, is_own, ""))
-        model.add(begin + lasts <= owner.starts[task]).only_enforce_if(is_own)
-        for before, holds in last[stage].tasks.items():
-            model.add(begin == owner.end(before)).only_enforce_if(holds, ~is_due)
-        issuers = {other: model.new_bool_var("") for other in others}
-        model.add_exactly_one(*issuers.values(), ~is_due)
-        for other, holds in issuers.items():
-            nearer = sum(younger[third, other] for third in others if third != other)
-            model.add(nearer == self.ahead - 1).only_enforce_if(holds)
-            model.add_implication(holds, ~last[other].none)
-            for before, is_last in last[other].tasks.items():
-                self._issue((begin, begin + lasts), before, [holds, is_last])
-                model.add(begin == owner.end(before)).only_enforce_if(at_once, holds, is_last)
-        if self.is_alone:  # said once more, and pair by pair it prunes
-            for one in chain.from_iterable(self.rows[other] for other in others):
-                model.add(owner.starts[task] >= owner.end(one) + lasts).only_enforce_if(self._before(one, task))
-        for extra, passes in self.extras:
-            there = [owner.presences[extra]] if extra in owner.presences else []
-            model.add(begin >= owner.end(extra)).only_enforce_if(first, ~is_due, passes.none, *there)
-        for _, reduction in self.reductions:
-            model.add(begin + lasts <= owner.starts[reduction]).only_enforce_if(first, ~is_due)
-        tied = owner.step.tied
-        if tied is not None and tied in owner.step.on_machine(owner.problem.devices + self.device):
-            model.add(begin + lasts <= owner.starts[tied]).only_enforce_if(is_own)
-
-    def _younger(self, last: dict[int, Last]) -> dict[tuple[int, int], Any]:
-        """Return for two stages the literal that the last pass of the first comes behind that of the second."""
-        found: dict[tuple[int, int], Any] = {}
-        for one, other in permutations(last, 2):
-            if (other, one) in found:
-                found[one, other] = ~found[other, one]
-                continue
-            holds = found[one, other] = self.model.new_bool_var("")
-            self.model.add_bool_or(holds, last[one].none, ~last[other].none)
-            self.model.add_bool_or(~holds, last[other].none, ~last[one].none)
-            for before, is_last in last[one].tasks.items():
-                for earlier, is_other in last[other].tasks.items():
-                    order = self._before(earlier, before)
-                    for younger, is_so in ((holds, ~order), (~holds, order)):
-                        self.model.add_bool_or(younger, is_so, ~is_last, ~is_other)
-        return found
-
-    def _issue(self, gather: tuple[Any, Any], before: int, holds: list[Any]) -> None:
-        """Where all of `holds`, issue a gather behind a pass: reductions issued by then come first, others later."""
-        owner, model = self.owner, self.model
-        model.add(gather[0] >= owner.end(before)).only_enforce_if(*holds)
-        for extra, passes in self.extras:
-            if before in passes.tasks:
-                there = [owner.presences[extra]] if extra in owner.presences else []
-                model.add(gather[0] >= owner.end(extra)).only_enforce_if(*holds, passes.tasks[before], *there)
-        for backward, reduction in self.reductions:
-            is_earlier = [] if backward == before else [self._before(backward, before)]
-            model.add(owner.end(reduction) <= gather[0]).only_enforce_if(*holds, *is_earlier)
-            if is_earlier:
-                model.add(gather[1] <= owner.starts[reduction]).only_enforce_if(*holds, ~is_earlier[0])
-
-    def start_promptly(self, lane: Sequence[Any]) -> None:
-        """Let each gather begin when it is issued, or at the end of something on the lane: in `lane`, or a gather."""
-        ends = [*lane, *(self.owner.end(extra) for extra, _ in self.extras)]
-        for task, begin in self.whole_from.items():
-            others = [end for other, end in self.ends.items() if other != task]
-            causes = [self.at_once[task], *self.owner.is_one_of(begin, [*ends, *others])]
-            for holds in self.needed[task]:
-                self.model.add_bool_or(causes).only_enforce_if(holds)
-
-
-Gathers = Mapping[int, RuledGathers]  # by device
-
-
-def start_promptly(owner: WholeStepModel, ruled: Gathers, machines: Sequence[Sequence[int]]) -> None:
-    """Let each operation of a model start as early as possible; `machines` are the tasks of devices, then of lanes."""
-    others = {owner.step.gathers[stage] for gathers in ruled.values() for stage in gathers.rows}
-    for task, start in enumerate(owner.starts):
-        if task in others:
-            continue  # below, as those of passes
-        waits = owner.rules.graph.predecessors[task]
-        causes = [0, *(owner.end(before) + lag // owner.quantum for before, lag in waits)]
-        causes += (gathers.ends[task] for gathers in ruled.values() if task in gathers.ends)
-        causes += (*_ends_on_machines(owner, ruled, task, machines), *_ends_of_side(owner, task))
-        there = [owner.presences[task]] if task in owner.presences else []
-        owner.model.add_bool_or(owner.is_one_of(start, causes)).only_enforce_if(*there)
-    for device, own in ruled.items():
-        own.start_promptly([owner.end(task) for task in machines[len(machines) // 2 + device]])
-
-
-def _ends_on_machines(
-    owner: WholeStepModel, ruled: Gathers, task: int, machines: Sequence[Sequence[int]]
-) -> Iterator[Any]:
-    """Yield the ends of what shares a machine with a task, and for a gather of side work before all passes."""
-    devices = len(machines) // 2
-    for machine, tasks in enumerate(machines):
-        if task not in tasks:
-            continue
-        yield from (owner.end(other) for other in tasks if other != task)
-        if machine >= devices:
-            if task in owner.step.gathers.values():
-                yield from (owner.end(other) for other in owner.step.on_machine(machine - devices))
-            if machine - devices in ruled:
-                yield from ruled[machine - devices].ends.values()
-
-
-def _ends_of_side(owner: WholeStepModel, task: int) -> Iterator[Any]:
-    """Yield when side work is there for a pass, and for the backward of side work its input."""
-    for side in owner.step.side:
-        for device, forward in side.forwards.items():
-            lag = owner.step.lag(side.item, device) // owner.quantum
-            if task == owner.step.used_by(side):
-                yield owner.end(forward) + lag
-            if task == side.backwards.get(device):
-                yield from (owner.end(one) + lag for one in owner.step.gradients_for(side))
+Residency = tuple[Any, int]  # an interval, and the grains that are held in it
 
 
 class WholeStepModel(TunedModel):
@@ -524,8 +297,8 @@ class WholeStepModel(TunedModel):
         self.rules, self.step, self.quantum = rules, rules.step, case.quantum
         self.problem, self.index = case.problem, case.index
         self.least, self.horizon = ceil_div(least, self.quantum), most // self.quantum
+        self.later: dict[int, list[Any]] = {}  # by device: gathers behind the first of a stage
         self.holds_more = False  # whether a budget counts more than activations
-        self.gathers: dict[int, RuledGathers] = {}  # by device, where not all stages are whole at once
         columns = rules.graph.durations, rules.heads, rules.tails
         for number, (ticks, head, tail) in enumerate(zip(*columns, strict=True)):
             lasts, last = ticks // self.quantum, (most - tail - ticks) // self.quantum
@@ -534,15 +307,6 @@ class WholeStepModel(TunedModel):
             else:
                 self.task(lasts, head // self.quantum, last)
 
-    def is_one_of(self, start: Any, causes: Sequence[Any]) -> list[Any]:
-        """Return a literal of each time that a start is this one."""
-        found = []
-        for cause in causes:
-            check_deadline()
-            found.append(self.model.new_bool_var(""))
-            self.model.add(start == cause).only_enforce_if(found[-1])
-        return found
-
     def dependencies(self) -> None:
         """Start each operation after what it waits for, with the latency between devices."""
         for before, after, lag in self.rules.graph.edges:
@@ -550,10 +314,14 @@ class WholeStepModel(TunedModel):
 
     def machines(self) -> None:
         """Run one operation at a time on each device and on each network lane."""
-        for device, tasks in enumerate(self.case.tasks_on):
-            self.one_at_a_time([*tasks, *self.step.on_machine(device)])
-            lane = [self.intervals[task] for task in self.step.on_machine(self.problem.devices + device)]
-            self.model.add_no_overlap([*lane, *(self.gathers[device].intervals if device in self.gathers else ())])
+        for machine in range(2 * self.problem.devices):
+            own = [self.intervals[task] for task in self._on_machine(machine)]
+            self.model.add_no_overlap([*own, *self.later.get(machine - self.problem.devices, ())])
+
+    def _on_machine(self, machine: int) -> list[int]:
+        """Return the tasks of a device, or, behind all devices, of its lane."""
+        passes = self.case.tasks_on[machine] if machine < self.problem.devices else ()
+        return [*passes, *self.step.on_machine(machine)]
 
     def side_work(self) -> None:
         """Run side work on one device, forward and backward on the same, between the passes that it serves."""
@@ -576,7 +344,6 @@ class WholeStepModel(TunedModel):
         """At level weights reduce gradients in the order in which they are there, and gather what was not kept."""
         if not self.problem.sharding.divides(WEIGHTS):
             return
-        most = 36 // len(self.index.row("F", 0)) // len(self.index.letters)  # stages, of so many passes
         for device in range(self.problem.devices):
             stages = self.problem.settled_placement.stages_on(device)
             done = [(task, self._latest(self.step.reduced(stage, number))) for stage in stages
@@ -589,8 +356,47 @@ class WholeStepModel(TunedModel):
                     self.model.add(here <= there).only_enforce_if(holds)
             if self.rules.is_whole(device):
                 self._gather_behind(device, stages[0])
-            elif len(stages) <= most and not self.problem.sharding.gathers_each:  # these are left to the rule
-                self.gathers[device] = RuledGathers(self, device, self.rules.ahead(device))
+            elif self.rules.gathers_between(device):
+                self.later[device] = [*self._gather_between(stages, done)]
+
+    def _gather_between(self, stages: Sequence[int], done: Sequence[tuple[int, Any]]) -> Iterator[Any]:
+        """Gather between passes of different stages where one is whole at a time, in turn with reductions.
+
+        Yield the intervals of gathers behind the first of a stage. `done` has reductions, and when gradients are there.
+        """
+        index, gathers, ends = self.index, self.step.gathers, dict[int, list[Any]]()
+        passes = {task: stage for stage in stages for kind in index.letters for task in index.row(kind, stage)}
+        place = {task: place for place, task in enumerate((UNTIMED, *passes))}
+        firsts = {index.row("F", stage)[0] for stage in stages}
+        begins = {
+            task: self.starts[gathers[stage]] if task in firsts else self.model.new_int_var(0, self.horizon, "")
+            for task, stage in passes.items()
+        }
+        issued = {(one, task): self.model.new_bool_var("") for one in passes for task, _ in done}
+        for (one, task), is_earlier in issued.items():
+            ready = dict(done)[task]
+            self.model.add(ready <= self.end(one)).only_enforce_if(is_earlier)
+            self.model.add(ready > self.end(one)).only_enforce_if(~is_earlier)
+        arcs = {pair: self.model.new_bool_var("") for pair in permutations(place, 2)}
+        self.model.add_circuit((place[one], place[other], follows) for (one, other), follows in arcs.items())
+        for (one, other), follows in arcs.items():
+            if UNTIMED in (one, other):
+                continue
+            self.model.add(self.end(one) <= self.starts[other]).only_enforce_if(follows)
+            if passes[one] != passes[other]:
+                ends.setdefault(other, []).append(follows)
+                begin, lasts = begins[other], self.durations[gathers[passes[other]]]
+                self.model.add(begin >= self.end(one)).only_enforce_if(follows)
+                for task, _ in done:
+                    is_earlier = issued[one, task]
+                    self.model.add(self.end(task) <= begin).only_enforce_if(follows, is_earlier)
+                    self.model.add(begin + lasts <= self.starts[task]).only_enforce_if(follows, ~is_earlier)
+        for task, switches in ends.items():
+            if task not in firsts:
+                is_due, lasts = self.model.new_bool_var(""), self.durations[gathers[passes[task]]]
+                self.model.add(sum(switches) == is_due)
+                self.model.add(begins[task] + lasts <= self.starts[task]).only_enforce_if(is_due)
+                yield self.model.new_optional_fixed_size_interval_var(begins[task], lasts, is_due, "")
 
     def _gather_behind(self, device: int, stage: int) -> None:
         """Gather first once all side work before the first pass of a device has ended, as the rule issues it there."""
@@ -616,17 +422,17 @@ class WholeStepModel(TunedModel):
         """Keep what devices hold over time within their capacity."""
         for device, capacity in enumerate(self.problem.capacity_grains):
             if capacity is not None:
-                of_step = [stay for stay in (*self._of_stages(device), *self._of_side(device)) if stay[1]]
-                stays = residences(self.problem, self.index, device)
-                own = [(self.between(self.begin(one), self.end(one.last), self.horizon), one.size) for one in stays]
-                held = [*(stay for stay in own if stay[1]), *of_step]
+                of_step = [one for one in (*self._of_stages(device), *self._of_side(device)) if one[1]]
+                passes = residences(self.problem, self.index, device)
+                own = [(self.between(self.begin(one), self.end(one.last), self.horizon), one.size) for one in passes]
+                held = [*(one for one in own if one[1]), *of_step]
                 self.holds_more |= bool(of_step)
                 if held:
                     intervals, sizes = zip(*held, strict=True)
                     self.hold(intervals, sizes, capacity)
 
-    def _of_stages(self, device: int) -> Iterator[Stay]:
-        """Yield the stays of whole weights and whole gradients."""
+    def _of_stages(self, device: int) -> Iterator[Residency]:
+        """Yield the residencies of whole weights and whole gradients."""
         shard, grains, index = self.problem.sharding, self.problem.step_grains, self.index
         for stage in self.problem.settled_placement.stages_on(device):
             if shard.divides(WEIGHTS):
@@ -636,26 +442,22 @@ class WholeStepModel(TunedModel):
                     start = self.starts[self.step.gathers[stage]]
                     yield self.between(start, end, self.horizon), grains.weights[stage]
                 else:
-                    whole_from = self.gathers[device].whole_from if device in self.gathers else self.starts
-                    for task in passes:
-                        stay = self.between(whole_from[task], self.end(task), self.horizon)
-                        yield stay, grains.weights[stage]
+                    yield from ((self.intervals[task], grains.weights[stage]) for task in passes)
             sums = self.step.reductions.get(stage, ()) if shard.divides(GRADIENTS) else ()
             for number, task in enumerate(sums):
                 first = self.model.new_int_var(0, self.horizon, "")
                 self.model.add_min_equality(first, [self.starts[one] for one in self.step.reduced(stage, number)])
                 yield self.between(first, self.end(task), self.horizon), grains.gradients[stage]
 
-    def _of_side(self, device: int) -> Iterator[Stay]:
-        """Yield the stays of activations of side work, and of its outputs and their gradients."""
+    def _of_side(self, device: int) -> Iterator[Residency]:
+        """Yield the residencies of activations of side work, and of its outputs and their gradients."""
         grains, there = self.problem.step_grains, self.problem.settled_placement.devices
         for side in self.step.side:
             if device in side.forwards:
                 forward, backward = side.forwards[device], side.backwards.get(device)
                 end = self.end(forward if backward is None else backward)
                 here = self.presences[forward]
-                stay = self.between(self.starts[forward], end, self.horizon, here)
-                yield stay, grains.side_activation[side.item]
+                yield self.between(self.starts[forward], end, self.horizon, here), grains.side_activation[side.item]
             if there[self.problem.side[side.item].into] == device:
                 used, size = self.starts[self.step.used_by(side)], grains.side_output[side.item]
                 for one in side.forwards.values():
@@ -666,12 +468,32 @@ class WholeStepModel(TunedModel):
 
     def prompt_starts(self) -> None:
         """Start all as early as possible, where the memory of the step depends on times, not on orders alone."""
-        if self.holds_more and self.is_small:
-            lanes = [()] * self.problem.devices
-            slots = [*self.case.tasks_on[: self.problem.devices], *lanes]
-            start_promptly(
-                self, self.gathers, [[*own, *self.step.on_machine(machine)] for machine, own in enumerate(slots)]
-            )
+        devices, step = self.problem.devices, self.step
+        is_known = not self.problem.sharding.divides(WEIGHTS) or all(map(self.rules.is_whole, range(devices)))
+        if not (self.holds_more and self.is_small and is_known):
+            return
+        machines = [*map(self._on_machine, range(2 * devices))]
+        for task, start in enumerate(self.starts):
+            waits = self.rules.graph.predecessors[task]
+            causes = [0, *(self.end(before) + lag // self.quantum for before, lag in waits)]
+            for machine, tasks in enumerate(machines):
+                if task in tasks:
+                    causes += (self.end(other) for other in tasks if other != task)
+                    if task in step.gathers.values():  # behind side work before all passes
+                        causes += map(self.end, step.on_machine(machine - devices))
+            for side in step.side:  # there for a pass, and for the backward of side work its input
+                for device, forward in side.forwards.items():
+                    lag = step.lag(side.item, device) // self.quantum
+                    causes += [self.end(forward) + lag] if task == step.used_by(side) else []
+                    if task == side.backwards.get(device):
+                        causes += (self.end(one) + lag for one in step.gradients_for(side))
+            is_cause = []
+            for cause in causes:
+                check_deadline()
+                is_cause.append(self.model.new_bool_var(""))
+                self.model.add(start == cause).only_enforce_if(is_cause[-1])
+            there = [self.presences[task]] if task in self.presences else []
+            self.model.add_bool_or(is_cause).only_enforce_if(*there)
 
     def objective(self) -> None:
         """Minimize the makespan, network lanes included."""
@@ -681,12 +503,3 @@ class WholeStepModel(TunedModel):
             if task in self.presences:
                 last.only_enforce_if(self.presences[task])
         self.model.minimize(goal)
-
-
-def step_model(case: Case, rules: StepRules, least: int, most: int) -> WholeStepModel:
-    """Return the model with every rule of a case with a step; [least, most] are in ticks."""
-    model = WholeStepModel(case, rules, least, most)
-    before = (model.dependencies, model.side_work, model.lanes, model.machines, model.memory, model.prompt_starts)
-    for rule in (*before, model.objective):
-        rule()
-    return model

@@ -59,7 +59,10 @@ def small_steps(draw: st.DrawFn) -> Config:
 @part(4)
 @given(small_steps())
 def test_steps_solved_beside_every_order(config: Config) -> None:
-    """All levels, tied weights, clipping and side work, with a budget or without: the optimum is found, and proved."""
+    """All levels, tied weights, clipping and side work, with a budget or without: the optimum is found, and proved.
+
+    Where some stages of a device are whole at once, no bound is above it.
+    """
     problem = make_problem(**config)
     best = optimum_of_step(read_step(config), "FIW" if "backward_input" in config else "FB", any_ahead=True)
     if best is None:  # the random program of the budget may hold less than any that the rule or a microbatch allows
@@ -69,9 +72,11 @@ def test_steps_solved_beside_every_order(config: Config) -> None:
     outcome = solve(problem, time_limit=60)
     schedule = outcome.schedule
     assert schedule.fits
-    assert schedule.makespan_ticks == best * schedule.problem.ticks.per_unit
-    assert outcome.status == "optimal"
-    assert outcome.bound.ticks == schedule.makespan_ticks
+    least = best * schedule.problem.ticks.per_unit
+    assert outcome.bound.ticks <= least <= schedule.makespan_ticks
+    if problem.sharding.level != "weights" or problem.stages <= problem.devices:
+        assert schedule.makespan_ticks == least
+        assert outcome.status == "optimal"
 
 
 @pytest.mark.slow
@@ -173,7 +178,11 @@ def solved_beside_all(config: Config) -> Outcome | None:
     least = best * schedule.problem.ticks.per_unit
     assert schedule.fits
     assert outcome.bound.ticks <= least <= schedule.makespan_ticks
-    if "budget" not in config:  # with one, times that are as early as possible may hold more than later ones would
+    stages = max(map(config["placement"].count, config["placement"]))
+    if "budget" not in config and config["shard"]["ahead"] in (
+        stages,
+        "full",
+    ):  # else some gathers are not in the model
         assert outcome.status == "optimal"
         assert schedule.makespan_ticks == least
     return outcome
@@ -183,5 +192,5 @@ def solved_beside_all(config: Config) -> Outcome | None:
 @settings(part(8), suppress_health_check=[HealthCheck.too_slow])
 @given(sharded(SHAPES))
 def test_beside_every_order(config: Config) -> None:
-    """The optimum is found, and without a budget proved; no bound is above it."""
+    """No bound is above the optimum; without a budget and with all stages whole it is found and proved."""
     solved_beside_all(config)

@@ -65,9 +65,6 @@ def solved(given: dict[str, Any], **options: Any) -> Outcome:
           "shard": {"level": "weights", "ahead": 2}}, 187),
         ({"devices": 1, "stages": 3, "microbatches": 2, "forward": [1, 6, 5], "backward": [2, 7, 3], "gather": 9,
           "reduce": 4, "placement": "linear", "shard": {"level": "weights", "ahead": 2}}, 68),
-        ({"devices": 1, "stages": 4, "microbatches": 1, "placement": "linear", "forward": 6, "backward": [5, 8, 1, 9],
-          "gather": [8, 7, 5, 6], "reduce": 7, "shard": {"level": "weights", "ahead": "auto", "reduce": "each"},
-          "activation": 0, "weights": 1, "gradients": [2, 1, 1, 1], "budget": 12}, 121),  # later gathers hold less
         (TWO | STEP | {"gradients": 2, "weights": 1, "shard": {"level": "gradients"}, "budget": 6.5}, 99),
         (TWO | {"side": [SIDE | {"activation": 0.5, "output": 0.1, "p2p": 1}], "budget": 3}, 67),
         ({"devices": 2, "microbatches": 1, "forward": 2, "side": [{"forward": 1, "into": 1, "output": 1.2}],
@@ -110,7 +107,7 @@ def test_stages_that_families_fuse() -> None:
 
 
 def test_stages_ahead_of_each_device() -> None:
-    """What is left open is a number of each device, or one for all."""
+    """Where the number of stages ahead is left open, the best one that fits is taken."""
     given = WHOLE | {"weights": [1, 1, 3, 1], "budget": [9, 6], "shard": {"level": "weights", "ahead": "auto"}}
     schedule = solved(given, method="portfolio").schedule
     assert schedule.problem.sharding.ahead == 1
@@ -199,7 +196,7 @@ def random_problem(random: Random) -> dict[str, Any]:
         given["tied"] = random.randint(1, 9)
     if random.random() < 1 / 4:
         given["side"] = [{"forward": random.randint(1, 5)}]
-    ahead = random.choice([1, 2, 2, 3, "auto"])
+    ahead = random.choice([1, 2, 3, "full", "full", "auto"])
     return given | {"shard": {"level": "weights", "ahead": ahead, "reduce": random.choice(["last", "each"])}}
 
 
@@ -253,7 +250,7 @@ def random_schedule(case: StepCase, random: Random) -> Schedule:
     """The schedule of random slots."""
     while True:
         with suppress(InvalidSchedule):  # where some wait for ever
-            return case.by_rule(random_slots(case, random))
+            return case.timed(random_slots(case, random))
 
 
 def slots_of(schedule: Schedule) -> list[list[Op]]:
@@ -262,36 +259,37 @@ def slots_of(schedule: Schedule) -> list[list[Op]]:
     return [[op for op in schedule.plan.slots(device) if isinstance(op, Op)] for device in devices]
 
 
+def all_known(case: StepCase) -> bool:
+    """Whether the model has all gathers: all stages of each device are whole at once."""
+    return all(map(case.rules.is_whole, range(case.problem.devices)))
+
+
 @pytest.mark.parametrize("seed", at_night_but(range(4), range(60)))
 def test_the_model_beside_the_rule(seed: int) -> None:
-    """Gathers, reductions and optimizers of a random order end as the rule has them, neither sooner nor later."""
+    """Gathers, reductions and optimizers of a random order never end later than by the rule, or just then."""
     random = Random(seed)
     case = case_of(random_problem(random))
     schedule = random_schedule(case, random)
-    assert makespan_in_order(case, slots_of(schedule)) == schedule.makespan_ticks
+    found = makespan_in_order(case, slots_of(schedule))
+    assert found is not None
+    assert found <= schedule.makespan_ticks
+    assert found == schedule.makespan_ticks or not all_known(case)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", at_night_but(range(4), range(60)))
 def test_memory_beside_the_rule(seed: int) -> None:
-    """A random order runs in what it holds by the rule, as soon as by the rule, and in less memory no sooner."""
+    """A random order runs in what it holds by the rule, and where all is known in less memory no sooner."""
     random = Random(seed)
     given = random_problem(random) | {key: random.randint(1, 4) for key in ("weights", "gradients", "activation")}
-    given["shard"]["ahead"] = random.choice([1, 2, 3])
+    given["shard"]["ahead"] = random.choice([1, 2, "full", "full"])
     case = case_of(given)
     schedule = random_schedule(case, random)
     slots, grains = slots_of(schedule), schedule.problem.grains.per_unit
     held = [memory // grains for memory in schedule.memory_grains]
-    assert makespan_in_order(case_of(given | {"budget": held}), slots) == schedule.makespan_ticks
-    later = makespan_in_order(case_of(given | {"budget": [memory - 1 for memory in held]}), slots)
-    assert later is None or later > schedule.makespan_ticks
-
-
-def test_large_models_leave_the_rule_out() -> None:
-    """With many passes on a device the model has each stage's first gather alone, and so a bound."""
-    given = THREE_ON_ONE | {"gather": 30, "shard": {"level": "weights", "ahead": 2}}
-    numbers = []
-    for microbatches in (2, 20):
-        case = case_of(given | {"microbatches": microbatches})
-        numbers.append(len(case.model(0, case.longest).gathers))
-    assert numbers == [1, 0]
+    found = makespan_in_order(case_of(given | {"budget": held}), slots)
+    assert found is not None
+    assert found <= schedule.makespan_ticks
+    if all_known(case):
+        later = makespan_in_order(case_of(given | {"budget": [memory - 1 for memory in held]}), slots)
+        assert later is None or later > schedule.makespan_ticks
