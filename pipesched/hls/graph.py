@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from keyword import iskeyword
@@ -204,28 +204,15 @@ Position = tuple[int, int]  # the line (from 1) and the column in bytes (from 0)
 WrittenDelay = tuple[int, int]  # what stands behind a name: how many iterations back it is, in so many letters
 
 
-class Result(NamedTuple):
-    """What a name stands for: the result of an operation `distance` iterations ago."""
+class Value(NamedTuple):
+    """What a name stands for, `distance` iterations ago: the result `of` an operation, or an input of the program.
 
-    operation: int
+    In a loop it is also what an assigned name has at the end of the body (`is_fed`).
+    """
+
+    of: int | str
     distance: int = 0
-
-
-class ProgramInput(NamedTuple):
-    """What a name stands for: an input of the program, `distance` iterations ago."""
-
-    name: str
-    distance: int = 0
-
-
-class Fed(NamedTuple):
-    """What a name stands for in a loop: what it has at the end of its body, `distance` iterations ago."""
-
-    name: str
-    distance: int = 1
-
-
-Value = Result | ProgramInput | Fed | None  # None: a constant
+    is_fed: bool = False
 
 
 def parse_program(text: str, name: str = "expression", *, loop: bool = False) -> DataflowGraph:
@@ -250,10 +237,10 @@ class _ProgramReader:
         self.name, self.loop = name, loop
         self.lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")  # as Python's parser counts them
         self.earlier: dict[Position, WrittenDelay] = {}
-        self.values: dict[str, Value] = {}
+        self.values: dict[str, Value | None] = {}  # None: a constant
         self.assigned: dict[str, ast.Name] = {}  # the first assignment of each name
         self.operations: list[Operation] = []
-        self.operands: list[tuple[Value, ...]] = []
+        self.operands: list[list[Value | None]] = []
         self.marks: list[SourcePosition] = []
         self.names: set[str] = set()
 
@@ -278,24 +265,27 @@ class _ProgramReader:
         """Read an assignment `x = ...` or `x += ...`, or an expression by itself."""
         targets = _targets(statement)
         for target in targets:
-            if not isinstance(target, ast.Name) or self._earlier(target):
+            if not isinstance(target, ast.Name) or (target.lineno, target.col_offset) in self.earlier:
                 self._refuse(target, "only a name can be assigned")
         names = [target.id for target in targets if isinstance(target, ast.Name)]
         if isinstance(statement, ast.Assign | ast.Expr):
             value = self._evaluate(statement.value, names)
         elif isinstance(statement, ast.AugAssign):
-            left = ast.Name(names[0], ast.Load())
-            ast.copy_location(left, statement.target)
+            left = ast.copy_location(ast.Name(names[0], ast.Load()), statement.target)
             whole = ast.BinOp(left, statement.op, statement.value)
             value = self._evaluate(ast.copy_location(whole, statement), names)
         else:
             self._refuse(statement, "a program is assignments, one a line: x = a + b")
         self.values.update(dict.fromkeys(names, value))
 
-    def _evaluate(self, root: ast.expr, names: list[str]) -> Value:
+    def _evaluate(self, root: ast.expr, names: list[str]) -> Value | None:
         """Return the value of an expression; add its operations innermost first, the outermost under one of `names`."""
-        values: dict[ast.AST, Value] = {}
-        for node in _innermost_first(root):
+        left, nodes = [root], list[ast.expr]()
+        while left:  # without recursion, for sums of thousands of terms
+            nodes.append(left.pop())
+            left += _parts(nodes[-1])[1]
+        values: dict[ast.expr, Value | None] = {}
+        for node in reversed(nodes):
             if isinstance(node, ast.Name):
                 values[node] = self._read(node)
             elif isinstance(node, ast.Constant):
@@ -307,18 +297,12 @@ class _ProgramReader:
             ):  # a sign that is no operation: a plus, or the minus of a number
                 values[node] = values[node.operand]
             else:
-                operands = tuple(values[operand] for operand in _operands(node))
-                values[node] = self._operation(node, operands, names if node is root else [])
+                values[node] = self._operation(node, values, names if node is root else [])
         return values[root]
 
-    def _earlier(self, node: ast.Name) -> WrittenDelay | None:
-        """Return how far back a name stands for its value; None for the name itself."""
-        return self.earlier.get((node.lineno, node.col_offset))
-
-    def _read(self, node: ast.Name) -> Value:
-        earlier = self._earlier(node)
-        if earlier:
-            distance, letters = earlier
+    def _read(self, node: ast.Name) -> Value | None:
+        distance, letters = self.earlier.get((node.lineno, node.col_offset), (0, 0))
+        if letters:
             name = node.id[:-letters]
             text = f"{name}@{distance}"
             if not 1 <= distance <= MOST_ITERATIONS:
@@ -327,19 +311,22 @@ class _ProgramReader:
                 self._refuse(node, f"{text!r} must be a value of {limits} earlier; the nearest is {nearest!r}")
             if not self.loop:
                 self._refuse(node, f"{text!r}, a value of an earlier iteration, needs a loop (`pipeline`)")
-            return Fed(name, distance) if name in self.assigned else ProgramInput(name, distance)
+            return Value(name, distance, name in self.assigned)
         if node.id in self.values:
             return self.values[node.id]
         if node.id not in self.assigned:
-            return ProgramInput(node.id)
+            return Value(node.id)
         if not self.loop:
             line = self.assigned[node.id].lineno
             hint = "in a loop body, `pipeline`, that is its value of the previous iteration"
             self._refuse(node, f"{node.id!r} is used before its assignment on line {line} ({hint})")
-        return Fed(node.id)
+        return Value(node.id, 1, is_fed=True)
 
-    def _operation(self, node: ast.AST, operands: tuple[Value, ...], names: list[str]) -> Result:
-        operator, column = self._operator(node)
+    def _operation(self, node: ast.expr, values: dict[ast.expr, Value | None], names: list[str]) -> Value:
+        operator, operands = _parts(node)
+        if len(operands) > 2:
+            self._refuse(operands[2], "a comparison has two sides; write two of them")
+        column = self._between(*operands) if len(operands) == 2 else None
         if isinstance(operator, ast.MatMult):
             what = f"`@` takes a name and a number of iterations, 1 to {MOST_ITERATIONS:,}: x@1"
             self._refuse(node, what, column)
@@ -351,20 +338,9 @@ class _ProgramReader:
         own = next((name for name in names if name not in self.names), None)
         self.names.update([own] if own else [])
         self.operations.append(Operation(own or f"{sign}{number + 1}", kind, "" if own else self._source(node)))
-        self.operands.append(operands)
+        self.operands.append([values[operand] for operand in operands])
         self.marks.append(self._mark(node, column))
-        return Result(number)
-
-    def _operator(self, node: ast.AST) -> tuple[ast.AST, int | None]:
-        if isinstance(node, ast.BinOp):
-            return node.op, self._between(node.left, node.right)
-        if isinstance(node, ast.Compare):
-            if len(node.ops) > 1:
-                self._refuse(node.comparators[1], "a comparison has two sides; write two of them")
-            return node.ops[0], self._between(node.left, node.comparators[0])
-        if isinstance(node, ast.UnaryOp):
-            return node.op, None
-        return node, None
+        return Value(number)
 
     def _between(self, left: ast.expr, right: ast.expr) -> int | None:
         """Return the column of the operator between two operands; None if they are not on one line."""
@@ -374,21 +350,19 @@ class _ProgramReader:
         blank = line[left.end_col_offset : right.col_offset]
         return left.end_col_offset + len(blank) - len(blank.lstrip(b" )\t"))
 
-    def _source(self, node: ast.AST) -> str:
+    def _source(self, node: ast.expr) -> str:
         """Return the text of an expression, on one line without comments."""
-        first, last = getattr(node, "lineno", 1), getattr(node, "end_lineno", 1)
-        lines = [line.encode() for line in self.lines[first - 1 : last]]
-        lines[-1] = lines[-1][: getattr(node, "end_col_offset", None)]
-        lines[0] = lines[0][_column(node) :]
+        lines = [line.encode() for line in self.lines[node.lineno - 1 : node.end_lineno]]
+        lines[-1] = lines[-1][: node.end_col_offset]
+        lines[0] = lines[0][node.col_offset :]
         return " ".join(" ".join(line.decode().partition("#")[0] for line in lines).split())
 
-    def _mark(self, node: ast.AST, column: int | None = None) -> SourcePosition:
-        line: int = getattr(node, "lineno", 1)
-        text = self.lines[line - 1] if line <= len(self.lines) else ""
-        offset = _column(node) if column is None else column
-        return SourcePosition(self.name, line, len(text.encode()[:offset].decode(errors="ignore")), text)
+    def _mark(self, node: ast.expr | ast.stmt, column: int | None = None) -> SourcePosition:
+        text = self.lines[node.lineno - 1]
+        before = text.encode()[: node.col_offset if column is None else column]
+        return SourcePosition(self.name, node.lineno, len(before.decode(errors="ignore")), text)
 
-    def _refuse(self, node: ast.AST, what: str, column: int | None = None) -> NoReturn:
+    def _refuse(self, node: ast.expr | ast.stmt, what: str, column: int | None = None) -> NoReturn:
         raise self._mark(node, column).error(what, "text")
 
     def graph(self) -> DataflowGraph:
@@ -396,29 +370,31 @@ class _ProgramReader:
         delays: dict[Delay, None] = {}
         for task, operands in enumerate(self.operands):
             for value in map(self._settled, operands):
-                if value is not None and value.distance > MOST_ITERATIONS:
+                if value is None:
+                    continue
+                if value.distance > MOST_ITERATIONS:
                     what = f"reaches back {value.distance:,} iterations through copies; {MOST_ITERATIONS:,} is the most"
                     raise self.marks[task].error(what, "text")
-                if isinstance(value, Result):
-                    dependences[Dependence(value.operation, task, value.distance)] = None
-                elif value is not None and value.distance:
-                    delays[Delay(value.name, task, value.distance)] = None
+                if isinstance(value.of, int):
+                    dependences[Dependence(value.of, task, value.distance)] = None
+                elif value.distance:
+                    delays[Delay(value.of, task, value.distance)] = None
         if not self.operations:
             raise GraphError(f"{self.name} has no operation to schedule", "text")
         return DataflowGraph(
             tuple(self.operations), tuple(dependences), self.name, tuple(self.marks), delays=tuple(delays)
         )
 
-    def _settled(self, value: Value) -> Result | ProgramInput | None:
+    def _settled(self, value: Value | None) -> Value | None:
         """Return the operation or the input behind a value; follow what is fed back through copies: `x1 = x`."""
         distance, seen = 0, set()
-        while isinstance(value, Fed):
-            if value.name in seen:
+        while value is not None and value.is_fed:
+            if value.of in seen:
                 return None  # copies in a cycle: neither an operation nor an input ever makes it
-            seen.add(value.name)
+            seen.add(value.of)
             distance += value.distance
-            value = self.values[value.name]
-        return None if value is None else value._replace(distance=value.distance + distance)
+            value = self.values[str(value.of)]
+        return value and value._replace(distance=value.distance + distance)
 
 
 def _targets(statement: ast.stmt) -> list[ast.expr]:
@@ -427,28 +403,13 @@ def _targets(statement: ast.stmt) -> list[ast.expr]:
     return [statement.target] if isinstance(statement, ast.AugAssign) else []
 
 
-def _operands(node: ast.AST) -> list[ast.expr]:
+def _parts(node: ast.expr) -> tuple[ast.AST, list[ast.expr]]:
+    """Return the operator of an expression and its operands; itself where it is no operation."""
     if isinstance(node, ast.BinOp):
-        return [node.left, node.right]
+        return node.op, [node.left, node.right]
     if isinstance(node, ast.Compare):
-        return [node.left, *node.comparators]
-    return [node.operand] if isinstance(node, ast.UnaryOp) else []
-
-
-def _innermost_first(root: ast.expr) -> Iterator[ast.expr]:
-    """Yield every operand before its operation, left to right; without recursion, for sums of thousands of terms."""
-    stack: list[tuple[ast.expr, bool]] = [(root, False)]
-    while stack:
-        node, is_open = stack.pop()
-        if is_open:
-            yield node
-            continue
-        stack.append((node, True))
-        stack += [(operand, False) for operand in reversed(_operands(node))]
-
-
-def _column(node: ast.AST) -> int:
-    return int(getattr(node, "col_offset", 0))
+        return node.ops[0], [node.left, *node.comparators]
+    return (node.op, [node.operand]) if isinstance(node, ast.UnaryOp) else (node, [])
 
 
 def rewrite(lines: list[str]) -> tuple[str, dict[Position, WrittenDelay]]:
