@@ -9,14 +9,14 @@ Field by field: "Trace TraceEvent Format", docs.google.com/document/d/1CvAClvFfy
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 from pipesched.pipeline.plan.plan import lane_of
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.plan.step import SideItem
-from pipesched.pipeline.problem.kinds import ALL_KINDS, GRADIENT_LETTERS, KINDS, LANES, Kind, Resource, Scope
+from pipesched.pipeline.problem.kinds import ALL_KINDS, GRADIENT_LETTERS, KINDS, LANES, Resource, Scope
 from pipesched.pipeline.problem.ops import Op, Pair, Slot
 from pipesched.pipeline.problem.quantities import TIME, in_units
 from pipesched.render.scene import message_lanes
@@ -35,6 +35,7 @@ ACTIVATION, GRADIENT, OFFLOAD, HOSTED, LOAD = "activation", "gradient", "offload
 FLOWS = {ACTIVATION: "p2p", GRADIENT: "p2p", OFFLOAD: "host", HOSTED: "host", LOAD: "host"}
 UNNAMED = Fraction(1000)  # a unit without a known label is drawn as a millisecond
 TraceEvent = dict[str, Any]
+Microseconds = Callable[[int | Fraction], int | float]  # of ticks
 Thread = tuple[str, Sequence[int]]  # a row of the viewer: its name, and the numbers of the operations that it runs
 
 
@@ -47,24 +48,16 @@ class Slice(NamedTuple):
     end: int
 
 
-class TimeUnit(NamedTuple):
-    """The conversion of ticks to microseconds."""
-
-    ticks_per_unit: int
-    microseconds: Fraction
-
-    def at(self, ticks: int | Fraction) -> int | float:
-        """Return a time of `ticks` in microseconds, exact until it becomes a float."""
-        time = ticks * self.microseconds / self.ticks_per_unit
-        return in_units(time.numerator, time.denominator)
-
-
 def document(outcome: Outcome) -> dict[str, Any]:
     """Return the trace in its object form, with events in the order of their times, in microseconds."""
     problem = outcome.schedule.problem
     known = TIME.unit_of(problem.time_unit)
     unit = UNNAMED if known is None else TIME.units[known] / TIME.units["us"]
-    clock = TimeUnit(problem.ticks.per_unit, unit)
+
+    def at(ticks: int | Fraction) -> int | float:
+        time = ticks * unit / problem.ticks.per_unit  # exact until it becomes a float
+        return in_units(time.numerator, time.denominator)
+
     schedule, slices = outcome.schedule, list[Slice]()
     names = [_metadata("process_name", 0, {"name": f"{called(outcome.algorithm)}  {problem.name}".rstrip()})]
     for number, (name, order) in enumerate(_threads(schedule), 1):  # viewers keep thread 0 for the idle task
@@ -73,9 +66,9 @@ def document(outcome: Outcome) -> dict[str, Any]:
         for task in order:
             times = schedule.start_ticks[task], schedule.end_ticks[task]
             slices.append(Slice(schedule.plan.slot(task), number, *times))
-    events = [_slot_event(piece, clock) for piece in slices]
-    events += _flows(slices, clock, problem.side)
-    events += _counters(outcome.schedule, clock)
+    events = [_slot_event(piece, at) for piece in slices]
+    events += _flows(slices, at, problem.side)
+    events += _counters(outcome.schedule, at)
     events.sort(key=lambda event: event["ts"])  # stable: a slice stands before what binds to it
     return {
         "traceEvents": [*names, *events],
@@ -106,7 +99,7 @@ def _metadata(name: str, thread: int, args: dict[str, Any]) -> TraceEvent:
     return {"name": name, "ph": "M", "pid": PROCESS, "tid": thread, "args": args}
 
 
-def _slot_event(piece: Slice, clock: TimeUnit) -> TraceEvent:
+def _slot_event(piece: Slice, at: Microseconds) -> TraceEvent:
     forward, backward = piece.slot if isinstance(piece.slot, Pair) else (piece.slot, None)
     kind = forward.kind if backward is None else "F&B"
     args = {"op": str(piece.slot), "kind": kind, **_unit(forward, "")}
@@ -116,8 +109,8 @@ def _slot_event(piece: Slice, clock: TimeUnit) -> TraceEvent:
         "name": str(piece.slot),
         "cat": kind,
         "ph": "X",
-        "ts": clock.at(piece.start),
-        "dur": clock.at(piece.end - piece.start),
+        "ts": at(piece.start),
+        "dur": at(piece.end - piece.start),
         "pid": PROCESS,
         "tid": piece.thread,
         "cname": COLOURS.get(kind, OTHER),
@@ -134,33 +127,33 @@ def _unit(op: Op, prefix: str) -> dict[str, int]:
     return {f"{prefix}{key}": number for key, number in of.items()}
 
 
-def _flows(slices: list[Slice], clock: TimeUnit, side: Sequence[SideItem]) -> Iterator[TraceEvent]:
+def _flows(slices: list[Slice], at: Microseconds, side: Sequence[SideItem]) -> Iterator[TraceEvent]:
     """Yield an arrow from each operation to each one on another device or lane that waits for its result."""
     by_op = {op: piece for piece in slices for op in (piece.slot if isinstance(piece.slot, Pair) else (piece.slot,))}
     arrows = (
         (flow, by_op[op], by_op[target])
         for op in by_op
-        for flow, target in (*_receivers(op), *_of_side(op, side))
+        for flow, target in _receivers(op, side)
         if target in by_op and by_op[op].thread != by_op[target].thread
     )
     for number, (flow, sender, receiver) in enumerate(arrows):
         shared = {"name": flow, "cat": FLOWS[flow], "id": number, "pid": PROCESS}
-        departure, arrival = _inside(sender, Fraction(9, 10)), _inside(receiver, Fraction(1, 10))
-        yield {**shared, "ph": "s", "ts": clock.at(departure), "tid": sender.thread}
-        yield {**shared, "ph": "f", "bp": "e", "ts": clock.at(arrival), "tid": receiver.thread}
+        departure = sender.end - Fraction(sender.end - sender.start, 10)
+        arrival = receiver.start + Fraction(receiver.end - receiver.start, 10)
+        yield {**shared, "ph": "s", "ts": at(departure), "tid": sender.thread}
+        yield {**shared, "ph": "f", "bp": "e", "ts": at(arrival), "tid": receiver.thread}
 
 
-def _receivers(op: Op) -> Iterator[tuple[str, Op]]:
-    """Yield what may wait for an operation, and what travels to it."""
+def _receivers(op: Op, side: Sequence[SideItem]) -> Iterator[tuple[str, Op]]:
+    """Yield what may wait for an operation, and what travels to it; side work gives to its stage, and is given back."""
     for letter, kind in KINDS.items():
         for need in kind.needs:
             if need.letter == op.kind and op.stage >= need.stage and not need.slice and need.join is None:
-                there = op._replace(stage=op.stage - need.stage, kind=letter)
-                yield _flow(KINDS[op.kind], kind), there
-
-
-def _of_side(op: Op, side: Sequence[SideItem]) -> Iterator[tuple[str, Op]]:
-    """Yield what travels from side work into its stage, and the gradient that travels back."""
+                flow = GRADIENT if op.kind in GRADIENT_LETTERS else ACTIVATION
+                if KINDS[op.kind].is_transfer:
+                    flow = HOSTED if kind.is_transfer else LOAD
+                flow = OFFLOAD if kind.resource is Resource.D2H else flow
+                yield flow, op._replace(stage=op.stage - need.stage, kind=letter)
     if op.kind == "E":
         yield ACTIVATION, op._replace(stage=side[op.stage].into, kind="F")
     if op.kind in GRADIENT_LETTERS:
@@ -168,20 +161,7 @@ def _of_side(op: Op, side: Sequence[SideItem]) -> Iterator[tuple[str, Op]]:
         yield from ((GRADIENT, op._replace(stage=number, kind="G", slice=0)) for number in items)
 
 
-def _flow(before: Kind, after: Kind) -> str:
-    """Return the name of what travels between operations of two kinds."""
-    if after.resource is Resource.D2H:
-        return OFFLOAD
-    if before.is_transfer:
-        return HOSTED if after.is_transfer else LOAD
-    return GRADIENT if before.letter in GRADIENT_LETTERS else ACTIVATION
-
-
-def _inside(piece: Slice, part: Fraction) -> Fraction:
-    return piece.start + (piece.end - piece.start) * part
-
-
-def _counters(schedule: Schedule, clock: TimeUnit) -> Iterator[TraceEvent]:
+def _counters(schedule: Schedule, at: Microseconds) -> Iterator[TraceEvent]:
     problem, digits = schedule.problem, len(str(schedule.problem.devices - 1))
     for device in range(schedule.problem.devices):
         shown = -1
@@ -192,7 +172,7 @@ def _counters(schedule: Schedule, clock: TimeUnit) -> Iterator[TraceEvent]:
             yield {
                 "name": f"memory of device {device:0{digits}}",  # viewers sort counters by name
                 "ph": "C",
-                "ts": clock.at(time),
+                "ts": at(time),
                 "pid": PROCESS,
                 "args": {problem.memory.unit or "memory": in_units(level, problem.grains.per_unit)},
             }

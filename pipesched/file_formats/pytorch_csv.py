@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from io import StringIO
-from itertools import product
+from itertools import chain, product
 from typing import NamedTuple
 
 from pipesched.checks import joined, shown
@@ -86,18 +86,13 @@ class Sheet:
     """The cells by row. A file does not say how many stages and microbatches it has: they follow from the cells."""
 
     def __init__(self, rows: Sequence[Sequence[Cell]]) -> None:
-        self.rows = rows
-
-    def cells(self) -> Iterator[Cell]:
-        """Yield every cell, row by row."""
-        for row in self.rows:
-            yield from row
+        self.rows, self.cells = rows, [*chain.from_iterable(rows)]
 
     @cached_property
     def cells_of(self) -> dict[Action, list[Cell]]:
         """The cells of each action."""
         cells: dict[Action, list[Cell]] = defaultdict(list)
-        for cell in self.cells():
+        for cell in self.cells:
             for action in cell.actions:
                 cells[action].append(cell)
         return dict(cells)
@@ -163,14 +158,15 @@ def _cell(text: str, rank: int, column: int) -> Cell:
 
 def deadlock(sheet: Sheet) -> Iterator[str]:
     """Yield a sentence with the cycle, if there is one. What is missing altogether is not waited for."""
-    tasks = _Tasks(sheet)
+    cells, queues, waits = _tasks(sheet)
+    size = len(cells)
     try:
-        earliest_times(tasks.graph(), list(tasks.queues.values()))
+        earliest_times(TaskGraph([0] * size, [NOWHERE] * size, (), [arrow(*wait) for wait in waits]), queues)
     except Deadlock as error:
-        stuck = [tasks.cells[task] for task, _ in error.cycle]
+        stuck = [cells[task] for task, _ in error.cycle]
         links: list[tuple[str, Cell]] = []
         for waiting, task, following in zip(stuck, error.awaited, [*stuck[1:], stuck[0]], strict=True):
-            awaited = tasks.cells[task]
+            awaited = cells[task]
             is_order = waiting.actions[0].kind in TRANSFERS and awaited.rank == waiting.rank
             links.append(("comes after" if is_order else "waits for", awaited))
             if awaited != following:
@@ -180,53 +176,36 @@ def deadlock(sheet: Sheet) -> Iterator[str]:
         yield f"deadlock: {_described(stuck[0])} {', which '.join(said)}"
 
 
-class _Tasks:
-    """The cells as tasks: one for a computation or wait, two for a transfer, when it is posted and when it is done."""
+def _tasks(sheet: Sheet) -> tuple[list[Cell], list[list[int]], list[tuple[int, int]]]:
+    """Return the cells of tasks, their queues, and which waits for which besides those before it in its queue.
 
-    def __init__(self, sheet: Sheet) -> None:
-        self._sheet = sheet
-        self.cells: list[Cell] = []  # of each task
-        # by rank, and the rank that it exchanges with; None: its computations and waits
-        self.queues: dict[tuple[int, int | None], list[int]] = defaultdict(list)
-        self._waits: list[tuple[int, int]] = []
-        self._posted: dict[Action, int] = {}
-        self._done: dict[Action, int] = {}
-        for cell in sheet.cells():
-            if cell.actions and all(action.kind in COMPUTATIONS + SEND_WAITS for action in cell.actions):
-                task = self._add(cell, self.queues[cell.rank, None])
-                for action in cell.actions:
-                    self._done.setdefault(action, task)
-            elif len(cell.actions) == 1 and cell.actions[0].kind in TRANSFERS:
-                self._add_transfer(cell, cell.actions[0])
-
-    def _add(self, cell: Cell, queue: list[int]) -> int:
-        self.cells.append(cell)
-        queue.append(len(self.cells) - 1)
-        return queue[-1]
-
-    def _add_transfer(self, cell: Cell, action: Action) -> None:
-        """Queue a transfer behind those between the same ranks; leave out one whose other end is missing."""
-        partner = self._sheet.partner(action)
-        if partner is None or partner not in self._sheet.cells_of:
-            return
-        transfers, work = self.queues[cell.rank, self._sheet.rank_of[partner.stage]], self.queues[cell.rank, None]
-        posted, done = self._add(cell, transfers), self._add(cell, transfers)
-        self._waits += [(task, posted) for task in work[-1:]]
-        self._posted.setdefault(action, posted)
-        self._done.setdefault(action, done)
-
-    def graph(self) -> TaskGraph:
-        """Return which task waits for which, besides those before it in its queue."""
-        waits = [*self._waits]
-        for task, cell in enumerate(self.cells):
-            inputs = (needed for action in cell.actions for needed in _inputs(self._sheet, action))
-            waits += [(self._done[needed], task) for needed in inputs if needed in self._done]
-        for action, task in self._posted.items():
-            partner = self._sheet.partner(action)
-            if partner in self._done:
-                waits.append((task, self._done[partner]))
-        size = len(self.cells)
-        return TaskGraph([0] * size, [NOWHERE] * size, (), [arrow(*wait) for wait in waits])
+    A computation or wait is one task, a transfer two: when it is posted and when it is done. It queues behind those
+    between the same ranks. One whose other end is missing is left out.
+    """
+    cells: list[Cell] = []
+    # by rank, and the rank that it exchanges with; None: its computations and waits
+    queues: dict[tuple[int, int | None], list[int]] = defaultdict(list)
+    waits, posted, done = list[tuple[int, int]](), dict[Action, int](), dict[Action, int]()
+    for cell in sheet.cells:
+        task = len(cells)
+        if cell.actions and all(action.kind in COMPUTATIONS + SEND_WAITS for action in cell.actions):
+            cells.append(cell)
+            queues[cell.rank, None].append(task)
+            for action in cell.actions:
+                done.setdefault(action, task)
+        elif len(cell.actions) == 1 and cell.actions[0].kind in TRANSFERS:
+            partner = sheet.partner(cell.actions[0])
+            if partner is not None and partner in sheet.cells_of:
+                cells += [cell, cell]
+                queues[cell.rank, sheet.rank_of[partner.stage]] += [task, task + 1]
+                waits += [(before, task) for before in queues[cell.rank, None][-1:]]
+                posted.setdefault(cell.actions[0], task)
+                done.setdefault(cell.actions[0], task + 1)
+    for task, cell in enumerate(cells):
+        inputs = (needed for action in cell.actions for needed in _inputs(sheet, action))
+        waits += [(done[needed], task) for needed in inputs if needed in done]
+    waits += [(task, done[partner]) for one, task in posted.items() if (partner := sheet.partner(one)) in done]
+    return cells, [*queues.values()], waits
 
 
 def _inputs(sheet: Sheet, action: Action) -> Iterator[Action]:
@@ -321,7 +300,7 @@ def _missing(sheet: Sheet) -> Iterator[str]:
 
 def _wrong_overlaps(sheet: Sheet) -> Iterator[str]:
     """Yield overlapped pairs of anything else than a forward and then a full backward."""
-    for cell in sheet.cells():
+    for cell in sheet.cells:
         if cell.overlap and [action.kind for action in cell.actions] != ["F", "B"]:
             yield f"{cell.where}: {cell}: an overlapped pair is a forward F, then a full backward B"
 
@@ -352,7 +331,7 @@ def _reductions(sheet: Sheet) -> Iterator[str]:
 
 def _empty_cells(sheet: Sheet) -> Iterator[str]:
     """Yield empty cells, which PyTorch reads as idle, except in a file with communication."""
-    for cell in sheet.cells():
+    for cell in sheet.cells:
         if not cell.actions:
             yield f"{cell.where} is empty, which a file with SEND and RECV may not have"
 
@@ -440,17 +419,6 @@ class FilePlan(Plan):
     stuck: Sequence[str] = ()
 
 
-def with_programs(sheet: Sheet, plan: Plan, stuck: Sequence[str] = ()) -> Plan:
-    """Return the plan of a sheet with its programs, where it has any UNSHARD, or any SEND."""
-    is_sharded = any(action.kind == "UNSHARD" for action in sheet.cells_of)
-    if not (is_sharded or sheet.has_transfers):
-        return plan
-    programs = [[*_program(row, plan)] for row in sheet.rows] if is_sharded else ()
-    mistakes = [mistake for row in sheet.rows for mistake in _mistakes(row)] if is_sharded else ()
-    issued = [[*_transfers(row)] for row in sheet.rows] if sheet.has_transfers else ()
-    return FilePlan(**fields_of(plan), programs=programs, mistakes=mistakes, issued=issued, stuck=stuck)
-
-
 def planned(problem: Problem, plan: Plan) -> Plan:
     """Return a plan of a file for a problem: with the programs of the file where the problem shards weights.
 
@@ -478,33 +446,26 @@ def planned(problem: Problem, plan: Plan) -> Plan:
     return given_programs(problem, plan, file.issued)
 
 
-def _transfers(row: Sequence[Cell]) -> Iterator[tuple[Op, Op | None, int]]:
-    """Yield SEND and RECV of a row, each with the slot and how many actions of whole stages it stands behind."""
-    after, behind = None, 0
+def _program(row: Sequence[Cell], plan: Plan) -> tuple[list[Issued], list[tuple[Op, Op | None, int]]]:
+    """Return the operations of a row that are of whole stages, each with the slot behind which it stands.
+
+    And its SEND and RECV, each with that slot, and behind how many operations of whole stages it stands there.
+    """
+    after, behind, turns = None, 0, Counter[int]()
+    whole, transfers = list[Issued](), list[tuple[Op, Op | None, int]]()
     for cell in row:
         for stage, kind, microbatch in cell.actions[:1]:  # of a pair its forward
             if kind in TRANSFERS and microbatch is not None:
-                yield message_op(stage, kind, microbatch, 1), after, behind
-            elif kind in COMPUTATIONS and microbatch is not None:
+                transfers.append((message_op(stage, kind, microbatch, 1), after, behind))
+            elif kind in COMPUTATIONS:
                 after, behind = Op(stage, kind, microbatch), 0
             elif kind in ("UNSHARD", "RESHARD", "REDUCE_GRAD"):
+                turn = turns[stage] if kind == "UNSHARD" else max(turns[stage] - 1, 0)
+                op = Op(stage, kind, None if kind == "REDUCE_GRAD" else turn)
+                whole.append((op, NOTHING_BEFORE if after is None else plan.index.number(after)))
+                turns[stage] += kind == "UNSHARD"
                 behind += 1
-
-
-def _program(row: Sequence[Cell], plan: Plan) -> Iterator[Issued]:
-    """Yield the operations of a row that are of whole stages, each with the slot behind which it stands."""
-    after, turns = NOTHING_BEFORE, Counter[int]()
-    for cell in row:
-        for stage, kind, microbatch in cell.actions[:1]:  # of a pair its forward
-            if kind in COMPUTATIONS:
-                after = plan.index.number(Op(stage, kind, microbatch))
-            elif kind == "UNSHARD":
-                yield Op(stage, kind, turns[stage]), after
-                turns[stage] += 1
-            elif kind == "RESHARD":
-                yield Op(stage, kind, max(turns[stage] - 1, 0)), after
-            elif kind == "REDUCE_GRAD":
-                yield Op(stage, kind, None), after
+    return whole, transfers
 
 
 def _mistakes(row: Sequence[Cell]) -> Iterator[str]:
@@ -527,7 +488,6 @@ def _mistakes(row: Sequence[Cell]) -> Iterator[str]:
         yield f"row {row[0].rank + 1}: {stage}RESHARD is missing on device {row[0].rank} at the end of the step"
 
 
-LEFT_OUT = ("OPTIMIZER", "REDUCE_TIED")  # which PyTorch's schedules lack
 Row = Sequence[Slot | Action]
 
 
@@ -601,11 +561,11 @@ def parse(text: str, source: str, *, may_wait: bool = False) -> Imported:
     the cells. Raises ConfigError with `source` for a text that is no cell, and InvalidSchedule with every mistake that
     would stop PyTorch, or make its gradients wrong. With `may_wait` the plan says itself if its cells wait in a circle.
     """
-    rows = csv.reader(StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
+    lines = csv.reader(StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
     try:
-        table = [[_cell(content, rank, column) for column, content in enumerate(row)] for rank, row in enumerate(rows)]
+        table = [[_cell(content, rank, column) for column, content in enumerate(row)] for rank, row in enumerate(lines)]
     except csv.Error as error:
-        raise ConfigError(f"{source}: line {rows.line_num} is no CSV: {error}") from None
+        raise ConfigError(f"{source}: line {lines.line_num} is no CSV: {error}") from None
     except ConfigError as error:
         raise ConfigError(f"{source}: {error.message}") from None
     if not table:
@@ -620,7 +580,17 @@ def parse(text: str, source: str, *, may_wait: bool = False) -> Imported:
     stages = [stage for stage in computing if Action(stage, "REDUCE_GRAD", None) not in sheet.cells_of]
     note = f"stages {shown(stages)} have no REDUCE_GRAD: PyTorch will not divide their gradients by the number of"
     note += " microbatches, nor reduce them over data-parallel ranks"
-    plan = with_programs(sheet, replace(plan, note=note if stages else ""), (wrong, *stuck) if stuck else ())
+    plan = replace(plan, note=note if stages else "")
+    is_sharded = any(action.kind == "UNSHARD" for action in sheet.cells_of)
+    if is_sharded or sheet.has_transfers:
+        rows = [_program(row, plan) for row in sheet.rows]
+        plan = FilePlan(
+            **fields_of(plan),
+            programs=[whole for whole, _ in rows] if is_sharded else (),
+            mistakes=[mistake for row in sheet.rows for mistake in _mistakes(row)] if is_sharded else (),
+            issued=[transfers for _, transfers in rows] if sheet.has_transfers else (),
+            stuck=(wrong, *stuck) if stuck else (),
+        )
     return Imported(plan, Placement(tuple(sheet.rank_of.values())))
 
 
@@ -649,7 +619,7 @@ def dump_comms(schedule: Schedule) -> CsvText:
     rank_of = schedule.problem.settled_placement.devices
     plan = schedule.plan if schedule.plan.messages else pytorch_programs(schedule.problem, schedule.plan)
     rows = _rows(plan, rank_of)
-    kinds = [kind for kind in LEFT_OUT if kind in schedule.plan.index.kinds]
+    kinds = [kind for kind in ("OPTIMIZER", "REDUCE_TIED") if kind in schedule.plan.index.kinds]
     lacking = f"leaves out {' and '.join(kinds)}, which PyTorch's schedules lack" if kinds else ""
     return csv_text(rows, "; ".join(filter(None, (feeding_note(schedule), lacking))))
 

@@ -6,7 +6,7 @@ Times are in cycles.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -121,11 +121,11 @@ class HardwareExplanation(Displayable):
     @cached_property
     def gaps(self) -> list[UnitGap]:
         """All idle time by class and culprit, by unit and start."""
-        found = []
-        for unit, start, end, idle, culprit, after in self.gap_cycles:
-            waiting = None if after == NOTHING else self._name(after)
-            found.append(UnitGap(self.units[unit], start, end, idle, self._name(culprit), waiting))
-        return found
+        name = [operation.name for operation in self.schedule.graph.operations]
+        return [
+            UnitGap(self.units[unit], start, end, idle, name[culprit], None if after == NOTHING else name[after])
+            for unit, start, end, idle, culprit, after in self.gap_cycles
+        ]
 
     @cached_property
     def critical_path(self) -> list[str]:
@@ -206,14 +206,26 @@ def explain_hardware(schedule: HardwareSchedule | HardwareOutcome) -> HardwareEx
     if subject.interval is not None:
         raise ConfigError("is of a loop, whose iterations overlap; only one that runs once is explained", "schedule")
     tasks = timed_units(checked(subject))
+    units, classes = subject.units, subject.classes
     starts, ends = _earliest(subject, tasks)
     early = replace(tasks, starts=starts, ends=ends)
+    own = [[] if has_rest(units[number]) else [number] for number in classes]
+    ranges = path_counts(early, lambda task: own[task], len(units))
+    counts = Counter(number for task in tasks.critical_path for number in own[task])
+    arcs = [tasks.tight[task] for task in tasks.critical_path]
+    counts.update([tasks.delivery_tags[tasks.last], *(arc.tag for arc in arcs if arc is not None)])
+    sensitivity = []
+    for number, unit in enumerate(units):
+        if number in classes:
+            faster = None if unit.latency == 1 else _latency(subject, tasks, number, -1)
+            slower = _latency(subject, tasks, number, 1)
+            sensitivity.append(ClassSensitivity(unit.name, counts[number], *ranges[number], faster, slower))
     return HardwareExplanation(
         schedule=subject,
-        bound=outcome.bound if outcome else lower_bound(lower(subject.graph, subject.units, subject.classes))[0],
+        bound=outcome.bound if outcome else lower_bound(lower(subject.graph, units, classes))[0],
         tasks=tasks,
         gap_cycles=[*idle_gaps(tasks, [0] * len(subject.graph), lambda _task, _time: True)],
-        sensitivity=[*_sensitivities(subject, tasks, early)],
+        sensitivity=sensitivity,
         early_latency=early.makespan,
         method="" if outcome is None else outcome.method,
     )
@@ -245,21 +257,6 @@ def timed_units(schedule: HardwareSchedule) -> TimedTasks:
 def has_rest(unit: UnitClass) -> bool:
     """Return whether a unit is free at another time than its result is there: then only the latter is its latency."""
     return unit.interval != unit.latency
-
-
-def _sensitivities(schedule: HardwareSchedule, tasks: TimedTasks, early: TimedTasks) -> Iterator[ClassSensitivity]:
-    """Yield the sensitivity to the latency of each class that runs something; `early`: tasks at their earliest."""
-    units, classes = schedule.units, schedule.classes
-    own = [[] if has_rest(units[number]) else [number] for number in classes]
-    ranges = path_counts(early, lambda task: own[task], len(units))
-    counts = Counter(number for task in tasks.critical_path for number in own[task])
-    arcs = [tasks.tight[task] for task in tasks.critical_path]
-    counts.update([tasks.delivery_tags[tasks.last], *(arc.tag for arc in arcs if arc is not None)])
-    for number, unit in enumerate(units):
-        if number in classes:
-            faster = None if unit.latency == 1 else _latency(schedule, tasks, number, -1)
-            slower = _latency(schedule, tasks, number, 1)
-            yield ClassSensitivity(unit.name, counts[number], *ranges[number], faster, slower)
 
 
 def _earliest(schedule: HardwareSchedule, tasks: TimedTasks, number: int = NOTHING, more: int = 0) -> Times:

@@ -60,12 +60,9 @@ def _waits(graph: DataflowGraph, latencies: Sequence[int], period: int) -> list[
     return [(before, after, latencies[before] - period * far) for before, after, far in graph.dependences]
 
 
-def _reverse(waits: Iterable[Wait]) -> list[Wait]:
-    return [(after, before, cycles) for before, after, cycles in waits]
-
-
-def _longest(waits: Sequence[Wait], starts: dict[int, int]) -> dict[int, int] | None:
+def _longest(waits: Iterable[Wait], starts: dict[int, int], *, backwards: bool = False) -> dict[int, int] | None:
     """Return the longest path to each task from those in `starts`; None if a cycle makes it endless (Bellman-Ford)."""
+    waits = [(after, before, cycles) if backwards else (before, after, cycles) for before, after, cycles in waits]
     longest = dict(starts)
     tasks = len({task for before, after, _ in waits for task in (before, after)} | set(starts))
     for _ in range(tasks + 1):
@@ -156,12 +153,20 @@ class _Loop:
         """Return CP-SAT's answer to whether T is possible, with starts in cycles if it is. Raises NoSchedule."""
         windows: list[Window] = [(0, self.period - 1)] * len(self.graph)
         inside: list[Wait] = []
-        for rank, tasks in enumerate(sorted(_recurrent(self.graph), key=len, reverse=True)):
+        recurrences: list[set[int]] = []  # operations that are on them together: each waits for every other
+        left = {edge.after for edge in self.graph.dependences}
+        while left:
+            task = min(left)
+            after = _reach(task, lambda operation: [edge.after for edge in self.graph.uses(operation)])
+            tasks = after & _reach(task, lambda operation: [edge.before for edge in self.graph.inputs(operation)])
+            recurrences += [tasks] if tasks else []
+            left -= tasks | {task}
+        for rank, tasks in enumerate(sorted(recurrences, key=len, reverse=True)):
             own = [wait for wait in self.waits if tasks.issuperset(wait[:2])]
             inside += own
             anchor = min(tasks)
             first = _longest(own, {anchor: 0}) or {}
-            last = _longest(_reverse(own), {anchor: 0}) or {}
+            last = _longest(own, {anchor: 0}, backwards=True) or {}
             latest = self.period - 1 if rank else 0  # time may be counted from the largest recurrence's anchor
             for task in tasks:
                 windows[task] = (first[task], latest - last[task])
@@ -182,7 +187,7 @@ class _Loop:
         """Return the starts of the least latency that is found in time, `starts` at worst."""
         horizon = max(map(sum, zip(starts, self.latencies, strict=True)))
         first = _longest(self.waits, dict.fromkeys(range(len(starts)), 0)) or {}
-        last = _longest(_reverse(self.waits), dict(enumerate(self.latencies))) or {}
+        last = _longest(self.waits, dict(enumerate(self.latencies)), backwards=True) or {}
         windows = [(first[task], horizon - last[task]) for task in range(len(starts))]
         if self._terms(windows) > MOST_TERMS:
             return starts
@@ -207,19 +212,6 @@ class _Loop:
             users = [task for task, used in enumerate(self.classes) if used == number]
             model.at_most_every(self.period, unit.count, users)
         return model
-
-
-def _recurrent(graph: DataflowGraph) -> list[set[int]]:
-    """Return the sets of operations that are on recurrences together: each waits for every other, over iterations."""
-    recurrences: list[set[int]] = []
-    left = {edge.after for edge in graph.dependences}
-    while left:
-        task = min(left)
-        after = _reach(task, lambda operation: [edge.after for edge in graph.uses(operation)])
-        tasks = after & _reach(task, lambda operation: [edge.before for edge in graph.inputs(operation)])
-        recurrences += [tasks] if tasks else []
-        left -= tasks | {task}
-    return recurrences
 
 
 def _reach(task: int, following: Callable[[int], Iterable[int]]) -> set[int]:

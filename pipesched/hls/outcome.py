@@ -196,24 +196,17 @@ def _remarks(tasks: TaskGraph, found: Sequence[RuleResult], optimum: HardwareOut
 
 def _order_remark(tasks: TaskGraph, seed: int) -> Iterator[str]:
     """Yield what `input` and `pairing` give with the operations in other orders, if that makes a difference."""
-    random = Random(seed)
-    orders = [random.sample(range(len(tasks)), len(tasks)) for _ in range(ORDERS)]
-    ranges = {}
-    for tie in ("input", "pairing"):
-        lengths = []
-        for order in orders:
-            mixed = permuted(tasks, order)
-            lengths.append(length_of(mixed, list_schedule(mixed, priority="alap", tie=tie).starts))
-        ranges[tie] = (min(lengths), max(lengths))
+    random, lengths = Random(seed), dict[str, list[int]](input=[], pairing=[])
+    for _ in range(ORDERS):
+        order = random.sample(range(len(tasks)), len(tasks))  # new task i is old task order[i]
+        number = {task: new for new, task in enumerate(order)}
+        columns = (tasks.durations, tasks.resources, tasks.deliveries)
+        durations, resources, deliveries = ([column[task] for task in order] for column in columns)
+        edges = [arrow(number[before], number[after], lag) for before, after, lag in tasks.arrows()]
+        mixed = TaskGraph(durations, resources, tasks.unit_counts, edges, deliveries=deliveries)
+        for tie, found in lengths.items():
+            found.append(length_of(mixed, list_schedule(mixed, priority="alap", tie=tie).starts))
+    ranges = {tie: (min(found), max(found)) for tie, found in lengths.items()}
     if ranges["input"] != ranges["pairing"] or ranges["input"][0] != ranges["input"][1]:
         texts = [f"{tie} {low}" if low == high else f"{tie} {low} to {high}" for tie, (low, high) in ranges.items()]
         yield f"With the operations in {ORDERS} random orders (priority alap): {', '.join(texts)} cycles."
-
-
-def permuted(graph: TaskGraph, order: Sequence[int]) -> TaskGraph:
-    """Return the graph with its tasks renumbered: new task i is old task order[i]."""
-    number = {task: new for new, task in enumerate(order)}
-    columns = (graph.durations, graph.resources, graph.deliveries)
-    durations, resources, deliveries = ([column[task] for task in order] for column in columns)
-    edges = [arrow(number[before], number[after], lag) for before, after, lag in graph.arrows()]
-    return TaskGraph(durations, resources, graph.unit_counts, edges, deliveries=deliveries)

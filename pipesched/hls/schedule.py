@@ -31,7 +31,6 @@ COMPARISONS = ("les", "leq", "gre", "geq", "equ", "neq", "lt", "le", "gt", "ge",
 BRANCHES = ("beq", "bne", "blt", "ble", "bgt", "bge")
 GROUPS = {"mul": ("mul", "div"), "cmp": ("cmp", *COMPARISONS, *BRANCHES)}  # class -> the types that it runs
 REST = "add"  # the class that runs every other type
-DEFAULT = {"mul": 1, "add": 2}
 MOST_UNITS, MOST_CYCLES = 10_000, 1_000  # of a class; of one operation
 
 
@@ -65,7 +64,7 @@ def make_units(
     A unit is busy for its latency, or for one cycle if its class is `pipelined`. Raises ConfigError for a number out of
     range, and for a class of `latencies` or `pipelined` that is not in `counts`.
     """
-    units = _by_class(counts, "counts", 0, MOST_UNITS, "units") or DEFAULT
+    units = _by_class(counts, "counts", 0, MOST_UNITS, "units") or {"mul": 1, "add": 2}
     waits = _by_class(latencies, "latencies", 1, MOST_CYCLES, "cycles")
     listed: Any = pipelined
     if not isinstance(listed, Iterable) or isinstance(listed, (str, bytes, Mapping)):
