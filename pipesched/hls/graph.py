@@ -204,7 +204,7 @@ Position = tuple[int, int]  # the line (from 1) and the column in bytes (from 0)
 WrittenDelay = tuple[int, int]  # what stands behind a name: how many iterations back it is, in so many letters
 
 
-class Value(NamedTuple):
+class Operand(NamedTuple):
     """What a name stands for, `distance` iterations ago: the result `of` an operation, or an input of the program.
 
     In a loop it is also what an assigned name has at the end of the body (`is_fed`).
@@ -237,10 +237,10 @@ class _ProgramReader:
         self.name, self.loop = name, loop
         self.lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")  # as Python's parser counts them
         self.earlier: dict[Position, WrittenDelay] = {}
-        self.values: dict[str, Value | None] = {}  # None: a constant
+        self.values: dict[str, Operand | None] = {}  # None: a constant
         self.assigned: dict[str, ast.Name] = {}  # the first assignment of each name
         self.operations: list[Operation] = []
-        self.operands: list[list[Value | None]] = []
+        self.operands: list[list[Operand | None]] = []
         self.marks: list[SourcePosition] = []
         self.names: set[str] = set()
 
@@ -278,13 +278,13 @@ class _ProgramReader:
             self._refuse(statement, "a program is assignments, one a line: x = a + b")
         self.values.update(dict.fromkeys(names, value))
 
-    def _evaluate(self, root: ast.expr, names: list[str]) -> Value | None:
+    def _evaluate(self, root: ast.expr, names: list[str]) -> Operand | None:
         """Return the value of an expression; add its operations innermost first, the outermost under one of `names`."""
         left, nodes = [root], list[ast.expr]()
         while left:  # without recursion, for sums of thousands of terms
             nodes.append(left.pop())
             left += _parts(nodes[-1])[1]
-        values: dict[ast.expr, Value | None] = {}
+        values: dict[ast.expr, Operand | None] = {}
         for node in reversed(nodes):
             if isinstance(node, ast.Name):
                 values[node] = self._read(node)
@@ -300,7 +300,7 @@ class _ProgramReader:
                 values[node] = self._operation(node, values, names if node is root else [])
         return values[root]
 
-    def _read(self, node: ast.Name) -> Value | None:
+    def _read(self, node: ast.Name) -> Operand | None:
         distance, letters = self.earlier.get((node.lineno, node.col_offset), (0, 0))
         if letters:
             name = node.id[:-letters]
@@ -311,18 +311,18 @@ class _ProgramReader:
                 self._refuse(node, f"{text!r} must be a value of {limits} earlier; the nearest is {nearest!r}")
             if not self.loop:
                 self._refuse(node, f"{text!r}, a value of an earlier iteration, needs a loop (`pipeline`)")
-            return Value(name, distance, name in self.assigned)
+            return Operand(name, distance, name in self.assigned)
         if node.id in self.values:
             return self.values[node.id]
         if node.id not in self.assigned:
-            return Value(node.id)
+            return Operand(node.id)
         if not self.loop:
             line = self.assigned[node.id].lineno
             hint = "in a loop body, `pipeline`, that is its value of the previous iteration"
             self._refuse(node, f"{node.id!r} is used before its assignment on line {line} ({hint})")
-        return Value(node.id, 1, is_fed=True)
+        return Operand(node.id, 1, is_fed=True)
 
-    def _operation(self, node: ast.expr, values: dict[ast.expr, Value | None], names: list[str]) -> Value:
+    def _operation(self, node: ast.expr, values: dict[ast.expr, Operand | None], names: list[str]) -> Operand:
         operator, operands = _parts(node)
         if len(operands) > 2:
             self._refuse(operands[2], "a comparison has two sides; write two of them")
@@ -340,7 +340,7 @@ class _ProgramReader:
         self.operations.append(Operation(own or f"{sign}{number + 1}", kind, "" if own else self._source(node)))
         self.operands.append([values[operand] for operand in operands])
         self.marks.append(self._mark(node, column))
-        return Value(number)
+        return Operand(number)
 
     def _between(self, left: ast.expr, right: ast.expr) -> int | None:
         """Return the column of the operator between two operands; None if they are not on one line."""
@@ -385,7 +385,7 @@ class _ProgramReader:
             tuple(self.operations), tuple(dependences), self.name, tuple(self.marks), delays=tuple(delays)
         )
 
-    def _settled(self, value: Value | None) -> Value | None:
+    def _settled(self, value: Operand | None) -> Operand | None:
         """Return the operation or the input behind a value; follow what is fed back through copies: `x1 = x`."""
         distance, seen = 0, set()
         while value is not None and value.is_fed:
