@@ -47,7 +47,7 @@ def step_bounds(case: Case, rules: StepRules) -> Iterator[Bound]:
     letters, paired = case.index.letters, case.problem.costs.overlap is not None
     if case.objective == "span":
         yield from work_bounds(case.problem, letters, paired=paired)
-        if not paired and case.problem.stages * len(case.graph) <= case.policy.cases.most_steps:
+        if not paired:
             yield from rules.span_bounds()
         return
     yield from problem_bounds(case.problem, letters, paired=paired)
@@ -83,9 +83,8 @@ def _budget_bounds(case: Case) -> Iterator[Bound]:
 def _span_bounds(case: Case) -> Iterator[Bound]:
     """Yield what a device must do after its first start; its last end counts, not the last end of all."""
     problem = case.problem
-    every = problem.devices * len(case.graph) <= case.policy.cases.most_steps
     for device, origin in enumerate(case.origins):
-        if len(origin.tasks) == 1 and (every or device == 0):
+        if len(origin.tasks) == 1:
             begun = [UNREACHED] * len(case.ordered)
             begun[origin.tasks[0]] = 0
             suffix = "" if problem.memory.budget is None else " under the budget"

@@ -120,6 +120,14 @@ class Case(ABC):
         """Whether the exact model knows the objective: of a span with a step it does not."""
         return self.objective == "makespan" or not self.problem.has_step
 
+    def can_begin(self, clock: Clock) -> bool:
+        """Return whether the model can be made, and CP-SAT begin to search, before `clock` is over."""
+        return clock.left > 9 / 8 * self.policy.exact.before * self.most_operations
+
+    def seconds_for(self, clock: Clock) -> float:
+        """Return the time limit of CP-SAT with which it ends before `clock` is over."""
+        return max(clock.left - self.policy.exact.before / 8 * self.most_operations, 0.0)
+
     @cached_property
     def tasks_on(self) -> list[list[int]]:
         """The tasks of each device, by their numbers."""

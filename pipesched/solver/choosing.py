@@ -262,13 +262,11 @@ def _solved(name: str, case: Case, schedule: Schedule, limits: Limits, clock: Cl
     own: Case = getattr(case, name)
     if own not in case.alone:  # type: ignore[attr-defined]
         return
-    policy = own.policy.exact
     value = ceil_div(case.value(schedule) * own.problem.ticks.per_unit, case.problem.ticks.per_unit)  # of its own ticks
     least, most = own.bound().ticks, value - 1
-    seconds = clock.left - policy.after * own.most_operations
-    if not own.has_model or most < least or seconds < policy.before * own.most_operations:
+    if not own.has_model or most < least or not own.can_begin(clock):
         return
-    answer = own.model(least, most).solve(limits._replace(seconds=seconds))
+    answer = own.model(least, most).solve(limits._replace(seconds=own.seconds_for(clock)))
     if answer.starts:
         found = Candidate("CP-SAT", own.replay([start * own.quantum for start in answer.starts]))
         yield from case._taken([found])  # type: ignore[attr-defined]

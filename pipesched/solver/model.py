@@ -290,7 +290,7 @@ class SavingModel(TaskModel):
 
     def tune(self, parameters: Any, limits: Limits) -> None:
         """Propagate precedences among residences that exclude each other: proofs take a fifth of the time."""
-        is_large = len(self.starts) > self.case.policy.exact.probed
+        is_large = len(self.starts) > 2 * self.case.policy.exact.relaxed
         parameters.use_hard_precedences_in_cumulative = True
         parameters.exploit_all_precedences = not is_large
         if is_large:

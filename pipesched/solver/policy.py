@@ -31,17 +31,14 @@ class CasePolicy:
     windows_part: float = 0.6  # of what justification leaves: for windows, unless CP-SAT does not follow
     easy: int = 300  # operations: up to so many, CP-SAT needs no better schedule, no block and no relaxation first
     large: int = 3_500  # operations: with more, CP-SAT cannot prove; periods come first, and workers try portfolios
-    most_steps: int = 2_000_000  # operations x devices: up to so many, the span of every device is bounded
 
 
 @dataclass(frozen=True)
 class ExactPolicy:
     """CP-SAT on a whole case."""
 
-    before: float = 4e-4  # seconds an operation: before CP-SAT first looks at its limit
-    after: float = 5e-5  # seconds an operation: from its limit to its end
-    relaxed: int = 1_000  # tasks: with more there is no linear relaxation, which CP-SAT derives whatever its limit
-    probed: int = 2_000  # tasks: with more, a round of probing takes seconds, as all precedences do in neighbourhoods
+    before: float = 4e-4  # seconds an operation: before CP-SAT first looks at its limit; it ends in an eighth of that
+    relaxed: int = 1_000  # tasks: with more there is no linear relaxation, and with twice as many no round of probing
 
 
 @dataclass(frozen=True)
@@ -63,8 +60,6 @@ class PeriodPolicy:
     unrolled: int = 20_000  # operations: with more, to unroll a block takes seconds, so only the best of a round is
     most_microbatches: int = 3  # microbatches: in a block
     most_on_device: int = 24  # operations: of a block on a device
-    first_runs: int = 2  # beam searches: for a period in the first round, twice as many in each after it
-    fruitless: int = 2  # rounds: without success, after which the search ends beside other methods
     most_runs: int = 64  # beam searches: with more, no further round is worth it
     width: int = 100  # beginnings: kept by the beam search after each device
     children: int = 12  # choices: for each beginning
@@ -81,19 +76,6 @@ class AdvicePolicy:
 
 
 @dataclass(frozen=True)
-class CommandPolicy:
-    """What a command keeps of its time limit, at the pace of a slow core."""
-
-    first_line: float = 0.2  # seconds: to load what draws and prints
-    chart: float = 4e-6  # seconds an operation: to draw it
-    document: float = 8e-6  # seconds an operation: to write it into a document
-    classes: float = 2e-5  # seconds an operation: to classify idle time
-    classes_part: float = 0.05  # of the time limit: for that, and `classes_least` more
-    classes_least: float = 0.1  # seconds: for that, under any limit
-    least: float = 1e-3  # seconds: for a search that has no time; then its first schedule is the answer
-
-
-@dataclass(frozen=True)
 class SolvePolicy:
     """The policy of a solve: a part for each of its steps."""
 
@@ -103,7 +85,6 @@ class SolvePolicy:
     windows: WindowPolicy = WindowPolicy()  # solver/neighbourhood.py
     periods: PeriodPolicy = PeriodPolicy()  # solver/periodic/
     advice: AdvicePolicy = AdvicePolicy()  # solver/advice.py
-    command: CommandPolicy = CommandPolicy()  # cli/progress.py
 
 
 DEFAULT = SolvePolicy()

@@ -540,17 +540,6 @@ def find_first(search: Search) -> None:
             prove(search, number, clock)
 
 
-def can_begin(case: Case, clock: Clock) -> bool:
-    """Return whether the model of a case can be made, and CP-SAT begin to search, before `clock` is over."""
-    policy = case.policy.exact
-    return clock.left > (policy.before + policy.after) * case.most_operations
-
-
-def seconds_for(case: Case, clock: Clock) -> float:
-    """Return the time limit of CP-SAT with which it ends before `clock` is over."""
-    return max(clock.left - case.policy.exact.after * case.most_operations, 0.0)
-
-
 def prove(search: Search, number: int, clock: Clock) -> None:
     """Search until `clock` is over for better schedules of a case, and for a proof that there is none.
 
@@ -560,7 +549,7 @@ def prove(search: Search, number: int, clock: Clock) -> None:
     """
     case, own = search.cases[number], search.candidates[number]
     search.cut_off.add(number)  # unless it comes to its end
-    if not can_begin(case, clock):
+    if not case.can_begin(clock):
         return
     counts = case.problem.costs.overlap is None
     least = search.bounds[number].ticks
@@ -576,7 +565,7 @@ def prove(search: Search, number: int, clock: Clock) -> None:
         if counts:
             search.raise_bound(number, Bound(quanta * case.quantum, PROVING))
 
-    answer = model.solve(search.limits._replace(seconds=seconds_for(case, clock)), on_schedule, on_bound)
+    answer = model.solve(search.limits._replace(seconds=case.seconds_for(clock)), on_schedule, on_bound)
     if answer.status in {"optimal", "infeasible"}:
         search.cut_off.discard(number)
     if answer.status == "infeasible" and counts:
@@ -626,8 +615,8 @@ def _tries(search: Search, case: Case, clock: Clock) -> Iterator[Schedule]:
     """Yield schedules within the budget of the case."""
     for candidate in case.ruled_candidates():
         yield candidate.schedule
-    if case.has_model and case.index.size <= case.policy.cases.large and can_begin(case, clock):
+    if case.has_model and case.index.size <= case.policy.cases.large and case.can_begin(clock):
         model = case.model(min(search.bound.ticks, search.value), search.value)
-        answer = model.solve(search.limits._replace(seconds=seconds_for(case, clock), gap=1.0))
+        answer = model.solve(search.limits._replace(seconds=case.seconds_for(clock), gap=1.0))
         if answer.starts:
             yield case.replay([start * case.quantum for start in answer.starts])

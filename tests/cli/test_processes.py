@@ -20,11 +20,10 @@ import pytest
 from pipesched.cli import progress
 from pipesched.cli.app import COMMANDS
 from pipesched.cli.exits import stop_on_interrupt
-from pipesched.cli.progress import elapsed, left_for_search, line, most_classified
+from pipesched.cli.progress import LEAST, elapsed, left_for_search, line, most_classified
 from pipesched.core.cpsat import Limits
 from pipesched.errors import NoSchedule
 from pipesched.solver import frontier, solve
-from pipesched.solver.policy import DEFAULT
 from pipesched.solver.search import Event as Told
 from tests.cli.conftest import Cli
 
@@ -360,7 +359,7 @@ def test_what_comes_before_and_after(begun: None) -> None:
         left_for_search(10, 100_000, documents=documents, chart=not documents, classes=False) for documents in (0, 1)
     )
     assert 0 < written < drawn < nothing
-    assert left_for_search(1, 100_000, documents=1, chart=True, classes=True) == DEFAULT.command.least
+    assert left_for_search(1, 100_000, documents=1, chart=True, classes=True) == LEAST
 
 
 def test_in_another_process_nothing_has_passed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from pipesched.solver.feasible import placed
 from pipesched.solver.policy import DEFAULT
 from pipesched.solver.saving_portfolio import KeepingCase, SavingCase
 from pipesched.solver.search import Search
-from pipesched.solver.solve import can_begin, prove, seconds_for
+from pipesched.solver.solve import prove
 from tests.fake_clock import LATER, FakeClock
 from tests.results.test_best_cut import DEEPSEEK
 
@@ -65,9 +65,9 @@ def test_a_model_with_recompute_counts_all_operations() -> None:
     keeping, saving = KeepingCase(problem), SavingCase(problem, allowed=Allowed(recompute=True))
     assert saving.most_operations == 3 * keeping.most_operations // 2
     between = Clock(1.2 * DEFAULT.exact.before * keeping.most_operations)
-    assert can_begin(keeping, between)
-    assert not can_begin(saving, between)
-    assert seconds_for(saving, between) < seconds_for(keeping, between) < between.limit
+    assert keeping.can_begin(between)
+    assert not saving.can_begin(between)
+    assert saving.seconds_for(between) < keeping.seconds_for(between) < between.limit
 
 
 def test_what_is_not_begun_is_the_time_limit() -> None:

@@ -88,7 +88,7 @@ class PeriodSearch:
         self._seekers: dict[int, Seeker] = {}
         self.best: PeriodicSchedule | None = None
         self.shortest_of_one: int | None = None  # the shortest period of one microbatch that was found
-        self.runs = self.policy.first_runs
+        self.runs = 2  # beam searches: for a period, in this round
         self.fruitless = 0  # rounds: one after another that came to their end and found nothing
 
     def take(self, found: PeriodicSchedule) -> None:
@@ -107,7 +107,7 @@ class PeriodSearch:
     @property
     def is_over(self) -> bool:
         """Whether another round is not worth it: the effort is spent, nothing was found, or no period is shorter."""
-        if self.runs == self.policy.first_runs:
+        if self.runs == 2:
             return False
         if self.runs > self.policy.most_runs or self.best is None:
             return True
@@ -140,7 +140,7 @@ class PeriodSearch:
         block = seeker.block
         most = 2 * (sum(block.gaps) + max(block.durations))  # of a microbatch alone, and once more
         while seeker.least + longer <= max(most, seeker.least):
-            found = seeker.seek(seeker.least + longer, self.policy.first_runs)
+            found = seeker.seek(seeker.least + longer, self.runs)
             if found is not None:
                 self.take(found)
                 yield found
@@ -398,7 +398,7 @@ class PeriodicPhase:
         if method is None or method.search.is_over:
             return False
         wins = best is not None and best is self.search.best and best.search == PERIODIC
-        return self.alone or (wins and method.search.fruitless < self.policy.fruitless)
+        return self.alone or (wins and method.search.fruitless < 2)
 
     def _round(self, number: int, clock: Clock) -> None:
         self.search.at(f"{PERIODIC}, {self.search.cases[number].name}")
