@@ -1,8 +1,8 @@
 """Advice after a solve: each change is tried with heuristics alone; those that help are listed.
 
 A solve with a change tries all schedules that are tried here, and improves on them, so it does no worse if its time is
-enough for them. What is tried here comes first there; the rest of the portfolio is tried only where a solve has time
-for all of it.
+enough for them. What is tried here comes first there; the rest of the heuristics are tried only where a solve has time
+for all of them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import fields, replace
 from fractions import Fraction
 from functools import partial
+from itertools import chain
 from math import ceil, inf
 from typing import Any, NamedTuple, TypeVar
 
@@ -297,99 +298,75 @@ CHANGES: tuple[Callable[[SolveRequest], AdvisedChange | None], ...] = (
 )
 
 
-Tell = Callable[[str], None]
-
-
-def advised(outcome: Outcome, request: SolveRequest, tell: Tell) -> Outcome:
+def advised(outcome: Outcome, request: SolveRequest, tell: Callable[[str], None]) -> Outcome:
     """Return the outcome of a solve with advice in its report, where there is any. `tell` is told of each step."""
     report = outcome.report
     allowed = None if report is None else _allowance(request, report)
     if report is None or allowed is None:
         return outcome
-    clock, effort = Clock(allowed[0], request.stop), _Effort(allowed[1])
-    makespan = Fraction(report.value_ticks, report.bound.per_unit)
-    trials: list[_Trial] = []
+    clock, left = Clock(allowed[0], request.stop), allowed[1]
+    makespan, found, is_tried = Fraction(report.value_ticks, report.bound.per_unit), list[Advice](), False
     with suppress(KeyboardInterrupt):  # what is known by then counts
         for change in changes(request):
-            if change.operations > min(effort.left, _schedulable(request, clock.left)):
+            if change.operations > min(left, _schedulable(request, clock.left)):
                 break
             if change.tightens and report.status == Status.OPTIMAL:
                 continue
             tell(f"advice, {change.name}")
             with suppress(PipeschedError):  # no microbatch fits, or no placement suits
-                trial = _Trial(change, request, clock)
-                trial.try_quickly(effort, makespan)
-                trials.append(trial)
-        for trial in trials if effort.left == inf else ():
-            trial.try_whole(tell)
-    found = [advice for trial in trials if (advice := trial.advice(makespan)) is not None]
+                search, left = _searched(change, request, clock, left, makespan)
+                is_tried = True
+                ticks = ceil(search.value * (1 + Fraction(request.limits.gap)))  # at which a solve may stop
+                value = Fraction(ticks, search.per_unit)
+                if search.best is not None and value < makespan:
+                    least, less = in_units(ticks, search.per_unit), plain(value - makespan)
+                    found.append(Advice(change.name, least, less, change.solve, change.arguments))
     found.sort(key=lambda advice: advice.makespan_at_most)
-    made = tuple(found) if trials else None
+    made = tuple(found) if is_tried else None
     return replace(outcome, report=replace(report, advice=made, seconds=report.seconds + clock.seconds))
 
 
-class _Effort:
-    """The operations that may still be scheduled, maybe infinitely many."""
+def _searched(
+    change: AdvisedChange, request: SolveRequest, clock: Clock, left: float, makespan: Fraction
+) -> tuple[Search, float]:
+    """Return what heuristics find after a change, and how many operations of `left` may be scheduled after that.
 
-    def __init__(self, most: float) -> None:
-        self.left = most
+    What a solve tries first comes first, unless bounds say that none of it is below a makespan. Where the operations
+    are not counted, and a solve has time for them, all heuristics follow. Raises PipeschedError.
+    """
+    problem = replace(change.problem, costs=replace(change.problem.costs, split=change.split))
+    cases = cases_of(problem, request.placement, change.allowed, request.policy)
+    search = Search(cases, request.limits, clock)
+    if change.operations <= request.policy.portfolio.slow or left == inf:
+        with suppress(TimeIsUp), deadline(clock):
+            for number, case in enumerate(cases):
+                search.raise_bound(number, case.bound())
+                left -= len(case.graph)
+    if Fraction(search.bound.ticks, search.per_unit) >= makespan:
+        return search, left
 
-    def spent_on(self, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
-        """Yield candidates until their operations are more than are left."""
+    def counted(candidates: Iterator[Candidate]) -> Iterator[Candidate]:
+        nonlocal left
         for candidate in candidates:
             yield candidate
-            self.left -= candidate.schedule.plan.index.size
-            if self.left <= 0:
+            left -= candidate.schedule.plan.index.size
+            if left <= 0:
                 return
 
+    for number, candidates in quick_rounds(cases, range(len(cases))):
+        if left > 0 and not clock.is_over and (search.best is None or number in search.open):
+            search.try_all(number, counted(candidates), clock, heuristic=True)
+    if left == inf:
+        _try_all(search, clock.part(0.25 * clock.left))
+    return search, left
 
-class _Trial:
-    """A change under trial: a search of its own, which heuristics alone feed. Raises PipeschedError."""
 
-    def __init__(self, change: AdvisedChange, request: SolveRequest, clock: Clock) -> None:
-        self.change, self.request, self.clock = change, request, clock
-        problem = replace(change.problem, costs=replace(change.problem.costs, split=change.split))
-        cases = cases_of(problem, request.placement, change.allowed, request.policy)
-        self.search = Search(cases, request.limits, clock)
-
-    def try_quickly(self, effort: _Effort, makespan: Fraction) -> None:
-        """Try what a solve tries first on every placement, unless bounds say that none of it is below a makespan."""
-        search, cases = self.search, self.search.cases
-        if self.change.operations <= self.request.policy.portfolio.slow or effort.left == inf:
-            with suppress(TimeIsUp), deadline(self.clock):
-                for number, case in enumerate(cases):
-                    search.raise_bound(number, case.bound())
-                    effort.left -= len(case.graph)
-        if Fraction(search.bound.ticks, search.per_unit) >= makespan:
-            return
-        for number, candidates in quick_rounds(cases, range(len(cases))):
-            if self.clock.is_over or effort.left <= 0:
-                return
-            if search.best is None or number in search.open:
-                search.try_all(number, effort.spent_on(candidates), self.clock, heuristic=True)
-
-    def try_whole(self, tell: Tell) -> None:
-        """Try all heuristics, on the placement with the best so far first, if a solve has time for them."""
-        cases = self.search.cases
-        seconds = sum(4.0 * (len(case.graph) / 200) ** 2 for case in cases)  # at most
-        if self.clock.is_over or seconds > 0.25 * self.request.limits.seconds:
-            return
-        tell(f"advice, {self.change.name}")
-        clock = self.clock.part(0.5 * self.clock.left)
-        for number in self.search.open:
-            self.search.try_all(number, cases[number].named_candidates(), clock, heuristic=True)
-            self.search.try_all(number, cases[number].ruled_candidates(), clock, heuristic=True)
-
-    def advice(self, makespan: Fraction) -> Advice | None:
-        """Return what the change is worth, where it helps. A solve may stop at its gap above what was found."""
-        if self.search.best is None:
-            return None
-        ticks = ceil(self.search.value * (1 + Fraction(self.request.limits.gap)))
-        value = Fraction(ticks, self.search.per_unit)
-        if value >= makespan:
-            return None
-        least, change = in_units(ticks, self.search.per_unit), self.change
-        return Advice(change.name, least, plain(value - makespan), change.solve, change.arguments)
+def _try_all(search: Search, clock: Clock) -> None:
+    """Try all heuristics, on the placement with the best so far first, if a solve has time for them."""
+    cases = search.cases
+    if sum(4.0 * (len(case.graph) / 200) ** 2 for case in cases) <= 0.25 * search.limits.seconds:  # at most
+        for number in search.open:
+            search.try_all(number, chain(cases[number].named_candidates(), cases[number].ruled_candidates()), clock)
 
 
 def kept_seconds(request: SolveRequest) -> float:
