@@ -71,23 +71,22 @@ AheadResult = tuple[Candidate | None, Bound, bool, dict[str, Fraction]]
 
 
 class CasesAhead(WorkAhead[AheadResult]):
-    """Lets workers search cases by `work`. What they find counts if nothing better has become known meanwhile."""
+    """Lets workers search cases by `work`. What they find counts if nothing better has become known meanwhile.
 
-    step, is_heuristic = "worker", False
+    If it `is_heuristic`, they try the portfolios of large cases, each alone: what they find counts as if found here.
+    Heuristics use one core, and on large cases take most of the time.
+    """
 
-    def __init__(self, pool: Executor | None, work: Work) -> None:
+    def __init__(self, pool: Executor | None, work: Work, *, is_heuristic: bool = False) -> None:
         super().__init__(pool)
-        self._work = work
+        self._work, self._is_heuristic = work, is_heuristic
         self._known: dict[int, tuple[Rank | None, Candidate | None]] = {}  # when the work on a case began
+        self._at_a_time = 1 if pool is None else 1 + others_at_a_time(pool)
 
     def share(self, search: Search, cases: int) -> float:
         """Return the seconds for the next of so many cases: most of what is left, as the most promising comes first."""
         equal = min(self._at_a_time / cases, 1.0) if cases else 1.0
         return search.clock.left * max(equal, search.policy.cases.first_part)
-
-    @property
-    def _at_a_time(self) -> int:
-        return 1 if self.pool is None else 1 + others_at_a_time(self.pool)
 
     def limits(self, limits: Limits, cases: int) -> Limits:
         """Return limits for one of so many cases here: unless threads are given, those at a time divide the cores."""
@@ -98,30 +97,39 @@ class CasesAhead(WorkAhead[AheadResult]):
     def begin(self, search: Search, numbers: Sequence[int], seconds: float) -> None:
         """Let workers begin with cases, each for so many seconds, as far as there are workers."""
         for number in numbers:
-            if self.pool is None or len(self.sent) >= others_at_a_time(self.pool):
+            if self.pool is None or len(self.sent) >= self._at_a_time - 1:
                 return
-            if number not in self.sent:
-                limits = search.limits._replace(stop=None, workers=search.limits.workers or cores_of_each(self.pool))
-                work = partial(_work_on, *self._state(search, number, limits), seconds, self._work)
-                self._known[number] = search.rank, search.candidates[number]
-                self.send(number, work, search.cases[number].name, search.clock)
+            if number in self.sent:
+                continue
+            limits = search.limits._replace(stop=None, workers=search.limits.workers or cores_of_each(self.pool))
+            if self._is_heuristic:
+                state, there = Search([replace(search.cases[number])], limits, Clock()), 0
+                state.raise_bound(0, search.bounds[number])
+            else:  # what is known, without what belongs to this process, and what cases keep of their graphs
+                state, there = copy(search), number
+                state.cases = [replace(case) for case in search.cases]
+                state.limits, state.clock, state.listener, state.cut_off = limits, Clock(), None, set()
+            self._known[number] = search.rank, search.candidates[number]
+            work = partial(_work_on, state, there, seconds, self._work)
+            self.send(number, work, search.cases[number].name, search.clock)
 
-    def _state(self, search: Search, number: int, limits: Limits) -> tuple[Search, int]:
-        """Return what is known, without what belongs to this process, and the number of a case there."""
-        state = copy(search)
-        state.cases = [replace(case) for case in search.cases]  # without what they keep of their graphs
-        state.limits, state.clock, state.listener, state.cut_off = limits, Clock(), None, set()
-        return state, number
+    def try_large(self, search: Search, numbers: Sequence[int]) -> None:
+        """Let workers try those of these cases that are large, the first ones first, as far as there are workers."""
+        for number in numbers:
+            size = search.cases[number].index.size
+            seconds = search.clock.left - 0.1 - 2e-6 * size  # to send a schedule back and to check it
+            if size > search.policy.cases.large and seconds > 0:
+                self.begin(search, [number], seconds)
 
     def took(self, search: Search, number: int) -> bool:
         """Take note of what a worker finds of a case, and return whether that is all there is to do for it."""
         if number not in self.sent:
             return False
         rank, candidate = self._known[number]
-        if not self.is_heuristic and (rank != search.rank or candidate is not search.candidates[number]):
+        if not self._is_heuristic and (rank != search.rank or candidate is not search.candidates[number]):
             self.drop(number)
             return False
-        search.at(f"{self.step}, {search.cases[number].name}")
+        search.at(f"worker, {'portfolio, ' * self._is_heuristic}{search.cases[number].name}")
         try:
             better, bound, is_cut_off, named = self.result(number)
         except TimeIsUp:
@@ -132,35 +140,9 @@ class CasesAhead(WorkAhead[AheadResult]):
         if is_cut_off:
             search.cut_off.add(number)
         if better is not None:
-            search.offer(number, better, heuristic=self.is_heuristic)
+            search.offer(number, better, heuristic=self._is_heuristic)
             search.add_named(named, search.cases[number].value(better.schedule))
         return True
-
-
-class PortfoliosAhead(CasesAhead):
-    """Lets workers try the portfolios of large cases by `work`, each alone: what they find counts as if found here.
-
-    Heuristics use one core, and on large cases take most of the time.
-    """
-
-    step, is_heuristic = "worker, portfolio", True
-
-    def try_large(self, search: Search, numbers: Sequence[int]) -> None:
-        """Let workers try those of these cases that are large, the first ones first, as far as there are workers."""
-        for number in numbers:
-            size = search.cases[number].index.size
-            seconds = search.clock.left - 0.1 - 2e-6 * size  # to send a schedule back and to check it
-            if size > search.policy.cases.large and seconds > 0:
-                self.begin(search, [number], seconds)
-
-    def last(self, numbers: Sequence[int]) -> list[int]:
-        """Return the numbers of cases with those last that were sent."""
-        return sorted(numbers, key=self.sent.__contains__)
-
-    def _state(self, search: Search, number: int, limits: Limits) -> tuple[Search, int]:
-        state = Search([replace(search.cases[number])], limits, Clock())
-        state.raise_bound(0, search.bounds[number])
-        return state, 0
 
 
 def _work_on(search: Search, number: int, seconds: float, work: Work) -> AheadResult:

@@ -34,7 +34,7 @@ from pipesched.results.outcome import CutReport, Outcome, SolveReport, TriedCut
 from pipesched.results.status import Status, StoppedBy
 from pipesched.results.timed_moves import shortened
 from pipesched.solver.advice import advised, kept_seconds
-from pipesched.solver.ahead import CasesAhead, PortfoliosAhead
+from pipesched.solver.ahead import CasesAhead
 from pipesched.solver.bounds import raise_by_device
 from pipesched.solver.case import Candidate, Case
 from pipesched.solver.cuts.tried import FamilyCuts, Tried, families_on, fused_for_families, of_families, tried
@@ -225,7 +225,7 @@ def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: 
     try:
         kept = 0.03 * search.clock.limit  # for the moves at the end
         search.clock.limit -= kept
-        with closing(PortfoliosAhead(pool, _try_portfolio)) as portfolios:
+        with closing(CasesAhead(pool, _try_portfolio, is_heuristic=True)) as portfolios:
             left = _heuristics(search, request.start, periods, portfolios)
         first = _best(search)
         periods.go_on()
@@ -267,7 +267,7 @@ def _stopped_by(search: Search) -> StoppedBy:
 
 
 def _heuristics(
-    search: Search, hint: Schedule | None, periods: PeriodicPhase, ahead: PortfoliosAhead
+    search: Search, hint: Schedule | None, periods: PeriodicPhase, ahead: CasesAhead
 ) -> list[tuple[int, Iterator[Candidate]]]:
     """Bound every case, then try the hint, then the portfolio until a bound is met or its time is up.
 
@@ -285,7 +285,7 @@ def _heuristics(
     named = _named(search)
     order = _try_quick_schedules(search)
     ahead.try_large(search, [number for number in order if number in search.open][1:])
-    order = ahead.last(order)
+    order.sort(key=ahead.sent.__contains__)  # what workers try comes last
     if _size(search) > search.policy.cases.large:
         periods.begin()
     for number in order:

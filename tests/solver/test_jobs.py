@@ -17,7 +17,7 @@ from pipesched.core.cpsat import Limits
 from pipesched.executors.opening import chosen, others_at_a_time
 from pipesched.pipeline.problem.kinds import KEEP_ONLY
 from pipesched.solver import ahead as ahead_module
-from pipesched.solver.ahead import CasesAhead, PortfoliosAhead, WorkAhead
+from pipesched.solver.ahead import CasesAhead, WorkAhead
 from pipesched.solver.feasible import cases_of, feasible, placed
 from pipesched.solver.policy import DEFAULT, CasePolicy, SolvePolicy
 from pipesched.solver.saving_portfolio import KeepingCase
@@ -76,11 +76,11 @@ def test_a_portfolio_elsewhere_is_a_portfolio_here() -> None:
     """What a worker brings back counts as what this process finds: the best, its heuristic, and its equals."""
     policy = SolvePolicy(cases=CasePolicy(large=0))
     here, there, pool = search_of(**SEVERAL), search_of(policy, **SEVERAL), Workers()
-    ahead = PortfoliosAhead(pool, _try_portfolio)
+    ahead = CasesAhead(pool, _try_portfolio, is_heuristic=True)
     _try_portfolio(here, 0)
     ahead.try_large(there, [0, 1])
     assert pool.calls == 1
-    assert ahead.last([0, 1]) == [1, 0]
+    assert [*ahead.sent] == [0]
     assert ahead.took(there, 0)
     assert not ahead.took(there, 1)
     assert here.best is not None
@@ -94,7 +94,7 @@ def test_a_portfolio_elsewhere_is_a_portfolio_here() -> None:
 def test_a_small_portfolio_is_not_sent() -> None:
     """It is done before a process has started."""
     pool = Workers()
-    PortfoliosAhead(pool, _try_portfolio).try_large(search_of(**SEVERAL), [0, 1])
+    CasesAhead(pool, _try_portfolio, is_heuristic=True).try_large(search_of(**SEVERAL), [0, 1])
     assert pool.calls == 0
 
 
@@ -220,7 +220,7 @@ def test_a_call_that_is_late() -> None:
 @pytest.mark.parametrize("portfolios", [False, True])
 def test_a_case_whose_worker_dies_is_done_here(portfolios: bool) -> None:
     pool, search = ByHand(), search_of_ahead()
-    ahead = (PortfoliosAhead if portfolios else CasesAhead)(pool, _try_portfolio)
+    ahead = CasesAhead(pool, _try_portfolio, is_heuristic=portfolios)
     ahead.begin(search, [0, 1], 60)
     pool.kill(0)
     assert not ahead.took(search, 0)
@@ -232,9 +232,9 @@ def test_a_case_whose_worker_dies_is_done_here(portfolios: bool) -> None:
 
 def test_a_search_counts_unless_something_better_is_known() -> None:
     """A portfolio always does."""
-    for make, counts in ((CasesAhead, False), (PortfoliosAhead, True)):
+    for counts in (False, True):
         pool, search = ByHand(), search_of_ahead()
-        ahead = make(pool, _try_portfolio)
+        ahead = CasesAhead(pool, _try_portfolio, is_heuristic=counts)
         ahead.begin(search, [1], 60)
         _try_portfolio(search, 0)
         pool.run(0)
