@@ -16,7 +16,11 @@ def main() -> None:
     longer than drawing them.
     """
     begin()
-    _open_streams()
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # a closed stream becomes the null device, open to the end
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+        if hasattr(getattr(sys, name), "reconfigure"):  # letters that its encoding lacks are escaped
+            getattr(sys, name).reconfigure(errors="backslashreplace")
     gc.set_threshold(100_000)
     status: object = 0
     try:
@@ -28,27 +32,13 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.stderr.write("pipesched: interrupted\n")
         status = 130
-    _leave(status if isinstance(status, int) else int(status is not None))
-
-
-def _open_streams() -> None:
-    """Open closed output streams on the null device, and let open ones escape letters that their encoding lacks."""
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115  it stays open to the end
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
-
-
-def _leave(status: int) -> None:
+    code = status if isinstance(status, int) else int(status is not None)
     try:
         sys.stdout.flush()
         sys.stderr.flush()
     except OSError:
-        status = status or 1
-    os._exit(status)
+        code = code or 1
+    os._exit(code)
 
 
 if __name__ == "__main__":

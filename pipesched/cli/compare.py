@@ -187,25 +187,23 @@ def _answer_pareto(comparison: Comparison, chart: ChartOptions, target: Target, 
 
     ranked = pareto_points(comparison)
     content = pareto_document(comparison, ranked)
-    with output.printed_before(lambda: _write_pareto(comparison, ranked, content, chart, target)):
+
+    def write() -> None:
+        form = output.target_format(target, COMPARISON)
+        if form is not None and form.name in FIGURES:
+            from pipesched.render.figure.chart import image
+            from pipesched.render.figure.plots import pareto_figure
+
+            output.write_target(image(pareto_figure(ranked, chart.view()), form.name), target)
+        elif form is not None and form.name == "html":
+            output.save(comparison, COMPARISON, target)
+        elif form is not None:
+            output.write_target(dump(content), target)
+
+    with output.printed_before(write):
         narrow = output.console_for(screen).width < 80
         parts = [pareto(ranked, comparison, ascii_only=screen.ascii_only, narrow=narrow)]
         output.show(screen, lambda: content, parts)
-
-
-def _write_pareto(
-    comparison: Comparison, ranked: Any, content: Mapping[str, Any], chart: ChartOptions, target: Target
-) -> None:
-    form = output.target_format(target, COMPARISON)
-    if form is not None and form.name in FIGURES:
-        from pipesched.render.figure.chart import image
-        from pipesched.render.figure.plots import pareto_figure
-
-        output.write_target(image(pareto_figure(ranked, chart.view()), form.name), target)
-    elif form is not None and form.name == "html":
-        output.save(comparison, COMPARISON, target)
-    elif form is not None:
-        output.write_target(dump(content), target)
 
 
 MOST_VALUES, MOST_DIGITS = 1_000, 12  # of a range

@@ -39,18 +39,23 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(**values)
             sys.stdout.flush()
-            _note_plain_kernels(command)
+            is_awaited = command.__module__.rpartition(".")[2] in WAITING
+            if elapsed() >= SLOW and not is_awaited and compiled_kernels() is None:
+                note = f"kernels run as {form_of_kernels()}; {HOW_TO} for faster ones"
+                print(f"pipesched: note: {note}", file=sys.stderr)
         except ConfigError as error:
             raise stop(spelled(error), ExitStatus.BAD_INPUT) from None
-        except NoSchedule as error:
+        except (NoSchedule, InvalidSchedule, Inexpressible, RankFailed, WorkerDied) as error:
+            said = with_flags(error)
+            answer = error if isinstance(error, NoSchedule) else NoSchedule(said)
+            would_fit = f" (would fit: {', '.join(answer.would_fit)})" if answer.would_fit else ""
             if values.get("screen_as_json"):
-                print_infeasible(error)
-            would_fit = f" (would fit: {', '.join(error.would_fit)})" if error.would_fit else ""
-            raise stop(spell(f"{error}{would_fit}"), ExitStatus.ANSWER_IS_NO) from None
-        except (InvalidSchedule, Inexpressible, RankFailed, WorkerDied) as error:
-            if values.get("screen_as_json"):
-                print_infeasible(NoSchedule(with_flags(error)))
-            raise stop(with_flags(error), ExitStatus.ANSWER_IS_NO) from None
+                import json
+
+                content = {"format": "pipesched.infeasible", "version": 1, "reason": spell(answer.reason)}
+                content |= {key: getattr(answer, key) for key in ("device", "floor", "budget")}
+                print(json.dumps({**content, "would_fit": [*map(spell, answer.would_fit)]}, indent=1))
+            raise stop(said + spell(would_fit), ExitStatus.ANSWER_IS_NO) from None
         except BrokenPipeError:
             quiet_pipe()
         except OSError as error:
@@ -59,13 +64,6 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             raise stop("interrupted", ExitStatus.INTERRUPTED) from None
 
     return run
-
-
-def _note_plain_kernels(command: Callable[..., None]) -> None:
-    """Say how to get compiled kernels where a command that computes was slow without them."""
-    if elapsed() < SLOW or command.__module__.rpartition(".")[2] in WAITING or compiled_kernels() is not None:
-        return
-    print(f"pipesched: note: kernels run as {form_of_kernels()}; {HOW_TO} for faster ones", file=sys.stderr)
 
 
 def with_flags(error: Exception) -> str:
@@ -86,15 +84,6 @@ def stop(message: str, status: ExitStatus) -> typer.Exit:
     """Return what ends a command, after a message on stderr."""
     print(f"pipesched: {message}", file=sys.stderr)
     return typer.Exit(status)
-
-
-def print_infeasible(error: NoSchedule) -> None:
-    """Print the JSON document that says why there is no schedule."""
-    import json
-
-    content = {"format": "pipesched.infeasible", "version": 1, "reason": spell(error.reason)}
-    content |= {key: getattr(error, key) for key in ("device", "floor", "budget")}
-    print(json.dumps({**content, "would_fit": [*map(spell, error.would_fit)]}, indent=1))
 
 
 def quiet_pipe() -> None:

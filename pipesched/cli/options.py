@@ -98,25 +98,21 @@ class CommandOption(NamedTuple):
         """Return the value of what was given. Raises ConfigError."""
         return self.absent if given is None or given == () else self.read(self.flag, given)
 
-    def info(self, panel: str | None = None) -> Any:
-        """Return it as Typer knows it, in a panel of the help."""
-        spelling, _, metavar = self.usage.partition(" ")
-        names = [spelling] if "/--no-" in spelling else self.names
-        return typer.Option(*names, help=self.help, rich_help_panel=panel, metavar=metavar, hidden=self.hidden)
-
     def parameter(self, name: str, panel: str | None, kind: Any = None) -> inspect.Parameter:
-        """Return it as a parameter of a command, for Typer; `kind` is its type, where the command's own says it."""
-        is_switch = " " not in self.usage
-        absent = False if is_switch and "/--no-" not in self.usage else None
+        """Return it as a parameter of a command, in a panel; `kind` is its type, where the command's own says it."""
+        spelling, _, metavar = self.usage.partition(" ")
+        turns_off = "/--no-" in spelling
+        names = [spelling] if turns_off else self.names
+        info = typer.Option(*names, help=self.help, rich_help_panel=panel, metavar=metavar, hidden=self.hidden)
+        absent = None if metavar or turns_off else False
         default = absent if kind is None or self.absent is None else self.absent
-        kind = kind or (bool if is_switch else list[str] if self.repeats else str) | None
-        annotation = Annotated[kind, self.info(panel)]
-        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        kind = kind or (list[str] if self.repeats else str if metavar else bool) | None
+        return inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, info]
+        )
 
 
-def option(usage: str, text: str, read: Callable[[str, Any], Any] = as_text, **more: Any) -> Any:
-    """Return an option, the default of a field of a record of options, or of a parameter of a command."""
-    return CommandOption(usage, text, read, **more)
+option: Any = CommandOption  # the default of a field of a record of options, or of a parameter of a command
 
 
 def argument(metavar: str, text: str, default: Any = None) -> Any:

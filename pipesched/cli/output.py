@@ -112,26 +112,6 @@ def chart_of(outcome: Outcome, view: View, screen: Screen, **more: Any) -> Gantt
     return Gantt(outcome, ascii_only=screen.ascii_only, spell=spell, **{**part, **more})
 
 
-def _print_schedule(
-    outcome: Outcome, chart: ChartOptions, screen: Screen, given: Problem | None, *, timing: bool, most_classified: int
-) -> None:
-    from pipesched.render.summary import heading, sentence, summary
-
-    view, console = chart.view(), console_for(screen)
-    drawing = chart_of(outcome, view, screen)
-    console.print(heading(outcome, given))
-    if chart.charts != "none":
-        console.print(drawing)
-    console.print()
-    memory = bool(view.memory)
-    console.print(summary(outcome, brief=console.width < 80, timing=timing, memory=memory, spell=spell))
-    console.print()
-    console.print(sentence(outcome.metrics, outcome.problem.time_unit, outcome.schedule))
-    print_where_idle(console, outcome, most_classified=most_classified)
-    if outcome.schedule.plan.note:
-        console.print(f"note: {spell(outcome.schedule.plan.note)}")
-
-
 def print_where_idle(
     console: Console, outcome: Outcome, name: str = "", *, most_classified: int = MOST_CLASSIFIED
 ) -> None:
@@ -167,9 +147,22 @@ def answer_schedule(
 
             print_json(document(outcome))
             return
-        _print_schedule(outcome, chart, screen, given, timing=timing, most_classified=most_classified)
-        for remark in remarks:
-            console_for(screen).print(spell(remark))
+        from pipesched.render.summary import heading, sentence, summary
+
+        view, console = chart.view(), console_for(screen)
+        drawing = chart_of(outcome, view, screen)
+        console.print(heading(outcome, given))
+        if chart.charts != "none":
+            console.print(drawing)
+        console.print()
+        memory = bool(view.memory)
+        console.print(summary(outcome, brief=console.width < 80, timing=timing, memory=memory, spell=spell))
+        console.print()
+        console.print(sentence(outcome.metrics, outcome.problem.time_unit, outcome.schedule))
+        print_where_idle(console, outcome, most_classified=most_classified)
+        note = outcome.schedule.plan.note
+        for line in ([f"note: {note}"] if note else []) + [*remarks]:
+            console.print(spell(line))
 
 
 def target_format(target: Target, kind: str) -> Format | None:

@@ -80,21 +80,18 @@ class ProgressLine:
     def _run(self) -> None:
         pause = max(AFTER - (monotonic() - self.began), 0)
         while not self.ended.wait(pause):
-            with self.lock:
-                self._show()
             pause = REFRESH if self.in_place else EVERY
-
-    def _show(self) -> None:
-        if self.is_paused or not self.at_start or self.ended.is_set():
-            return
-        if not self.texts[-1]:
-            self.clear()
-        elif self.in_place:
-            self.err.write(CLEAR + self.line()[: get_terminal_size().columns - 1])
-            self.is_shown = True
-        else:
-            self.err.write(self.line() + "\n")
-        self.err.flush()
+            with self.lock:
+                if self.is_paused or not self.at_start or self.ended.is_set():
+                    continue
+                if not self.texts[-1]:
+                    self.clear()
+                elif self.in_place:
+                    self.err.write(CLEAR + self.line()[: get_terminal_size().columns - 1])
+                    self.is_shown = True
+                else:
+                    self.err.write(self.line() + "\n")
+                self.err.flush()
 
     def clear(self) -> None:
         """Take the line away from the terminal."""

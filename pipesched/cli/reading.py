@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pipesched.config.load import Config
     from pipesched.config.values import Source
     from pipesched.display import Displayable
-    from pipesched.file_formats.files import ReadSchedule, Text
+    from pipesched.file_formats.files import ReadSchedule
     from pipesched.pipeline.problem.problem import Problem
     from pipesched.results.comparison import Comparison, Frontier, Sweep
     from pipesched.results.outcome import Outcome
@@ -131,7 +131,9 @@ def given_config(source: ProblemSource, *, notes: bool = True, chooses: bool = F
 
     with flags_of_problem(source):
         config = load_config(source.document or config_source(source.config), source.overrides, chooses=chooses)
-    _note(config.notes if notes else (), config.rounded)
+    for note in config.notes if notes else ():
+        print(f"pipesched: note: {note}", file=sys.stderr)
+    note_on_stderr(config.rounded)
     for doubt in suspicions(config.problem):
         print(f"pipesched: warning: {spell(doubt) if source.config is None else doubt}", file=sys.stderr)
     return config
@@ -141,28 +143,14 @@ def note_values(values: Mapping[str, Given]) -> None:
     """Say on stderr that a problem is derived, where values describe a training run, and which of them are rounded."""
     from pipesched.config.values import has_setup, rounding_note
 
-    notes: Iterable[str] = ()
     if has_setup(values):
         from pipesched.config.derived import setup_notes
 
         with flags_of_problem():
             notes = setup_notes(values)
-    _note(notes, rounding_note(values))
-
-
-def note_rounding(config: Source | None, overrides: Mapping[str, Any]) -> None:
-    """Say on stderr which numbers of a config that is searched are rounded. Raises ConfigError."""
-    from pipesched.config.load import load_values
-    from pipesched.config.values import rounding_note
-
-    _note((), rounding_note(load_values(config, overrides)))
-
-
-def _note(notes: Iterable[str], rounded: str | None) -> None:
-    """Say on stderr what to know of a config, and which of its numbers, or of options, are `rounded`."""
-    for note in notes:
-        print(f"pipesched: note: {note}", file=sys.stderr)
-    note_on_stderr(rounded)
+        for note in notes:
+            print(f"pipesched: note: {note}", file=sys.stderr)
+    note_on_stderr(rounding_note(values))
 
 
 def note_halves(source: ProblemSource, *, assumed: bool, outcomes: Iterable[Outcome | None]) -> None:
@@ -251,11 +239,16 @@ def default_algorithm(config: Config) -> str:
 
 def read_file(name: str, source: ProblemSource) -> ReadSchedule | Comparison | Sweep | Frontier | Displayable:
     """Return what a file or "-" holds; a CSV is timed by the costs of `source`. Raises ConfigError, InvalidSchedule."""
-    from pipesched.file_formats.files import ReadSchedule, is_csv, parse, timing_by
+    from pipesched.file_formats.files import MOST_BYTES, ReadSchedule, Text, is_csv, parse, read_file, timing_by
     from pipesched.pipeline.problem.suspicions import assumed_cut, assumed_order
+    from pipesched.text.yaml_reader import decode
 
     with doing(f"reading {name}"):
-        text = _text(name, source.config)
+        if name == source.config == "-":
+            raise ConfigError("standard input holds the schedule or the config, not both")
+        is_stdin = name == "-"
+        data = decode(read_stdin(MOST_BYTES + 1), "<stdin>", MOST_BYTES) if is_stdin else None
+        text = read_file(name) if data is None else Text(data, "<stdin>")
         if not is_csv(text):
             if source.config is not None or source.overrides:
                 own = "a schedule document holds its own problem; configs and their options go with CSV"
@@ -293,18 +286,8 @@ def _timing(source: ProblemSource) -> Any:
         if config is not None and "stages" not in values:
             with suppress(ConfigError):  # it has costs of so many stages as the file, and not of its own
                 why = f"{config.name} gives no stages, so those of {file} count"
-                _note(filter(None, [other_stages(why, imported.given, problem_of(values))]), None)
+                if note := other_stages(why, imported.given, problem_of(values)):
+                    print(f"pipesched: note: {note}", file=sys.stderr)
         return imported
 
     return timing
-
-
-def _text(name: str, config: str | None) -> Text:
-    from pipesched.file_formats.files import MOST_BYTES, Text, read_file
-    from pipesched.text.yaml_reader import decode
-
-    if name != "-":
-        return read_file(name)
-    if config == "-":
-        raise ConfigError("standard input holds the schedule or the config, not both")
-    return Text(decode(read_stdin(MOST_BYTES + 1), "<stdin>", MOST_BYTES), "<stdin>")

@@ -12,7 +12,7 @@ from pipesched.cli.exits import ExitStatus
 from pipesched.cli.options import ProblemSource, Screen, Target, argument, option
 from pipesched.cli.output import console_for, print_result, printed_before, save, target_format
 from pipesched.cli.progress import progress_of_tuning
-from pipesched.cli.reading import config_source, flags_of_problem, note_rounding, split_positionals
+from pipesched.cli.reading import config_source, flags_of_problem, note_on_stderr, split_positionals
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -70,12 +70,14 @@ def command(
 def _tuned(source: ProblemSource, names: Sequence[str], settings: dict[str, Any], executor: str | None) -> Tuning:
     """Return what was found, after Ctrl-C the best so far. Raises KeyboardInterrupt if there is none."""
     from pipesched.cli.exits import stop_on_interrupt
+    from pipesched.config.load import load_values
+    from pipesched.config.values import rounding_note
     from pipesched.tuning.tune import tune
 
     config: Any = config_source(source.config)
     settings = {**settings, "executor": executor or options.EVERY_CORE}
     with stop_on_interrupt() as stop, flags_of_problem(), progress_of_tuning() as listener:
-        note_rounding(config, source.overrides)
+        note_on_stderr(rounding_note(load_values(config, source.overrides)))
         found = tune(config, names or None, stop=stop, listener=listener, **settings, **source.overrides)
         if stop.is_set() and found.best is None:
             raise KeyboardInterrupt

@@ -147,7 +147,7 @@ def test_encoding_without_box_drawing(process: Cli, args: list[str], encoding: s
 def test_label_that_the_encoding_lacks(process: Cli) -> None:
     """A label that the terminal's encoding lacks is no reason for a traceback."""
     config = "devices: 2\nname: '\\u6a21 caf\\u00e9'\n".replace("'", '"')
-    result = process("run", "-c", "-", stdin=config, env={"PYTHONIOENCODING": "ascii"})
+    result = process("run", "-c", "-", "--quiet", stdin=config, env={"PYTHONIOENCODING": "ascii"})
     assert (result.returncode, result.stderr) == (0, "")
     assert "caf" in result.stdout
 
