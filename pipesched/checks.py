@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Context, Decimal
 from difflib import get_close_matches
 from fractions import Fraction
@@ -45,27 +46,20 @@ def joined(texts: Sequence[str], most: int = 90) -> str:
 
 def _shown(value: object, depth: int) -> str:
     if isinstance(value, (list, tuple)):
-        if not depth and value:
-            return "[..]"
-        more = [".."] if len(value) > MANY else []
-        return f"[{', '.join([*(cut(_shown(entry, depth - 1)) for entry in value[:MANY]), *more])}]"
+        entries = [cut(_shown(entry, depth - 1)) for entry in value[:MANY]] if depth else [".."] * bool(value)
+        return f"[{', '.join([*entries, *['..'] * (depth > 0 and len(value) > MANY)])}]"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, str):
         return repr(str(value[:1000]))
     try:
-        return _digits(value) if isinstance(value, (int, float, Decimal, Fraction)) else repr(value)
+        text = str(value) if isinstance(value, (Decimal, Fraction)) else repr(value)
+        if not isinstance(value, (int, float, Decimal, Fraction)) or sum(map(str.isdigit, text)) <= MOST_DIGITS:
+            return text
+        number = float(value) if isinstance(value, Fraction) else value
+        return f"{Decimal(number).normalize(Context(prec=MOST_DIGITS)):g}"
     except Exception:  # whatever an object of a user raises; or a number of more digits than Python writes
         return f"a value of type {type(value).__name__} that cannot be written"
-
-
-def _digits(value: int | float | Decimal | Fraction) -> str:
-    """Return a number as text, with at most MOST_DIGITS digits."""
-    text = str(value) if isinstance(value, (Decimal, Fraction)) else repr(value)
-    if sum(map(str.isdigit, text)) <= MOST_DIGITS:
-        return text
-    number = float(value) if isinstance(value, Fraction) else value
-    return f"{Decimal(number).normalize(Context(prec=MOST_DIGITS)):g}"
 
 
 def require_type(value: object, kind: Any, what: str, key: str) -> Any:
@@ -98,22 +92,15 @@ def require_number(
     value: object, key: str, least: float = 0, most: float | None = None, *, above: bool = False
 ) -> float:
     """Return `value` as a float if it is a number from `least` to `most`; with `above` it must be more than `least`."""
-    number = _float(value)
+    number = nan
+    with suppress(OverflowError, ValueError):  # the latter: a signalling NaN
+        if isinstance(value, (Real, Decimal)) and not isinstance(value, bool):
+            number = float(value)
     if not isfinite(number) or number < least or (above and number == least) or (most is not None and number > most):
         allowed = f"more than {least:g}" if above else f"at least {least:g}"
         limit = "" if most is None else f" (at most {most:,})"
         raise ConfigError(f"must be a number of {allowed}{limit}, not {shown(value)}", key)
     return number
-
-
-def _float(value: object) -> float:
-    """Return a number as a float; NaN for what is none, or too large for one."""
-    if isinstance(value, bool) or not isinstance(value, (Real, Decimal)):
-        return nan
-    try:
-        return float(value)
-    except (OverflowError, ValueError):  # the latter: a signalling NaN
-        return nan
 
 
 def require_sequence(values: object, key: str) -> Sequence[Any]:

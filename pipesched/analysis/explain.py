@@ -278,8 +278,27 @@ Row = tuple[int, str]  # a stage (or an item of side work), and a kind of operat
 
 def gaps_of(schedule: Schedule, tasks: TimedTasks) -> list[Gap]:
     """Return all idle time of a schedule by class and culprit; `tasks` are its operations."""
-    fits = MemoryFit(schedule) if schedule.fits else lambda *_: True  # what exceeds a budget obeys none
-    return [*idle_gaps(tasks, schedule.graph.takes, fits)]
+    graph, first = schedule.graph, schedule.last_ticks - schedule.makespan_ticks
+    capacities, levels = schedule.problem.capacity_grains, dict[int, Levels]()
+
+    def fits(task: int, time: int) -> bool:
+        """Return whether a task fits at a time in ticks from the first start on, before its own; all else stays.
+
+        It then takes its memory from there on, and gives back what it gives after its duration.
+        """
+        device = graph.pools[task]
+        capacity = capacities[device]
+        if capacity is None:
+            return True
+        if device not in levels:
+            levels[device] = Levels([*schedule.memory_steps(device)])
+        time, start = time + first, schedule.start_ticks[task]
+        end = min(time + graph.durations[task], start)
+        taken, given = graph.takes[task], graph.gives[task]
+        parts = ((time, end, taken), (end, start, taken - given))
+        return all(levels[device].highest(*part) + more <= capacity for *part, more in parts if part[0] < part[1])
+
+    return [*idle_gaps(tasks, graph.takes, fits if schedule.fits else lambda *_: True)]  # what is above a budget
 
 
 def idle_by_class(schedule: Schedule) -> dict[Idle, int | float]:
@@ -288,34 +307,6 @@ def idle_by_class(schedule: Schedule) -> dict[Idle, int | float]:
     for gap in gaps_of(schedule, timed_tasks(schedule)):
         ticks[gap.idle] += gap.end - gap.start
     return {idle: in_units(time, schedule.problem.ticks.per_unit) for idle, time in ticks.items()}
-
-
-class MemoryFit:
-    """Answers whether an operation fits at an earlier time, all else at its own, without exceeding the budget."""
-
-    def __init__(self, schedule: Schedule) -> None:
-        self._schedule = schedule
-        self._first = schedule.last_ticks - schedule.makespan_ticks
-        self._levels: dict[int, Levels] = {}
-
-    def __call__(self, task: int, time: int) -> bool:
-        """Return whether `task` fits at `time`, in ticks from the first start on, which is before its own start.
-
-        It then takes its memory from there on, and gives back what it gives after its duration.
-        """
-        schedule, graph = self._schedule, self._schedule.graph
-        device = graph.pools[task]
-        capacity = schedule.problem.capacity_grains[device]
-        if capacity is None:
-            return True
-        if device not in self._levels:
-            self._levels[device] = Levels([*schedule.memory_steps(device)])
-        levels, time = self._levels[device], time + self._first
-        start = schedule.start_ticks[task]
-        end = min(time + graph.durations[task], start)
-        taken, given = graph.takes[task], graph.gives[task]
-        parts = ((time, end, taken), (end, start, taken - given))
-        return all(levels.highest(*part) + more <= capacity for *part, more in parts if part[0] < part[1])
 
 
 class Levels:
@@ -603,18 +594,13 @@ def why(schedule: Schedule | Outcome, op: str) -> Why:
     times = (tasks.starts, tasks.ends, tasks.allowed, tasks.slack)
     start, end, allowed, slack = (in_units(ticks[task], scale) for ticks in times)
     chained = [plan.slot(before) for before in tasks.chain(task)]
-    return Why(plan.slot(task), _place(subject, tasks.machine[task]), start, end, allowed, slack, inputs, chained)
-
-
-def _place(schedule: Schedule, machine: int) -> str:
-    """Name a device, or a lane to or from host memory."""
-    devices = schedule.problem.devices
-    if machine < devices:
-        return f"device {machine}"
-    lanes = 2 * len(schedule.plan.lanes)
-    if machine >= devices + lanes + len(schedule.plan.queues):
-        return f"the network lane of device {machine - devices - lanes - len(schedule.plan.queues)}"
-    if machine >= devices + lanes:
-        return "its queues"
-    lane, back = divmod(machine - devices, 2)
-    return f"the lane of device {lane} {'from' if back else 'to'} host memory"
+    device, count = tasks.machine[task], subject.problem.devices
+    lane, lanes = device - count, 2 * len(plan.lanes)
+    if lane < 0:
+        place = f"device {device}"
+    elif lane < lanes:
+        place = f"the lane of device {lane // 2} {'from' if lane % 2 else 'to'} host memory"
+    else:
+        other = lane - lanes - len(plan.queues)
+        place = "its queues" if other < 0 else f"the network lane of device {other}"
+    return Why(plan.slot(task), place, start, end, allowed, slack, inputs, chained)

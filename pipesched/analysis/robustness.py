@@ -35,7 +35,7 @@ from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
 from pipesched.pipeline.problem.costs import BRIEF
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import plain, to_fraction
-from pipesched.results.comparison import Comparison, Entry, NamedRows
+from pipesched.results.comparison import Comparison, NamedRows
 from pipesched.results.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -365,7 +365,10 @@ def robustness(
     listed = _listed(outcomes, problem)
     timed = [schedule_plan(one.problem, one.schedule.plan) for one in listed if isinstance(one, Outcome)]
     found = timings(timed, variation, chosen(executor))
-    shares = iter(_best_shares([timing.makespans for one, timing in zip(timed, found, strict=True) if one.fits]))
+    drawn = [timing.makespans for one, timing in zip(timed, found, strict=True) if one.fits]
+    least = np.minimum.reduce(drawn) if drawn else None
+    shortest: Any = sum(makespans == least for makespans in drawn)  # several shortest ones share a sample equally
+    shares = iter([float(np.mean((makespans == least) / shortest)) for makespans in drawn])
     known = iter(zip(timed, found, [next(shares) if one.fits else None for one in timed], strict=True))
     rows = [one if isinstance(one, RobustnessRow) else _row(one.algorithm, *next(known)) for one in listed]
     units = {one.problem.time_unit for one in listed if isinstance(one, Outcome)}
@@ -380,7 +383,16 @@ def _listed(outcomes: Any, problem: Problem | None) -> list[Outcome | Robustness
     else:
         given = from_file(outcomes, problem, "outcomes")
     if isinstance(given, Comparison):
-        listed = [_of_entry(entry, position) for position, entry in enumerate(given)]
+        listed = []
+        for position, entry in enumerate(given):
+            if entry.outcome is not None:
+                listed.append(Outcome(entry.algorithm, entry.outcome.schedule))
+            elif entry.applicable:
+                what = "was read from a document, which holds no schedule; compare anew"
+                raise ConfigError(f"{shown(entry.algorithm)} {what}", "outcomes", entry=position)
+            else:
+                why = entry.reason or "does not apply"
+                listed.append(RobustnessRow(entry.algorithm, reason=why, failed=entry.failed))
     elif isinstance(given, list):
         listed = [_outcome(one, position) for position, one in enumerate(given)]
     else:
@@ -397,25 +409,6 @@ def _outcome(value: Any, position: int | None = None) -> Outcome:
         return Outcome(value.name, value)
     what = KNOWN if position is None else "an Outcome or a Schedule"
     raise ConfigError(f"must be {what}, not {shown(value)}", "outcomes", entry=position)
-
-
-def _of_entry(entry: Entry, position: int) -> Outcome | RobustnessRow:
-    if entry.outcome is not None:
-        return Outcome(entry.algorithm, entry.outcome.schedule)
-    if entry.applicable:
-        what = "was read from a document, which holds no schedule; compare anew"
-        raise ConfigError(f"{shown(entry.algorithm)} {what}", "outcomes", entry=position)
-    return RobustnessRow(entry.algorithm, reason=entry.reason or "does not apply", failed=entry.failed)
-
-
-def _best_shares(drawn: Sequence[NDArray[np.float64]]) -> list[float]:
-    """Return the share of samples in which each is shortest; several shortest ones share a sample equally."""
-    if not drawn:
-        return []
-    least, shortest = np.minimum.reduce(drawn), np.zeros(len(drawn[0]))
-    for makespans in drawn:
-        shortest += makespans == least
-    return [float(np.mean((makespans == least) / shortest)) for makespans in drawn]
 
 
 def _row(algorithm: str, schedule: Schedule, timing: Timing, share: float | None) -> RobustnessRow:

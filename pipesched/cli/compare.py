@@ -82,8 +82,8 @@ def command(
     config = reading.given_config(problem)
     beside = trust.beside(config.trust.like)
     compared = _compared(comparison, named, config, algorithm, executor or EVERY_CORE, beside)
-    reading.note_halves(problem, assumed=config.assumes_halves, outcomes=(entry.outcome for entry in compared))
-    reading.note_fused(config.problem, (entry.outcome for entry in compared))
+    made = (entry.outcome for entry in compared)
+    reading.note_made(problem, made, assumed=config.assumes_halves, fused=config.problem)
     if comparison.pareto:
         _answer_pareto(compared, chart, target, screen)
         require_one(compared)
@@ -139,6 +139,7 @@ def _swept(
     asked: ComparisonOptions, named: NamedContestants, source: ProblemSource, options: Mapping[str, Any], executor: str
 ) -> Sweep:
     """Return the comparison at each value of a field, given as FIELD=VALUES."""
+    from pipesched.comparing.sweep import is_option, replaces, varied_field
     from pipesched.config.load import algorithm_of, load_values
     from pipesched.config.values import assumes_halves
     from pipesched.pipeline.problem.suspicions import other_models
@@ -147,14 +148,21 @@ def _swept(
         values = load_values(source.document or reading.config_source(source.config), source.overrides)
     configured = algorithm_of(values)
     chosen = named.algorithms(configured, everything=asked.everything, plotted=asked.pareto)
-    require_unvaried(str(asked.sweep), source.overrides, chosen)
+    parameter = _parameter(str(asked.sweep).partition("=")[0].strip())
+    if not is_option(parameter, chosen):
+        field = varied_field(parameter)
+        name = "" if field.key.endswith("]") else field.name  # of one device the others keep theirs
+        for replaced in ALTERNATIVES.get(name, (name,)):  # whose option each value of the sweep would replace
+            if replaced in source.overrides and replaces(field, source.overrides[replaced]):
+                flag = VARIED_FLAGS.get(field.key) or PROBLEM_FLAGS[replaced]
+                raise ConfigError(f"{flag}: has no effect with --sweep {asked.sweep}, which varies it")
     own = own_options(configured, chosen)
     with located(configured, options), doing(f"comparing over {asked.sweep}") as say:
         settings = {"plans": named.plans, "each": own, "executor": executor, **options}
         settings["listener"] = lambda turn: say(f"comparing over {asked.sweep}: {turn}")
         swept = read_sweep(str(asked.sweep), values, chosen, **settings)
     outcomes = [entry.outcome for point in swept for entry in point.comparison]
-    reading.note_halves(source, assumed=assumes_halves(values), outcomes=outcomes)
+    reading.note_made(source, outcomes, assumed=assumes_halves(values))
     if note := other_models(swept.field, [outcome.problem for outcome in outcomes if outcome is not None]):
         print(f"pipesched: warning: {note}", file=sys.stderr)
     if asked.only is None:
@@ -309,21 +317,6 @@ def _values(parts: Sequence[str], words: Collection[str]) -> list[Any]:
         if isinstance(parse_value(text), str) and not has_unit(text):
             raise ConfigError(f"--sweep: {text!r} is no number; write for instance microbatches=4,8,16,32")
     return [*map(parse_value, texts)]
-
-
-def require_unvaried(text: str, overrides: Mapping[str, Any], algorithms: str | Sequence[str]) -> None:
-    """Raise ConfigError for an option of the problem that each value of the sweep would replace."""
-    from pipesched.comparing.sweep import is_option, replaces, varied_field
-
-    parameter = _parameter(text.partition("=")[0].strip())
-    if is_option(parameter, algorithms):
-        return
-    field = varied_field(parameter)
-    name = "" if field.key.endswith("]") else field.name  # of one device the others keep theirs
-    for replaced in ALTERNATIVES.get(name, (name,)):
-        if replaced in overrides and replaces(field, overrides[replaced]):
-            flag = VARIED_FLAGS.get(field.key) or PROBLEM_FLAGS[replaced]
-            raise ConfigError(f"{flag}: has no effect with --sweep {text}, which varies it")
 
 
 def values_in(text: str, flag: str = "--sweep", example: str = "microbatches=8:96:8") -> Iterator[str]:

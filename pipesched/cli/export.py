@@ -11,7 +11,7 @@ from pipesched.checks import require_name
 from pipesched.cli.options import ProblemSource, Target, argument, option, whole_numbers
 from pipesched.cli.output import target_format, write_target
 from pipesched.cli.progress import doing
-from pipesched.cli.reading import ALGO, asked_outcome, split_positionals
+from pipesched.cli.reading import ALGO, asked_outcome, config_source, split_positionals
 from pipesched.errors import ConfigError
 from pipesched.file_formats.registry import formats_that_hold
 from pipesched.results.kinds import SCHEDULE
@@ -49,13 +49,19 @@ def command(
 
     Text goes to standard output unless -o names a file; so does a picture with -o -.
     """
+    from pipesched.config.load import load_values
     from pipesched.file_formats.files import content_of
     from pipesched.pipeline.check.check import checked
     from pipesched.pipeline.layers.layout_text import looks_like_text
 
     if framework is not None:
         counts = layers if layers is None or looks_like_text(layers) else whole_numbers("--layers", layers, least=0)
-        cut = problem if counts is None else _cut_so(words, problem, counts)
+        cut = problem
+        if counts is not None:  # layers are cut as the framework is told
+            _, source = split_positionals(words or [], problem)
+            values = load_values(config_source(source.config), source.overrides)
+            if {"layers", "layer"} & {*values} and "layout" not in problem.overrides:
+                cut = problem._replace(overrides={**problem.overrides, "layout": counts})
         _hand_over(framework, counts, to, lambda: _outcome(words, algo, cut, algorithm), target)
         return
     if layers is not None:
@@ -66,18 +72,6 @@ def command(
         checked(outcome.schedule)
         content = content_of(outcome, form, SCHEDULE, figure)
     _deliver(content, target)
-
-
-def _cut_so(words: list[str] | None, problem: ProblemSource, counts: list[int] | str) -> ProblemSource:
-    """Return a problem whose layers, if it has any, are cut as the framework is told. Raises ConfigError."""
-    from pipesched.cli.reading import config_source
-    from pipesched.config.load import load_values
-
-    source = split_positionals(words or [], problem)[1]
-    values = load_values(config_source(source.config), source.overrides)
-    if not {"layers", "layer"} & {*values} or "layout" in problem.overrides:
-        return problem
-    return problem._replace(overrides={**problem.overrides, "layout": counts})
 
 
 def _hand_over(framework: str, counts: Any, to: str | None, made: Callable[[], Outcome], target: Target) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pipesched.hls.graph import DataflowGraph
     from pipesched.hls.modulo import Intervals
-    from pipesched.hls.outcome import HardwareOutcome, RuleTable
+    from pipesched.hls.outcome import HardwareOutcome
     from pipesched.hls.schedule import Units
 
     Answer = tuple[Mapping[str, Any], Iterable[RenderableType]]  # a document, and what it says
@@ -101,10 +101,16 @@ def command(
         name = outcome.method if solve else rule_name(rules.priority, rules.tie)
         _explore(source, units, outcome, name, given, screen, empty=empty)
         return
+    content: Mapping[str, Any]
+    parts: Iterable[RenderableType]
     if compare:
+        from pipesched.documents.explanation import rules_document
         from pipesched.hls.outcome import compare_rules
+        from pipesched.render.hardware import rule_table
 
-        content, parts = _of_rules(compare_rules(graph, units, **rules.limits), screen)
+        table = compare_rules(graph, units, **rules.limits)
+        parts = [*_chart(table.optimum, screen), rule_table(table, console_for(screen).width)]
+        content = rules_document(table)
     elif pipeline:
         from pipesched.hls.modulo import interval_bounds, pipeline as schedule_loop
 
@@ -177,13 +183,6 @@ def _body(graph: DataflowGraph, units: Units, rules: Rules, *, solve: bool) -> H
     if solve:
         return solve_hardware(graph, units, **rules.limits)
     return list_outcome(graph, units, priority=rules.priority or PRIORITY, tie=rules.tie or TIE, seed=rules.seed)
-
-
-def _of_rules(table: RuleTable, screen: Screen) -> Answer:
-    from pipesched.documents.explanation import rules_document
-    from pipesched.render.hardware import rule_table
-
-    return rules_document(table), [*_chart(table.optimum, screen), rule_table(table, console_for(screen).width)]
 
 
 def _of_outcome(outcome: HardwareOutcome, bounds: Intervals | None, screen: Screen) -> Answer:

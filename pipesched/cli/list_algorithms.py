@@ -59,7 +59,7 @@ def command(
         if algorithms or asked:
             raise ConfigError("--models, --hardware and --keys list others; give them neither algorithms nor a config")
         name = "keys" if keys else "models" if models else "hardware"
-        rows, parts = _keys() if keys else _presets(name)
+        rows, parts = _known(name)
         show(screen, lambda: rows_document(name, rows), parts)
         return
     from rich.text import Text
@@ -90,21 +90,18 @@ def _evidence(models: Sequence[str]) -> Listed:
     return evidence_rows(runs), parts
 
 
-def _keys() -> Listed:
-    from pipesched.config.starter import known_keys
-    from pipesched.render.catalogue import keys_table
-
-    fields = known_keys()
-    return [{"key": one.key, "value": one.shape.form, "meaning": one.help} for one in fields], [keys_table(fields)]
-
-
-def _presets(name: str) -> Listed:
+def _known(name: str) -> Listed:
+    """Return what is known by name: the keys of a config, models or GPUs."""
     from rich.text import Text
 
+    from pipesched.config.starter import known_keys
     from pipesched.estimation.model_reader import model_rows
     from pipesched.estimation.setup_reader import hardware_rows
-    from pipesched.render.catalogue import PresetTable
+    from pipesched.render.catalogue import PresetTable, keys_table
 
+    if name == "keys":
+        fields = known_keys()
+        return [{"key": one.key, "value": one.shape.form, "meaning": one.help} for one in fields], [keys_table(fields)]
     rows, kind = [*(model_rows() if name == "models" else hardware_rows())], name.removesuffix("s")
     return rows, [PresetTable(rows, kind), Text(PRESETS[kind], "dim")]
 
@@ -123,11 +120,10 @@ def _named(names: Sequence[str] | None) -> Sequence[Family]:
 
 def _refusals(problem: Problem, families: Sequence[Family]) -> dict[str, str]:
     """Return for each family why it does not suit the problem; empty where it does."""
-    refusals = {}
-    for family in families:
+    refusals = dict.fromkeys((one.name for one in families), "")
+    for one in families:
         try:
-            prepare(problem, family)
-            refusals[family.name] = ""
+            prepare(problem, one)
         except NotApplicable as error:
-            refusals[family.name] = str(error)
+            refusals[one.name] = str(error)
     return refusals

@@ -7,6 +7,7 @@ again below it.
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from shutil import get_terminal_size
@@ -187,26 +188,18 @@ def no_progress() -> Iterator[None]:
 @contextmanager
 def progress_of_solve() -> Iterator[Listener | None]:
     """Yield a listener whose last event is the progress of the command; of a quiet one None."""
-    heard: list[SearchEvent] = []
-
-    def hear(event: SearchEvent) -> None:
-        heard[:] = [event]
-
+    heard: deque[SearchEvent] = deque(maxlen=1)
     with doing(lambda seconds: line(heard[0], seconds) if heard else f"{seconds:5.1f} s  solving"):
-        yield None if is_quiet() else hear
+        yield None if is_quiet() else heard.append
 
 
 @contextmanager
 def progress_of_tuning() -> Iterator[Callable[[Progress], None] | None]:
     """Yield a listener that shows how far a tuning is; of a quiet command None."""
-    heard: list[Progress] = []
-
-    def hear(progress: Progress) -> None:
-        heard[:] = [progress]
-
+    heard: deque[Progress] = deque(maxlen=1)
     if is_quiet() or not sys.stderr.isatty():
         with doing(lambda seconds: tuning_line(heard[0] if heard else None, seconds)):
-            yield None if is_quiet() else hear
+            yield None if is_quiet() else heard.append
         return
     from rich.console import Console
     from rich.live import Live

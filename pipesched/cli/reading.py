@@ -153,22 +153,17 @@ def note_values(values: Mapping[str, Given]) -> None:
     note_on_stderr(rounding_note(values))
 
 
-def note_halves(source: ProblemSource, *, assumed: bool, outcomes: Iterable[Outcome | None]) -> None:
-    """Say once on stderr that halves of the backward are `assumed`, where a schedule runs them."""
-    from pipesched.pipeline.problem.suspicions import assumed_halves
+def note_made(
+    source: ProblemSource, outcomes: Iterable[Outcome | None], *, assumed: bool, fused: Problem | None = None
+) -> None:
+    """Say once on stderr that schedules run halves of the backward that are `assumed`, and fuse stages that differ."""
+    from pipesched.pipeline.problem.suspicions import assumed_halves, fused_stages
 
-    made = ((outcome.algorithm, outcome.schedule) for outcome in outcomes if outcome is not None)
-    note = assumed_halves(made) if assumed else None
-    if note is not None:
+    made = [(outcome.algorithm, outcome.schedule) for outcome in outcomes if outcome is not None]
+    if assumed and (note := assumed_halves(made)) is not None:
         print(f"pipesched: note: {spell(note) if source.config is None else note}", file=sys.stderr)
-
-
-def note_fused(given: Problem, outcomes: Iterable[Outcome | None]) -> None:
-    """Say once on stderr that stages of the given problem differ, where they are fused."""
-    from pipesched.pipeline.problem.suspicions import fused_stages
-
-    made = ((outcome.algorithm, outcome.schedule) for outcome in outcomes if outcome is not None)
-    note_on_stderr(fused_stages(given, made))
+    if fused is not None:
+        note_on_stderr(fused_stages(fused, made))
 
 
 def note_on_stderr(note: str | None) -> None:
@@ -224,7 +219,7 @@ def asked_outcome(words: Sequence[str], algo: str | None, source: ProblemSource,
     config = given_config(source)
     with working(config.problem):
         outcome = made_schedule(config, name, options)
-    note_halves(source, assumed=config.assumes_halves, outcomes=[outcome])
+    note_made(source, [outcome], assumed=config.assumes_halves)
     return outcome
 
 

@@ -8,7 +8,7 @@ from pipesched.cli.compare import read_contestants
 from pipesched.cli.exits import require_one
 from pipesched.cli.options import EVERY_CORE, ProblemSource, Screen, Target
 from pipesched.cli.output import print_result, saving, target_format
-from pipesched.cli.reading import TO_COMPARE, given_config, note_fused, note_halves, split_files, split_positionals
+from pipesched.cli.reading import TO_COMPARE, given_config, note_made, split_files, split_positionals
 
 
 def command(
@@ -35,8 +35,8 @@ def command(
     config = given_config(problem)
     runs = executor or EVERY_CORE
     compared = named.compared(config, family_options, runs, {})
-    note_halves(problem, assumed=config.assumes_halves, outcomes=(entry.outcome for entry in compared))
-    note_fused(config.problem, (entry.outcome for entry in compared))
+    made = (entry.outcome for entry in compared)
+    note_made(problem, made, assumed=config.assumes_halves, fused=config.problem)
     result = robustness(compared, **variation, executor=runs)
     with saving(result, "robustness", target):
         print_result(result, screen)

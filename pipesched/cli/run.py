@@ -6,15 +6,7 @@ from typing import Any
 
 from pipesched.cli.options import ChartOptions, ProblemSource, Screen, Target, argument
 from pipesched.cli.output import answer_schedule, target_format, working
-from pipesched.cli.reading import (
-    ALGO,
-    given_config,
-    made_schedule,
-    note_fused,
-    note_halves,
-    only_name,
-    split_positionals,
-)
+from pipesched.cli.reading import ALGO, given_config, made_schedule, note_made, only_name, split_positionals
 from pipesched.results.kinds import SCHEDULE
 
 
@@ -42,7 +34,6 @@ def command(
     config = given_config(source)
     with working(config.problem):
         outcome = made_schedule(config, name, algorithm)
-    note_halves(source, assumed=config.assumes_halves, outcomes=[outcome])
-    note_fused(config.problem, [outcome])
+    note_made(source, [outcome], assumed=config.assumes_halves, fused=config.problem)
     remarks = [ALIKE_MEMORY] if config.assumes_alike_memory else []
     answer_schedule(outcome, chart, target, screen, config.problem, remarks=remarks)

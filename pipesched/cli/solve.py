@@ -8,7 +8,7 @@ from pipesched.checks import MOST_SECONDS
 from pipesched.cli import output
 from pipesched.cli.options import ChartOptions, ProblemSource, Screen, SearchOptions, Target, argument
 from pipesched.cli.progress import is_quiet, left_for_search, most_classified, progress_of_solve
-from pipesched.cli.reading import given_config, note_fused, note_halves, note_on_stderr, read_schedule, with_config
+from pipesched.cli.reading import given_config, note_made, note_on_stderr, read_schedule, with_config
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.pipeline.problem.kinds import computation_letters
 from pipesched.pipeline.problem.placement import PLACEMENTS
@@ -50,13 +50,12 @@ def command(
     if search.frontier:
         output.refuse_chart_options(chart, "--frontier")
         found = _searched(config.problem, given, search)
-        note_halves(problem, assumed=assumed, outcomes=(point.outcome for point in found))
+        note_made(problem, (point.outcome for point in found), assumed=assumed)
         with output.saving(found, FRONTIER, target, chart.view() if target.path else None):
             output.print_result(found, screen)
         return
     outcome = _searched(config.problem, given, search)
-    note_halves(problem, assumed=assumed, outcomes=[outcome])
-    note_fused(config.problem, [outcome])
+    note_made(problem, [outcome], assumed=assumed, fused=config.problem)
     if screen.as_json and outcome.schedule.plan.note:
         note_on_stderr(outcome.schedule.plan.note)
     output.answer_schedule(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -17,8 +18,6 @@ from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from pipesched.tuning.result import Tuning
 
 
 def command(
@@ -46,6 +45,11 @@ def command(
     the search with the best so far; -o best.yaml writes the config of the best.
     """
     from pipesched.cli.estimate import print_layout
+    from pipesched.cli.exits import stop_on_interrupt
+    from pipesched.config.load import load_values
+    from pipesched.config.values import rounding_note
+    from pipesched.render.tuning import pareto_view, tuning_view
+    from pipesched.tuning.tune import tune
 
     if pareto and (layout or screen.as_json):
         beside = "--layout, which prints the best alone" if layout else "--json, which holds those points too"
@@ -56,32 +60,34 @@ def command(
     names, source = split_positionals(words, space)
     form = target_format(target, "tuning")
     settings = {**tuning.settings, **trust.beside(None)}
-    found = _tuned(source, [*names, *tuning.names], settings, executor)
-    _note_left_out(tuning.only, [*names, *tuning.names])
-    with printed_before(lambda: _save(found, target, holds_all=form is not None and form.name == "json")):
-        if layout and found.estimate is not None:
-            print_layout(found.estimate, screen)
-        else:
-            _print(found, screen, pareto=pareto, all_rows=all_rows)
-    if found.best is None:
-        raise typer.Exit(ExitStatus.ANSWER_IS_NO)
-
-
-def _tuned(source: ProblemSource, names: Sequence[str], settings: dict[str, Any], executor: str | None) -> Tuning:
-    """Return what was found, after Ctrl-C the best so far. Raises KeyboardInterrupt if there is none."""
-    from pipesched.cli.exits import stop_on_interrupt
-    from pipesched.config.load import load_values
-    from pipesched.config.values import rounding_note
-    from pipesched.tuning.tune import tune
-
+    names += tuning.names
     config: Any = config_source(source.config)
-    settings = {**settings, "executor": executor or options.EVERY_CORE}
+    settings["executor"] = executor or options.EVERY_CORE
     with stop_on_interrupt() as stop, flags_of_problem(), progress_of_tuning() as listener:
         note_on_stderr(rounding_note(load_values(config, source.overrides)))
         found = tune(config, names or None, stop=stop, listener=listener, **settings, **source.overrides)
         if stop.is_set() and found.best is None:
             raise KeyboardInterrupt
-    return found
+    _note_left_out(tuning.only, names)
+
+    def write() -> None:  # a config only where something fits
+        if target.path is None or (form is not None and form.name == "json") or found.best is not None:
+            save(found, "tuning", target)
+        else:
+            print(f"pipesched: {target.path} is not written: nothing fits", file=sys.stderr)
+
+    with printed_before(write):
+        if layout and found.estimate is not None:
+            print_layout(found.estimate, screen)
+        elif screen.as_json:
+            print_result(found, screen)
+        else:
+            console = console_for(screen)
+            ascii_only = screen.ascii_only or console.options.ascii_only
+            looks = pareto_view if pareto else partial(tuning_view, all_rows=all_rows)
+            console.print(looks(found, ascii_only=ascii_only))
+    if found.best is None:
+        raise typer.Exit(ExitStatus.ANSWER_IS_NO)
 
 
 def _note_left_out(trainer: str | None, names: Sequence[str]) -> None:
@@ -95,25 +101,3 @@ def _note_left_out(trainer: str | None, names: Sequence[str]) -> None:
     out = [name for name in names if name not in left and not (name == SOLVE and takes_orders(trainer))]
     if out:
         print(f"pipesched: note: --only {trainer} leaves out {', '.join(out)}", file=sys.stderr)
-
-
-def _save(found: Tuning, target: Target, *, holds_all: bool) -> None:
-    """Write the target file, if there is one; a config only where something fits."""
-    if target.path is None or holds_all or found.best is not None:
-        save(found, "tuning", target)
-    else:
-        print(f"pipesched: {target.path} is not written: nothing fits", file=sys.stderr)
-
-
-def _print(found: Tuning, screen: Screen, *, pareto: bool, all_rows: bool) -> None:
-    from pipesched.render.tuning import pareto_view, tuning_view
-
-    if screen.as_json:
-        print_result(found, screen)
-        return
-    console = console_for(screen)
-    ascii_only = screen.ascii_only or console.options.ascii_only
-    if pareto:
-        console.print(pareto_view(found, ascii_only=ascii_only))
-    else:
-        console.print(tuning_view(found, ascii_only=ascii_only, all_rows=all_rows))

@@ -258,19 +258,16 @@ def _least_stage(problem: Problem) -> Ends | None:
     return None if found is None else tuple(found)
 
 
-class CutMaker(NamedTuple):
-    """How an algorithm runs on a cut: its plan of passes, its schedule, and whether all cuts have one order."""
+def best_cut(
+    problem: Problem, plan: Callable[[Problem], Plan], schedule: Callable[[Problem], Schedule], *, is_settled: bool
+) -> tuple[Problem, CutChoice]:
+    """Return `problem` on its placement with the best cut, and what is known of that. Raises what the makers do.
 
-    plan: Callable[[Problem], Plan]
-    schedule: Callable[[Problem], Schedule]
-    is_settled: bool
-
-
-def best_cut(problem: Problem, make: CutMaker) -> tuple[Problem, CutChoice]:
-    """Return `problem` on its placement with the best cut, and what is known of that. Raises what `make` does."""
-    if not make.is_settled:
-        return _Planning(problem, make).best()
-    cuts = _Cuts(CutTimes(problem, make.plan(problem)))
+    An algorithm makes its plan of passes and its schedule on a cut; `is_settled`: all cuts have one order.
+    """
+    if not is_settled:
+        return _planned(problem, plan, schedule)
+    cuts = _Cuts(CutTimes(problem, plan(problem)))
     ends, tried = _ranked(cuts)[0], len(cuts.known) or cuts.all
     return _chosen(cut_at(problem, ends), tried)
 
@@ -306,58 +303,50 @@ def _ranked(cuts: _Cuts) -> list[Ends]:
     return cuts.ranked(ends, *cuts.time(ends))
 
 
-class _Planning:
-    """Plans cuts anew: some from which a search begins, and then the best under the order of the best of them."""
+def _planned(
+    problem: Problem, plan: Callable[[Problem], Plan], schedule: Callable[[Problem], Schedule]
+) -> tuple[Problem, CutChoice]:
+    """Plan some cuts anew, and then the best under the order of the best of them. Raises NoSchedule if none has one."""
+    found: dict[Ends, tuple[Any, ...]] = {}  # what decides, the smaller the better; nothing where there is no schedule
+    refusals: list[NoSchedule] = []
 
-    def __init__(self, problem: Problem, make: CutMaker) -> None:
-        self.problem, self.make = problem, make
-        self.found: dict[Ends, tuple[Any, ...] | None] = {}  # what decides; None where there is no schedule
-        self.refusals: list[NoSchedule] = []
-
-    def best(self) -> tuple[Problem, CutChoice]:
-        """Return the best cut that was planned. Raises NoSchedule where none has a schedule."""
-        own = ends_of(self.problem)
-        for ends in (own, *_equal(self.problem), _least_stage(self.problem)):
-            self._plan(ends or own)
-        tried, most, ranked = 0, PLANNED, list[Ends]()
-        begun: Ends | None = None
-        times: CutTimes | None = None
-        while len(self.found) < most:
-            best = self._best
-            if best != begun:
-                plan = self.make.plan(cut_at(self.problem, best))
-                times = CutTimes(self.problem, plan) if times is None else times.under(plan)
-                cuts = _Cuts(times, best)
-                ranked, begun = _ranked(cuts), best
-                tried = max(tried, len(cuts.known) or cuts.all)
-                most = max(LEAST_PLANNED, min(PLANNED, MOST_PLANNED // cuts.times.slots))
-            following = next((ends for ends in ranked if ends not in self.found), None)
-            if following is None:
-                break
-            self._plan(following)
-        return _chosen(cut_at(self.problem, self._best), max(tried, len(self.found)), len(self.found))
-
-    def _plan(self, ends: Ends) -> None:
-        problem = cut_at(self.problem, ends)
+    def make(ends: Ends) -> None:
+        if ends in found:
+            return
+        one, found[ends] = cut_at(problem, ends), ()
         try:
-            if ends not in self.found:
-                self.found[ends] = _rank(problem, self.make.schedule(problem))
+            made = schedule(one)
         except NoSchedule as error:
-            self.found[ends] = None
-            self.refusals.append(error)
+            refusals.append(error)
+            return
+        layout, scale, budget = layout_of(one), one.grains.per_unit, one.grains.budget
+        held = Fraction(max(map(sub, made.memory_grains, budget or (0,) * one.devices)), scale)
+        makespan = Fraction(made.makespan_ticks, one.ticks.per_unit)
+        squares = sum(count * count for count in layout)
+        found[ends] = not made.fits, makespan, held, squares, [-count for count in layout]
 
-    @property
-    def _best(self) -> Ends:
-        found = {ends: rank for ends, rank in self.found.items() if rank is not None}
-        if not found:
-            raise self.refusals[0]
-        return min(found, key=lambda ends: found[ends])
+    def best() -> Ends:
+        if not any(found.values()):
+            raise refusals[0]
+        return min((ends for ends, rank in found.items() if rank), key=found.__getitem__)
 
-
-def _rank(problem: Problem, schedule: Schedule) -> tuple[bool, Fraction, Fraction, int, list[int]]:
-    """Return what decides between schedules on cuts, the smaller the better."""
-    layout, scale, budget = layout_of(problem), problem.grains.per_unit, problem.grains.budget
-    held = max(map(sub, schedule.memory_grains, budget or (0,) * problem.devices))
-    makespan = Fraction(schedule.makespan_ticks, problem.ticks.per_unit)
-    squares = sum(count * count for count in layout)
-    return not schedule.fits, makespan, Fraction(held, scale), squares, [-count for count in layout]
+    own, smallest = ends_of(problem), _least_stage(problem)
+    for ends in (own, *_equal(problem), smallest or own):
+        make(ends)
+    tried, most, ranked = 0, PLANNED, list[Ends]()
+    begun: Ends | None = None
+    times: CutTimes | None = None
+    while len(found) < most:
+        if best() != begun:
+            begun = best()
+            order = plan(cut_at(problem, begun))
+            times = CutTimes(problem, order) if times is None else times.under(order)
+            cuts = _Cuts(times, begun)
+            ranked = _ranked(cuts)
+            tried = max(tried, len(cuts.known) or cuts.all)
+            most = max(LEAST_PLANNED, min(PLANNED, MOST_PLANNED // cuts.times.slots))
+        following = next((ends for ends in ranked if ends not in found), None)
+        if following is None:
+            break
+        make(following)
+    return _chosen(cut_at(problem, best()), max(tried, len(found)), len(found))

@@ -39,7 +39,7 @@ from pipesched.pipeline.problem.kinds import Allowed
 from pipesched.pipeline.problem.problem import Problem, differs, require_problem, require_size
 from pipesched.pipeline.problem.quantities import canonical, in_units, plain
 from pipesched.results import covered
-from pipesched.results.best_cut import CutChoice, CutMaker, best_cut
+from pipesched.results.best_cut import CutChoice, best_cut
 from pipesched.results.status import Status, StoppedBy
 from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.options import COMMON, OBJECTIVES, OFFLOAD, ORDER, RECOMPUTE, SIDE_RULE, checked_options
@@ -99,21 +99,6 @@ def with_best_slices(
     best = rule.slices(min(tried, key=lambda count: tried[count]))
     makespans = tuple((count, plain(canonical(makespan))) for count, makespan in tried.items())
     return replace(problem, slices=replace(best, tried=makespans))
-
-
-def require_kept_budget(family: Family, schedule: Schedule, allowed: Allowed) -> None:
-    """Raise NoSchedule where a family that obeys the budget exceeds it; its options did what is `allowed`."""
-    if not family.obeys_budget or schedule.fits:
-        return
-    problem = schedule.problem
-    if family.splits_backward:
-        problem = replace(problem, costs=replace(problem.costs, split=True))
-    require_least_capacity(problem, allowed)
-    raise NoSchedule(
-        f"{family.name} found no order that keeps the budget with what the step holds beside activations:"
-        f" {over_budget(schedule)[0]}",
-        device=schedule.over_budget[0],
-    )
 
 
 GROUPS = "group_size"  # the option
@@ -388,7 +373,13 @@ def run(problem: Problem, algorithm: str | Callable[..., Any], **options: Any) -
     for key in (RECOMPUTE, OFFLOAD):
         if given.get(key) is not None:
             require_kept(fitted, key)
-    timed = _timing(fitted, given.get(SIDE_RULE))
+    rule, timed = given.get(SIDE_RULE), schedule_plan
+    if fitted.side:
+        from pipesched.schedulers.side_work import side_schedule
+
+        timed = partial(side_schedule, rule=rule)
+    elif rule is not None:
+        raise ConfigError("has no effect without side work (`side`)", SIDE_RULE)
     saved = Allowed(offload=given.get(OFFLOAD) is not None, recompute=given.get(RECOMPUTE) is not None)
 
     def plan(one: Problem) -> Plan:
@@ -401,9 +392,10 @@ def run(problem: Problem, algorithm: str | Callable[..., Any], **options: Any) -
             is_settled &= not (fitted.has_step or any(saved) or wanted not in (None, BEST))
             is_settled &= not (fitted.costs.chooses and chosen.splits_backward is not False)  # joins follow from costs
             is_settled &= not (chosen.has_pairs and fitted.cutter is not None)  # whose pairs depend on two stages
-            passes = cache(lambda one: plan_of(chosen, one, timed, **_own(given))) if any(saved) else plan
+            own = {key: value for key, value in given.items() if key not in COMMON}
+            passes = cache(lambda one: plan_of(chosen, one, timed, **own)) if any(saved) else plan
             made = partial(_scheduled, chosen, given, plan, timed)
-            fitted, cut = best_cut(fitted, CutMaker(passes, made, is_settled))
+            fitted, cut = best_cut(fitted, passes, made, is_settled=is_settled)
         fitted = _with_fewer_layers(fitted, chosen, given)
     nested = {key: value for key, value in given.items() if key != GROUPS or value != BEST}  # beside the slices
     sliced = with_best_slices(fitted, lambda one: _plan(one, chosen, nested, timed), timed)
@@ -415,7 +407,15 @@ def run(problem: Problem, algorithm: str | Callable[..., Any], **options: Any) -
         schedule = fed.schedule(None if ordering is None else ordering.order)
     schedule = checked(schedule if schedule.problem.messages else queued(schedule, messages))
     is_grouped = GROUPS in chosen.options and given.get(GROUPS, BEST) == BEST
-    require_kept_budget(chosen, schedule, saved)
+    if chosen.obeys_budget and not schedule.fits:
+        whole = schedule.problem
+        split = replace(whole, costs=replace(whole.costs, split=True)) if chosen.splits_backward else whole
+        require_least_capacity(split, saved)
+        raise NoSchedule(
+            f"{chosen.name} found no order that keeps the budget with what the step holds beside activations:"
+            f" {over_budget(schedule)[0]}",
+            device=schedule.over_budget[0],
+        )
     return Outcome(str(chosen.name), schedule, ordering=ordering, is_grouped=is_grouped, cut=cut)
 
 
@@ -440,17 +440,6 @@ def _scheduled(
     return schedule
 
 
-def _timing(problem: Problem, rule: str | None) -> Timing:
-    """Return what makes schedules of plans: with side work by a rule, where there is some. Raises ConfigError."""
-    if not problem.side:
-        if rule is not None:
-            raise ConfigError("has no effect without side work (`side`)", SIDE_RULE)
-        return schedule_plan
-    from pipesched.schedulers.side_work import side_schedule
-
-    return lambda one, plan: side_schedule(one, plan, rule)
-
-
 @contextmanager
 def _explained(chosen: Family, options: Mapping[str, Any]) -> Iterator[None]:
     """Let a deadlock, inside the block, say which options of a family it is from."""
@@ -461,14 +450,9 @@ def _explained(chosen: Family, options: Mapping[str, Any]) -> Iterator[None]:
         raise NotApplicable(f"{chosen.name} with {said or 'these numbers'} has no valid order here: {error}") from None
 
 
-def _own(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that a family has beside those that all have."""
-    return {key: value for key, value in options.items() if key not in COMMON}
-
-
 def _plan(problem: Problem, chosen: Family, options: Mapping[str, Any], timed: Timing) -> Plan:
     """Return the plan of a family, with recompute and offload where its options ask for them."""
-    own = _own(options)
+    own = {key: value for key, value in options.items() if key not in COMMON}
     recompute, offload = options.get(RECOMPUTE), options.get(OFFLOAD)
 
     def saved(plan: Plan) -> Plan:

@@ -499,24 +499,20 @@ def aligned(run: RecordedRun, steps: Steps) -> Aligned:
         clocks = [align(messages(steps, [step]), numbers, unit, apart=apart) for step in range(len(steps.names))]
     else:
         clocks = [align(messages(steps), numbers, unit, apart=apart)] * len(steps.names)
-    waited = frozenset(chain.from_iterable(kinds for _, kinds in clocks))
-    return Aligned([_aligned_step(steps, number, ahead) for number, (ahead, _) in enumerate(clocks)], waited)
-
-
-def _aligned_step(steps: Steps, number: int, ahead: Sequence[int]) -> AlignedStep:
-    """Return a step on the clock of the first rank, each operation from when its inputs had ended."""
-    rows_of_ranks = zip(steps.ranges[number], ahead, strict=True)
-    on_one_clock = [[one.earlier(ticks) for one in row] for row, ticks in rows_of_ranks]
-    ends = {op: one.end for row in on_one_clock for one in row for op in ops_of(one.slot)}
-    rows: list[list[Range]] = [[] for _ in on_one_clock]  # without waiting
-    for rank, one in ((rank, one) for rank, row in enumerate(on_one_clock) for one in row):
-        ops = ops_of(one.slot)
-        inputs = chain.from_iterable(producers(op, steps.letters, steps.stages) for op in ops)
-        known = [op for op in inputs if op in ends and op not in ops]
-        start = min(max([one.start, *(ends[op] for op in known)]), one.end)
-        wait = one.wait if any(steps.home[op] != rank for op in known) else None
-        rows[rank].append(one._replace(start=start, wait=wait))
-    return AlignedStep(steps.names[number], [sorted(row, key=lambda one: one[1:3]) for row in rows], ahead)
+    found = []
+    for name, ranges, (ahead, _) in zip(steps.names, steps.ranges, clocks, strict=True):
+        on_one_clock = [[one.earlier(ticks) for one in row] for row, ticks in zip(ranges, ahead, strict=True)]
+        ends = {op: one.end for row in on_one_clock for one in row for op in ops_of(one.slot)}
+        rows: list[list[Range]] = [[] for _ in on_one_clock]  # each operation from when its inputs had ended
+        for rank, one in ((rank, one) for rank, row in enumerate(on_one_clock) for one in row):
+            ops = ops_of(one.slot)
+            inputs = chain.from_iterable(producers(op, steps.letters, steps.stages) for op in ops)
+            known = [op for op in inputs if op in ends and op not in ops]
+            start = min(max([one.start, *(ends[op] for op in known)]), one.end)
+            wait = one.wait if any(steps.home[op] != rank for op in known) else None
+            rows[rank].append(one._replace(start=start, wait=wait))
+        found.append(AlignedStep(name, [sorted(row, key=lambda one: one[1:3]) for row in rows], ahead))
+    return Aligned(found, frozenset(chain.from_iterable(kinds for _, kinds in clocks)))
 
 
 def transits(found: Aligned, steps: Steps) -> Iterator[Transit]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -245,7 +246,11 @@ def _of_nsys(file: str, names: Mapping[str, str], *, alone: bool) -> TraceFile:
     for process, event in other_tools.events_of_nsys(file):
         processes[process].see(event)
     ran = [processes[process] for process in sorted(processes) if processes[process].events]
-    ranks = range(len(ran)) if alone else [other_tools.rank_of_nsys(file, len(ran))] * len(ran)
+    numbers = re.findall(r"\d{1,9}", Path(file).stem)
+    if not alone and (len(ran) > 1 or not numbers):
+        why = f"{len(ran)} processes have such ranges" if len(ran) > 1 else "its name has no number"
+        raise ConfigError(f"{file} does not say whose it is: {why}; give a file of each rank, run_0.sqlite, ..")
+    ranks = range(len(ran)) if alone else [int(numbers[-1])] * len(ran)
     return TraceFile(other_tools.NSYS, file, counted=[one.counted(rank) for rank, one in zip(ranks, ran, strict=True)])
 
 

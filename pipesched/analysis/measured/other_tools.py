@@ -91,15 +91,6 @@ def events_of_nsys(file: str) -> Iterator[tuple[int, dict[str, Any]]]:
         raise ConfigError(f"{shown(file, 300)} is no export of Nsight Systems: {error}") from None
 
 
-def rank_of_nsys(file: str, processes: int) -> int:
-    """Return the rank that a file's name says. Raises ConfigError where it says none, or several ran."""
-    numbers = re.findall(r"\d{1,9}", Path(file).stem)
-    if processes > 1 or not numbers:
-        why = f"{processes} processes have such ranges" if processes > 1 else "its name has no number"
-        raise ConfigError(f"{file} does not say whose it is: {why}; give a file of each rank, run_0.sqlite, ..")
-    return int(numbers[-1])
-
-
 MOST = 10**6  # microbatches, or chunks, of Primus
 _FILE = re.compile(r"pp_rank_(\d{1,6})\.json(?:\.gz)?")
 

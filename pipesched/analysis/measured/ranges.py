@@ -160,8 +160,20 @@ def in_steps(ranks: Sequence[CountedRank], microbatches: int | None = None) -> l
         if not ranges:
             raise ConfigError(f"{file} holds no range with one of the names of `ranges`")
     rows = [(*rank[:2], sorted(rank[2], key=lambda one: one.start)) for rank in sorted(ranks, key=lambda one: one[0])]
-    count = microbatches or max(_in_a_step(row) for _, _, row in rows)
-    return [_recorded(rank, file, row, stage, count) for stage, (rank, file, row) in enumerate(rows)]
+    count, found = microbatches or max(_in_a_step(row) for _, _, row in rows), []
+    for stage, (rank, file, row) in enumerate(rows):
+        ran, names, placed = Counter[Any](), list[str](), list[Range]()
+        for one in row:
+            key = (one.name, one.microbatch)
+            step, number = divmod(ran[key], count) if one.microbatch is None else (ran[key], one.microbatch)
+            ran[key] += 1
+            names.append(str(step))
+            placed.append(Range(Op._make((stage, one.name, number, 0)), one.start, one.end))
+        steps: dict[str, list[Range]] = {}
+        for name, waited in zip(names, idle_as_waits(placed, row[0].start), strict=True):
+            steps.setdefault(name, []).append(waited)
+        found.append(Recorded(rank, file, steps, apart=True))
+    return found
 
 
 def _in_a_step(row: Sequence[NamedRange]) -> int:
@@ -173,17 +185,3 @@ def _in_a_step(row: Sequence[NamedRange]) -> int:
         if len(letters) > 1 and len({ran[letter] for letter in letters}) == 1:
             break
     return max(numbers) + 1 if numbers else max(ran.values())
-
-
-def _recorded(rank: int, file: str, row: Sequence[NamedRange], stage: int, count: int) -> Recorded:
-    ran, names, placed = Counter[Any](), list[str](), list[Range]()
-    for one in row:
-        key = (one.name, one.microbatch)
-        step, number = divmod(ran[key], count) if one.microbatch is None else (ran[key], one.microbatch)
-        ran[key] += 1
-        names.append(str(step))
-        placed.append(Range(Op._make((stage, one.name, number, 0)), one.start, one.end))
-    steps: dict[str, list[Range]] = {}
-    for name, waited in zip(names, idle_as_waits(placed, row[0].start), strict=True):
-        steps.setdefault(name, []).append(waited)
-    return Recorded(rank, file, steps, apart=True)

@@ -294,9 +294,14 @@ def config_text(timeline: Timeline) -> ConfigText:
         config.put(key, getattr(problem, key))
     config.put("placement", f"{problem.settled_placement.written}")
     config.put("time_unit", problem.time_unit)
+
+    def columns(values: Costs | Memory, *keys: str) -> None:
+        for key in keys:
+            if getattr(values, key) is not None:
+                config.numbers(key, getattr(values, key) or (0,))  # of one stage there is no latency
+
     with config.section("costs"):
-        others = ("recompute", "overlap", "p2p", "offload", "reload")
-        _write_columns(config, costs, ("forward", *costs.given_backward, *others))
+        columns(costs, "forward", *costs.given_backward, "recompute", "overlap", "p2p", "offload", "reload")
     if timeline.plan is None:
         config.remark("Traces say nothing of memory; `memory` is still to be given.")
     else:
@@ -304,12 +309,5 @@ def config_text(timeline: Timeline) -> ConfigText:
             config.put("unit", quoted(problem.memory.unit))
             if problem.memory.kv:
                 config.numbers("kv", [problem.memory.kv])
-            _write_columns(config, problem.memory, ("activation", "retain", "checkpoint", "static", "budget"))
+            columns(problem.memory, "activation", "retain", "checkpoint", "static", "budget")
     return config.text
-
-
-def _write_columns(config: ConfigWriter, values: Costs | Memory, keys: Sequence[str]) -> None:
-    """Write what there is; of one stage there is no latency."""
-    for key in keys:
-        if getattr(values, key) is not None:
-            config.numbers(key, getattr(values, key) or (0,))

@@ -137,7 +137,11 @@ class ProfilerTrace:
             stage = _rank(rest, file)[0]
             named = [event._replace(name=f"{RUN}{stage}{event.name[0]}{event.name.split()[1]}") for event in events]
         runs = _on_the_gpu(named, self._spans) or _of_one_lane(named)
-        ranges = _without_parts([*_ranges(runs, waits)])
+        ranges, pair = list[Range](), None  # without those of an operation inside the pair that it is a part of
+        for one in sorted(_ranges(runs, waits), key=lambda one: (one.start, -one.end)):
+            is_part = pair is not None and one.end <= pair.end and one.slot in pair.slot
+            pair = one if isinstance(one.slot, Pair) else pair
+            ranges += [one] * (not is_part)
         if not ranges:
             raise ConfigError(
                 f"{file} holds no range that is named like PP:2F0. PyTorch's pipeline runtime names its ranges so, but"
@@ -218,18 +222,6 @@ def _ranges(runs: Sequence[NamedRange], waits: Sequence[NamedRange]) -> Iterator
             start = wait.end if wait.start >= event.start else start
             before.popleft()
         yield Range(slot, start, event.end, wait)
-
-
-def _without_parts(ranges: Sequence[Range]) -> list[Range]:
-    """Return ranges by their starts, without those of an operation inside the pair that it is a part of."""
-    ordered = sorted(ranges, key=lambda one: (one.start, -one.end))
-    kept: list[Range] = []
-    pair: Range | None = None
-    for one in ordered:
-        is_part = pair is not None and one.end <= pair.end and one.slot in pair.slot
-        pair = one if isinstance(one.slot, Pair) else pair
-        kept += [one] * (not is_part)
-    return kept
 
 
 def _steps(ranges: Sequence[Range]) -> list[list[Range]]:

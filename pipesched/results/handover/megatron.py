@@ -7,8 +7,7 @@ pipeline, `pp_algorithm`. The fork is sail-sg/zero-bubble-pipeline-parallelism, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from pipesched.pipeline.layers.layout_text import layout_text, megatron_text
 from pipesched.pipeline.problem.costs import in_one
@@ -67,11 +66,18 @@ def answer(subject: Subject) -> Answer:
         return Refusal(f"{subject.described} takes code", has)
     overlaps, known = subject.family == OVERLAPPED, subject.known
     pattern, stages = known.get("letters", ""), subject.layers or ()
-    if overlaps and (lacking := _lacks_for_overlap(known)):
-        return Refusal(f"{NAME} overlaps messages of experts by {OVERLAP}, which {lacking}")
+    lacking = {
+        "needs experts on several ranks: `parallel.expert` 2 or more": known.get("expert", 1) == 1,
+        "refuses the dispatcher allgather: `training.dispatcher` alltoall or deepep": known.get("dispatcher allgather"),
+        "refuses full recompute: `training.recompute` none or selective": known.get("recompute") == "full",
+        "needs bf16 or fp16: `training.precision`": not (known.get("bf16") or known.get("fp16")),
+        "takes at most one MTP layer": known.get("mtp", 0) > 1,
+    }
+    for text in (text for text, is_lacking in lacking.items() if is_lacking and overlaps and known):
+        return Refusal(f"{NAME} overlaps messages of experts by {OVERLAP}, which {text}")
     if wrong := wrong_group(subject):
         return Refusal(wrong)
-    flags = [pipeline_flag(subject)]
+    flags = [f"--pipeline-model-parallel-size {subject.devices}"]
     if subject.layers is not None:  # in a layout stage k is on rank k mod P
         flag = "--hybrid-layer-pattern" if pattern else "--pipeline-model-parallel-layout"
         flags.append(f"{flag} '{layout_text(pattern, subject.layers)}'")
@@ -87,20 +93,6 @@ def answer(subject: Subject) -> Answer:
     return HandoverText([" ".join(flags)], [*remarks, *sharding, *own])
 
 
-def _lacks_for_overlap(known: Mapping[str, Any]) -> str:
-    """Return what a model's setup lacks for the overlap of experts' messages; "" for nothing."""
-    if not known:
-        return ""
-    checks = {
-        "needs experts on several ranks: `parallel.expert` 2 or more": known.get("expert", 1) == 1,
-        "refuses the dispatcher allgather: `training.dispatcher` alltoall or deepep": known.get("dispatcher allgather"),
-        "refuses full recompute: `training.recompute` none or selective": known["recompute"] == "full",
-        "needs bf16 or fp16: `training.precision`": not (known.get("bf16") or known.get("fp16")),
-        "takes at most one MTP layer": known["mtp"] > 1,
-    }
-    return next((text for text, is_lacking in checks.items() if is_lacking), "")
-
-
 def _differences(subject: Subject) -> Iterator[str]:
     """Yield in what stages differ whose layers are not known."""
     mean = typical(subject.problem).costs
@@ -109,11 +101,6 @@ def _differences(subject: Subject) -> Iterator[str]:
         if subject.layers is None and len(times) > 1:
             least, most = plain(min(times)), plain(max(times))
             yield f"the stages differ ({name} {least} to {most}): give --layers, else Megatron cuts evenly"
-
-
-def pipeline_flag(subject: Subject) -> str:
-    """Return the number of ranks."""
-    return f"--pipeline-model-parallel-size {subject.devices}"
 
 
 def interleaving_flags(subject: Subject, *, laid_out: bool = False) -> list[str]:
@@ -288,6 +275,6 @@ def zero_bubble_answer(subject: Subject) -> Answer:
         own = [*interleaving_flags(subject), f"--interleave-group-size {subject.group_size}"]
     model = subject.told({key: text for key, text in OPTIONS.items() if key not in ZERO_BUBBLE_LACKS})
     lacking = subject.told({key: f"{ZERO_BUBBLE} has no {OPTIONS[key]}" for key in ZERO_BUBBLE_LACKS})
-    flags = " ".join([pipeline_flag(subject), *own, *model])
+    flags = " ".join([f"--pipeline-model-parallel-size {subject.devices}", *own, *model])
     remarks = [microbatch_remark(subject), *subject.told_of_shard(SHARD), *lacking]
     return HandoverText([flags], remarks)

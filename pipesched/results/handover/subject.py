@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import eq
+from operator import ne
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_sequence, require_type, require_whole
@@ -242,7 +242,13 @@ def subject_of(schedule: object, layers: object = None, made_by: str = "") -> Su
     """Return a Schedule or an Outcome with the layers of its stages, given or its own. Raises ConfigError."""
     outcome = Outcome(schedule.name, schedule) if isinstance(schedule, Schedule) else schedule
     given: Outcome = require_type(outcome, Outcome, "a Schedule or an Outcome", "schedule")
-    checked, fed = _by_places(given)
+    checked, fed, order = given, "", given.schedule.order
+    if given.problem.rounds == 1 and any(map(ne, order, range(len(order)))):  # numbered as they are fed
+        places = sorted(range(len(order)), key=order.__getitem__)
+        alike = replace(in_order(given.problem, order), placement=given.problem.settled_placement.by_number)
+        source = "" if given.ordering is None else f" ({given.ordering.source(given.algorithm)})"
+        again = schedule_plan(alike, renumbered(without_step(given.schedule.plan), places))
+        checked, fed = Outcome(given.algorithm, again), f"{', '.join(map(str, order))}{source}"
     stages = checked.problem.stages
     if layers is None:
         known = () if checked.problem.cutter is None else checked.problem.cutter.facts()["stages"]
@@ -264,18 +270,6 @@ def subject_of(schedule: object, layers: object = None, made_by: str = "") -> Su
     if subject.known and total != subject.known["layers"]:
         raise ConfigError(f"has {total} layers; the model has {subject.known['layers']}", "layers")
     return subject
-
-
-def _by_places(outcome: Outcome) -> tuple[Outcome, str]:
-    """Return the same schedule of microbatches that are numbered as they are fed, and which ones these are."""
-    schedule, order, ordering = outcome.schedule, outcome.schedule.order, outcome.ordering
-    if schedule.problem.rounds > 1 or all(map(eq, order, range(len(order)))):
-        return outcome, ""
-    places = sorted(range(len(order)), key=order.__getitem__)
-    fed = replace(in_order(schedule.problem, order), placement=schedule.problem.settled_placement.by_number)
-    source = "" if ordering is None else f" ({ordering.source(outcome.algorithm)})"
-    again = Outcome(outcome.algorithm, schedule_plan(fed, renumbered(without_step(schedule.plan), places)))
-    return again, f"{', '.join(map(str, order))}{source}"
 
 
 def has_unlike_messages(problem: Problem) -> bool:
