@@ -383,7 +383,7 @@ def _listed(outcomes: Any, problem: Problem | None) -> list[Outcome | Robustness
     else:
         given = from_file(outcomes, problem, "outcomes")
     if isinstance(given, Comparison):
-        listed = []
+        listed: list[Outcome | RobustnessRow] = []
         for position, entry in enumerate(given):
             if entry.outcome is not None:
                 listed.append(Outcome(entry.algorithm, entry.outcome.schedule))

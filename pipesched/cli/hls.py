@@ -101,25 +101,24 @@ def command(
         name = outcome.method if solve else rule_name(rules.priority, rules.tie)
         _explore(source, units, outcome, name, given, screen, empty=empty)
         return
-    content: Mapping[str, Any]
-    parts: Iterable[RenderableType]
+    answer: Answer
     if compare:
         from pipesched.documents.explanation import rules_document
         from pipesched.hls.outcome import compare_rules
         from pipesched.render.hardware import rule_table
 
         table = compare_rules(graph, units, **rules.limits)
-        parts = [*_chart(table.optimum, screen), rule_table(table, console_for(screen).width)]
-        content = rules_document(table)
+        answer = rules_document(table), [*_chart(table.optimum, screen), rule_table(table, console_for(screen).width)]
     elif pipeline:
         from pipesched.hls.modulo import interval_bounds, pipeline as schedule_loop
 
         bounds = interval_bounds(graph, units)
-        content, parts = _of_outcome(schedule_loop(graph, units, **rules.limits), bounds, screen)
+        answer = _of_outcome(schedule_loop(graph, units, **rules.limits), bounds, screen)
     elif explain:
-        content, parts = _of_explanation(_body(graph, units, rules, solve=solve), why, screen)
+        answer = _of_explanation(_body(graph, units, rules, solve=solve), why, screen)
     else:
-        content, parts = _of_outcome(_body(graph, units, rules, solve=solve), None, screen)
+        answer = _of_outcome(_body(graph, units, rules, solve=solve), None, screen)
+    content, parts = answer
     with printed_before(lambda: write_target(dump(content), target)):
         show(screen, lambda: content, parts)
 

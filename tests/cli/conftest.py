@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -32,6 +34,13 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Comple
         return subprocess.CompletedProcess(args, int(result.exit_code), result.stdout, result.stderr)
 
     return call
+
+
+def answer(cli: Cli, *args: str, stdin: str = "") -> Any:
+    """The one JSON document that a command prints, and nothing else."""
+    result = cli(*args, "--json", stdin=stdin)
+    assert (result.returncode, result.stderr) == (0, "")
+    return json.loads(result.stdout)
 
 
 @pytest.fixture

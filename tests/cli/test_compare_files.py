@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, answer
 
 MODEL = "devices: 2\nmicrobatches: 4\ntime_unit: ms\ncosts: {forward: 1, backward_input: 1, backward_weight: 1}\n"
 BLOCK = "period: 3\nforward: [0, 1]\nbackward_input: [4, 2]\n"
@@ -23,11 +23,8 @@ def files(cli: Cli) -> None:
         assert cli("run", algorithm, "model.yaml", "-o", name).returncode == 0
 
 
-def rows(cli: Cli, *args: str) -> list[dict[str, Any]]:
-    result = cli("compare", *args, "--json")
-    assert (result.returncode, result.stderr) == (0, "")
-    listed: list[dict[str, Any]] = json.loads(result.stdout)["rows"]
-    return listed
+def rows(cli: Cli, *args: str) -> Any:
+    return answer(cli, "compare", *args)["rows"]
 
 
 @pytest.mark.parametrize(

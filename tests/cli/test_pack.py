@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import pipesched
 from pipesched.documents.comparison import packing_document
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, answer
 from tests.packings import GOLDEN
 
 GIVEN = ("--ranks", "2", "--cap", "12", "--microbatches", "2", "-c", "model.yaml")
@@ -24,13 +23,6 @@ def files(cli: Cli) -> None:
     Path("lengths.txt").write_text("9 7 6, 5\n4 4 3 2\n")
 
 
-def document(cli: Cli, *args: str, stdin: str = "") -> dict[str, Any]:
-    result = cli("pack", *args, "--json", stdin=stdin)
-    assert (result.returncode, result.stderr) == (0, "")
-    content: dict[str, Any] = json.loads(result.stdout)
-    return content
-
-
 def test_options_are_the_parameters(cli: Cli) -> None:
     """What the options say is what the function does, options of the problem included."""
     given = ("--attention", "0.3", "--reference", "20", "--algo", "zb-h1", "--p2p", "0.5")
@@ -38,39 +30,39 @@ def test_options_are_the_parameters(cli: Cli) -> None:
     packing = pipesched.pack(
         GOLDEN, ranks=2, cap=12, microbatches=2, problem=problem, attention="0.3", reference=20, algorithm="zb-h1"
     )
-    assert document(cli, "lengths.txt", *GIVEN, *given) == json.loads(json.dumps(packing_document(packing)))
+    assert answer(cli, "pack", "lengths.txt", *GIVEN, *given) == json.loads(json.dumps(packing_document(packing)))
 
 
 def test_every_form_of_lengths(cli: Cli) -> None:
     """A text, a JSON list, an array and standard input give the same packing."""
     Path("lengths.json").write_text(json.dumps(GOLDEN))
     np.save("lengths.npy", np.array(GOLDEN))
-    expected = document(cli, "lengths.txt", *GIVEN, "--reference", "1")
+    expected = answer(cli, "pack", "lengths.txt", *GIVEN, "--reference", "1")
     assert (expected["makespan"], expected["bound"], expected["exact"]) == (88, 66, True)
     for file in ("lengths.json", "lengths.npy"):
-        assert document(cli, file, *GIVEN, "--reference", "1") == expected
-    assert document(cli, "-", *GIVEN, "--reference", "1", stdin="9 7 6 5 4 4 3 2") == expected
+        assert answer(cli, "pack", file, *GIVEN, "--reference", "1") == expected
+    assert answer(cli, "pack", "-", *GIVEN, "--reference", "1", stdin="9 7 6 5 4 4 3 2") == expected
 
 
 def test_the_number_of_microbatches(cli: Cli) -> None:
     """It is the config's by default, and `auto` the least that holds the documents."""
     given = ("lengths.txt", "--ranks", "2", "-c", "model.yaml")
-    assert document(cli, *given, "--cap", "12")["microbatches"] == 4
-    assert document(cli, *given, "--cap", "12", "--microbatches", "auto")["microbatches"] == 2
+    assert answer(cli, "pack", *given, "--cap", "12")["microbatches"] == 4
+    assert answer(cli, "pack", *given, "--cap", "12", "--microbatches", "auto")["microbatches"] == 2
 
 
 def test_the_algorithm_of_the_config(cli: Cli) -> None:
     """It is taken where none is named."""
     Path("own.yaml").write_text(MODEL + "algorithm: zb-h1\n")
     given = ("lengths.txt", "--ranks", "2", "--cap", "12", "-c")
-    assert document(cli, *given, "own.yaml")["algorithm"] == "zb-h1"
-    assert document(cli, *given, "own.yaml", "--algo", "naive")["algorithm"] == "naive"
+    assert answer(cli, "pack", *given, "own.yaml")["algorithm"] == "zb-h1"
+    assert answer(cli, "pack", *given, "own.yaml", "--algo", "naive")["algorithm"] == "naive"
 
 
 @pytest.mark.parametrize("rank", [(), ("--rank", "0"), ("--rank", "1")])
 def test_config_of_a_rank(cli: Cli, rank: tuple[str, ...]) -> None:
     """-o rank.yaml is a config of the slowest rank, or the one that is named, which `run` takes as long for."""
-    made = document(cli, "lengths.txt", *GIVEN, "--attention", "0.5", "-o", "rank.yaml", *rank)
+    made = answer(cli, "pack", "lengths.txt", *GIVEN, "--attention", "0.5", "-o", "rank.yaml", *rank)
     makespan = json.loads(cli("run", "-c", "rank.yaml", "--json").stdout)["metrics"]["makespan"]
     assert makespan == (made["makespans"][int(rank[1])] if rank else made["makespan"])
 

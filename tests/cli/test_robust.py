@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import pipesched
 from pipesched.documents.comparison import robustness_document
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, answer
 
 MODEL = "devices: 2\nmicrobatches: 4\ntime_unit: ms\ncosts: {forward: 1, backward_input: 1, backward_weight: 1}\n"
 BLOCK = "period: 3\nforward: [0, 1]\nbackward_input: [4, 2]\n"
@@ -24,16 +23,9 @@ def files(cli: Cli) -> None:
         assert cli("run", algorithm, "model.yaml", "-o", name).returncode == 0
 
 
-def document(cli: Cli, *args: str) -> dict[str, Any]:
-    result = cli("robust", *args, "--json")
-    assert (result.returncode, result.stderr) == (0, "")
-    content: dict[str, Any] = json.loads(result.stdout)
-    return content
-
-
 def test_words(cli: Cli) -> None:
     """Algorithms, then files with their names, on the problem of the config; a file has its algorithm's figures."""
-    rows = document(cli, "1f1b,zb-h1", "mine.json", "theirs.csv", "wave=block.yaml", "model.yaml")["rows"]
+    rows = answer(cli, "robust", "1f1b,zb-h1", "mine.json", "theirs.csv", "wave=block.yaml", "model.yaml")["rows"]
     assert [row["algorithm"] for row in rows] == ["1f1b", "zb-h1", "mine", "theirs", "wave"]
     for row, other in ((rows[0], rows[2]), (rows[1], rows[3])):
         assert {**row, "algorithm": ""} == {**other, "algorithm": ""}
@@ -41,15 +33,15 @@ def test_words(cli: Cli) -> None:
 
 def test_default_names(cli: Cli) -> None:
     """Without names, those of `compare`, and the config's own."""
-    assert [row["algorithm"] for row in document(cli)["rows"]] == ["naive", "1f1b", "interleaved"]
+    assert [row["algorithm"] for row in answer(cli, "robust")["rows"]] == ["naive", "1f1b", "interleaved"]
     Path("own.yaml").write_text(MODEL + "algorithm: zb-h1\n")
-    assert [row["algorithm"] for row in document(cli, "own.yaml")["rows"]][-1] == "zb-h1"
+    assert [row["algorithm"] for row in answer(cli, "robust", "own.yaml")["rows"]][-1] == "zb-h1"
 
 
 def test_options_are_the_parameters(cli: Cli) -> None:
     """What the options say is what the function does, options of the problem and of algorithms included."""
     given = ("--noise", "0.2", "--device-noise", "0.1", "--straggler", "1.5", "--samples", "30", "--seed", "9")
-    content = document(cli, "interleaved", "1f1b", "--microbatches", "4", "--recompute", "1", *given)
+    content = answer(cli, "robust", "interleaved", "1f1b", "--microbatches", "4", "--recompute", "1", *given)
     problem = pipesched.load(None, microbatches=4)
     compared = pipesched.compare(problem, ["interleaved", "1f1b"], recompute=1)
     made = pipesched.robustness(compared, noise=0.2, device_noise=0.1, straggler=1.5, samples=30, seed=9)
@@ -90,7 +82,7 @@ def test_a_document_brings_its_problem(cli: Cli) -> None:
 def test_over_budget(cli: Cli) -> None:
     """What exceeds its budget is marked in the table, with device, amount and budget below, and in JSON."""
     args = ("naive", "1f1b", "model.yaml", "--mem-budget", "2", "--samples", "20")
-    rows = document(cli, *args)["rows"]
+    rows = answer(cli, "robust", *args)["rows"]
     assert [(row["best_share"], row["fits"]) for row in rows] == [(None, False), (1.0, True)]
     assert rows[0]["over"] == [{"device": at, "memory": 4, "budget": 2} for at in (0, 1)]
     assert rows[1]["over"] == []

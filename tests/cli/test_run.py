@@ -17,15 +17,7 @@ from pipesched.config.load import load
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document as written
 from pipesched.schedulers.registry import FAMILIES
-from tests.cli.conftest import Cli
-
-
-def document(cli: Cli, *args: str, stdin: str = "") -> dict[str, Any]:
-    """The one document that `run --json` prints."""
-    result = cli("run", *args, "--json", stdin=stdin)
-    assert (result.returncode, result.stderr) == (0, "")
-    content: dict[str, Any] = json.loads(result.stdout)
-    return content
+from tests.cli.conftest import Cli, answer
 
 
 @pytest.mark.parametrize(
@@ -33,7 +25,7 @@ def document(cli: Cli, *args: str, stdin: str = "") -> dict[str, Any]:
 )
 def test_known_makespans(cli: Cli, algorithm: str, makespan: int) -> None:
     """The built-in default without any config: the makespans of the literature, drawn and in JSON."""
-    assert document(cli, "--algo", algorithm)["metrics"]["makespan"] == makespan
+    assert answer(cli, "run", "--algo", algorithm)["metrics"]["makespan"] == makespan
     result = cli("run", "--algo", algorithm)
     assert (result.returncode, result.stderr) == (0, "")
     assert str(makespan) in result.stdout
@@ -41,21 +33,21 @@ def test_known_makespans(cli: Cli, algorithm: str, makespan: int) -> None:
 
 def test_default_algorithm_is_1f1b(cli: Cli) -> None:
     """Without --algo it is 1F1B."""
-    assert document(cli) == document(cli, "--algo", "1f1b")
+    assert answer(cli, "run") == answer(cli, "run", "--algo", "1f1b")
 
 
 @pytest.mark.parametrize(("name", "family"), [("GPipe", "naive"), ("afab", "naive"), ("breadth-first", "looped-bfs")])
 def test_aliases(cli: Cli, name: str, family: str) -> None:
     """An alias, in any case, is the family it stands for."""
-    assert document(cli, "-a", name) == document(cli, "-a", family)
+    assert answer(cli, "run", "-a", name) == answer(cli, "run", "-a", family)
 
 
 def test_config_and_options(cli: Cli) -> None:
     """A config comes from a file or from standard input, and options go on top of both."""
     text = "name: mine\ndevices: 2\nmicrobatches: 3\ncosts: {forward: 1.5, p2p: 0.25}\n"
     Path("mine.yaml").write_text(text)
-    content = document(cli, "-c", "mine.yaml", "--microbatches", "5")
-    assert content == document(cli, "--config", "-", "--microbatches", "5", stdin=text)
+    content = answer(cli, "run", "-c", "mine.yaml", "--microbatches", "5")
+    assert content == answer(cli, "run", "--config", "-", "--microbatches", "5", stdin=text)
     problem = content["problem"]
     assert (problem["name"], problem["devices"], problem["microbatches"]) == ("mine", 2, 5)
     assert (problem["costs"]["forward"], problem["costs"]["backward"], problem["costs"]["p2p"]) == (1.5, 3, 0.25)
@@ -79,7 +71,7 @@ def test_same_as_the_library(cli: Cli) -> None:
         "--p2p",
         "1",
     )
-    metrics = document(cli, "-a", "interleaved", *options)["metrics"]
+    metrics = answer(cli, "run", "-a", "interleaved", *options)["metrics"]
     assert (metrics["makespan"], metrics["span"], metrics["bubble"]) == (
         schedule.makespan,
         schedule.span,
@@ -89,7 +81,7 @@ def test_same_as_the_library(cli: Cli) -> None:
 
 def test_lifo_changes_the_order(cli: Cli) -> None:
     """--lifo turns the backwards of the naive schedule around."""
-    fifo, lifo = (document(cli, "-a", "naive", *order)["devices"][0] for order in ((), ("--lifo",)))
+    fifo, lifo = (answer(cli, "run", "-a", "naive", *order)["devices"][0] for order in ((), ("--lifo",)))
     assert [slot["op"] for slot in fifo[8:]] == [slot["op"] for slot in reversed(lifo[8:])]
     assert fifo[:8] == lifo[:8]
 
@@ -97,7 +89,7 @@ def test_lifo_changes_the_order(cli: Cli) -> None:
 def test_seed_gives_the_same_schedule_again(cli: Cli) -> None:
     """A random tie is the same for the same seed, and another for another."""
     options = ("-a", "list", "--tie", "random", "--seed")
-    first, again, other = (document(cli, *options, seed)["devices"] for seed in ("1", "1", "2"))
+    first, again, other = (answer(cli, "run", *options, seed)["devices"] for seed in ("1", "1", "2"))
     assert first == again
     assert first != other
 
@@ -226,20 +218,14 @@ def config(text: str) -> str:
     return "c.yaml"
 
 
-def ran(cli: Cli, *args: str) -> dict[str, Any]:
+def ran(cli: Cli, *args: str) -> Any:
     """The document of a run."""
-    result = cli("run", "-c", "c.yaml", "--json", *args)
-    assert (result.returncode, result.stderr) == (0, "")
-    document: dict[str, Any] = json.loads(result.stdout)
-    return document
+    return answer(cli, "run", "-c", "c.yaml", *args)
 
 
-def compared(cli: Cli, *args: str) -> list[dict[str, Any]]:
+def compared(cli: Cli, *args: str) -> Any:
     """The rows of a comparison."""
-    result = cli("compare", "-c", "c.yaml", "--json", *args)
-    assert (result.returncode, result.stderr) == (0, "")
-    rows: list[dict[str, Any]] = json.loads(result.stdout)["rows"]
-    return rows
+    return answer(cli, "compare", "-c", "c.yaml", *args)["rows"]
 
 
 def peaks(document: dict[str, Any]) -> list[float]:

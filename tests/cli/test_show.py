@@ -17,7 +17,7 @@ from pipesched.file_formats.pytorch_csv import dump as csv_of, parse
 from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.results.outcome import run
 from tests.analysis.traces_of_runs import replayed, torch_traces
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, answer
 
 RUNS = [
     ["-a", "1f1b", "--stages", "4"],
@@ -492,28 +492,22 @@ def test_points(cli: Cli) -> None:
     assert (document["format"], document["points"], document["makespan"]) == ("pipesched.verdict", 4, 12)
 
 
-def explained(cli: Cli, *arguments: str) -> dict[str, Any]:
-    """The document of an explanation."""
-    result = cli("explain", *arguments, "--json")
-    assert (result.returncode, result.stderr) == (0, "")
-    document: dict[str, Any] = json.loads(result.stdout)
-    return document
-
-
 def test_a_file_is_explained_with_its_own_times(cli: Cli, tmp_path: Path) -> None:
     """A document whose last slot starts later than it could has late idle time; the rest is as for its plan."""
     path = tmp_path / "a.json"
     assert cli("run", "1f1b", "-o", str(path)).returncode == 0
-    assert explained(cli, str(path)) == explained(cli, "1f1b")
+    assert answer(cli, "explain", str(path)) == answer(cli, "explain", "1f1b")
     content = json.loads(path.read_text())
     last = content["devices"][0][-1]
     last["start"], last["end"] = last["start"] + 7, last["end"] + 7
     del content["metrics"], content["status"]
     path.write_text(json.dumps(content))
-    late = explained(cli, str(path))
+    late = answer(cli, "explain", str(path))
     assert late["makespan"] == 337
     assert late["devices"][0]["late"] == 7
-    assert late["sensitivity"] == [{**row, "count": _count(late, row)} for row in explained(cli, "1f1b")["sensitivity"]]
+    assert late["sensitivity"] == [
+        {**row, "count": _count(late, row)} for row in answer(cli, "explain", "1f1b")["sensitivity"]
+    ]
     line = "the same order at its earliest times takes 330: costs and moves below change that"
     assert line in cli("explain", str(path), "--width", "100").stdout
     assert "earliest times" not in cli("explain", "1f1b", "--width", "100").stdout
