@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched import ConfigError, NotApplicable, Problem, Schedule, make_problem, plan, run, solve
 from pipesched.analysis.explain import Explanation, explain, what_if, why
@@ -309,7 +309,7 @@ def test_random_plans_of_units(config: Config, budget: bool, late: bool, random:
     st.booleans(),
     randoms,
 )
-@settings(max_examples=25)
+@examples(25)
 @pytest.mark.slow
 def test_solves(problem: Problem, offload: bool, recompute: bool, random: Random) -> None:
     """Solves under a tight budget, with offload and recompute, are explained as by the naive answer."""

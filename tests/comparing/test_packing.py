@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import pipesched
 from pipesched.comparing.packing import pack as module
@@ -34,7 +34,7 @@ from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.results.document_costs import FactorCosts, load_of
 from pipesched.schedulers.registry import FAMILIES, family
-from tests.examples import at_night_but, part
+from tests.examples import at_night_but, examples, part
 from tests.packings import GOLDEN, Way, by_length, documents, every_value, require_legal, value_of
 from tests.strategies import problems
 
@@ -315,7 +315,7 @@ def test_published_bounds() -> None:
 
 @pytest.mark.slow
 @given(st.data())
-@settings(max_examples=40)
+@examples(40)
 def test_below_the_best_of_all(data: st.DataObject) -> None:
     """No packing of documents, in any order and by any algorithm, is shorter than the bound for its placement."""
     algorithm = data.draw(st.sampled_from(FAST))
@@ -573,7 +573,7 @@ LOADS = st.lists(st.integers(1, 100), min_size=1, max_size=3).map(load_of)
 
 
 @given(st.data(), problems(("auto",), most_devices=3, unlike=True))
-@settings(max_examples=60)
+@examples(60)
 def test_times_of_ranks_are_those_of_run(data: st.DataObject, problem: Any) -> None:
     """Ranks that are timed together take what `run` says of each, on devices of any speed and with messages."""
     algorithm = data.draw(st.sampled_from([*SETTLED, "list"]))
@@ -591,7 +591,7 @@ def test_times_of_ranks_are_those_of_run(data: st.DataObject, problem: Any) -> N
 
 
 @given(st.data(), problems(("auto",), most_devices=3, least=1))
-@settings(max_examples=60)
+@examples(60)
 def test_slopes(data: st.DataObject, problem: Any) -> None:
     """Without messages, works times slopes are the makespan: the slopes are the ticks of one longest path."""
     try:

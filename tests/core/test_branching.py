@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import monotonic
 
 import pytest
-from hypothesis import assume, given, settings, strategies as st
+from hypothesis import assume, given, strategies as st
 
 from pipesched.core import optimum
 from pipesched.core.cpsat import Limits, SearchAnswer, TimeIndexed
@@ -32,7 +32,7 @@ def test_it_agrees_with_brute_force(data: st.DataObject) -> None:
     assert branching.is_refuted
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(data=st.data())
 def test_to_the_end(data: st.DataObject) -> None:
     """When nobody stops it, it finds every schedule that starts within the bounds."""

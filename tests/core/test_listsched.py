@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
-from hypothesis import assume, given, settings, strategies as st
+from hypothesis import assume, given, strategies as st
 
 from pipesched import ConfigError, InvalidSchedule, NoSchedule, Problem
 from pipesched.core.listsched import (
@@ -29,6 +29,7 @@ from pipesched.core.timing import heads, tails, topological_order
 from pipesched.pipeline.plan.lowering import lower
 from pipesched.pipeline.problem.ops import OpIndex
 from tests.core.graphs import pipeline, plain, random_graphs
+from tests.examples import examples
 from tests.strategies import problems
 
 RULES = [(priority, tie) for priority in PRIORITIES for tie in TIES]
@@ -89,7 +90,7 @@ def test_same_answer_as_a_plain_list_scheduler_under_a_cap(own_pools: bool, data
 
 
 @pytest.mark.parametrize(("priority", "tie"), RULES)
-@settings(max_examples=12)
+@examples(12)
 @given(data=st.data())
 def test_every_rule_keeps_every_limit(priority: str, tie: str, data: st.DataObject) -> None:
     """Random graphs and capacities: the independent check has nothing to say, and every task is picked once."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched import InvalidSchedule
 from pipesched.core import optimum
@@ -15,6 +15,7 @@ from pipesched.core.listsched import length_of
 from pipesched.core.optimum import Margins, Windows, lower_bound, shortest, state
 from pipesched.core.tasks import NOWHERE, TaskGraph, arrow, violations
 from tests.core.graphs import STUBBORN, random_graphs, six_by_six
+from tests.examples import examples
 
 
 def brute_force(graph: TaskGraph) -> int:
@@ -27,7 +28,7 @@ def brute_force(graph: TaskGraph) -> int:
     return best
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(data=st.data())
 def test_brute_force_finds_nothing_shorter(data: st.DataObject) -> None:
     graph = data.draw(random_graphs(most=4, shortest=1, nowhere=True).filter(lambda one: sum(one.durations) <= 8))
@@ -37,7 +38,7 @@ def test_brute_force_finds_nothing_shorter(data: st.DataObject) -> None:
     assert found.length == length_of(graph, found.starts) == brute_force(graph)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(data=st.data())
 def test_every_bound_holds_and_every_model_agrees(data: st.DataObject) -> None:
     """Interval and time-indexed models find the same optimum; at one tick less the time-indexed one says no."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import pipesched.estimation.trust
 from pipesched.errors import ConfigError
@@ -34,6 +34,7 @@ from pipesched.estimation.trust.residuals import BY_KIND, NOISE, START, Residual
 from pipesched.results.outcome import run as scheduled
 from tests.estimation.runs import EVEN, FACTS, NO_SPREADS, base, published, run
 from tests.estimation.setups import EFFICIENCY, setup
+from tests.examples import examples
 from trust_evidence import NAMES, SOURCES
 from trust_fit import FARTHEST, NAMES as SPREAD_NAMES, START_LOGARITHMS, maximize, score_of
 
@@ -91,7 +92,7 @@ RUNS = st.builds(
 )
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(
     st.lists(st.tuples(RUNS, st.floats(-0.3, 0.3)), max_size=7),
     st.lists(RUNS, min_size=1, max_size=3),
@@ -113,7 +114,7 @@ def test_posterior_is_that_of_numpy(
     assert np.allclose(found.covariance, every[n:, n:] - solved @ every[:n, n:], atol=1e-9)
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.lists(st.floats(-2, 2), min_size=16, max_size=16), st.integers(1, 4))
 def test_bordered_is_the_inverse(numbers: list[float], size: int) -> None:
     """A matrix grown by a row and a column at a time has the inverse that numpy finds."""

@@ -8,7 +8,7 @@ from threading import Event
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import pipesched
 from pipesched import Outcome, Problem, Schedule, check, read, run, schedule_plan
@@ -16,6 +16,7 @@ from pipesched.explore.board import place_of
 from pipesched.explore.pipeline_board import PipelineBoard, PipelinePlanner, board_of
 from pipesched.explore.sheet import details, loaded, pauses, title
 from pipesched.explore.state import State
+from tests.examples import examples
 from tests.explore.conftest import maker, outcome_of, planner_of, state_of
 from tests.explore.test_places import random_board
 from tests.strategies import SETTLED, problems
@@ -34,7 +35,7 @@ def picture(state: State) -> object:
 
 
 @given(problem=problems(SETTLED, most_devices=3, most_microbatches=4, most_chunks=2, overlap=True), random=randoms)
-@settings(max_examples=30)
+@examples(30)
 def test_undo_restores_exactly_and_redo_too(problem: Problem, random: Random) -> None:
     """After random moves, refused ones among them, undo goes through all pictures back, and redo forth again."""
     first = random_board(problem, random)

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 from threading import Event
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched import hls
 from pipesched.config.hardware import load_hardware
@@ -17,6 +17,7 @@ from pipesched.explore.sheet import loaded
 from pipesched.explore.state import State, Unplaced
 from pipesched.explore.unit_board import UnitBoard, UnitPlanner, unit_board
 from pipesched.hls.schedule import Units, checked
+from tests.examples import examples
 from tests.strategies import dataflows, unit_sets
 
 TEXT = "(a+b)*(c+d)+(e+f)*(g+h)"
@@ -30,7 +31,7 @@ def state_of(text: str = TEXT) -> State:
 
 
 @given(graph=dataflows(most=7), units=unit_sets())
-@settings(max_examples=30)
+@examples(30)
 def test_legal_positions_of_units_are_those_that_can_run(graph: hls.DataflowGraph, units: Units) -> None:
     board = unit_board(hls.list_outcome(graph, units))
     for row, order in enumerate(board.tasks.orders):
@@ -59,7 +60,7 @@ def test_an_edit_is_timed_undone_and_saved(tmp_path: Path) -> None:
 
 
 @given(graph=dataflows(most=7), units=unit_sets(), random=st.randoms(use_true_random=False))
-@settings(max_examples=30)
+@examples(30)
 def test_placing_whatever_is_ready_ends_in_a_legal_schedule(
     graph: hls.DataflowGraph, units: Units, random: Random
 ) -> None:

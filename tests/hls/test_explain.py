@@ -15,7 +15,7 @@ from random import Random
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched import hls
 from pipesched.core.listsched import PRIORITIES, TIES
@@ -26,6 +26,7 @@ from pipesched.hls.graph import DataflowGraph, Delay, Dependence, parse_program,
 from pipesched.hls.modulo import pipeline
 from pipesched.hls.outcome import list_outcome, solve
 from pipesched.hls.schedule import HardwareSchedule, UnitClass, Units, assign_classes, checked, lower, make_units
+from tests.examples import examples
 from tests.hls.conftest import Classic, UnitsOf, broken_rules, least_latency, most_alive
 from tests.strategies import dataflows, unit_sets
 
@@ -403,7 +404,7 @@ def test_dependences_are_those_of_a_run(lines: list[Line]) -> None:
     assert graph.is_loop == (any(edge.distance for edge in dependences) or bool(delays))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(lines=programs(), units=unit_sets(), seconds=st.sampled_from([LEAST, 5.0]))
 def test_registers_are_those_of_a_run(lines: list[Line], units: Units, seconds: float) -> None:
     """The most values that are there and still needed at a boundary, of all values of a long run."""
@@ -623,7 +624,7 @@ def test_list_schedules_keep_every_rule(graph: DataflowGraph, units: Units, data
     assert list(again.schedule.starts) == list(found.schedule.starts)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(graph=dataflows(most=6), units=unit_sets(most=2, longest=2))
 def test_optimum_of_tiny_graphs_is_that_of_brute_force(graph: DataflowGraph, units: Units) -> None:
     found = solve(graph, units, time_limit=10)

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched import hls
 from pipesched.core.listsched import PRIORITIES
@@ -25,6 +25,7 @@ from pipesched.hls.schedule import (
     make_units,
     place_on_units,
 )
+from tests.examples import examples
 from tests.hls.conftest import Classic, UnitsOf, broken_rules, most_alive
 from tests.strategies import dataflows, unit_sets
 
@@ -168,7 +169,7 @@ def least_interval(graph: DataflowGraph, units: Units) -> int:
     return period
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(graph=dataflows(most=4, loop=True), units=unit_sets(most=2, longest=2))
 def test_the_smallest_interval_is_that_of_brute_force(graph: DataflowGraph, units: Units) -> None:
     """Random loops; the schedule keeps every rule over many iterations."""
@@ -197,7 +198,7 @@ def test_no_time_leaves_a_list_schedule(classic: Classic, units_of: UnitsOf) -> 
     assert broken_rules(found.schedule, iterations=5) == []
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(graph=dataflows(most=8, loop=True), units=unit_sets(most=2, longest=3))
 def test_a_list_schedule_can_always_be_repeated(graph: DataflowGraph, units: Units) -> None:
     found = pipeline(graph, units, time_limit=1e-9)

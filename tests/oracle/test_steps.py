@@ -9,13 +9,13 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched import ConfigError, Deadlock, InvalidSchedule, Problem, Schedule, make_problem, plan, schedule_plan
 from pipesched.pipeline.bounds.bounds import lower_bound
 from pipesched.pipeline.check.check import violations
 from pipesched.schedulers.side_work import side_schedule
-from tests.examples import part
+from tests.examples import examples, part
 from tests.oracle.drawn import Config, completed, random_rows, random_texts, step_configs
 from tests.oracle.replay import Stuck
 from tests.oracle.step_replay import (
@@ -210,7 +210,7 @@ def test_rule_of_families(config: Config, random: Random, split: float, pair: fl
     require_alike(schedule, step, replay_step(step, texts))
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(step_configs(levels=("weights",), has_side=False), st.randoms(use_true_random=False), st.booleans())
 def test_automatic_ahead(config: Config, random: Random, has_budget: bool) -> None:
     """The shortest number of stages ahead that fits; where none fits that of the least largest memory."""

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import pipesched
 from pipesched import ConfigError, InvalidSchedule, NoSchedule, NotApplicable, Problem, Schedule, check
@@ -20,6 +20,7 @@ from pipesched.documents.schedule import document, parse
 from pipesched.pipeline.bounds.bounds import lower_bound
 from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.problem.readers import with_budget
+from tests.examples import examples
 
 Pass = tuple[int, int]  # a stage, and a microbatch: r * K + k
 FORWARDS = ("sequential", "naive", "interleaved", "looped-bfs", "list")
@@ -171,7 +172,7 @@ def test_random_plans(seed: int) -> None:
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=25)
+@examples(25)
 def test_what_comes_too_early_is_found(seed: int) -> None:
     """The check, which did not build the schedule, says which pass began before the round before had ended."""
     random = Random(seed)
@@ -188,7 +189,7 @@ def test_what_comes_too_early_is_found(seed: int) -> None:
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_bounds_and_solves_beside_all_orders(seed: int) -> None:
     """No bound is above the best of all orders, and what a solve proves is that, with a budget too."""
     random = Random(seed)

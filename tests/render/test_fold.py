@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
@@ -18,6 +18,7 @@ from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
 from pipesched.render.gantt import NOTHING, Fold, fold_of
 from pipesched.render.palette import BREAK, HUES, colour_of
 from pipesched.render.scene import Window, fit_parts
+from tests.examples import examples
 
 Renderer = Callable[..., str]
 Golden = Callable[[str, str], None]
@@ -201,7 +202,7 @@ def test_several_chunks_fold_wherever_their_order_repeats(draw: Renderer, algori
     assert all(set(row[len("device 0 ") :]) <= set("FBIW-=~&·≈") for row in rows)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     width=st.integers(20, 200),
     algorithm=st.sampled_from(["1f1b", "zb-h1", "naive", "sequential"]),

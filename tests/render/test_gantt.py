@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
@@ -20,6 +20,7 @@ from pipesched.pipeline.problem.ops import Op, Pair, Slot
 from pipesched.render.gantt import AXIS_EVERY, HALF, Gantt
 from pipesched.render.palette import colour_of
 from pipesched.results.outcome import run
+from tests.examples import examples
 
 Renderer = Callable[..., str]
 Golden = Callable[[str, str], None]
@@ -83,7 +84,7 @@ def test_every_slot_can_be_read_from_the_letters(draw: Renderer, algorithm: str)
     assert read_back(chart, columns, index.stages // 4) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     width=st.integers(20, 220),
     devices=st.integers(1, 12),

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
@@ -20,6 +20,7 @@ from pipesched.render.gantt import fold_of
 from pipesched.render.palette import HUES, colour_of, place_of
 from pipesched.render.scene import operation_times, quantum
 from pipesched.render.summary import heading, summary
+from tests.examples import examples
 from tests.oracle.drawn import Config, configs, random_rows
 from tests.oracle.setup import read_setup
 from tests.stepped import forwards, sized, sliced
@@ -101,7 +102,7 @@ def test_a_period_is_of_whole_microbatches(draw: Renderer) -> None:
     assert "29 periods of 12 left out: 25..373" in draw(Gantt(sliced(32)), 80)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     st.tuples(st.booleans(), st.booleans()).flatmap(
         lambda how: configs(("linear", "loop"), slices=how[0], forward_only=how[1])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from rich.console import Console
 from rich.text import Text
 
@@ -16,6 +16,7 @@ from pipesched.hls.graph import DataflowGraph, Operation, parse_program
 from pipesched.hls.outcome import list_outcome
 from pipesched.hls.schedule import HardwareSchedule, Units, assign_classes, bound_to_units, checked, make_units
 from pipesched.render.hardware import UnitChart, short_names
+from tests.examples import examples
 from tests.strategies import dataflows, unit_sets
 
 Renderer = Callable[..., str]
@@ -60,7 +61,7 @@ def test_the_wave_filter(draw: Renderer, golden: Golden, width: int) -> None:
     golden(f"hls-ewf-plain-{width}.txt", draw(UnitChart(ewf()), width))
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(graph=dataflows(most=30), units=unit_sets(), width=st.integers(20, 140), colour=st.booleans())
 def test_nothing_is_wider_than_the_terminal(graph: DataflowGraph, units: Units, width: int, colour: bool) -> None:
     """No line wraps; every unit has its row, and the last line of rows is the strip of registers."""

@@ -38,6 +38,7 @@ from pipesched.schedulers.block import (
 from pipesched.schedulers.registry import family
 from pipesched.schedulers.trials import Orders, shorten_path
 from pipesched.schedulers.zero_bubble import Switches, greedy_orders, unit_block
+from tests.examples import examples
 from tests.oracle.alike import Op, Replayed, replay, setup_of
 from tests.oracle.replay import needs
 from tests.strategies import blocks, limited, problems, stages_of, starts, texts_of
@@ -482,7 +483,7 @@ def test_the_local_search_finds_the_optimum(switches: Switches) -> None:
 TIGHT, LOOSE = Waits(0, 0, 0, 0), Waits(3, 1, 3, 1)  # V-Min's and ZB-V's
 
 
-@settings(deadline=None, max_examples=15)
+@examples(15)
 @given(problems(("v",), most_devices=3, most_microbatches=6, split=True), st.sampled_from(["span", "makespan"]))
 def test_no_worse_than_any_design_squeezed(problem: Problem, objective: str) -> None:
     """Whatever the costs: in the room of 2P chunks, no longer than any of the designs squeezed as it stands."""

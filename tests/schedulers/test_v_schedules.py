@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched import Problem, make_problem, run
 from pipesched.pipeline.plan.plan import Plan
@@ -15,6 +15,7 @@ from pipesched.pipeline.plan.schedule import schedule_plan
 from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.zero_bubble import published_order
+from tests.examples import examples
 from tests.strategies import problems
 
 pytestmark = pytest.mark.slow
@@ -124,7 +125,7 @@ def chunks_at_unit_costs(name: str, devices: int) -> int:
     return peak(v_schedule(name, devices, 3 * devices, **UNIT))
 
 
-@settings(deadline=None, max_examples=10)
+@examples(10)
 @given(problems(("v",), most_devices=3, most_microbatches=6), st.sampled_from(NAMES))
 def test_the_memory_is_that_of_the_block(problem: Problem, name: str) -> None:
     """Whatever the costs, and whatever I frees, the order holds no more chunks than at f = b = w."""

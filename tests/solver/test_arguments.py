@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import pipesched
 from pipesched import ConfigError, Event, Family, PipeschedWarning, Plan, Problem
@@ -26,6 +26,7 @@ from pipesched.solver.portfolio import family_schedule, named_candidates, ruled_
 from pipesched.solver.request import SolveRequest
 from pipesched.solver.saving_portfolio import KeepingCase
 from pipesched.solver.solve import solve_request
+from tests.examples import examples
 from tests.strategies import problems
 
 UNIT: dict[str, Any] = {"forward": 1, "backward_input": 1, "backward_weight": 1}
@@ -62,7 +63,7 @@ def test_a_hint_of_fused_stages() -> None:
 
 
 @given(problems(("linear", "loop", "v"), most_devices=3, most_microbatches=4, least=1))
-@settings(max_examples=15)
+@examples(15)
 @pytest.mark.slow
 def test_a_hint_is_never_made_worse(problem: Problem) -> None:
     """A solve from the list schedule is no longer than that."""
@@ -112,7 +113,7 @@ def test_a_family_that_deadlocks_has_no_candidate() -> None:
         ("linear", "loop", "v", "wave", "bidirectional", "two-v"), most_devices=3, most_microbatches=5, overlap=True
     )
 )
-@settings(max_examples=25)
+@examples(25)
 def test_no_family_of_ours_warns(problem: Problem) -> None:
     """All candidates of our own algorithms can be scheduled, and keep every rule."""
     with warnings.catch_warnings():

@@ -132,7 +132,7 @@ def test_never_above_an_optimum(drawn: tuple[Problem, Allowed], objective: str) 
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     st.integers(1, 2),
     st.lists(st.integers(1, 3), min_size=5, max_size=5),

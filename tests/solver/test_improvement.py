@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from pipesched import Problem, frontier, make_problem, run
 from pipesched.core.clock import Clock
@@ -17,6 +17,7 @@ from pipesched.solver.neighbourhood import TimeWindow, WindowModel, _WindowSearc
 from pipesched.solver.portfolio import justify
 from pipesched.solver.saving_portfolio import KeepingCase
 from pipesched.solver.search import Search
+from tests.examples import examples
 from tests.strategies import problems
 
 UNIT: dict[str, Any] = {"forward": 1, "backward_input": 1, "backward_weight": 1}
@@ -62,7 +63,7 @@ def test_improvement(method: Any, values: dict[str, Any], most: int) -> None:
 
 
 @given(problems(("linear", "loop", "v", "bidirectional", "two-v"), least=1, most_devices=3, most_microbatches=4))
-@settings(max_examples=20)
+@examples(20)
 def test_a_window_never_makes_it_worse(problem: Problem) -> None:
     """The middle third of a list schedule, freed and solved: legal, within the budget, no longer."""
     case = KeepingCase(problem)

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pipesched import ConfigError, NoSchedule, Problem, make_problem, run, schedule_plan, solve
 from pipesched.core.cpsat import Limits
@@ -108,7 +108,7 @@ def tiny(draw: st.DrawFn) -> Problem:
     )
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(tiny(), actions)
 def test_the_model_finds_the_optimum(problem: Problem, allowed: Allowed) -> None:
     """Walking through every state of a tiny problem finds nothing shorter than the model, and nothing less."""

@@ -11,7 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import pipesched
 from pipesched.analysis.measured.measured_step import MeasuredLatency
@@ -25,6 +25,7 @@ from pipesched.pipeline.problem.quantities import rounded, to_fraction
 from pipesched.results.outcome import Quartiles
 from pipesched.solver.advice import as_typed, changed_arguments
 from pipesched.text.writer import ConfigText, dump
+from tests.examples import examples
 from tests.torch_ranks import needs_torch
 from tests.tuning.spaces import SPACE
 
@@ -103,7 +104,7 @@ def of_few_digits(text: str) -> None:
             assert len(digits) <= 9, line
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(problems())
 @pytest.mark.slow
 def test_measured_configs(problem: Problem) -> None:
@@ -116,7 +117,7 @@ def test_measured_configs(problem: Problem) -> None:
         same_but_for_rounding(timeline_text(replace(timeline(), p2p=messages)), problem)
 
 
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(st.lists(times, min_size=4, max_size=4), st.sampled_from(["1f1b", "zb-h1"]), st.booleans())
 def test_estimates(forward: list[Fraction], algorithm: str, given_forward: bool) -> None:
     """`estimate -o`: what was derived has as many digits as it likes, and so has what was given instead."""
@@ -126,7 +127,7 @@ def test_estimates(forward: list[Fraction], algorithm: str, given_forward: bool)
     same_but_for_rounding(estimate_text(found), found.problem)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(problems(), problems())
 def test_advice(before: Problem, after: Problem) -> None:
     """What advice says to type makes the problem that it was tried on."""
@@ -143,7 +144,7 @@ def test_advice(before: Problem, after: Problem) -> None:
             assert all(rounded(one) == one for one in made)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.dictionaries(st.sampled_from(["tflops", "memory", "bandwidth"]), times, min_size=1), shares)
 def test_dumped_configs(hardware: dict[str, Fraction], share: Fraction) -> None:
     """`tune -o` writes sections as they were given; numbers of any type stay numbers."""
@@ -180,7 +181,7 @@ def test_starters(text: str) -> None:
 
 
 @needs_torch
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.floats(1e-6, 1e6), st.integers(1, 10**13), st.floats(0.001, 3), st.floats(0.001, 1))
 def test_profiles(time: float, size: int, retain: float, checkpoint: float) -> None:
     """`profile -o`: times to a nanosecond, sizes and shares to 9 digits."""

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings, strategies as st
+from hypothesis import assume, given, strategies as st
 
 import pipesched
 from pipesched import Advice, SolveReport
@@ -16,7 +16,7 @@ from pipesched.solver.advice import kept_seconds
 from pipesched.solver.policy import AdvicePolicy, SolvePolicy
 from pipesched.solver.request import SolveRequest
 from pipesched.solver.solve import solve_request
-from tests.examples import part
+from tests.examples import examples, part
 from tests.strategies import amounts, one_or_list
 
 SMALL: dict[str, Any] = {"devices": 4, "stages": 4, "microbatches": 8, "forward": 5, "backward": 10, "budget": 2}
@@ -106,7 +106,7 @@ def test_a_run_of_the_advised_change_reaches_what_was_claimed(case: tuple[dict[s
 
 
 @pytest.mark.nightly
-@settings(max_examples=10)
+@examples(10)
 @given(given_problems())
 def test_a_search_with_the_advised_change_reaches_what_was_claimed(case: tuple[dict[str, Any], dict[str, Any]]) -> None:
     """The same with every method that a solve has by default, and little time."""

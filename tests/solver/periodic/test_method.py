@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import pipesched
 from pipesched import ConfigError, NoSchedule, Outcome, Problem, Repetition, SolveReport
@@ -14,6 +14,7 @@ from pipesched.pipeline.check.check import violations
 from pipesched.solver.policy import PeriodPolicy, SolvePolicy
 from pipesched.solver.request import SolveRequest
 from pipesched.solver.solve import solve_request
+from tests.examples import examples
 from tests.solver.periodic.problems import tight
 
 pytestmark = pytest.mark.slow
@@ -37,7 +38,7 @@ def report_of(problem: Problem, **settings: Any) -> SolveReport:
 
 
 @given(tight(most_devices=4, most_microbatches=8, most_chunks=2), st.sampled_from(["makespan", "span"]))
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @pytest.mark.nightly
 def test_what_holds_on_every_answer(problem: Problem, objective: str) -> None:
     """Every rule is kept and the budget holds; no period of one microbatch is refuted that was found."""
