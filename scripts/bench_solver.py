@@ -21,7 +21,7 @@ from pipesched.core.cpsat import Limits
 from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.results.outcome import SolveReport
-from pipesched.solver.saving_portfolio import KeepingCase
+from pipesched.solver.recompute_offload import PlainVariant
 from pipesched.solver.solve import solve
 from plain_model import plain_model
 
@@ -114,8 +114,8 @@ def plain(row: Row, seconds: float) -> str:
 
     No model needs more time than one microbatch after another.
     """
-    case, begin = KeepingCase(row.problem, row.objective), time.monotonic()
-    alone = KeepingCase(replace(row.problem, microbatches=1), row.objective).graph
+    case, begin = PlainVariant(row.problem, row.objective), time.monotonic()
+    alone = PlainVariant(replace(row.problem, microbatches=1), row.objective).graph
     most = (sum(alone.durations) + 2 * sum(row.problem.ticks.mean["p2p"])) * row.problem.microbatches
     answer = plain_model(case, 0, most).solve(Limits(seconds))
     value = "none" if answer.objective is None else f"{answer.objective * case.quantum}"

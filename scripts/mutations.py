@@ -98,8 +98,8 @@ MUTATIONS = [
     Mutation(
         name="families feed microbatches as they are given alone",
         file="solver/portfolio",
-        old="if len(orders_by_rule(case.problem)) > 1:",
-        new="if not case.problem:",
+        old="if len(orders_by_rule(variant.problem)) > 1:",
+        new="if not variant.problem:",
         tests=("solver/test_units",),
     ),
     Mutation(
@@ -118,14 +118,14 @@ MUTATIONS = [
     ),
     Mutation(
         name="evict what is needed first",
-        file="solver/saving_portfolio",
+        file="solver/recompute_offload",
         old="evicted = max(held - {own}, key=",
         new="evicted = min(held - {own}, key=",
         tests=("solver/test_quality_solver",),
     ),
     Mutation(
         name="loads not just in time",
-        file="solver/saving_portfolio",
+        file="solver/recompute_offload",
         old='latest = min(latest, self._time(self.backward[activation])) - _lasts(problem, "reload", activation)',
         new="latest = min(latest, self._time(self.backward[activation]))",
         tests=("solver/test_quality_solver",),
@@ -160,14 +160,14 @@ MUTATIONS = [
     ),
     Mutation(
         name="loads as early as memory allows",
-        file="solver/saving_portfolio",
+        file="solver/recompute_offload",
         old="while position > earliest and ends[position - 1] > begin:",
         new="while position > earliest:",
         tests=("solver/test_quality_solver",),
     ),
     Mutation(
         name="no spare memory",
-        file="solver/saving_portfolio",
+        file="solver/recompute_offload",
         old="spare = self.rule.spare * max(",
         new="spare = 0 * max(",
         tests=("solver/test_quality_solver",),
@@ -181,14 +181,14 @@ MUTATIONS = [
     ),
     Mutation(
         name="no device runs ahead",
-        file="solver/saving_portfolio",
+        file="solver/recompute_offload",
         old="tuple(count if device < ahead else devices - device for device in range(devices))",
         new="tuple(devices - device for device in range(devices))",
         tests=("solver/test_quality_solver",),
     ),
     Mutation(
         name="warm-ups of no device changed",
-        file="solver/saving_portfolio",
+        file="solver/recompute_offload",
         old="changed = (*counts[:device], warm_up, *counts[device + 1 :])",
         new="changed = counts",
         tests=("solver/test_quality_solver",),
@@ -217,8 +217,8 @@ MUTATIONS = [
     Mutation(
         name="slack without heads",
         file="solver/portfolio",
-        old="return list(map(add, case.heads, longest_tail(case)))",
-        new="return longest_tail(case)",
+        old="return list(map(add, variant.heads, longest_tail(variant)))",
+        new="return longest_tail(variant)",
         tests=("solver/test_quality_solver",),
     ),
     Mutation(
@@ -280,15 +280,15 @@ MUTATIONS = [
     Mutation(
         name="no bounds by the budget",
         file="solver/bounds",
-        old="else _budget_bounds(case)",
+        old="else _budget_bounds(variant)",
         new="else ()",
         tests=("solver/test_quality_solver",),
     ),
     Mutation(
         name="span bounded on one device",
         file="solver/bounds",
-        old="(every or device == 0)",
-        new="device == 0",
+        old="if len(origin.tasks) == 1:",
+        new="if len(origin.tasks) == 1 and device == 0:",
         tests=("solver/test_quality_solver",),
     ),
     Mutation(

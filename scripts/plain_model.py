@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pipesched.core.cpsat import Limits
-from pipesched.solver.case import Case
 from pipesched.solver.model import PipelineModel
+from pipesched.solver.variant import Variant
 
 
 class PlainModel(PipelineModel):
@@ -16,7 +16,7 @@ class PlainModel(PipelineModel):
         """Set no parameters."""
 
 
-def plain_model(case: Case, least: int, most: int) -> PipelineModel:
+def plain_model(case: Variant, least: int, most: int) -> PipelineModel:
     """Return a plain model to compare with: dependencies, NoOverlap, Cumulative and microbatches in order, no more."""
     model = PlainModel(case, least, most)
     model.dependencies()

@@ -57,7 +57,7 @@ SECTIONS = re.compile(r"^\s*(costs|memory|parallel|batch|training|hardware|model
 
 @dataclass(frozen=True)
 class Module:
-    """A file of the package; `name` is its path without the suffix, from the package: "solver/case"."""
+    """A file of the package; `name` is its path without the suffix, from the package: "solver/variant"."""
 
     name: str
     text: str

@@ -19,13 +19,13 @@ from pipesched.hls.schedule import assign_classes, lower, make_units
 from pipesched.pipeline.check.check import checked
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.problem.arguments import make_problem
-from pipesched.pipeline.problem.kinds import Allowed
+from pipesched.pipeline.problem.kinds import MemorySavings
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.block import Design, Waits, busiest, in_chunks, published_peak, v_blocks
 from pipesched.schedulers.trials import Trials, trials
-from pipesched.solver.case import Candidate, Case
 from pipesched.solver.portfolio import RULES, Pools, listed
-from pipesched.solver.saving_portfolio import KeepingCase, SavingCase
+from pipesched.solver.recompute_offload import PlainVariant, RecomputeOffloadVariant
+from pipesched.solver.variant import Candidate, Variant
 
 
 @dataclass(frozen=True)
@@ -190,16 +190,18 @@ def work_of(problem: Problem) -> int:
 
 
 @cache
-def keeping(name: str, objective: str = "makespan") -> KeepingCase:
+def keeping(name: str, objective: str = "makespan") -> PlainVariant:
     """Return the case of a problem whose activations are all kept."""
-    return KeepingCase(problem_of(name), objective)
+    return PlainVariant(problem_of(name), objective)
 
 
 @cache
-def saving(name: str, objective: str = "makespan") -> SavingCase:
+def saving(name: str, objective: str = "makespan") -> RecomputeOffloadVariant:
     """Return the case of a problem whose activations may be recomputed, or offloaded where that has a cost."""
     problem = problem_of(name)
-    return SavingCase(problem, objective, Allowed(offload=problem.costs.offload is not None, recompute=True))
+    return RecomputeOffloadVariant(
+        problem, objective, MemorySavings(offload=problem.costs.offload is not None, recompute=True)
+    )
 
 
 def bound_of(name: str) -> int:
@@ -219,7 +221,7 @@ def roomy(name: str, rule: str) -> Schedule:
     return next(listed(case, "", Pools("", case.graph, more), RULES[rule](case))).schedule
 
 
-def best_value(case: Case, candidates: Iterable[Candidate]) -> int | None:
+def best_value(case: Variant, candidates: Iterable[Candidate]) -> int | None:
     """Return the least objective of the candidates that fit, all of which must be legal; None if none fits."""
     fitting = [checked(candidate.schedule) for candidate in candidates if candidate.schedule.fits]
     return min(map(case.value, fitting), default=None)

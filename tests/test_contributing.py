@@ -29,7 +29,7 @@ def section(heading: str) -> str:
 
 
 def files_of(text: str) -> list[str]:
-    """The files of the repository that a text names; `solver/case.py` is short for `pipesched/solver/case.py`."""
+    """The files of the repository that a text names; `solver/variant.py` is short for `pipesched/solver/variant.py`."""
     names = re.findall(r"`([\w./-]+/[\w*.-]+|[\w-]+\.(?:py|md))`", text)
     return [name for name in names if "your_" not in name and "*" not in name]
 
@@ -47,13 +47,13 @@ def test_what_code_is_named_exists() -> None:
         "FAMILY": "schedulers/naive.py",
         "Format": "file_formats/registry.py",
         "COMMANDS": "cli/app.py",
-        "Allowed": "pipeline/problem/kinds.py",
+        "MemorySavings": "pipeline/problem/kinds.py",
         "COLOURS": "file_formats/chrome_trace.py",
     }
     for name, file in places.items():
         assert f"`{name}`" in TEXT
         assert re.search(rf"\b{name}\b", (PACKAGE / file).read_text(encoding="utf-8"))
-    assert "class Case" in (PACKAGE / "solver/case.py").read_text(encoding="utf-8")
+    assert "class Variant" in (PACKAGE / "solver/variant.py").read_text(encoding="utf-8")
     assert "def look" in (PACKAGE / "core/clock.py").read_text(encoding="utf-8")
 
 

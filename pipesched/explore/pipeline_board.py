@@ -32,7 +32,7 @@ from pipesched.pipeline.plan.message_programs import require_free
 from pipesched.pipeline.plan.plan import SIDE_KINDS, Plan
 from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
 from pipesched.pipeline.plan.step import WEIGHTS
-from pipesched.pipeline.problem.kinds import ALL_KINDS, NETWORK_KINDS, STEP_KINDS, Allowed
+from pipesched.pipeline.problem.kinds import ALL_KINDS, NETWORK_KINDS, STEP_KINDS, MemorySavings
 from pipesched.pipeline.problem.ops import parse_op
 from pipesched.pipeline.problem.placement import placement_name
 from pipesched.pipeline.problem.problem import Problem
@@ -418,7 +418,7 @@ class PipelinePlanner:
             best = "" if found.value is None else f", best {board.number(round(found.value * unit))}"
             tell(f"solving: {found.step}{best}, bound {board.number(round(found.bound * unit))}")
 
-        allowed = Allowed.of(plan.index.letters)._asdict()
+        allowed = MemorySavings.of(plan.index.letters)._asdict()
         can_begin = not board.missing and board.schedule.fits and not (plan.pairs and any(allowed.values()))
         hint = board.schedule if can_begin else None
         outcome = solve(

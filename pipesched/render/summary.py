@@ -17,7 +17,7 @@ from pipesched.pipeline.plan.schedule import Schedule, requeued
 from pipesched.pipeline.plan.step import BEST, EDGE, GRADIENTS, ON_DEVICE, PAIR, RANK, WEIGHTS
 from pipesched.pipeline.problem.costs import Entry, entries_of
 from pipesched.pipeline.problem.declared import BY_NAME
-from pipesched.pipeline.problem.kinds import KEEP_ONLY, Allowed
+from pipesched.pipeline.problem.kinds import KEEP_ONLY, MemorySavings
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import canonical, in_units, plain, rounded, to_fraction
 from pipesched.pipeline.problem.units import FORWARD_ONLY, Slices
@@ -222,7 +222,7 @@ def _order(ordering: Ordering, algorithm: str) -> tuple[str, str]:
 def _useless(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
     """Yield the bubble, the utilization where a schedule may recompute, and two parts where devices work unevenly."""
     yield "bubble", f"{schedule.bubble:.2%}", ""
-    if Allowed.of(schedule.plan.index.letters) != KEEP_ONLY:
+    if MemorySavings.of(schedule.plan.index.letters) != KEEP_ONLY:
         again = _again(schedule)
         note = f"useful work / (devices x makespan); recomputing takes another {again:.2%}" if again else ""
         yield "utilization", f"{schedule.utilization:.2%}", note
@@ -321,7 +321,7 @@ def sentence(metrics: Mapping[str, Any], unit: str = "", schedule: Schedule | No
 
 def _saved(outcome: Outcome, spell: Spelling) -> Iterator[tuple[str, str, str]]:
     """Yield how many backwards are whole, and activations recomputed and offloaded, where a schedule may do that."""
-    schedule, allowed = outcome.schedule, Allowed.of(outcome.schedule.plan.index.letters)
+    schedule, allowed = outcome.schedule, MemorySavings.of(outcome.schedule.plan.index.letters)
     whole = schedule.problem.stages * schedule.problem.microbatches
     if schedule.problem.costs.chooses:
         count = whole * schedule.problem.slices.count

@@ -13,7 +13,7 @@ from pipesched.checks import joined
 from pipesched.pipeline.bounds.bounds import Bound
 from pipesched.pipeline.layers.recut import is_cut_open
 from pipesched.pipeline.plan.schedule import Schedule
-from pipesched.pipeline.problem.kinds import KEEP_ONLY, Allowed
+from pipesched.pipeline.problem.kinds import KEEP_ONLY, MemorySavings
 from pipesched.pipeline.problem.problem import Problem
 
 WHOLE, HALVES, BOTH = "backwards whole", "backwards in halves", "backwards whole or in halves"
@@ -44,12 +44,12 @@ def of_schedule(schedule: Schedule) -> str:
     if schedule.own_lengths:
         parts.append("these lengths of operations")
     elif problem.memory.budget is not None:
-        parts += [*_memory(Allowed.of(plan.index.letters))] if schedule.fits else [WITHOUT]
+        parts += [*_memory(MemorySavings.of(plan.index.letters))] if schedule.fits else [WITHOUT]
     return ", ".join(parts)
 
 
 def of_search(
-    problem: Problem, allowed: Allowed, placements: Collection[str], chunks: Sequence[int] | None = None
+    problem: Problem, allowed: MemorySavings, placements: Collection[str], chunks: Sequence[int] | None = None
 ) -> str:
     """Return what the bound of a solve over placements is about; `chunks` are those whose cuts all count, if any do."""
     limited = "" if problem.memory.budget is None else " for the budget"
@@ -79,7 +79,7 @@ def _backwards(letters: str) -> Iterator[str]:
         yield BOTH if {"B", "I"} <= {*letters} else WHOLE if "B" in letters else HALVES
 
 
-def _memory(allowed: Allowed) -> Iterator[str]:
+def _memory(allowed: MemorySavings) -> Iterator[str]:
     """Yield that the budget counts, and what may be done with activations to keep it."""
     yield WITHIN
     if allowed == KEEP_ONLY:

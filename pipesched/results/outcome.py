@@ -35,7 +35,7 @@ from pipesched.pipeline.plan.message_programs import with_queues
 from pipesched.pipeline.plan.plan import Plan, with_parts
 from pipesched.pipeline.plan.schedule import Schedule, queued, schedule_plan
 from pipesched.pipeline.problem.costs import fields_of
-from pipesched.pipeline.problem.kinds import Allowed
+from pipesched.pipeline.problem.kinds import MemorySavings
 from pipesched.pipeline.problem.problem import Problem, differs, require_problem, require_size
 from pipesched.pipeline.problem.quantities import canonical, in_units, plain
 from pipesched.results import covered
@@ -380,7 +380,7 @@ def run(problem: Problem, algorithm: str | Callable[..., Any], **options: Any) -
         timed = partial(side_schedule, rule=rule)
     elif rule is not None:
         raise ConfigError("has no effect without side work (`side`)", SIDE_RULE)
-    saved = Allowed(offload=given.get(OFFLOAD) is not None, recompute=given.get(RECOMPUTE) is not None)
+    saved = MemorySavings(offload=given.get(OFFLOAD) is not None, recompute=given.get(RECOMPUTE) is not None)
 
     def plan(one: Problem) -> Plan:
         return _plan(one, chosen, given, timed)

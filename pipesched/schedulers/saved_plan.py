@@ -19,7 +19,7 @@ from pipesched.pipeline.bounds.memory import require_offload, require_recompute
 from pipesched.pipeline.layers.layers import rows_of
 from pipesched.pipeline.plan.plan import LanePair, Plan
 from pipesched.pipeline.problem.costs import entries_of
-from pipesched.pipeline.problem.kinds import Allowed
+from pipesched.pipeline.problem.kinds import MemorySavings
 from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import canonical, to_fraction
@@ -123,8 +123,8 @@ def with_fewer_layers(problem: Problem, family: Family, recompute: Any) -> Probl
     )
 
 
-AGAIN = Allowed(recompute=True).letters
-OUT, BACK = tuple(Allowed(offload=True).letters)
+AGAIN = MemorySavings(recompute=True).letters
+OUT, BACK = tuple(MemorySavings(offload=True).letters)
 LEAST = 3  # slots from a forward to its backward: one beside the offload, one beside the load, and the backward itself
 
 

@@ -34,17 +34,17 @@ from pipesched.pipeline.problem.costs import (
     Entry,
     Memory,
 )
-from pipesched.pipeline.problem.kinds import Allowed
+from pipesched.pipeline.problem.kinds import MemorySavings
 from pipesched.pipeline.problem.placement import PLACEMENTS, Placement, named_placement, placement_name
 from pipesched.pipeline.problem.problem import Problem, differs, letters_of
 from pipesched.pipeline.problem.quantities import Exact, canonical, in_units, plain, rounded, to_fraction
 from pipesched.pipeline.problem.units import FORWARD_ONLY, SHARED
 from pipesched.results.outcome import Advice, Outcome, SolveReport
 from pipesched.results.status import Status, StoppedBy
-from pipesched.solver.case import Candidate
-from pipesched.solver.feasible import cases_of
+from pipesched.solver.feasible import variants_of
 from pipesched.solver.request import SolveRequest
 from pipesched.solver.search import Search, quick_rounds
+from pipesched.solver.variant import Candidate
 
 MEMORY = ("activation", "retain", "checkpoint", "static", *STATIC_PARTS, "budget")
 DEFAULTS = {
@@ -143,7 +143,7 @@ class AdvisedChange(NamedTuple):
     name: str
     problem: Problem
     split: bool
-    allowed: Allowed
+    allowed: MemorySavings
     solve: Mapping[str, Any] = {}
     arguments: Mapping[str, Any] = {}
     tightens: bool = False
@@ -335,13 +335,13 @@ def _searched(
     are not counted, and a solve has time for them, all heuristics follow. Raises PipeschedError.
     """
     problem = replace(change.problem, costs=replace(change.problem.costs, split=change.split))
-    cases = cases_of(problem, request.placement, change.allowed, request.policy)
-    search = Search(cases, request.limits, clock)
+    variants = variants_of(problem, request.placement, change.allowed, request.policy)
+    search = Search(variants, request.limits, clock)
     if change.operations <= request.policy.portfolio.slow or left == inf:
         with suppress(TimeIsUp), deadline(clock):
-            for number, case in enumerate(cases):
-                search.raise_bound(number, case.bound())
-                left -= len(case.graph)
+            for number, variant in enumerate(variants):
+                search.raise_bound(number, variant.bound())
+                left -= len(variant.graph)
     if Fraction(search.bound.ticks, search.per_unit) >= makespan:
         return search, left
 
@@ -353,7 +353,7 @@ def _searched(
             if left <= 0:
                 return
 
-    for number, candidates in quick_rounds(cases, range(len(cases))):
+    for number, candidates in quick_rounds(variants, range(len(variants))):
         if left > 0 and not clock.is_over and (search.best is None or number in search.open):
             search.try_all(number, counted(candidates), clock, heuristic=True)
     if left == inf:
@@ -363,10 +363,12 @@ def _searched(
 
 def _try_all(search: Search, clock: Clock) -> None:
     """Try all heuristics, on the placement with the best so far first, if a solve has time for them."""
-    cases = search.cases
-    if sum(4.0 * (len(case.graph) / 200) ** 2 for case in cases) <= 0.25 * search.limits.seconds:  # at most
+    variants = search.variants
+    if sum(4.0 * (len(variant.graph) / 200) ** 2 for variant in variants) <= 0.25 * search.limits.seconds:  # at most
         for number in search.open:
-            search.try_all(number, chain(cases[number].named_candidates(), cases[number].ruled_candidates()), clock)
+            search.try_all(
+                number, chain(variants[number].named_candidates(), variants[number].ruled_candidates()), clock
+            )
 
 
 def kept_seconds(request: SolveRequest) -> float:

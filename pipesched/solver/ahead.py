@@ -1,4 +1,4 @@
-"""Work that workers do before its turn: searches of cases, their portfolios, the budgets of a frontier.
+"""Work that workers do before its turn: searches of variants, their portfolios, the budgets of a frontier.
 
 It is done with what is known when it begins, and counts only if that is what this process would have found too. So the
 answer is the same, and proofs go on side by side. What turns out to be of no use is dropped.
@@ -21,11 +21,11 @@ from pipesched.executors import cores
 from pipesched.executors.batches import PendingCall
 from pipesched.executors.opening import cores_of_each, others_at_a_time, shares_cores
 from pipesched.pipeline.bounds.bounds import Bound
-from pipesched.solver.case import Candidate
 from pipesched.solver.search import Rank, Search
+from pipesched.solver.variant import Candidate
 
 Result = TypeVar("Result")
-Work = Callable[[Search, int], None]  # on the case with a number
+Work = Callable[[Search, int], None]  # on the variant with a number
 
 
 class WorkAhead(Generic[Result]):
@@ -65,37 +65,37 @@ class WorkAhead(Generic[Result]):
             self.drop(number)
 
 
-# What a worker has found of a case: a better schedule, its bound, whether time was too short for it, and the memory of
-# the named schedules of the same value.
+# What a worker has found of a variant: a better schedule, its bound, whether time was too short for it, and the memory
+# of the named schedules of the same value.
 AheadResult = tuple[Candidate | None, Bound, bool, dict[str, Fraction]]
 
 
-class CasesAhead(WorkAhead[AheadResult]):
-    """Lets workers search cases by `work`. What they find counts if nothing better has become known meanwhile.
+class VariantsAhead(WorkAhead[AheadResult]):
+    """Lets workers search variants by `work`. What they find counts if nothing better has become known meanwhile.
 
-    If it `is_heuristic`, they try the portfolios of large cases, each alone: what they find counts as if found here.
-    Heuristics use one core, and on large cases take most of the time.
+    If it `is_heuristic`, they try the portfolios of large variants, each alone: what they find counts as if found here.
+    Heuristics use one core, and on large variants take most of the time.
     """
 
     def __init__(self, pool: Executor | None, work: Work, *, is_heuristic: bool = False) -> None:
         super().__init__(pool)
         self._work, self._is_heuristic = work, is_heuristic
-        self._known: dict[int, tuple[Rank | None, Candidate | None]] = {}  # when the work on a case began
+        self._known: dict[int, tuple[Rank | None, Candidate | None]] = {}  # when the work on a variant began
         self._at_a_time = 1 if pool is None else 1 + others_at_a_time(pool)
 
-    def share(self, search: Search, cases: int) -> float:
-        """Return the seconds for the next of so many cases: most of what is left, as the most promising comes first."""
-        equal = min(self._at_a_time / cases, 1.0) if cases else 1.0
-        return search.clock.left * max(equal, search.policy.cases.first_part)
+    def share(self, search: Search, variants: int) -> float:
+        """Return the seconds for the next of so many variants: most of those left, as the most promising is first."""
+        equal = min(self._at_a_time / variants, 1.0) if variants else 1.0
+        return search.clock.left * max(equal, search.policy.variants.first_part)
 
-    def limits(self, limits: Limits, cases: int) -> Limits:
-        """Return limits for one of so many cases here: unless threads are given, those at a time divide the cores."""
+    def limits(self, limits: Limits, variants: int) -> Limits:
+        """Return limits for one of so many variants here: without a number of threads, those at a time share cores."""
         if limits.workers or self.pool is None or not shares_cores(self.pool):
             return limits
-        return limits._replace(workers=max(cores() // min(self._at_a_time, cases), 1))
+        return limits._replace(workers=max(cores() // min(self._at_a_time, variants), 1))
 
     def begin(self, search: Search, numbers: Sequence[int], seconds: float) -> None:
-        """Let workers begin with cases, each for so many seconds, as far as there are workers."""
+        """Let workers begin with variants, each for so many seconds, as far as there are workers."""
         for number in numbers:
             if self.pool is None or len(self.sent) >= self._at_a_time - 1:
                 return
@@ -103,33 +103,33 @@ class CasesAhead(WorkAhead[AheadResult]):
                 continue
             limits = search.limits._replace(stop=None, workers=search.limits.workers or cores_of_each(self.pool))
             if self._is_heuristic:
-                state, there = Search([replace(search.cases[number])], limits, Clock()), 0
+                state, there = Search([replace(search.variants[number])], limits, Clock()), 0
                 state.raise_bound(0, search.bounds[number])
-            else:  # what is known, without what belongs to this process, and what cases keep of their graphs
+            else:  # what is known, without what belongs to this process, and what variants keep of their graphs
                 state, there = copy(search), number
-                state.cases = [replace(case) for case in search.cases]
+                state.variants = [replace(variant) for variant in search.variants]
                 state.limits, state.clock, state.listener, state.cut_off = limits, Clock(), None, set()
             self._known[number] = search.rank, search.candidates[number]
             work = partial(_work_on, state, there, seconds, self._work)
-            self.send(number, work, search.cases[number].name, search.clock)
+            self.send(number, work, search.variants[number].name, search.clock)
 
     def try_large(self, search: Search, numbers: Sequence[int]) -> None:
-        """Let workers try those of these cases that are large, the first ones first, as far as there are workers."""
+        """Let workers try those of these variants that are large, the first ones first, as far as there are workers."""
         for number in numbers:
-            size = search.cases[number].index.size
+            size = search.variants[number].index.size
             seconds = search.clock.left - 0.1 - 2e-6 * size  # to send a schedule back and to check it
-            if size > search.policy.cases.large and seconds > 0:
+            if size > search.policy.variants.large and seconds > 0:
                 self.begin(search, [number], seconds)
 
     def took(self, search: Search, number: int) -> bool:
-        """Take note of what a worker finds of a case, and return whether that is all there is to do for it."""
+        """Take note of what a worker finds of a variant, and return whether that is all there is to do for it."""
         if number not in self.sent:
             return False
         rank, candidate = self._known[number]
         if not self._is_heuristic and (rank != search.rank or candidate is not search.candidates[number]):
             self.drop(number)
             return False
-        search.at(f"worker, {'portfolio, ' * self._is_heuristic}{search.cases[number].name}")
+        search.at(f"worker, {'portfolio, ' * self._is_heuristic}{search.variants[number].name}")
         try:
             better, bound, is_cut_off, named = self.result(number)
         except TimeIsUp:
@@ -141,12 +141,12 @@ class CasesAhead(WorkAhead[AheadResult]):
             search.cut_off.add(number)
         if better is not None:
             search.offer(number, better, heuristic=self._is_heuristic)
-            search.add_named(named, search.cases[number].value(better.schedule))
+            search.add_named(named, search.variants[number].value(better.schedule))
         return True
 
 
 def _work_on(search: Search, number: int, seconds: float, work: Work) -> AheadResult:
-    """Work on a case from what is known, in a worker."""
+    """Work on a variant from what is known, in a worker."""
     search.clock, known = Clock(seconds), search.candidates[number]
     work(search, number)
     found = search.candidates[number]

@@ -1,4 +1,4 @@
-"""Lower bounds on the objective of a case, the budget included. The largest counts; its `reason` says which it is.
+"""Lower bounds on the objective of a variant, the budget included. The largest counts; its `reason` says which it is.
 
 The ordered graph holds the budget as precedences (pipeline/bounds/memory.py): heads and tails differ from microbatch
 to microbatch, and its longest path runs through one residence after another: ceil(M/k) where a device may hold k.
@@ -16,10 +16,10 @@ from pipesched.core.clock import Clock, TimeIsUp, check_deadline
 from pipesched.core.timing import UNREACHED, heads, tails
 from pipesched.pipeline.bounds.bounds import Bound, alone_bounds, problem_bounds, work_bounds
 from pipesched.pipeline.bounds.memory import capacity_edges, order_edges, residences
-from pipesched.solver.case import Case
 from pipesched.solver.model import TunedModel, latest_starts
 from pipesched.solver.search import Search
 from pipesched.solver.step_model import StepRules
+from pipesched.solver.variant import Variant
 
 
 def best_in_time(bounds: Iterator[Bound], quantum: int) -> Bound:
@@ -31,140 +31,142 @@ def best_in_time(bounds: Iterator[Bound], quantum: int) -> Bound:
     return best.rounded_up(quantum)
 
 
-def keeping_bounds(case: Case) -> Iterator[Bound]:
-    """Yield bounds on the objective of a case whose activations are all kept."""
-    letters, paired = case.letters, case.problem.costs.overlap is not None
-    if case.objective == "makespan":
-        yield from problem_bounds(case.problem, letters, paired=paired)
+def plain_bounds(variant: Variant) -> Iterator[Bound]:
+    """Yield bounds on the objective of a variant whose activations are all kept."""
+    letters, paired = variant.letters, variant.problem.costs.overlap is not None
+    if variant.objective == "makespan":
+        yield from problem_bounds(variant.problem, letters, paired=paired)
     else:
-        yield from work_bounds(case.problem, letters, paired=paired)
+        yield from work_bounds(variant.problem, letters, paired=paired)
     if not paired:  # the graph has no pairs
-        yield from _span_bounds(case) if case.objective == "span" else _budget_bounds(case)
+        yield from _span_bounds(variant) if variant.objective == "span" else _budget_bounds(variant)
 
 
-def step_bounds(case: Case, rules: StepRules) -> Iterator[Bound]:
-    """Yield bounds on the objective of a case with a step."""
-    letters, paired = case.index.letters, case.problem.costs.overlap is not None
-    if case.objective == "span":
-        yield from work_bounds(case.problem, letters, paired=paired)
+def step_bounds(variant: Variant, rules: StepRules) -> Iterator[Bound]:
+    """Yield bounds on the objective of a variant with a step."""
+    letters, paired = variant.index.letters, variant.problem.costs.overlap is not None
+    if variant.objective == "span":
+        yield from work_bounds(variant.problem, letters, paired=paired)
         if not paired:
             yield from rules.span_bounds()
         return
-    yield from problem_bounds(case.problem, letters, paired=paired)
-    if case.problem.memory.budget is not None and not paired:
+    yield from problem_bounds(variant.problem, letters, paired=paired)
+    if variant.problem.memory.budget is not None and not paired:
         yield from rules.bounds()
 
 
-def saving_bounds(case: Case, letters: str) -> Iterator[Bound]:
-    """Yield bounds on a case that may run `letters`: weaker than `keeping_bounds`, as no budget counts."""
-    problem, paired = case.problem, case.problem.costs.overlap is not None
-    if case.objective == "makespan":
+def recompute_offload_bounds(variant: Variant, letters: str) -> Iterator[Bound]:
+    """Yield bounds on a variant that may run `letters`: weaker than `plain_bounds`, as no budget counts."""
+    problem, paired = variant.problem, variant.problem.costs.overlap is not None
+    if variant.objective == "makespan":
         yield from problem_bounds(problem, letters, paired=paired)
         return
     known = [*work_bounds(problem, letters, paired=paired)]
     if not paired and len(problem.settled_placement.ways) == 1:
-        known.append(_alone(case, problem.settled_placement.devices[0], case.heads))
+        known.append(_alone(variant, problem.settled_placement.devices[0], variant.heads))
     yield from known
     yield from alone_bounds(problem, letters, paired=paired, least=max(bound.ticks for bound in known))
 
 
-def _budget_bounds(case: Case) -> Iterator[Bound]:
+def _budget_bounds(variant: Variant) -> Iterator[Bound]:
     """Yield what the budget adds to the makespan."""
-    if case.problem.memory.budget is None:
+    if variant.problem.memory.budget is None:
         return
-    graph, after = case.ordered, tails(case.ordered)
-    longest = max(head + time + tail for head, time, tail in zip(case.heads, graph.durations, after, strict=True))
+    graph, after = variant.ordered, tails(variant.ordered)
+    longest = max(head + time + tail for head, time, tail in zip(variant.heads, graph.durations, after, strict=True))
     yield Bound(longest, "residences one after another under the budget")
-    for device in range(case.problem.devices):
-        jobs = jobs_of(case, device, case.heads, after)
+    for device in range(variant.problem.devices):
+        jobs = jobs_of(variant, device, variant.heads, after)
         yield Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device} under the budget")
 
 
-def _span_bounds(case: Case) -> Iterator[Bound]:
+def _span_bounds(variant: Variant) -> Iterator[Bound]:
     """Yield what a device must do after its first start; its last end counts, not the last end of all."""
-    problem = case.problem
-    for device, origin in enumerate(case.origins):
+    problem = variant.problem
+    for device, origin in enumerate(variant.origins):
         if len(origin.tasks) == 1:
-            begun = [UNREACHED] * len(case.ordered)
+            begun = [UNREACHED] * len(variant.ordered)
             begun[origin.tasks[0]] = 0
             suffix = "" if problem.memory.budget is None else " under the budget"
-            bound = _alone(case, device, heads(case.ordered, begun))
+            bound = _alone(variant, device, heads(variant.ordered, begun))
             yield Bound(bound.ticks, f"{bound.reason}{suffix}")
 
 
-def _alone(case: Case, device: int, since: Sequence[int]) -> Bound:
+def _alone(variant: Variant, device: int, since: Sequence[int]) -> Bound:
     """Return the time from the first start of a device, `since` which its operations have heads, to its last end."""
-    ends = [0 if there == device else UNREACHED for there in case.ordered.resources]  # no other device counts
-    jobs = jobs_of(case, device, since, tails(case.ordered, ends))
+    ends = [0 if there == device else UNREACHED for there in variant.ordered.resources]  # no other device counts
+    jobs = jobs_of(variant, device, since, tails(variant.ordered, ends))
     return Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device} alone")
 
 
-def jobs_of(case: Case, device: int, since: Sequence[int], after: Sequence[int]) -> list[Job]:
+def jobs_of(variant: Variant, device: int, since: Sequence[int], after: Sequence[int]) -> list[Job]:
     """Return the operations of a device with the ticks `since` a start before them, and those `after` them."""
-    graph = case.ordered
-    return [Job(since[task], graph.durations[task], after[task]) for task in case.tasks_on[device]]
+    graph = variant.ordered
+    return [Job(since[task], graph.durations[task], after[task]) for task in variant.tasks_on[device]]
 
 
 def raise_by_device(search: Search, number: int, clock: Clock) -> None:
-    """Raise the bound on the makespan of a case by what the device with the highest bound needs alone.
+    """Raise the bound on the makespan of a variant by what the device with the highest bound needs alone.
 
-    Only the case with the least bound of all is worth it. One worker proves that sooner than two. Raises
+    Only the variant with the least bound of all is worth it. One worker proves that sooner than two. Raises
     KeyboardInterrupt.
     """
-    case = search.cases[number]
-    least, most = search.bounds[number].ticks, search.value - case.quantum
+    variant = search.variants[number]
+    least, most = search.bounds[number].ticks, search.value - variant.quantum
     lowest = min(bound.ticks for bound in search.bounds)
-    if search.best is None or least > most or least > lowest or clock.is_over or not suits(case):
+    if search.best is None or least > most or least > lowest or clock.is_over or not suits(variant):
         return
-    search.at(f"one device, {case.name}")
-    device = most_promising(case)
+    search.at(f"one device, {variant.name}")
+    device = most_promising(variant)
     limits = search.limits._replace(seconds=clock.left, effort=12.0, gap=0.0, workers=1)
-    answer = DeviceModel(case, device, least, most).solve(limits)
-    quanta = most // case.quantum + 1 if answer.status == "infeasible" else answer.bound
-    search.raise_bound(number, Bound(quanta * case.quantum, f"CP-SAT on device {device} alone"))
+    answer = DeviceModel(variant, device, least, most).solve(limits)
+    quanta = most // variant.quantum + 1 if answer.status == "infeasible" else answer.bound
+    search.raise_bound(number, Bound(quanta * variant.quantum, f"CP-SAT on device {device} alone"))
     if answer.interrupted and not search.clock.is_stopped:
         raise KeyboardInterrupt
 
 
-def suits(case: Case) -> bool:
-    """Return whether the devices of a case have models that are right, and neither too small nor too large."""
-    problem = case.problem
-    if case.objective != "makespan" or not case.keeps_activations or problem.costs.overlap is not None:
+def suits(variant: Variant) -> bool:
+    """Return whether the devices of a variant have models that are right, and neither too small nor too large."""
+    problem = variant.problem
+    if variant.objective != "makespan" or not variant.keeps_activations or problem.costs.overlap is not None:
         return False
-    if case.letters != case.index.letters and any(problem.grains.largest["caught"]):  # which no whole backward catches
+    if variant.letters != variant.index.letters and any(
+        problem.grains.largest["caught"]
+    ):  # which no whole backward catches
         return False
-    largest = max(map(len, case.tasks_on))
+    largest = max(map(len, variant.tasks_on))
     is_limited = any(capacity is not None for capacity in problem.capacity_grains)
-    return problem.devices > 1 and 48 <= largest <= 120 and is_limited  # else CP-SAT proves the whole case, or none
+    return problem.devices > 1 and 48 <= largest <= 120 and is_limited  # else CP-SAT proves the whole variant, or none
 
 
-def most_promising(case: Case) -> int:
+def most_promising(variant: Variant) -> int:
     """Return the device with a limit that has the highest bound."""
-    after = tails(case.ordered)
-    limited = [device for device, capacity in enumerate(case.problem.capacity_grains) if capacity is not None]
-    return max(limited, key=lambda device: jackson_preemptive(jobs_of(case, device, case.heads, after)))
+    after = tails(variant.ordered)
+    limited = [device for device, capacity in enumerate(variant.problem.capacity_grains) if capacity is not None]
+    return max(limited, key=lambda device: jackson_preemptive(jobs_of(variant, device, variant.heads, after)))
 
 
 class DeviceModel(TunedModel):
     """The model of the operations of one device, with a makespan in [least, most] ticks; times are in quanta.
 
-    Take a schedule of the case whose makespan is in that range, its microbatches in order, and leave out all operations
-    of other devices: it keeps every rule here. Each operation starts no earlier than its head and ends no later than
-    its tail demands, both longest paths in the ordered graph of the case; two of them are as far apart as the longest
-    path between them through other devices; and the device runs one at a time and holds no more than its capacity. So
-    the least makespan of the model is at most that of the case.
+    Take a schedule of the variant whose makespan is in that range, its microbatches in order, and leave out all
+    operations of other devices: it keeps every rule here. Each operation starts no earlier than its head and ends no
+    later than its tail demands, both longest paths in the ordered graph of the variant; two of them are as far apart as
+    the longest path between them through other devices; and the device runs one at a time and holds no more than its
+    capacity. So the least makespan of the model is at most that of the variant.
     """
 
-    def __init__(self, case: Case, device: int, least: int, most: int) -> None:
-        super().__init__(case)
-        self.own = case.tasks_on[device]
+    def __init__(self, variant: Variant, device: int, least: int, most: int) -> None:
+        super().__init__(variant)
+        self.own = variant.tasks_on[device]
         self.number = {task: number for number, task in enumerate(self.own)}
-        quantum, graph, latest = case.quantum, case.graph, latest_starts(case, most)
+        quantum, graph, latest = variant.quantum, variant.graph, latest_starts(variant, most)
         for task in self.own:
-            self.task(graph.durations[task] // quantum, case.heads[task] // quantum, latest[task] // quantum)
+            self.task(graph.durations[task] // quantum, variant.heads[task] // quantum, latest[task] // quantum)
         self.horizon = max(map(add, latest, graph.durations)) // quantum
         self._distances()
-        problem, index = case.problem, case.index
+        problem, index = variant.problem, variant.index
         for edges in (*order_edges(problem, index), *capacity_edges(problem, index)):
             for before, behind, lag in edges:
                 if before in self.number and behind in self.number:
@@ -174,14 +176,14 @@ class DeviceModel(TunedModel):
             stays = [stay._replace(first=self.number[stay.first], last=self.number[stay.last]) for stay in held]
             self.keep_within(stays, capacity)
         self.one_at_a_time(range(len(self.own)))
-        after = tails(case.ordered)
+        after = tails(variant.ordered)
         self.shortest([after[task] // quantum for task in self.own], ceil_div(least, quantum), most // quantum)
 
     def _distances(self) -> None:
         """Start each operation as long after others of the device as the way through other devices takes."""
         for task in self.own:
             check_deadline()
-            graph, longest, pending = self.case.graph, {task: 0}, [task]
+            graph, longest, pending = self.variant.graph, {task: 0}, [task]
             found: dict[int, int] = {}  # the operations of the device that it leads to: ticks from start to start
             while pending:
                 here = pending.pop()
@@ -194,4 +196,4 @@ class DeviceModel(TunedModel):
                         pending.append(after)
             for after, ticks in found.items():
                 before, behind = self.starts[self.number[task]], self.starts[self.number[after]]
-                self.model.add(behind >= before + ticks // self.case.quantum)
+                self.model.add(behind >= before + ticks // self.variant.quantum)

@@ -1,4 +1,4 @@
-"""The case in which each backward runs whole or as its halves, whichever serves: the costs give both.
+"""The variant in which each backward runs whole or as its halves, whichever serves: the costs give both.
 
 The task graph has the operations F, I and W, each as short as either way lets it be, so that what it bounds from below
 holds for all schedules. The exact model chooses: I lasts as long as the whole backward, and then there is no W.
@@ -26,40 +26,40 @@ from pipesched.pipeline.plan.lowering import lower
 from pipesched.pipeline.plan.plan import Plan, without_step
 from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
 from pipesched.pipeline.problem.costs import HALVES, entries_of
-from pipesched.pipeline.problem.kinds import COMPUTATION_LETTERS, KEEP_ONLY, KINDS, Allowed
+from pipesched.pipeline.problem.kinds import COMPUTATION_LETTERS, KEEP_ONLY, KINDS, MemorySavings
 from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.schedulers.plan_of import joined, with_joins
 from pipesched.schedulers.side_work import side_schedule
 from pipesched.solver import portfolio
 from pipesched.solver.bounds import best_in_time
-from pipesched.solver.case import Candidate, Case, Improvement
 from pipesched.solver.model import PipelineModel
 from pipesched.solver.neighbourhood import improve
 from pipesched.solver.portfolio import justify
-from pipesched.solver.saving_portfolio import KeepingCase
+from pipesched.solver.recompute_offload import PlainVariant
+from pipesched.solver.variant import Candidate, Improvement, Variant
 
-Searched = Callable[[Case, Schedule, Limits, Clock], Iterator[Candidate]]
+Searched = Callable[[Variant, Schedule, Limits, Clock], Iterator[Candidate]]
 
 
 @dataclass(frozen=True, eq=False)
-class ChoosingCase(KeepingCase):
-    """A case whose backwards may each run whole or as halves; `kind` is that of a case where all run one way."""
+class ChoosingVariant(PlainVariant):
+    """A variant whose backwards may each run whole or as halves; `kind` is that of a variant where all run one way."""
 
-    kind: type[Case] = KeepingCase
-    allowed: Allowed = KEEP_ONLY
+    kind: type[Variant] = PlainVariant
+    allowed: MemorySavings = KEEP_ONLY
 
-    def _alone(self, *, split: bool) -> Case:
+    def _alone(self, *, split: bool) -> Variant:
         more = [self.allowed] if any(self.allowed) else []
         return self.kind(one_way(self.problem, split=split), self.objective, *more, policy=self.policy)
 
     @cached_property
-    def halves(self) -> Case:
-        """The case in which all run as halves."""
+    def halves(self) -> Variant:
+        """The variant in which all run as halves."""
         return self._alone(split=True)
 
     @cached_property
-    def whole(self) -> Case:
-        """The case in which all run whole."""
+    def whole(self) -> Variant:
+        """The variant in which all run whole."""
         return self._alone(split=False)
 
     @property
@@ -102,8 +102,8 @@ class ChoosingCase(KeepingCase):
         return graph.changed(durations=np.concatenate([forwards, first, both - first]).tolist())
 
     @cached_property
-    def alone(self) -> list[Case]:
-        """The cases of either way, as far as the budget allows them: halves may hold more."""
+    def alone(self) -> list[Variant]:
+        """The variants of either way, as far as the budget allows them: halves may hold more."""
         capacities = [*enumerate(self.problem.capacity_grains)]
         needed = (least_capacity(self.halves.problem, device, self.allowed) for device, _ in capacities)
         fits = all(most is None or least <= most for (_, most), least in zip(capacities, needed, strict=True))
@@ -144,7 +144,7 @@ class ChoosingCase(KeepingCase):
             yield from self._taken(islice(own.quick_ruled_candidates(), 1))
 
     def _taken(self, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
-        """Yield candidates of a case of one way as ones of this case."""
+        """Yield candidates of a variant of one way as ones of this variant."""
         for candidate in candidates:
             schedule = candidate.schedule
             problem = replace(self.problem, shard=schedule.problem.shard)
@@ -171,16 +171,16 @@ class ChoosingCase(KeepingCase):
     @property
     def improvements(self) -> Sequence[Improvement]:
         """Local searches that keep the choice of a schedule; where there are none, the exact models of one way."""
-        policy = self.policy.cases
+        policy = self.policy.variants
         if self.has_model and self.problem.slices.count == 1:
             return (
                 Improvement("justification", policy.justification_part, partial(_searched, justify)),
-                Improvement("improvement", policy.windows_part, partial(_searched, improve)),
+                Improvement("improvement", policy.neighbourhoods_part, partial(_searched, improve)),
             )
         return tuple(Improvement(name, 1 / 2, partial(_solved, name)) for name in ("halves", "whole"))
 
-    def chosen(self, schedule: Schedule) -> tuple[KeepingCase, Schedule, list[int]]:
-        """Return the case in which the choice of a schedule is a cost, that schedule, and the I that run whole."""
+    def chosen(self, schedule: Schedule) -> tuple[PlainVariant, Schedule, list[int]]:
+        """Return the variant in which the choice of a schedule is a cost, that schedule, and the I that run whole."""
         problem, plan, count = self.problem, schedule.plan, self.problem.microbatches
         wholes = [number for number in chain(*plan.orders) if plan.index.kind_of(number) == "B"]
         inputs = [self.index.counterpart(number, "I") for number in wholes]
@@ -193,7 +193,7 @@ class ChoosingCase(KeepingCase):
             columns["backward_weight"][stage][microbatch] = 0
         tables: dict[str, Any] = {key: tuple(map(tuple, rows)) for key, rows in columns.items()}
         costs = replace(problem.costs, **tables, whole=None, resolution=problem.ticks.per_unit)
-        own = KeepingCase(replace(problem, costs=costs, layers=None, cutter=None), self.objective, policy=self.policy)
+        own = PlainVariant(replace(problem, costs=costs, layers=None, cutter=None), self.objective, policy=self.policy)
         there = own.adopted(schedule)
         assert there is not None  # of the same stages
         return own, there, inputs
@@ -249,43 +249,47 @@ class ChoosingCase(KeepingCase):
         return starts
 
 
-def _searched(search: Searched, case: Case, schedule: Schedule, limits: Limits, clock: Clock) -> Iterator[Candidate]:
+def _searched(
+    search: Searched, variant: Variant, schedule: Schedule, limits: Limits, clock: Clock
+) -> Iterator[Candidate]:
     """Yield what a local search finds that keeps the choice of a schedule, with other joins where these are better."""
-    assert isinstance(case, ChoosingCase)
-    own, there, inputs = case.chosen(schedule)
+    assert isinstance(variant, ChoosingVariant)
+    own, there, inputs = variant.chosen(schedule)
     for candidate in search(own, there, limits, clock):
-        yield candidate._replace(schedule=case.free(candidate.schedule.plan, inputs))
+        yield candidate._replace(schedule=variant.free(candidate.schedule.plan, inputs))
 
 
-def _solved(name: str, case: Case, schedule: Schedule, limits: Limits, clock: Clock) -> Iterator[Candidate]:
+def _solved(name: str, variant: Variant, schedule: Schedule, limits: Limits, clock: Clock) -> Iterator[Candidate]:
     """Yield what the exact model of one way finds."""
-    own: Case = getattr(case, name)
-    if own not in case.alone:  # type: ignore[attr-defined]
+    own: Variant = getattr(variant, name)
+    if own not in variant.alone:  # type: ignore[attr-defined]
         return
-    value = ceil_div(case.value(schedule) * own.problem.ticks.per_unit, case.problem.ticks.per_unit)  # of its own ticks
+    value = ceil_div(
+        variant.value(schedule) * own.problem.ticks.per_unit, variant.problem.ticks.per_unit
+    )  # of its own ticks
     least, most = own.bound().ticks, value - 1
     if not own.has_model or most < least or not own.can_begin(clock):
         return
     answer = own.model(least, most).solve(limits._replace(seconds=own.seconds_for(clock)))
     if answer.starts:
         found = Candidate("CP-SAT", own.replay([start * own.quantum for start in answer.starts]))
-        yield from case._taken([found])  # type: ignore[attr-defined]
+        yield from variant._taken([found])  # type: ignore[attr-defined]
 
 
 class ChoiceModel(PipelineModel):
-    """The model of a case that chooses. A W that is left out makes its I a whole backward; both then end together."""
+    """The model of a variant that chooses. A W left out makes its I a whole backward; both then end together."""
 
-    case: ChoosingCase
+    variant: ChoosingVariant
 
     def tasks(self, latest: Sequence[int]) -> None:
         """Add F, then I of either length, then W, which may be left out."""
-        index, quantum = self.case.index, self.quantum
+        index, quantum = self.variant.index, self.quantum
         self.ends: dict[int, Any] = {}
         self.wholes: dict[int, Any] = {}  # the interval of a whole backward, by its I
-        whole, own, rest = ((lasts // quantum).tolist() for lasts in self.case.lasts.values())
-        earliest, starts = [head // quantum for head in self.case.heads], [last // quantum for last in latest]
+        whole, own, rest = ((lasts // quantum).tolist() for lasts in self.variant.lasts.values())
+        earliest, starts = [head // quantum for head in self.variant.heads], [last // quantum for last in latest]
         forwards, inputs, weights = map(index.of_kind, "FIW")
-        lengths = [self.case.graph.durations[number] // quantum for number in forwards]
+        lengths = [self.variant.graph.durations[number] // quantum for number in forwards]
         self.horizon = max(starts) + max(*whole, *own, *rest, *lengths)
         for number in forwards:
             self.task(lengths[number], earliest[number], starts[number])
@@ -325,11 +329,11 @@ class ChoiceModel(PipelineModel):
 
     def dependencies(self) -> None:
         """Start F, and B or I, after what they wait for; W have their I."""
-        edges = self.case.graph.edges
-        self.edges(edges.where(edges.after < self.case.index.of_kind("W").start))
+        edges = self.variant.graph.edges
+        self.edges(edges.where(edges.after < self.variant.index.of_kind("W").start))
 
     def order(self) -> None:
-        self.edges(Edges.joined(self.case.orders))
+        self.edges(Edges.joined(self.variant.orders))
 
     def keep_within(self, stays: Sequence[Residence], capacity: int) -> None:
         """Keep residences within a capacity; gradients are caught at weights only for a W that runs."""

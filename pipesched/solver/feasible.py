@@ -1,4 +1,4 @@
-"""The cases of a solve, one for each placement that it tries and the budget allows; and which budgets differ.
+"""The variants of a solve, one for each placement that it tries and the budget allows; and which budgets differ.
 
 Where no placement is allowed, the error says which changes would help.
 """
@@ -17,35 +17,37 @@ from pipesched.errors import ConfigError, NoSchedule, NotApplicable, Remedy
 from pipesched.pipeline.bounds.memory import least_capacity, least_held, require_least_capacity
 from pipesched.pipeline.layers.recut import fuse, open_cut, settled
 from pipesched.pipeline.plan.step import WEIGHTS
-from pipesched.pipeline.problem.kinds import KEEP_ONLY, Allowed
+from pipesched.pipeline.problem.kinds import KEEP_ONLY, MemorySavings
 from pipesched.pipeline.problem.placement import PLACEMENTS, Placement, named_placement
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import canonical, plain, rounded, to_fraction
 from pipesched.pipeline.problem.units import FORWARD_ONLY
-from pipesched.solver.case import Case
-from pipesched.solver.choosing import ChoosingCase
+from pipesched.solver.choosing import ChoosingVariant
 from pipesched.solver.policy import DEFAULT, SolvePolicy
-from pipesched.solver.saving_portfolio import KeepingCase, SavingCase
-from pipesched.solver.step_case import StepCase, StepSavingCase
+from pipesched.solver.recompute_offload import PlainVariant, RecomputeOffloadVariant
+from pipesched.solver.step_variant import StepRecomputeOffloadVariant, StepVariant
+from pipesched.solver.variant import Variant
 
 AUTO = "auto"
 
 
-def cases_of(
-    problem: Problem, names: str | Sequence[str] | None, allowed: Allowed, policy: SolvePolicy = DEFAULT
-) -> list[Case]:
-    """Return a case of the makespan for each placement with room for a microbatch. Raises as `placed`, `feasible`."""
-    return as_cases(feasible(placed(problem, names), allowed), "makespan", allowed, policy)
+def variants_of(
+    problem: Problem, names: str | Sequence[str] | None, allowed: MemorySavings, policy: SolvePolicy = DEFAULT
+) -> list[Variant]:
+    """Return a variant of the makespan for each placement with room for a microbatch. Raises as `feasible` does."""
+    return as_variants(feasible(placed(problem, names), allowed), "makespan", allowed, policy)
 
 
-def as_cases(problems: Sequence[Problem], objective: str, allowed: Allowed, policy: SolvePolicy) -> list[Case]:
-    """Return a case for each problem on its placement."""
-    found = list[Case]()
+def as_variants(
+    problems: Sequence[Problem], objective: str, allowed: MemorySavings, policy: SolvePolicy
+) -> list[Variant]:
+    """Return a variant for each problem on its placement."""
+    found = list[Variant]()
     for one in problems:
-        of_passes = SavingCase if any(allowed) else KeepingCase
-        kind = (StepSavingCase if any(allowed) else StepCase) if one.has_step else of_passes
+        of_passes = RecomputeOffloadVariant if any(allowed) else PlainVariant
+        kind = (StepRecomputeOffloadVariant if any(allowed) else StepVariant) if one.has_step else of_passes
         if one.costs.chooses:
-            found.append(ChoosingCase(one, objective, kind, allowed, policy=policy))
+            found.append(ChoosingVariant(one, objective, kind, allowed, policy=policy))
         else:
             found.append(kind(one, objective, *([allowed] if any(allowed) else []), policy=policy))
     return found
@@ -146,7 +148,7 @@ def _called(problem: Problem, name: str) -> Iterator[Placement]:
         yield named_placement("wave", devices, stages)
 
 
-def feasible(problems: Sequence[Problem], allowed: Allowed = KEEP_ONLY) -> list[Problem]:
+def feasible(problems: Sequence[Problem], allowed: MemorySavings = KEEP_ONLY) -> list[Problem]:
     """Return those of `problems` that hold one microbatch. Raises NoSchedule, with changes that would help."""
     fitting, reasons = list[Problem](), list[tuple[Problem, NoSchedule]]()
     for problem in problems:
@@ -165,13 +167,13 @@ def feasible(problems: Sequence[Problem], allowed: Allowed = KEEP_ONLY) -> list[
     raise NoSchedule(reason.reason, device=reason.device, floor=reason.floor, budget=reason.budget, would_fit=would_fit)
 
 
-def least_budget(problem: Problem, allowed: Allowed = KEEP_ONLY) -> int:
+def least_budget(problem: Problem, allowed: MemorySavings = KEEP_ONLY) -> int:
     """Return the smallest budget for all devices that any order fits, in grains. List scheduling fits it."""
     least = least_held(problem)
     return max(least_capacity(least, device, allowed) + least.static_grains(device) for device in range(least.devices))
 
 
-def least_step(problem: Problem, allowed: Allowed) -> int:
+def least_step(problem: Problem, allowed: MemorySavings) -> int:
     """Return the least difference in grains that two peaks can have."""
     names = ["activation", "retained", *(["checkpointed"] if allowed.recompute else [])]
     names += ["cached"] if problem.slices.count > 1 or problem.mode == FORWARD_ONLY else []

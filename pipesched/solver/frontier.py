@@ -19,7 +19,7 @@ from pipesched.errors import NoSchedule
 from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, cores_of_each, lent, workers_of
 from pipesched.pipeline.bounds.bounds import Bound
 from pipesched.pipeline.plan.message_programs import require_free
-from pipesched.pipeline.problem.kinds import Allowed
+from pipesched.pipeline.problem.kinds import MemorySavings
 from pipesched.pipeline.problem.placement import placement_name
 from pipesched.pipeline.problem.problem import Problem, require_problem
 from pipesched.pipeline.problem.quantities import in_units
@@ -79,7 +79,7 @@ def frontier(
         NoSchedule: Nothing fits the budget, or no point was found before it was stopped.
         ConfigError: A bad argument, or two that do not go together; its `key` is the parameter.
     """
-    allowed = Allowed(offload, recompute)
+    allowed = MemorySavings(offload, recompute)
     require_free(require_problem(problem), "a frontier")
     require_callable(listener, "listener")
     if stop is not None:

@@ -1,13 +1,13 @@
-"""The exact model of a case in CP-SAT. Each rule of a training step is a method, which may be left out or replaced.
+"""The exact model of a variant in CP-SAT. Each rule of a training step is a method, which may be left out or replaced.
 
-Times are in quanta (`Case.quantum` ticks), so that domains are as small as they can be. Task numbers are the numbers of
-the operations. `memory`, `order` and `capacity` are right where activations are kept, and so all microbatches alike;
-with offload and recompute `saving_model` has other rules.
+Times are in quanta (`Variant.quantum` ticks), so that domains are as small as they can be. Task numbers are the numbers
+of the operations. `memory`, `order` and `capacity` are right where activations are kept, and so all microbatches alike;
+with offload and recompute `recompute_offload_model` has other rules.
 
 Exchanging equal operations breaks no rule, so a schedule may be renamed until each row of equal operations runs its
 microbatches in order, and weight gradients that last and free the same run in the order of their input gradients.
 Models demand that, which leaves them far fewer schedules to search. Renamed, a device may pause before its first
-operation, so under the span that start is free but where nothing comes before it (`Case.origins`).
+operation, so under the span that start is free but where nothing comes before it (`Variant.origins`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pipesched.pipeline.bounds.memory import (
 )
 from pipesched.pipeline.plan.lowering import lower
 from pipesched.pipeline.problem.ops import OpIndex
-from pipesched.solver.case import Case
+from pipesched.solver.variant import Variant
 
 PROVING, REFUTING, REFUTING_LARGE = "no_lp", "objective_lb_search", "objective_lb_search_no_lp"
 WITH_RELAXATIONS = (
@@ -45,10 +45,10 @@ WITH_RELAXATIONS = (
 )  # fmt: skip
 
 
-def latest_starts(case: Case, most: int) -> list[int]:
+def latest_starts(variant: Variant, most: int) -> list[int]:
     """Return the latest start of each task in ticks when the objective is at most `most`."""
-    graph, count, origins = case.ordered, case.problem.devices, case.origins
-    far = most * (count - 1) + sum(case.problem.largest_hops)  # devices start one after another at the latest
+    graph, count, origins = variant.ordered, variant.problem.devices, variant.origins
+    far = most * (count - 1) + sum(variant.problem.largest_hops)  # devices start one after another at the latest
     ends = [most + (far if origin.start is None else origin.start) for origin in origins]
     latest = [ends[device] - time for device, time in zip(graph.pools, graph.durations, strict=True)]
     for task in reversed(topological_order(graph)):
@@ -70,17 +70,17 @@ class TunedModel(TaskModel):
 
     horizon: int  # no task ends later
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, variant: Variant) -> None:
         super().__init__()
-        self.case = case
+        self.variant = variant
 
     @property
     def is_small(self) -> bool:
         """Whether the full search may do without linear relaxations."""
-        return len(self.starts) <= self.case.policy.cases.easy
+        return len(self.starts) <= self.variant.policy.variants.easy
 
     def tune(self, parameters: Any, limits: Limits) -> None:
-        workers, is_large = limits.workers or os.cpu_count() or 1, len(self.starts) > self.case.policy.exact.relaxed
+        workers, is_large = limits.workers or os.cpu_count() or 1, len(self.starts) > self.variant.policy.exact.relaxed
         if self.is_small or is_large:
             parameters.linearization_level = 0
         if is_large:
@@ -99,19 +99,19 @@ class TunedModel(TaskModel):
 
 
 class PipelineModel(TunedModel):
-    """The model of a case whose objective lies in [least, most] ticks."""
+    """The model of a variant whose objective lies in [least, most] ticks."""
 
-    def __init__(self, case: Case, least: int, most: int) -> None:
-        super().__init__(case)
-        self.quantum = case.quantum
+    def __init__(self, variant: Variant, least: int, most: int) -> None:
+        super().__init__(variant)
+        self.quantum = variant.quantum
         self.least, self.most = ceil_div(least, self.quantum), most // self.quantum
-        self.tasks(latest_starts(case, most))
+        self.tasks(latest_starts(variant, most))
 
     def tasks(self, latest: Sequence[int]) -> None:
         """Add the operations, which start no later than `latest`, in ticks."""
-        case = self.case
-        self.horizon = max(map(add, latest, case.graph.durations)) // self.quantum
-        for duration, first, last in zip(case.graph.durations, case.heads, latest, strict=True):
+        variant = self.variant
+        self.horizon = max(map(add, latest, variant.graph.durations)) // self.quantum
+        for duration, first, last in zip(variant.graph.durations, variant.heads, latest, strict=True):
             self.task(duration // self.quantum, first // self.quantum, last // self.quantum)
 
     def tune(self, parameters: Any, limits: Limits) -> None:
@@ -127,25 +127,25 @@ class PipelineModel(TunedModel):
 
     def dependencies(self) -> None:
         """Start F, B, I and W after what they wait for, with the latency between devices."""
-        self.edges(self.case.graph.edges)
+        self.edges(self.variant.graph.edges)
 
     def devices(self) -> None:
         """Run one operation at a time on each device."""
-        for tasks in self.case.tasks_on:
+        for tasks in self.variant.tasks_on:
             self.one_at_a_time(tasks)
 
     def order(self) -> None:
         """Run microbatches, which are alike, in order for each stage and kind."""
-        self.edges(Edges.joined(order_edges(self.case.problem, self.case.index)))
+        self.edges(Edges.joined(order_edges(self.variant.problem, self.variant.index)))
 
     def capacity(self) -> None:
         """Add the precedences that follow from the budget."""
-        self.edges(Edges.joined(capacity_edges(self.case.problem, self.case.index)))
+        self.edges(Edges.joined(capacity_edges(self.variant.problem, self.variant.index)))
 
     def weights(self) -> None:
         """Run W of a device that are alike in the order of their I: exchanging two of them breaks no rule."""
-        equal = _equal_operations(self.case)
-        for group in alike_weights(self.case):
+        equal = _equal_operations(self.variant)
+        for group in alike_weights(self.variant):
             for (own, own_weight), (other, other_weight) in combinations(group, 2):
                 if equal[own] != equal[other]:  # equal ones are in order already
                     first = self.model.new_bool_var("")
@@ -155,15 +155,15 @@ class PipelineModel(TunedModel):
 
     def memory(self, *, beside_capacity: bool = True) -> None:
         """Keep what devices hold within their capacity; if `beside_capacity`, where `capacity` does not imply it."""
-        problem, index = self.case.problem, self.case.index
+        problem, index = self.variant.problem, self.variant.index
         for device, capacity in enumerate(problem.capacity_grains):
             if capacity is not None and not (beside_capacity and says_all(problem, device, index)):
                 self.keep_within(residences(problem, index, device), capacity)
 
     def anchor(self) -> None:
         """Under the span, begin at 0 on the device of stage 0, with any microbatch: all times may move together."""
-        problem = self.case.problem
-        origin = self.case.origins[problem.settled_placement.devices[0]]
+        problem = self.variant.problem
+        origin = self.variant.origins[problem.settled_placement.devices[0]]
         if origin.start is None and not problem.has_step and len(problem.settled_placement.ways) == 1:
             begins = [self.model.new_bool_var("") for _ in origin.tasks]
             self.model.add_bool_or(begins)
@@ -173,19 +173,19 @@ class PipelineModel(TunedModel):
     def objective(self) -> None:
         """Minimize the makespan, or the span: the largest, over devices, of last end less first start."""
         self.anchor()
-        goal = self.model.new_int_var(self.least, self.most, self.case.objective)
-        for task, device in enumerate(self.case.graph.resources):
+        goal = self.model.new_int_var(self.least, self.most, self.variant.objective)
+        for task, device in enumerate(self.variant.graph.resources):
             check_deadline()
-            firsts = self.case.origins[device].tasks
-            if not self.case.graph.successors[task]:
+            firsts = self.variant.origins[device].tasks
+            if not self.variant.graph.successors[task]:
                 for first in firsts or [None]:
                     self.model.add(self.end(task) - (0 if first is None else self.starts[first]) <= goal)
         self.model.minimize(goal)
 
 
-def full_model(case: Case, least: int, most: int) -> PipelineModel:
-    """Return the model with every rule of a case without offload and recompute; [least, most] are in ticks."""
-    model = PipelineModel(case, least, most)
+def full_model(variant: Variant, least: int, most: int) -> PipelineModel:
+    """Return the model with every rule of a variant without offload and recompute; [least, most] are in ticks."""
+    model = PipelineModel(variant, least, most)
     model.dependencies()
     model.devices()
     model.order()
@@ -197,34 +197,34 @@ def full_model(case: Case, least: int, most: int) -> PipelineModel:
     return model
 
 
-def alike_weights(case: Case) -> list[list[tuple[int, int]]]:
+def alike_weights(variant: Variant) -> list[list[tuple[int, int]]]:
     """Return the (I, W) of stages that share a device and whose W last and free the same: groups of several rows."""
-    problem, index = case.problem, case.index
+    problem, index = variant.problem, variant.index
     if index.last == index.gradient or len(problem.settled_placement.ways) > 1:
         return []
-    graph, groups = case.graph, dict[tuple[int, int, int], list[tuple[int, int]]]()
+    graph, groups = variant.graph, dict[tuple[int, int, int], list[tuple[int, int]]]()
     for own, weight in zip(index.of_kind(index.gradient), index.of_kind(index.last), strict=True):
         same = graph.pools[weight], graph.durations[weight], graph.gives[weight]
         groups.setdefault(same, []).append((own, weight))
-    equal = _equal_operations(case)
+    equal = _equal_operations(variant)
     return [group for group in groups.values() if len({equal[own] for own, _ in group}) > 1]
 
 
-def _equal_operations(case: Case) -> list[tuple[int, int]]:
+def _equal_operations(variant: Variant) -> list[tuple[int, int]]:
     """Return of each operation its row and the first unit of those for which it is the same."""
-    index, first = case.index, [0] * case.index.units
-    for units in case.alike:
+    index, first = variant.index, [0] * variant.index.units
+    for units in variant.alike:
         for unit in units:
             first[unit] = units[0]
     return [(index.row_of(number), first[index.owner_of(number)]) for number in range(index.size)]
 
 
-def sorted_rows(case: Case, starts: Sequence[int]) -> list[int]:
+def sorted_rows(variant: Variant, starts: Sequence[int]) -> list[int]:
     """Return `starts` with each row of equal operations in order of time."""
     times = list(starts)
-    groups = [units for units in case.alike if len(units) > 1]
-    for kind in case.index.letters:
-        for row in case.index.rows(kind):
+    groups = [units for units in variant.alike if len(units) > 1]
+    for kind in variant.index.letters:
+        for row in variant.index.rows(kind):
             for units in groups:
                 if isinstance(units, range):
                     part = slice(row[units.start], row[units[-1]] + 1, units.step)
@@ -236,10 +236,10 @@ def sorted_rows(case: Case, starts: Sequence[int]) -> list[int]:
     return times
 
 
-def sorted_weights(case: Case, starts: Sequence[int]) -> list[int]:
+def sorted_weights(variant: Variant, starts: Sequence[int]) -> list[int]:
     """Return `starts` of sorted rows with each group of alike W in the order of their I."""
     times = list(starts)
-    for group in alike_weights(case):
+    for group in alike_weights(variant):
         by_input = sorted(group, key=lambda pair: (times[pair[0]], pair))
         for (_, weight), start in zip(by_input, sorted(times[weight] for _, weight in group), strict=True):
             times[weight] = start
@@ -267,37 +267,37 @@ class ActivationChoice(NamedTuple):
     reload_task: int  # L
 
 
-class SavingModel(TaskModel):
-    """The model of a case whose objective lies in [least, most] ticks; `full` numbers its tasks."""
+class RecomputeOffloadModel(TaskModel):
+    """The model of a variant whose objective lies in [least, most] ticks; `full` numbers its tasks."""
 
-    def __init__(self, case: Case, full: OpIndex, least: int, most: int) -> None:
+    def __init__(self, variant: Variant, full: OpIndex, least: int, most: int) -> None:
         super().__init__()
-        self.case, self.full, self.quantum = case, full, case.quantum
+        self.variant, self.full, self.quantum = variant, full, variant.quantum
         self.least, self.most = ceil_div(least, self.quantum), most // self.quantum
-        devices = case.problem.devices
-        wait = 0 if case.objective == "makespan" else most * (devices - 1) + sum(case.problem.largest_hops)
+        devices = variant.problem.devices
+        wait = 0 if variant.objective == "makespan" else most * (devices - 1) + sum(variant.problem.largest_hops)
         self.horizon = (most + wait) // self.quantum
         # By their numbers the backwards of stage 0 are in order. Longest paths then bound the starts closely, for which
         # CP-SAT would need a step for each microbatch.
-        order = order_edges(case.problem, case.index, [numbering_row(case.index)])
-        graph = self.graph = case.graph.changed(edges=[case.graph.edges, *order])
+        order = order_edges(variant.problem, variant.index, [numbering_row(variant.index)])
+        graph = self.graph = variant.graph.changed(edges=[variant.graph.edges, *order])
         for duration, head, tail in zip(graph.durations, heads(graph), tails(graph), strict=True):
             self.task(duration // self.quantum, head // self.quantum, (most + wait - tail - duration) // self.quantum)
-        for duration in lower(case.problem, full).durations[len(self.starts) :]:
+        for duration in lower(variant.problem, full).durations[len(self.starts) :]:
             lasts = duration // self.quantum
             self.optional(lasts, self.horizon - lasts)
         self.activations = list(self._choices())
 
     def tune(self, parameters: Any, limits: Limits) -> None:
         """Propagate precedences among residences that exclude each other: proofs take a fifth of the time."""
-        is_large = len(self.starts) > 2 * self.case.policy.exact.relaxed
+        is_large = len(self.starts) > 2 * self.variant.policy.exact.relaxed
         parameters.use_hard_precedences_in_cumulative = True
         parameters.exploit_all_precedences = not is_large
         if is_large:
             parameters.cp_model_probing_level = 0
 
     def _choices(self) -> Iterator[ActivationChoice]:
-        index, pools = self.full, self.case.graph.pools
+        index, pools = self.full, self.variant.graph.pools
         for stage in range(index.stages):
             for forward in index.row("F", stage):
                 number = {kind: index.counterpart(forward, kind) for kind in index.letters}
@@ -341,13 +341,13 @@ class SavingModel(TaskModel):
 
     def devices(self) -> None:
         """Run one operation at a time on each device, recomputes among them, and one transfer on each lane."""
-        graph = lower(self.case.problem, self.full)
+        graph = lower(self.variant.problem, self.full)
         for tasks in graph.by_resource(range(len(graph))):
             self.one_at_a_time(tasks)
 
     def memory(self) -> None:
         """Keep what a device holds at any time within its capacity."""
-        for device, capacity in enumerate(self.case.problem.capacity_grains):
+        for device, capacity in enumerate(self.variant.problem.capacity_grains):
             if capacity is None:
                 continue
             choices = (choice for choice in self.activations if choice.device == device)
@@ -356,7 +356,7 @@ class SavingModel(TaskModel):
 
     def _residences(self, choice: ActivationChoice) -> Iterator[tuple[Any, int]]:
         """Yield the intervals in which an activation, or a part of it, is on its device, with their sizes in grains."""
-        sizes = held(self.case.problem, choice.stage, self.full.owner_of(choice.forward))
+        sizes = held(self.variant.problem, choice.stage, self.full.owner_of(choice.forward))
         size, kept = sizes.activation, sizes.checkpointed
         ran, needed = self.end(choice.forward), self.starts[choice.backward]
         yield self.intervals[choice.forward], size
@@ -378,8 +378,8 @@ class SavingModel(TaskModel):
 
     def slots(self) -> None:
         """Let activations that never fit side by side take turns: `memory` implies it, but through many small sizes."""
-        alone = self.case.objective == "span"
-        for window in PassBounds(self.case.problem, self.full.letters, paired=False).windows(alone=alone):
+        alone = self.variant.objective == "span"
+        for window in PassBounds(self.variant.problem, self.full.letters, paired=False).windows(alone=alone):
             for slots in islice(window.slots(window.views()[0]), 1):
                 if slots.most == 1 and all(chunk.forward and chunk.gradient for chunk in slots.chunks):
                     own = [choice for choice in self.activations if choice.device == window.device]
@@ -399,9 +399,9 @@ class SavingModel(TaskModel):
 
     def objective(self) -> None:
         """Minimize the makespan, or the span: the largest, over devices, of last end less first start."""
-        goal = self.model.new_int_var(self.least, self.most, self.case.objective)
-        first: list[Any] = [0] * self.case.problem.devices
-        if self.case.objective == "span":
+        goal = self.model.new_int_var(self.least, self.most, self.variant.objective)
+        first: list[Any] = [0] * self.variant.problem.devices
+        if self.variant.objective == "span":
             first = [self.model.new_int_var(0, self.horizon, "") for _ in first]
             for choice in self.activations:
                 self.model.add(first[choice.device] <= self.starts[choice.forward])
@@ -410,9 +410,9 @@ class SavingModel(TaskModel):
         self.model.minimize(goal)
 
 
-def saving_model(case: Case, full: OpIndex, least: int, most: int) -> SavingModel:
-    """Return the model with every rule of a case with offload or recompute; [least, most] are in ticks."""
-    model = SavingModel(case, full, least, most)
+def recompute_offload_model(variant: Variant, full: OpIndex, least: int, most: int) -> RecomputeOffloadModel:
+    """Return the model with every rule of a variant with offload or recompute; [least, most] are in ticks."""
+    model = RecomputeOffloadModel(variant, full, least, most)
     rules = (model.dependencies, model.choices, model.devices, model.memory, model.slots, model.objective)
     for rule in rules:
         rule()

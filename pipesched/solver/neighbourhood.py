@@ -1,7 +1,7 @@
-"""The model of a window of a schedule: its operations are free, all others keep their order.
+"""The model of a neighbourhood of a schedule: its operations are free, all others keep their order.
 
-What runs before the window gives the free operations heads; what runs after it keeps its order and gives them tails, so
-that the model's objective is the whole schedule's.
+What runs before the neighbourhood gives the free operations heads; what runs after it keeps its order and gives them
+tails, so that the model's objective is the whole schedule's.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from pipesched.core.cpsat import Limits, SearchAnswer
 from pipesched.pipeline.bounds.memory import residences, says_all
 from pipesched.pipeline.plan.plan import Plan
 from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
-from pipesched.solver.case import Candidate, Case
 from pipesched.solver.model import TunedModel
+from pipesched.solver.variant import Candidate, Variant
 
 
-class TimeWindow(NamedTuple):
+class Neighbourhood(NamedTuple):
     """An interval of time, in ticks: operations with starts in [start, end) are free."""
 
     start: int
     end: int
 
 
-class WindowModel(TunedModel):
+class NeighbourhoodModel(TunedModel):
     """The model of the free operations, which are its tasks in the order of `free`; times are in quanta."""
 
-    def __init__(self, case: Case, schedule: Schedule, window: TimeWindow) -> None:
-        super().__init__(case)
-        self.old, self.quantum = schedule, case.quantum
+    def __init__(self, variant: Variant, schedule: Schedule, neighbourhood: Neighbourhood) -> None:
+        super().__init__(variant)
+        self.old, self.quantum = schedule, variant.quantum
         starts = schedule.start_ticks
-        begin, end = window  # of each task: -1 before it, 0 free, 1 behind it
+        begin, end = neighbourhood  # of each task: -1 before it, 0 free, 1 behind it
         self.side = [-1 if start < begin else int(start >= end) for start in starts]
         self.orders = [[task for task in order if not self.side[task]] for order in schedule.plan.orders]
         self.free = [task for order in self.orders for task in order]
         self.number = {task: number for number, task in enumerate(self.free)}
-        self.value = case.value(schedule)
+        self.value = variant.value(schedule)
         self._tasks()
         self._rules()
         self._memory()
@@ -51,24 +51,24 @@ class WindowModel(TunedModel):
         self.hint([starts[task] // self.quantum for task in self.free])
 
     def schedule(self, starts: Sequence[int], around: Schedule) -> Schedule:
-        """Return the schedule `around` the window with its operations in the order of `starts`, by the model's tasks.
+        """Return the schedule `around` the neighbourhood with its operations in the order of `starts`, by tasks.
 
-        `around` is that of the model, maybe with other orders in windows that do not overlap this one.
+        `around` is that of the model, maybe with other orders in neighbourhoods that do not overlap this one.
         """
 
         def key(task: int) -> tuple[int, bool, int]:
             number = self.number[task]
-            return starts[number], self.durations[number] > 0, self.case.rank[task]
+            return starts[number], self.durations[number] > 0, self.variant.rank[task]
 
         orders = []
         for old, free in zip(around.plan.orders, self.orders, strict=True):
             ordered = iter(sorted(free, key=key))
             orders.append([next(ordered) if task in self.number else task for task in old])
-        return schedule_plan(self.case.problem, Plan(self.case.index, orders))
+        return schedule_plan(self.variant.problem, Plan(self.variant.index, orders))
 
     def _tasks(self) -> None:
         """Start each free operation after its inputs and what ran before on its device, and in time for its tail."""
-        graph, ends = self.case.ordered, self.old.end_ticks
+        graph, ends = self.variant.ordered, self.old.end_ticks
         self.tails = self._old_tails()
         for old, free in zip(self.old.plan.orders, self.orders, strict=True):
             check_deadline()
@@ -81,8 +81,8 @@ class WindowModel(TunedModel):
 
     def _old_tails(self) -> list[int]:
         """Return the ticks from each operation to the last end of a device, less its origin, in the old order."""
-        graph, starts = self.case.ordered, self.old.start_ticks
-        firsts = zip(self.old.first_start_ticks, self.case.origins, strict=True)
+        graph, starts = self.variant.ordered, self.old.start_ticks
+        firsts = zip(self.old.first_start_ticks, self.variant.origins, strict=True)
         origin = [first if device.tasks else 0 for first, device in firsts]
         tails = [-origin[device] for device in graph.pools]
         following: dict[int, int] = {}
@@ -92,7 +92,7 @@ class WindowModel(TunedModel):
             following.update(pairwise(suffix))
             following.update(dict.fromkeys(free, suffix[0]) if suffix else {})
         kept = [task for task, side in enumerate(self.side) if side >= 0]
-        kept.sort(key=lambda task: (starts[task], self.old.end_ticks[task], self.case.rank[task]), reverse=True)
+        kept.sort(key=lambda task: (starts[task], self.old.end_ticks[task], self.variant.rank[task]), reverse=True)
         for task in watched(kept):
             if task in following:
                 tails[task] = max(tails[task], graph.durations[following[task]] + tails[following[task]])
@@ -104,24 +104,24 @@ class WindowModel(TunedModel):
     def _rules(self) -> None:
         """Add the precedences among the free operations, and run one at a time on each device."""
         for task in self.free:
-            for after, lag in self.case.ordered.successors[task]:
+            for after, lag in self.variant.ordered.successors[task]:
                 if after in self.number:
                     self.after(self.number[task], self.number[after], lag // self.quantum)
         for order in self.orders:
             self.one_at_a_time([self.number[task] for task in order])
 
     def _memory(self) -> None:
-        problem = self.case.problem
+        problem = self.variant.problem
         for device, capacity in enumerate(problem.capacity_grains):
             check_deadline()
-            if capacity is not None and self.orders[device] and not says_all(problem, device, self.case.index):
+            if capacity is not None and self.orders[device] and not says_all(problem, device, self.variant.index):
                 self._hold(device, capacity)
 
     def _hold(self, device: int, capacity: int) -> None:
-        """Keep residences that reach into the window within the capacity that those around all of it leave."""
+        """Keep residences that reach into the neighbourhood within the capacity that those around all of it leave."""
         forever = self.value // self.quantum * 2
         intervals, sizes = [], []
-        for residence in residences(self.case.problem, self.case.index, device):
+        for residence in residences(self.variant.problem, self.variant.index, device):
             first, last = self.side[residence.first], self.side[residence.last]
             if last < 0 or first > 0:
                 continue
@@ -149,55 +149,55 @@ class WindowModel(TunedModel):
 SOURCE = "improvement"
 
 
-def improve(case: Case, schedule: Schedule, limits: Limits, clock: Clock) -> Iterator[Candidate]:
-    """Yield ever better schedules of a case until many windows in turn gain nothing, or the time is up."""
-    search, policy = _WindowSearch(case, schedule, limits.seed), case.policy.windows
-    least, workers = case.value(schedule), limits.workers or os.cpu_count() or 1
+def improve(variant: Variant, schedule: Schedule, limits: Limits, clock: Clock) -> Iterator[Candidate]:
+    """Yield ever better schedules of a variant until many neighbourhoods in turn gain nothing, or the time is up."""
+    search, policy = _NeighbourhoodSearch(variant, schedule, limits.seed), variant.policy.neighbourhoods
+    least, workers = variant.value(schedule), limits.workers or os.cpu_count() or 1
     longest = 0.0 if "ortools" in sys.modules else 0.4  # seconds: to load OR-Tools, or what comes before a search
     with ThreadPoolExecutor(workers) as pool:
         while search.fruitless < policy.fruitless and clock.left > longest:
             models, answers = [], []
-            for window in search.windows(2 * workers if workers > 1 else 1):
+            for neighbourhood in search.neighbourhoods(2 * workers if workers > 1 else 1):
                 began = clock.seconds
                 if clock.left <= longest:
                     break
-                models.append(WindowModel(case, search.current, window))
+                models.append(NeighbourhoodModel(variant, search.current, neighbourhood))
                 longest = max(longest, clock.seconds - began)
                 given = limits._replace(seconds=clock.left, gap=0.0, effort=policy.effort, workers=1)
                 answers.append(pool.submit(models[-1].solve, given))
             found = [answer.result() for answer in answers]
             search.take(models, found)
-            if case.value(search.current) < least and search.current.fits:
-                least, search.fruitless = case.value(search.current), 0
+            if variant.value(search.current) < least and search.current.fits:
+                least, search.fruitless = variant.value(search.current), 0
                 yield Candidate(SOURCE, search.current)
             if any(answer.interrupted for answer in found) and not clock.is_stopped:
                 raise KeyboardInterrupt
             sizes = [len(model.free) for model, answer in zip(models, found, strict=True) if answer.status == "optimal"]
-            if len(case.graph) in sizes:  # the window was the whole schedule, and its best order is known
+            if len(variant.graph) in sizes:  # the neighbourhood was the whole schedule, and its best order is known
                 return
 
 
-class _WindowSearch:
-    """The state of the search: the `current` schedule, the size of windows, how many have been `fruitless` in turn."""
+class _NeighbourhoodSearch:
+    """The search: the `current` schedule, the size of neighbourhoods, how many have been `fruitless` in turn."""
 
-    def __init__(self, case: Case, schedule: Schedule, seed: int) -> None:
-        self.case, self.policy, self.random = case, case.policy.windows, Random(seed)
-        self.current = case.replay(schedule.start_ticks)
+    def __init__(self, variant: Variant, schedule: Schedule, seed: int) -> None:
+        self.variant, self.policy, self.random = variant, variant.policy.neighbourhoods, Random(seed)
+        self.current = variant.replay(schedule.start_ticks)
         self.size, self.fruitless = float(self.policy.first_size), 0
 
-    def windows(self, count: int) -> list[TimeWindow]:
-        """Draw up to `count` windows of which no two overlap; at least one."""
-        windows = [self._window()]
+    def neighbourhoods(self, count: int) -> list[Neighbourhood]:
+        """Draw up to `count` neighbourhoods of which no two overlap; at least one."""
+        neighbourhoods = [self._neighbourhood()]
         for _ in range(8 * (count - 1)):
-            if len(windows) == count:
+            if len(neighbourhoods) == count:
                 break
-            window = self._window()
-            if all(window.end <= other.start or other.end <= window.start for other in windows):
-                windows.append(window)
-        return windows
+            neighbourhood = self._neighbourhood()
+            if all(neighbourhood.end <= other.start or other.end <= neighbourhood.start for other in neighbourhoods):
+                neighbourhoods.append(neighbourhood)
+        return neighbourhoods
 
-    def _window(self) -> TimeWindow:
-        """Return a random window of about `size` operations, every other time at a pause of the busiest device."""
+    def _neighbourhood(self) -> Neighbourhood:
+        """Return a random one of about `size` operations, every other time at a pause of the busiest device."""
         size, starts = int(self.size), sorted(self.current.start_ticks)
         last_first = max(len(starts) - size, 0)
         first = self.random.randint(-size // 2, last_first + size // 2)
@@ -205,10 +205,10 @@ class _WindowSearch:
             first = bisect_left(starts, self.random.choice(pauses)) - size // 2
         first = min(max(first, 0), last_first)
         end = starts[first + size] if first + size < len(starts) else starts[-1] + 1
-        return TimeWindow(starts[first], max(end, starts[first] + 1))
+        return Neighbourhood(starts[first], max(end, starts[first] + 1))
 
-    def take(self, models: Sequence[WindowModel], answers: Sequence[SearchAnswer]) -> None:
-        """Put the orders of windows that do not overlap into the current schedule, one after another.
+    def take(self, models: Sequence[NeighbourhoodModel], answers: Sequence[SearchAnswer]) -> None:
+        """Put the orders of neighbourhoods that do not overlap into the current schedule, one after another.
 
         Each alone makes it no worse. Two may use the same slack, so an order that makes it worse is left out.
         """
@@ -225,7 +225,7 @@ class _WindowSearch:
 
     def _rank(self, schedule: Schedule) -> tuple[int, int]:
         """Return the objective, and the sum of the ends of all devices."""
-        return self.case.value(schedule), sum(ends[-1] for ends in schedule.slot_end_ticks if ends)
+        return self.variant.value(schedule), sum(ends[-1] for ends in schedule.slot_end_ticks if ends)
 
 
 def _pauses(schedule: Schedule) -> list[int]:

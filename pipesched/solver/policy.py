@@ -23,26 +23,26 @@ class PortfolioPolicy:
 
 
 @dataclass(frozen=True)
-class CasePolicy:
-    """The search of cases one after another, and the part of a case's time for each method."""
+class VariantPolicy:
+    """The search of variants one after another, and the part of a variant's time for each method."""
 
-    first_part: float = 0.65  # of the time left: for the next case, at least, since the most promising comes first
-    justification_part: float = 0.1  # of the time of a case: for justification
-    windows_part: float = 0.6  # of what justification leaves: for windows, unless CP-SAT does not follow
+    first_part: float = 0.65  # of the time left: for the next variant, at least, since the most promising comes first
+    justification_part: float = 0.1  # of the time of a variant: for justification
+    neighbourhoods_part: float = 0.6  # of what justification leaves: for windows, unless CP-SAT does not follow
     easy: int = 300  # operations: up to so many, CP-SAT needs no better schedule, no block and no relaxation first
     large: int = 3_500  # operations: with more, CP-SAT cannot prove; periods come first, and workers try portfolios
 
 
 @dataclass(frozen=True)
 class ExactPolicy:
-    """CP-SAT on a whole case."""
+    """CP-SAT on a whole variant."""
 
     before: float = 4e-4  # seconds an operation: before CP-SAT first looks at its limit; it ends in an eighth of that
     relaxed: int = 1_000  # tasks: with more there is no linear relaxation, and with twice as many no round of probing
 
 
 @dataclass(frozen=True)
-class WindowPolicy:
+class NeighbourhoodPolicy:
     """Large neighbourhood search in windows of time."""
 
     first_size: int = 120  # operations: in the first window
@@ -79,10 +79,10 @@ class AdvicePolicy:
 class SolvePolicy:
     """The policy of a solve: a part for each of its steps."""
 
-    portfolio: PortfolioPolicy = PortfolioPolicy()  # solver/portfolio.py, solver/saving_portfolio.py
-    cases: CasePolicy = CasePolicy()  # solver/solve.py
+    portfolio: PortfolioPolicy = PortfolioPolicy()  # solver/portfolio.py, solver/recompute_offload.py
+    variants: VariantPolicy = VariantPolicy()  # solver/solve.py
     exact: ExactPolicy = ExactPolicy()  # solver/bounds.py, solver/model.py and the like
-    windows: WindowPolicy = WindowPolicy()  # solver/neighbourhood.py
+    neighbourhoods: NeighbourhoodPolicy = NeighbourhoodPolicy()  # solver/neighbourhood.py
     periods: PeriodPolicy = PeriodPolicy()  # solver/periodic/
     advice: AdvicePolicy = AdvicePolicy()  # solver/advice.py
 

@@ -1,6 +1,6 @@
 """The portfolio, all heuristics that apply: the families, and list scheduling by many rules under many limits.
 
-Each candidate is a schedule of the case's own problem, so that it can be compared, improved and handed to CP-SAT.
+Each candidate is a schedule of the variant's own problem, so that it can be compared, improved and handed to CP-SAT.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from pipesched.schedulers.ordering import BEST, FedFamily, ordering_of
 from pipesched.schedulers.plan_of import plan_of
 from pipesched.schedulers.registry import compared
 from pipesched.schedulers.side_work import side_schedule
-from pipesched.solver.case import Candidate, Case, along_ways, case_in_order, in_given_numbers, orders_by_rule
+from pipesched.solver.variant import Candidate, Variant, along_ways, in_given_numbers, orders_by_rule, variant_in_order
 
-Rule = Callable[[Case], list[int]]
+Rule = Callable[[Variant], list[int]]
 
 
-def longest_tail(case: Case) -> list[int]:
+def longest_tail(variant: Variant) -> list[int]:
     """Rank by the path to the end, the longest first."""
-    return [-length for length in map(add, tails(case.ordered), case.graph.durations)]
+    return [-length for length in map(add, tails(variant.ordered), variant.graph.durations)]
 
 
-def least_slack(case: Case) -> list[int]:
+def least_slack(variant: Variant) -> list[int]:
     """Rank by head less tail, the least first: what can start early and is far from the end."""
-    return list(map(add, case.heads, longest_tail(case)))
+    return list(map(add, variant.heads, longest_tail(variant)))
 
 
-def _by_kind(kinds: str, deep: int, case: Case, *, by_stage: bool = False) -> list[int]:
+def _by_kind(kinds: str, deep: int, variant: Variant, *, by_stage: bool = False) -> list[int]:
     """Rank by kind (B is as I), oldest microbatch, first stage (deep -1: last); `by_stage`: stage before microbatch."""
-    stages, count = case.index.stages, case.index.units
+    stages, count = variant.index.stages, variant.index.units
 
     def keys(kind: str, stage: int) -> range:
         place = stage if deep > 0 else stages - 1 - stage
@@ -60,10 +60,10 @@ def _by_kind(kinds: str, deep: int, case: Case, *, by_stage: bool = False) -> li
         first = kinds.index("I" if kind == "B" else kind) * count * stages + start
         return range(first, first + count * step, step)
 
-    return case.index.spread(keys)
+    return variant.index.spread(keys)
 
 
-RULES: dict[str, Rule] = {  # the best of the most cases first: of large problems only the first few are tried
+RULES: dict[str, Rule] = {  # the best of the most variants first: of large problems only the first few are tried
     "backward-first": partial(_by_kind, "IFW", 1),
     "deepest-backward-first": partial(_by_kind, "IFW", -1, by_stage=True),
     "longest-tail": longest_tail,
@@ -90,101 +90,101 @@ class Pools(NamedTuple):
     rooms: Sequence[int] = ()
 
 
-def named_candidates(case: Case, *, slow: bool | None = None) -> Iterator[Candidate]:
-    """Yield the schedules of the named algorithms on a case, with its backwards, within the budget or not.
+def named_candidates(variant: Variant, *, slow: bool | None = None) -> Iterator[Candidate]:
+    """Yield the schedules of the named algorithms on a variant, with its backwards, within the budget or not.
 
     Of families only those that are `slow`, or are not; None: all.
     """
-    yield from family_candidates(case, slow=slow)
-    yield from plain_lists(case)
+    yield from family_candidates(variant, slow=slow)
+    yield from plain_lists(variant)
 
 
-def plain_lists(case: Case) -> Iterator[Candidate]:
-    """Yield the list schedules that `list` makes, unless a case is large and has several stages a device."""
-    if case.problem.stages == case.problem.devices or len(case.graph) <= case.policy.portfolio.one_limit:
-        for fed in orders_by_rule(case.problem)[:2]:
-            other = case_in_order(case, fed.order)
+def plain_lists(variant: Variant) -> Iterator[Candidate]:
+    """Yield the list schedules that `list` makes, unless a variant is large and has several stages a device."""
+    if variant.problem.stages == variant.problem.devices or len(variant.graph) <= variant.policy.portfolio.one_limit:
+        for fed in orders_by_rule(variant.problem)[:2]:
+            other = variant_in_order(variant, fed.order)
             found = listed(other, "list (none, dfs)", pools(other)[-1], "none", "dfs")
-            yield from in_given_numbers(case, found, fed)
+            yield from in_given_numbers(variant, found, fed)
 
 
-def quick_named_candidates(case: Case) -> Iterator[Candidate]:
-    """Yield, unless a case is large, the schedules of families that make one plan each, within the budget or not."""
-    if len(case.graph) <= case.policy.portfolio.one_limit:
-        yield from family_candidates(case, slow=False)
+def quick_named_candidates(variant: Variant) -> Iterator[Candidate]:
+    """Yield, unless a variant is large, the schedules of families that make one plan each, within the budget or not."""
+    if len(variant.graph) <= variant.policy.portfolio.one_limit:
+        yield from family_candidates(variant, slow=False)
 
 
-def family_candidates(case: Case, *, slow: bool | None = None) -> Iterator[Candidate]:
-    """Yield the schedule of each family that has a placement and applies to a case: of those that are `slow` or not.
+def family_candidates(variant: Variant, *, slow: bool | None = None) -> Iterator[Candidate]:
+    """Yield the schedule of each family that has a placement and applies to a variant: of those that are `slow` or not.
 
     None are all, those that are fast first. Microbatches that differ are fed as they are given, and by verl's rule.
     """
-    for family in sorted(compared(case.problem), key=lambda one: one.is_slow):
+    for family in sorted(compared(variant.problem), key=lambda one: one.is_slow):
         if family.placement != ANY and slow in (None, family.is_slow):
-            for fed in orders_by_rule(case.problem)[:2]:
-                yield from _of_family(case, family, fed.option)
+            for fed in orders_by_rule(variant.problem)[:2]:
+                yield from _of_family(variant, family, fed.option)
 
 
-def fed_candidates(case: Case) -> Iterator[Candidate]:
+def fed_candidates(variant: Variant) -> Iterator[Candidate]:
     """Yield the schedule of each family with the best order of its microbatches, where they differ."""
-    if len(orders_by_rule(case.problem)) > 1:
-        for family in compared(case.problem):
+    if len(orders_by_rule(variant.problem)) > 1:
+        for family in compared(variant.problem):
             if not family.required:
-                yield from _of_family(case, family, BEST)
+                yield from _of_family(variant, family, BEST)
 
 
-def ruled_candidates(case: Case) -> Iterator[Candidate]:
+def ruled_candidates(variant: Variant) -> Iterator[Candidate]:
     """Yield list schedules by the rules of this file, under the budget and under shares of it.
 
-    Of a small case whose microbatches differ, in each order by rule.
+    Of a small variant whose microbatches differ, in each order by rule.
     """
-    orders = orders_by_rule(case.problem)
-    for fed in orders if len(case.graph) <= case.policy.portfolio.slow else orders[:2]:
-        yield from in_given_numbers(case, _ruled(case_in_order(case, fed.order)), fed)
+    orders = orders_by_rule(variant.problem)
+    for fed in orders if len(variant.graph) <= variant.policy.portfolio.slow else orders[:2]:
+        yield from in_given_numbers(variant, _ruled(variant_in_order(variant, fed.order)), fed)
 
 
-def _ruled(case: Case) -> Iterator[Candidate]:
-    every = pools(case)
+def _ruled(variant: Variant) -> Iterator[Candidate]:
+    every = pools(variant)
     for name, rule in RULES.items():
-        keys = rule(case)
+        keys = rule(variant)
         for choice in every:
-            yield from listed(case, f"list ({name}{choice.name})", choice, keys)
-    if len(case.graph) <= case.policy.portfolio.slow:
+            yield from listed(variant, f"list ({name}{choice.name})", choice, keys)
+    if len(variant.graph) <= variant.policy.portfolio.slow:
         for plain in PLAIN_RULES:
             for tie in TIES:
-                yield from listed(case, f"list ({plain}, {tie})", every[-1], plain, tie)
+                yield from listed(variant, f"list ({plain}, {tie})", every[-1], plain, tie)
 
 
-def _of_family(case: Case, family: Family, order: str | None) -> Iterator[Candidate]:
+def _of_family(variant: Variant, family: Family, order: str | None) -> Iterator[Candidate]:
     """Yield the schedule of a family, if there is one, by its name with the option `order`."""
-    schedule = family_schedule(case, family, order)
+    schedule = family_schedule(variant, family, order)
     if schedule is not None:
         name = labelled(family.name, {ORDER: order})
         yield Candidate(name, schedule, name)
 
 
-def family_schedule(case: Case, family: Family, order: str | None = None) -> Schedule | None:
-    """Return the schedule of a family on the case's placement; None when the family does not apply there.
+def family_schedule(variant: Variant, family: Family, order: str | None = None) -> Schedule | None:
+    """Return the schedule of a family on the variant's placement; None when the family does not apply there.
 
-    `order` is a word of its option: how it feeds microbatches that differ. It is refined to the stages of the case,
+    `order` is a word of its option: how it feeds microbatches that differ. It is refined to the stages of the variant,
     unless it has pairs that are shorter than their parts. A plan that cannot run is a bug of the family: then this
     warns, and returns None.
     """
-    problem = case.problem
-    if family.splits_backward and "I" not in case.index.letters and problem.costs.overlap is None:
+    problem = variant.problem
+    if family.splits_backward and "I" not in variant.index.letters and problem.costs.overlap is None:
         return None  # it could not be refined
     try:
         fused = prepare(opened(problem), family)
         placement = None if problem.stages % fused.stages else fused.settled_placement.in_blocks(problem.stages)
         if placement != problem.settled_placement.by_number:
             return None
-        if family.obeys_budget and problem.costs.chooses:  # whose halves may need more than the case does
+        if family.obeys_budget and problem.costs.chooses:  # whose halves may need more than the variant does
             require_least_capacity(fused)
         plan = _plan(fused, family, problem.settled_placement, order)
         if plan.pairs and problem.costs.overlap is not None:  # that pay: a schedule of the fused stages
             placement = replace(fused.settled_placement, second=problem.settled_placement.second)
             return side_schedule(replace(fused, placement=placement), plan)
-        fine = refined(plan, case.fine)
+        fine = refined(plan, variant.fine)
         return None if fine is None else side_schedule(problem, fine)
     except (ConfigError, NoSchedule):
         return None
@@ -240,20 +240,20 @@ def warn_of_bug(source: str, error: InvalidSchedule) -> None:
     warnings.warn(f"{source} made an illegal schedule, please report it: {error}", PipeschedWarning, stacklevel=3)
 
 
-def pools(case: Case) -> list[Pools]:
+def pools(variant: Variant) -> list[Pools]:
     """Return the choices of memory pools: shares for each stage, where devices hold several, then whole devices."""
-    problem = case.problem
-    whole = Pools("", case.graph, problem.capacity_grains, forward_headrooms(problem, case.index))
+    problem = variant.problem
+    whole = Pools("", variant.graph, problem.capacity_grains, forward_headrooms(problem, variant.index))
     several = problem.stages > problem.devices and len(problem.settled_placement.ways) == 1
     several = several and problem.mode != FORWARD_ONLY
     if problem.memory.budget is None or not several:
         return [whole]
-    longest, policy = max(case.graph.durations), case.policy.portfolio
-    shares = [Pools(f", shares {pause}", *shared_out(case, pause * longest)) for pause in policy.pauses]
-    return [*shares, whole] if len(case.graph) <= policy.one_limit else shares
+    longest, policy = max(variant.graph.durations), variant.policy.portfolio
+    shares = [Pools(f", shares {pause}", *shared_out(variant, pause * longest)) for pause in policy.pauses]
+    return [*shares, whole] if len(variant.graph) <= policy.one_limit else shares
 
 
-def shared_out(case: Case, pause: int) -> tuple[TaskGraph, list[int | None], list[int]]:
+def shared_out(variant: Variant, pause: int) -> tuple[TaskGraph, list[int | None], list[int]]:
     """Return the task graph with one memory pool a stage, what each may hold, and what each F leaves of it, in grains.
 
     Where a device holds several stages, a list scheduler under one limit fills the memory with early stages and then
@@ -262,8 +262,8 @@ def shared_out(case: Case, pause: int) -> tuple[TaskGraph, list[int | None], lis
     device's stages sum up to its capacity at most. `pause` ticks are added to every residence: the
     more, the more alike the shares. Each share has the room that an I of its stage needs.
     """
-    index, problem = case.index, case.problem
-    caught, stays = taken_by_backwards(problem, index), _stays(case)
+    index, problem = variant.index, variant.problem
+    caught, stays = taken_by_backwards(problem, index), _stays(variant)
     limits: list[int | None] = [None] * problem.stages
     for device, capacity in enumerate(problem.capacity_grains):
         if capacity is not None:
@@ -275,20 +275,20 @@ def shared_out(case: Case, pause: int) -> tuple[TaskGraph, list[int | None], lis
                 limits[stage] = count * size + caught[stage]
     pools = index.spread(lambda _, stage: [stage] * index.units)
     rooms = index.spread(lambda kind, stage: [caught[stage] if kind == "F" else 0] * index.units)
-    return case.graph.changed(pools=pools), limits, rooms if any(caught) else []
+    return variant.graph.changed(pools=pools), limits, rooms if any(caught) else []
 
 
-def _stays(case: Case) -> list[int]:
+def _stays(variant: Variant) -> list[int]:
     """Return how long the activations of each stage must stay, in ticks; of stages of devices with a limit."""
-    index, stays = case.index, [0] * case.index.stages
-    if not case.problem.has_units:
-        for window in PassBounds(case.problem, index.letters, paired=False).windows(alone=False):
+    index, stays = variant.index, [0] * variant.index.stages
+    if not variant.problem.has_units:
+        for window in PassBounds(variant.problem, index.letters, paired=False).windows(alone=False):
             for chunk in window.chunks:
                 stays[chunk.stage] = chunk.path + chunk.weight
         return stays
     for stage in range(index.stages):
         rows = zip(index.row("F", stage), index.row(index.last, stage), strict=True)
-        lasting = (case.heads[last] + case.graph.durations[last] - case.heads[first] for first, last in rows)
+        lasting = (variant.heads[last] + variant.graph.durations[last] - variant.heads[first] for first, last in rows)
         stays[stage] = sum(lasting) // index.units
     return stays
 
@@ -306,47 +306,47 @@ def _divide(capacity: int, sizes: Sequence[int], weights: Sequence[float], most:
 
 
 def listed(
-    case: Case, source: str, choice: Pools, priority: str | Sequence[int], tie: str = "input"
+    variant: Variant, source: str, choice: Pools, priority: str | Sequence[int], tie: str = "input"
 ) -> Iterator[Candidate]:
-    """Yield the list schedule of a case by a rule within some pools, if there is one."""
+    """Yield the list schedule of a variant by a rule within some pools, if there is one."""
     _, graph, limits, rooms = choice
-    owners = case.index.owners(case.problem.batches)
+    owners = variant.index.owners(variant.problem.batches)
     try:
         found = list_schedule(graph, priority=priority, tie=tie, capacities=limits, owners=owners, rooms=rooms)
     except NoSchedule:
         return
-    yield Candidate(source, schedule_plan(case.problem, Plan(case.index, graph.by_resource(found.picked))))
+    yield Candidate(source, schedule_plan(variant.problem, Plan(variant.index, graph.by_resource(found.picked))))
 
 
 SOURCE = "justification"
 
 
-def justify(case: Case, schedule: Schedule, limits: Limits, clock: Clock) -> Iterator[Candidate]:
-    """Yield ever better schedules of a case by passes back and forth, under each choice of memory pools in turn."""
-    random, policy = Random(limits.seed), case.policy.portfolio
-    longest, every = max(case.graph.durations), pools(case)
-    best, least, fruitless = list(schedule.start_ticks), case.value(schedule), 0
+def justify(variant: Variant, schedule: Schedule, limits: Limits, clock: Clock) -> Iterator[Candidate]:
+    """Yield ever better schedules of a variant by passes back and forth, under each choice of memory pools in turn."""
+    random, policy = Random(limits.seed), variant.policy.portfolio
+    longest, every = max(variant.graph.durations), pools(variant)
+    best, least, fruitless = list(schedule.start_ticks), variant.value(schedule), 0
     while fruitless < policy.fruitless and not clock.is_over:
         noise = 0 if fruitless < len(every) else longest * random.randint(1, 8)
         fruitless += 1
-        for candidate in _round(case, every[fruitless % len(every)], best, noise, random):
-            value = case.value(candidate.schedule)
+        for candidate in _round(variant, every[fruitless % len(every)], best, noise, random):
+            value = variant.value(candidate.schedule)
             if value < least and candidate.schedule.fits:
                 best, least, fruitless = list(candidate.schedule.start_ticks), value, 0
                 yield candidate
 
 
-def _round(case: Case, choice: Pools, starts: Sequence[int], noise: int, random: Random) -> Iterator[Candidate]:
+def _round(variant: Variant, choice: Pools, starts: Sequence[int], noise: int, random: Random) -> Iterator[Candidate]:
     """Yield the schedules of a pass backwards and a pass forwards."""
-    graph, last = reversed_graph(choice.graph), len(case.graph) - 1
+    graph, last = reversed_graph(choice.graph), len(variant.graph) - 1
     latest = [-starts[last - task] - graph.durations[task] for task in range(len(graph))]
     if noise:
         latest = [key + random.randint(0, noise) for key in latest]
-    owners = case.index.owners(case.problem.batches)[::-1]
+    owners = variant.index.owners(variant.problem.batches)[::-1]
     try:
         back = list_schedule(graph, priority=latest, capacities=choice.capacities, owners=owners).starts
     except NoSchedule:
         return
-    late = [-back[last - task] - case.graph.durations[task] for task in range(len(graph))]
-    yield Candidate(SOURCE, case.replay(late))
-    yield from listed(case, SOURCE, choice, late)
+    late = [-back[last - task] - variant.graph.durations[task] for task in range(len(graph))]
+    yield Candidate(SOURCE, variant.replay(late))
+    yield from listed(variant, SOURCE, choice, late)

@@ -25,7 +25,7 @@ from pipesched.executors.opening import chosen
 from pipesched.pipeline.bounds.memory import require_offload, require_recompute
 from pipesched.pipeline.layers.recut import is_cut_open, one_way
 from pipesched.pipeline.plan.schedule import Schedule
-from pipesched.pipeline.problem.kinds import Allowed
+from pipesched.pipeline.problem.kinds import MemorySavings
 from pipesched.pipeline.problem.problem import Problem, require_problem
 from pipesched.pipeline.problem.readers import with_budget
 from pipesched.pipeline.problem.units import FORWARD_ONLY
@@ -171,9 +171,9 @@ class SolveRequest:
         return self.split_problem.costs.split
 
     @property
-    def allowed(self) -> Allowed:
+    def allowed(self) -> MemorySavings:
         """What may be done to save memory."""
-        return Allowed(self.offload, self.recompute)
+        return MemorySavings(self.offload, self.recompute)
 
     @property
     def start(self) -> Schedule | None:

@@ -21,8 +21,8 @@ from pipesched.pipeline.plan.schedule import schedule_plan, timed_schedule
 from pipesched.pipeline.problem.quantities import in_units, plain
 from pipesched.pipeline.problem.units import FORWARD_ONLY
 from pipesched.results.outcome import BestHeuristic
-from pipesched.solver.case import Candidate, Case
 from pipesched.solver.portfolio import warn_of_bug
+from pipesched.solver.variant import Candidate, Variant
 
 
 class Event(NamedTuple):
@@ -60,36 +60,36 @@ class Rank(NamedTuple):
 
 
 class Search:
-    """The state of a solve over several cases of one model. `listener` is called with every better schedule or bound.
+    """The state of a solve over variants of one model. `listener` is called with every better schedule or bound.
 
-    Cases are known by their numbers. CP-SAT reports from other threads, one at a time and while this one waits, so a
-    listener is never called twice at once. `others` is a bound on all that is no case: on cuts that are not tried.
+    Variants are known by their numbers. CP-SAT reports from other threads, one at a time and while this one waits, so a
+    listener is never called twice at once. `others` is a bound on all that is no variant: on cuts that are not tried.
     """
 
     def __init__(
         self,
-        cases: Sequence[Case],
+        variants: Sequence[Variant],
         limits: Limits,
         clock: Clock,
         listener: Listener | None = None,
         others: Bound | None = None,
     ) -> None:
-        self.cases, self.limits, self.clock, self.listener = cases, limits, clock, listener
-        self.others, self.policy = others, cases[0].policy
-        self.per_unit = cases[0].problem.ticks.per_unit
-        self.bounds = [Bound(0, "", self.per_unit) for _ in cases]
-        self.candidates: list[Candidate | None] = [None for _ in cases]  # the best of each case
+        self.variants, self.limits, self.clock, self.listener = variants, limits, clock, listener
+        self.others, self.policy = others, variants[0].policy
+        self.per_unit = variants[0].problem.ticks.per_unit
+        self.bounds = [Bound(0, "", self.per_unit) for _ in variants]
+        self.candidates: list[Candidate | None] = [None for _ in variants]  # the best of each variant
         self.best: Candidate | None = None
         self.value = 0  # of the best, in ticks
         self.rank: Rank | None = None  # of the best
         self.heuristic: tuple[Rank, str] | None = None  # the best one that no search made
         self.named: dict[str, Fraction] = {}  # the memory of named schedules whose value is that of the best
-        self.is_begun = False  # whether a case was searched, beyond bounds and heuristics
+        self.is_begun = False  # whether a variant was searched, beyond bounds and heuristics
         self.step = ""
         self.cut_off_bounds: list[str] = []  # searches for bounds that had too little time to end
         self.seen: set[str] = set()  # the families of which a schedule was offered
         self.is_family_left = False  # whether there was no time for some of them
-        self.cut_off: set[int] = set()  # the cases whose exact search had too little time to begin, or to end
+        self.cut_off: set[int] = set()  # the variants whose exact search had too little time to begin, or to end
 
     @property
     def bound(self) -> Bound:
@@ -100,15 +100,15 @@ class Search:
 
     @property
     def open(self) -> list[int]:
-        """The cases where something better may be found, the most promising first."""
+        """The variants where something better may be found, the most promising first."""
         within = 1 + self.limits.gap
         numbers = [n for n, bound in enumerate(self.bounds) if self.best is None or self.value > bound.ticks * within]
         return sorted(numbers, key=lambda number: (self.value_of(number), self.bounds[number].ticks))
 
     def value_of(self, number: int) -> float:
-        """Return the objective of the best schedule of a case; infinite without one."""
+        """Return the objective of the best schedule of a variant; infinite without one."""
         candidate = self.candidates[number]
-        return float("inf") if candidate is None else self.cases[number].value(candidate.schedule)
+        return float("inf") if candidate is None else self.variants[number].value(candidate.schedule)
 
     def at(self, step: str) -> None:
         """Begin a step of the solve, and tell the listener."""
@@ -124,7 +124,7 @@ class Search:
         heuristic: bool = False,
         to_the_end: bool = False,
     ) -> None:
-        """Offer candidates of a case until it is closed (or `to_the_end`), or `clock` is over; none once it is."""
+        """Offer candidates of a variant until it is closed (or `to_the_end`), or `clock` is over; none once it is."""
         if clock.left <= 0:
             return
         with suppress(TimeIsUp), deadline(clock):
@@ -135,7 +135,7 @@ class Search:
                     return
 
     def offer(self, number: int, candidate: Candidate, *, heuristic: bool = False) -> bool:
-        """Take note of a schedule of a case, and return whether it is the best of that case.
+        """Take note of a schedule of a variant, and return whether it is the best of that variant.
 
         `heuristic` says that no search made it. A schedule that breaks a rule is a bug of its source: it is left out,
         with a warning.
@@ -156,8 +156,8 @@ class Search:
         if heuristic and (self.heuristic is None or rank < self.heuristic[0]):
             self.heuristic = rank, candidate.source
         own = self.candidates[number]
-        is_best_of_case = own is None or rank < self._rank(number, own)
-        if is_best_of_case:
+        is_best_of_variant = own is None or rank < self._rank(number, own)
+        if is_best_of_variant:
             self.candidates[number] = candidate
         if is_better:
             if self.best is None or rank.value < self.value:
@@ -166,12 +166,12 @@ class Search:
             self._tell()
         if candidate.family is not None:
             self.add_named({candidate.family: rank.memory}, rank.value)
-        return is_best_of_case
+        return is_best_of_variant
 
     def _rank(self, number: int, candidate: Candidate) -> Rank:
         schedule = candidate.schedule
         return Rank(
-            self.cases[number].value(schedule),
+            self.variants[number].value(schedule),
             Fraction(max(schedule.memory_grains), schedule.problem.grains.per_unit),
             candidate.family is None,
             number,
@@ -191,7 +191,7 @@ class Search:
                 self.named[name] = min(memory, self.named.get(name, memory))
 
     def raise_bound(self, number: int, bound: Bound) -> None:
-        """Take note of a bound on the objective of a case."""
+        """Take note of a bound on the objective of a variant."""
         if bound.ticks > self.bounds[number].ticks:
             before = self.bound.ticks
             self.bounds[number] = replace(bound, per_unit=self.per_unit)
@@ -215,19 +215,19 @@ class Search:
 Orders = list[list[int]]
 
 
-def quick_rounds(cases: Sequence[Case], order: Sequence[int]) -> Iterator[tuple[int, Iterator[Candidate]]]:
-    """Yield the number of each case with a list schedule of it, then each again with the families that are quick."""
-    yield from ((number, cases[number].quick_ruled_candidates()) for number in order)
-    yield from ((number, cases[number].quick_named_candidates()) for number in order)
+def quick_rounds(variants: Sequence[Variant], order: Sequence[int]) -> Iterator[tuple[int, Iterator[Candidate]]]:
+    """Yield the number of each variant with a list schedule of it, then each again with the families that are quick."""
+    yield from ((number, variants[number].quick_ruled_candidates()) for number in order)
+    yield from ((number, variants[number].quick_named_candidates()) for number in order)
 
 
-def take_first(search: Search) -> None:
+def offer_initial(search: Search) -> None:
     """Offer a schedule that fits, unless the solve is stopped; its plan says where it took longer than the limit."""
     clock = Clock(stop=search.clock.stop)
-    for number, case in enumerate(search.cases):
-        search.at(f"first schedule, {case.name}")
+    for number, variant in enumerate(search.variants):
+        search.at(f"first schedule, {variant.name}")
         with suppress(TimeIsUp), deadline(clock):
-            if any(search.offer(number, candidate, heuristic=True) for candidate in first_candidates(case)):
+            if any(search.offer(number, candidate, heuristic=True) for candidate in initial_candidates(variant)):
                 candidate = search.candidates[number]
                 if search.clock.is_over and candidate is not None and not search.clock.is_stopped:
                     schedule = candidate.schedule
@@ -245,31 +245,31 @@ class Way(NamedTuple):
     stages: list[list[int]]
 
 
-def first_candidates(case: Case) -> Iterator[Candidate]:
-    """Yield schedules of a case, the quickest to make first; at least one fits, if any order does."""
-    ways, placement, count = list[Way](), case.problem.settled_placement, case.index.microbatches
+def initial_candidates(variant: Variant) -> Iterator[Candidate]:
+    """Yield schedules of a variant, the quickest to make first; at least one fits, if any order does."""
+    ways, placement, count = list[Way](), variant.problem.settled_placement, variant.index.microbatches
     for microbatches in placement.directions(count):
-        of_devices: list[list[int]] = [[] for _ in range(case.problem.devices)]
-        for stage in range(case.problem.stages if microbatches else 0):
+        of_devices: list[list[int]] = [[] for _ in range(variant.problem.devices)]
+        for stage in range(variant.problem.stages if microbatches else 0):
             of_devices[placement.device(stage, microbatches[0], count)].append(stage)
         ways.append(Way(microbatches, of_devices))
-    together = min(_fitting(case, way, device) for way in ways for device in range(case.problem.devices))
+    together = min(_fitting(variant, way, device) for way in ways for device in range(variant.problem.devices))
     if together > 0:
         devices = placement.devices
-        in_order = devices == tuple(sorted(devices)) and len({*devices}) == case.problem.devices  # each comes once
-        is_linear = in_order and len(ways) == 1 and case.index.slices == 1 and len(case.index.letters) > 1
+        in_order = devices == tuple(sorted(devices)) and len({*devices}) == variant.problem.devices  # each comes once
+        is_linear = in_order and len(ways) == 1 and variant.index.slices == 1 and len(variant.index.letters) > 1
         source = "1f1b within the budget" if is_linear else f"groups of {together}"
-        orders = _one_forward_one_backward(case, ways[0]) if is_linear else _in_groups(case, ways, together)
-        yield Candidate(source, schedule_plan(case.problem, Plan(case.index, orders)))
-    yield from case.quick_ruled_candidates()
+        orders = _one_forward_one_backward(variant, ways[0]) if is_linear else _in_groups(variant, ways, together)
+        yield Candidate(source, schedule_plan(variant.problem, Plan(variant.index, orders)))
+    yield from variant.quick_ruled_candidates()
 
 
-def _fitting(case: Case, way: Way, device: int) -> int:
+def _fitting(variant: Variant, way: Way, device: int) -> int:
     """Return how many microbatches of a way a device may hold at once on all of its stages.
 
     Beside them there is room for what the I of one takes. Without a limit it is the number of all microbatches.
     """
-    problem, count = case.problem, case.index.microbatches
+    problem, count = variant.problem, variant.index.microbatches
     capacity, stages = problem.capacity_grains[device], way.stages[device]
     size = sum(problem.grains.largest["activation"][stage] for stage in stages)
     if problem.rounds > 1:  # of which one after another may keep less than several in flight
@@ -282,15 +282,15 @@ def _fitting(case: Case, way: Way, device: int) -> int:
     return min((capacity - caught) // size, count)
 
 
-def _one_forward_one_backward(case: Case, way: Way) -> Orders:
+def _one_forward_one_backward(variant: Variant, way: Way) -> Orders:
     """Return 1F1B with fewer warm-ups where the budget holds fewer, and nowhere more than on the device before."""
     orders: Orders = []
-    ahead = [case.index.microbatches] * case.index.microbatches
+    ahead = [variant.index.microbatches] * variant.index.microbatches
     for device, stages in enumerate(way.stages):
         check_deadline()
-        ahead = _ahead(case, device, stages, ahead)
-        forwards = [*zip(*(case.index.row("F", stage) for stage in stages), strict=True)]
-        rows = [row for stage in reversed(stages) for row in _backward_rows(case, stage)]
+        ahead = _ahead(variant, device, stages, ahead)
+        forwards = [*zip(*(variant.index.row("F", stage) for stage in stages), strict=True)]
+        rows = [row for stage in reversed(stages) for row in _backward_rows(variant, stage)]
         order: list[int] = []
         for begin, end, backward in zip([0, *ahead], ahead, zip(*rows, strict=True), strict=False):
             order += chain.from_iterable(forwards[begin:end])
@@ -299,13 +299,13 @@ def _one_forward_one_backward(case: Case, way: Way) -> Orders:
     return orders
 
 
-def _ahead(case: Case, device: int, stages: Sequence[int], before: Sequence[int]) -> list[int]:
+def _ahead(variant: Variant, device: int, stages: Sequence[int], before: Sequence[int]) -> list[int]:
     """Return how many forwards a device runs before each backward, which on the device before are `before`.
 
     They are as many as in 1F1B, and as the budget holds beside what an I takes, but at least that of the backward.
     """
-    problem = case.problem
-    taken, capacity = taken_by_backwards(problem, case.index), problem.capacity_grains[device]
+    problem = variant.problem
+    taken, capacity = taken_by_backwards(problem, variant.index), problem.capacity_grains[device]
     room = inf if capacity is None else capacity - max(taken[stage] for stage in stages)
     sizes = problem.model.sizes["activation"][[*stages]].sum(axis=0).tolist()
     ahead, held, begun = list[int](), 0, 0
@@ -319,26 +319,26 @@ def _ahead(case: Case, device: int, stages: Sequence[int], before: Sequence[int]
     return ahead
 
 
-def _in_groups(case: Case, ways: Sequence[Way], size: int) -> Orders:
+def _in_groups(variant: Variant, ways: Sequence[Way], size: int) -> Orders:
     """Return all forwards of so many microbatches, stage by stage, then their backwards; groups of ways take turns."""
-    index, count = case.index, case.index.slices
-    orders: Orders = [[] for _ in range(case.problem.devices)]
+    index, count = variant.index, variant.index.slices
+    orders: Orders = [[] for _ in range(variant.problem.devices)]
     for first, way in product(range(0, max(len(way.microbatches) for way in ways), size), ways):
         group = way.microbatches[first : first + size]
         if not group:
             continue
-        if case.problem.rounds > 1 and size == 1:  # all rounds of a microbatch before the next one
-            number = first % case.problem.rounds * case.problem.batches + first // case.problem.rounds
+        if variant.problem.rounds > 1 and size == 1:  # all rounds of a microbatch before the next one
+            number = first % variant.problem.rounds * variant.problem.batches + first // variant.problem.rounds
             group = range(number, number + 1)
         units = [microbatch * count + part for microbatch in group for part in reversed(range(count))]
         for stages, order in zip(way.stages, orders, strict=True):
             check_deadline()
             order.extend(chain.from_iterable(index.row("F", stage)[index.in_units(group)] for stage in stages))
-            rows = (_backward_rows(case, stage) for stage in reversed(stages))
+            rows = (_backward_rows(variant, stage) for stage in reversed(stages))
             order.extend(row[unit] for own in rows for unit in units for row in own)
     return orders
 
 
-def _backward_rows(case: Case, stage: int) -> list[range]:
+def _backward_rows(variant: Variant, stage: int) -> list[range]:
     """Return the row of B, or those of I and W, or of forwards alone none."""
-    return [case.index.row(kind, stage) for kind in case.index.letters if kind != "F"]
+    return [variant.index.row(kind, stage) for kind in variant.index.letters if kind != "F"]

@@ -25,7 +25,7 @@ from pipesched.pipeline.layers.recut import all_cuts, is_cut_open, layout_of, se
 from pipesched.pipeline.plan.message_programs import with_queues
 from pipesched.pipeline.plan.schedule import Schedule, queued
 from pipesched.pipeline.plan.step import BEST as BEST_ORDER, Messages
-from pipesched.pipeline.problem.kinds import Allowed
+from pipesched.pipeline.problem.kinds import MemorySavings
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import Number, in_units
 from pipesched.results.best_cut import CutChoice
@@ -34,21 +34,21 @@ from pipesched.results.outcome import CutReport, Outcome, SolveReport, TriedCut
 from pipesched.results.status import Status, StoppedBy
 from pipesched.results.timed_moves import shortened
 from pipesched.solver.advice import advised, kept_seconds
-from pipesched.solver.ahead import CasesAhead
+from pipesched.solver.ahead import VariantsAhead
 from pipesched.solver.bounds import raise_by_device
-from pipesched.solver.case import Candidate, Case
 from pipesched.solver.cuts.tried import FamilyCuts, Tried, families_on, fused_for_families, of_families, tried
-from pipesched.solver.feasible import as_cases, feasible, least_step, placed_with, with_fused, within
+from pipesched.solver.feasible import as_variants, feasible, least_step, placed_with, with_fused, within
 from pipesched.solver.periodic.search import PeriodicPhase, can_repeat
 from pipesched.solver.portfolio import family_candidates, named_candidates
 from pipesched.solver.request import SolveRequest
-from pipesched.solver.search import Listener, Search, quick_rounds, take_first
+from pipesched.solver.search import Listener, Search, offer_initial, quick_rounds
+from pipesched.solver.variant import Candidate, Variant
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
 PROVING, POLISHING = "CP-SAT", "polishing"
-RECOMPUTED = Allowed(recompute=True)  # peaks may differ by as little as a checkpoint
+RECOMPUTED = MemorySavings(recompute=True)  # peaks may differ by as little as a checkpoint
 
 
 def solve(
@@ -100,8 +100,8 @@ def solve(
             search, and is raised here.
         stop: Set it, from any thread, to cancel the search: the best schedule so far is returned at once.
         jobs: Processes of this machine that search placements side by side, this one among them; 0 is one a core. Of
-            large cases they try the heuristics too. `workers` are then by default a share of the cores. What is proved
-            is the same.
+            large variants they try the heuristics too. `workers` are then by default a share of the cores. What is
+            proved is the same.
         executor: What does that instead: the text of `open_executor`, or what it returns. On a Dask cluster `workers`
             are by default one.
         advice: Whether the report says which changes would help; default: unless bounds settle the answer without a
@@ -127,25 +127,25 @@ def solve(
 def solve_request(request: SolveRequest) -> Outcome:
     """Return the answer to a request. Raises what `solve` does.
 
-    Where messages queue, it is found with free ones: of the best plans of all cases the one that is then the shortest.
+    Where messages queue, it is found with free ones: of the best plans of all variants the shortest one then.
     """
     if request.problem.messages is not None and request.advice:
         raise ConfigError("has no effect where `messages` queue", "advice")
     messages, request = request.problem.messages, replace(request, problem=with_queues(request.problem, None))
     clock = Clock(request.limits.seconds, request.stop)
     given = _tried(request, clock)
-    cases = as_cases(given.problems, request.objective, request.allowed, request.policy)
-    if request.method == "periodic" and not any(map(can_repeat, cases)):
+    variants = as_variants(given.problems, request.objective, request.allowed, request.policy)
+    if request.method == "periodic" and not any(map(can_repeat, variants)):
         raise ConfigError("repeats blocks in one direction, not in both as `placement` bidirectional does", "method")
-    if not all(case.is_countable for case in cases):
+    if not all(variant.is_countable for variant in variants):
         request = replace(request, method="portfolio")
     clock.limit -= kept_seconds(request)
-    search = Search(cases, request.limits._replace(seconds=clock.limit), clock, request.listener, given.others)
+    search = Search(variants, request.limits._replace(seconds=clock.limit), clock, request.listener, given.others)
     search.cut_off_bounds += ["cuts"] * given.is_cut_off
-    for number in range(len(cases)):
+    for number in range(len(variants)):
         search.raise_bound(number, given.least or search.bounds[number])
     for number, one in enumerate(given.first):
-        if (schedule := cases[number].adopted(one.schedule)) is not None:
+        if (schedule := variants[number].adopted(one.schedule)) is not None:
             search.offer(number, Candidate(one.name, schedule, one.name), heuristic=True)
     periods = PeriodicPhase(search, request.method)
     with lent(request.runs, FEWEST_OPERATIONS) as pool:
@@ -153,7 +153,7 @@ def solve_request(request: SolveRequest) -> Outcome:
             clock.limit = max(clock.limit - 0.3, clock.limit / 2)  # seconds: to end the processes
         stopped_by = _run(search, request, pool, periods)
     if search.best is None:
-        is_late = clock.is_over or not any(case.problem.has_step for case in cases)
+        is_late = clock.is_over or not any(variant.problem.has_step for variant in variants)
         none = "no order was found that keeps the budget with what the step holds beside activations"
         raise NoSchedule("stopped before any schedule was found" if is_late else none)
     outcome = _outcome(search, request, given, stopped_by, periods)
@@ -164,7 +164,7 @@ def solve_request(request: SolveRequest) -> Outcome:
 
 
 def _queued(outcome: Outcome, search: Search, messages: Messages) -> Outcome:
-    """Return the outcome with the plan, of the best ones of the cases, that takes least with its messages in queues."""
+    """Return the outcome with the plan, of the best ones of variants, that takes least with its messages in queues."""
     report = outcome.report
     assert report is not None
     offered = search.candidates if outcome.cut is None else [search.best]
@@ -207,13 +207,13 @@ def _cuts(search: Search, number: int) -> CutReport:
     """Return what is known of the cut of the answer, and which cuts were tried."""
     tried = [
         TriedCut(
-            chunks=case.problem.stages // case.problem.devices,
-            placement=case.name,
-            layout=layout_of(case.problem),
-            work=in_units(work_of_largest(case.problem), search.per_unit),
+            chunks=variant.problem.stages // variant.problem.devices,
+            placement=variant.name,
+            layout=layout_of(variant.problem),
+            work=in_units(work_of_largest(variant.problem), search.per_unit),
             makespan=None if candidate is None else candidate.schedule.makespan,
         )
-        for case, candidate in zip(search.cases, search.candidates, strict=True)
+        for variant, candidate in zip(search.variants, search.candidates, strict=True)
     ]
     bound = replace(search.bounds[number], ticks=min(search.bounds[number].ticks, search.value))
     status = Status.OPTIMAL if search.value == bound.ticks else Status.FEASIBLE
@@ -225,7 +225,7 @@ def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: 
     try:
         kept = 0.03 * search.clock.limit  # for the moves at the end
         search.clock.limit -= kept
-        with closing(CasesAhead(pool, _try_portfolio, is_heuristic=True)) as portfolios:
+        with closing(VariantsAhead(pool, _try_portfolio, is_heuristic=True)) as portfolios:
             left = _heuristics(search, request.start, periods, portfolios)
         first = _best(search)
         periods.go_on()
@@ -238,7 +238,7 @@ def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: 
         is_named = search.rank is not None and not search.rank.is_anonymous
         if request.polish and request.method != "portfolio" and search.best is not None and not is_named:
             number = search.candidates.index(search.best)
-            search.at(f"{POLISHING}, {search.cases[number].name}")
+            search.at(f"{POLISHING}, {search.variants[number].name}")
             lower_memory(search, number, search.clock.part(0.1 * search.limits.seconds))
             _shorten(search)
     except KeyboardInterrupt:
@@ -267,17 +267,17 @@ def _stopped_by(search: Search) -> StoppedBy:
 
 
 def _heuristics(
-    search: Search, hint: Schedule | None, periods: PeriodicPhase, ahead: CasesAhead
+    search: Search, hint: Schedule | None, periods: PeriodicPhase, ahead: VariantsAhead
 ) -> list[tuple[int, Iterator[Candidate]]]:
-    """Bound every case, then try the hint, then the portfolio until a bound is met or its time is up.
+    """Bound every variant, then try the hint, then the portfolio until a bound is met or its time is up.
 
-    On large cases, where some algorithms take long, the first rounds of the search for periods come before them.
+    On large variants, where some algorithms take long, the first rounds of the search for periods come before them.
     The named algorithms may take all the time: if it is enough for them, no answer is worse than one of theirs. Return
-    the named candidates that were not tried, each with the number of its case.
+    the named candidates that were not tried, each with the number of its variant.
     """
     left: list[tuple[int, Iterator[Candidate]]] = []
     if hint is None and _size(search) > search.policy.portfolio.slow:
-        take_first(search)
+        offer_initial(search)
     search.at("bounds")
     _raise_bounds(search)
     if hint is not None:
@@ -286,56 +286,56 @@ def _heuristics(
     order = _try_quick_schedules(search)
     ahead.try_large(search, [number for number in order if number in search.open][1:])
     order.sort(key=ahead.sent.__contains__)  # what workers try comes last
-    if _size(search) > search.policy.cases.large:
+    if _size(search) > search.policy.variants.large:
         periods.begin()
     for number in order:
-        case = search.cases[number]
+        variant = search.variants[number]
         if search.clock.is_over:
             search.is_family_left = True
             break
-        fed = case.fed_candidates()
+        fed = variant.fed_candidates()
         left.append((number, chain(named[number], fed)))
         if (search.best is None or number in search.open) and not ahead.took(search, number):
             _try_portfolio(search, number, named[number], fed)
-    for last_resort in (take_first, find_first):
+    for last_resort in (offer_initial, find_initial):
         if search.best is None:
             last_resort(search)
     return left
 
 
 def _named(search: Search) -> list[Iterator[Candidate]]:
-    """Return the named candidates of each case; of large cases, whose fast algorithms come first, those not tried."""
-    cases = search.cases
-    named: list[Iterator[Candidate]] = [case.named_candidates() for case in cases]
+    """Return the named candidates of each variant; of large ones, whose fast algorithms come first, those not tried."""
+    variants = search.variants
+    named: list[Iterator[Candidate]] = [variant.named_candidates() for variant in variants]
     if _size(search) > search.policy.portfolio.one_limit:
-        if all(case.keeps_activations for case in cases):
-            quick = [family_candidates(case, slow=False) for case in cases]
+        if all(variant.keeps_activations for variant in variants):
+            quick = [family_candidates(variant, slow=False) for variant in variants]
             _try_families(search, quick)
-            named = [*map(chain, quick, (named_candidates(case, slow=True) for case in cases))]
+            named = [*map(chain, quick, (named_candidates(variant, slow=True) for variant in variants))]
         _try_families(search, named)
     return named
 
 
 def _best(search: Search) -> list[tuple[int, Candidate]]:
-    """Return the best candidate with the number of its case, if there is one."""
+    """Return the best candidate with the number of its variant, if there is one."""
     return [(number, one) for number, one in enumerate(search.candidates) if one is not None and one is search.best]
 
 
 def _shorten(search: Search, others: Sequence[tuple[int, Candidate]] = ()) -> None:
     """Make the best schedule, and then others, shorter by single moves in the order of a device, until none helps."""
     for number, own in [*_best(search), *others]:
-        if search.value == search.bound.ticks or search.cases[0].objective != "makespan":
+        if search.value == search.bound.ticks or search.variants[0].objective != "makespan":
             return
-        search.at(f"moves, {search.cases[number].name}")
+        search.at(f"moves, {search.variants[number].name}")
         candidates = (Candidate(f"{own.source}, moves", one) for one in shortened(own.schedule))
         search.try_all(number, candidates, search.clock)
 
 
 def _try_families(search: Search, named: Sequence[Iterator[Candidate]]) -> None:
-    """Try the named algorithms of all cases, the least bound first: of large cases they are made sooner than lists."""
+    """Try the named algorithms of all variants, the least bound first: for large ones they are quicker than lists."""
     for number in sorted(range(len(named)), key=lambda number: search.bounds[number].ticks):
         if search.best is None or number in search.open:
-            search.at(f"algorithms, {search.cases[number].name}")
+            search.at(f"algorithms, {search.variants[number].name}")
             search.try_all(number, named[number], search.clock, heuristic=True)
             search.is_family_left |= search.clock.is_over
 
@@ -344,21 +344,21 @@ def _try_portfolio(
     search: Search, number: int, named: Iterator[Candidate] | None = None, fed: Iterator[Candidate] | None = None
 ) -> None:
     """Try named algorithms, for which there is all the time, then list scheduling, then best orders of microbatches."""
-    case, policy = search.cases[number], search.policy.portfolio
-    search.at(f"portfolio, {case.name}")
-    search.try_all(number, case.named_candidates() if named is None else named, search.clock, heuristic=True)
+    variant, policy = search.variants[number], search.policy.portfolio
+    search.at(f"portfolio, {variant.name}")
+    search.try_all(number, variant.named_candidates() if named is None else named, search.clock, heuristic=True)
     search.is_family_left |= search.clock.is_over
     seconds = policy.part * search.limits.seconds - search.clock.seconds
     if search.best is None:
         seconds = search.clock.left
-    search.try_all(number, case.ruled_candidates(), search.clock.part(seconds), heuristic=True)
+    search.try_all(number, variant.ruled_candidates(), search.clock.part(seconds), heuristic=True)
     clock = search.clock.part(policy.part * search.limits.seconds)
-    search.try_all(number, case.fed_candidates() if fed is None else fed, clock, heuristic=True)
+    search.try_all(number, variant.fed_candidates() if fed is None else fed, clock, heuristic=True)
 
 
 def _size(search: Search) -> int:
-    """Return the number of operations of the largest case."""
-    return max(case.index.size for case in search.cases)
+    """Return the number of operations of the largest variant."""
+    return max(variant.index.size for variant in search.variants)
 
 
 def _break_ties(search: Search, left: list[tuple[int, Iterator[Candidate]]]) -> None:
@@ -368,53 +368,55 @@ def _break_ties(search: Search, left: list[tuple[int, Iterator[Candidate]]]) -> 
         if search.best is None or clock.is_over:
             return
         if search.bounds[number].ticks <= search.value:
-            search.at(f"ties, {search.cases[number].name}")
+            search.at(f"ties, {search.variants[number].name}")
             search.try_all(number, candidates, clock, heuristic=True, to_the_end=True)
 
 
 def _raise_bounds(search: Search) -> None:
-    """Bound every case: by the work of devices in any time, then by what takes longer, up to a part of the time."""
-    for number, case in enumerate(search.cases):
-        paired = case.problem.costs.overlap is not None
-        search.raise_bound(number, highest(work_bounds(case.problem, case.letters, paired=paired), 1))
+    """Bound every variant: by the work of devices in any time, then by what takes longer, up to a part of the time."""
+    for number, variant in enumerate(search.variants):
+        paired = variant.problem.costs.overlap is not None
+        search.raise_bound(number, highest(work_bounds(variant.problem, variant.letters, paired=paired), 1))
     clock = search.clock.part(0.4 * search.limits.seconds)
-    for number, case in enumerate(search.cases):
+    for number, variant in enumerate(search.variants):
         own = Clock(max(clock.left, 0.05), search.clock.stop)  # enough for a single microbatch
         with suppress(TimeIsUp):
             with deadline(own):
-                bound = replace(case.bound(), per_unit=search.per_unit)
+                bound = replace(variant.bound(), per_unit=search.per_unit)
             search.raise_bound(number, bound)
             search.bounds[number] = max(bound, search.bounds[number], key=lambda one: one.ticks)  # its reason says more
         if own.is_over:
-            search.cut_off_bounds.append(f"bounds, {case.name}")
+            search.cut_off_bounds.append(f"bounds, {variant.name}")
 
 
 def _try_quick_schedules(search: Search) -> list[int]:
-    """Offer what is made quickly for each case, so that there is an answer soon; return the order of the cases.
+    """Offer what is made quickly for each variant, so that there is an answer soon; return the order of the variants.
 
-    The least bound comes first; of large cases linear and loop, since families for v take long.
+    The least bound comes first; of large variants linear and loop, since families for v take long.
     """
-    order = list(range(len(search.cases)))
+    order = list(range(len(search.variants)))
     if _size(search) <= search.policy.portfolio.slow:
         order.sort(key=lambda number: search.bounds[number].ticks)
-    for number, candidates in quick_rounds(search.cases, order):
+    for number, candidates in quick_rounds(search.variants, order):
         if search.clock.is_over:
             break
         if search.best is None or number in search.open:
-            search.at(f"quick schedules, {search.cases[number].name}")
+            search.at(f"quick schedules, {search.variants[number].name}")
             search.try_all(number, candidates, search.clock, heuristic=True)
     return order
 
 
 def _take_hint(search: Search, hint: Schedule) -> None:
     """Offer the user's hint, on its own cut if that is tried. Raises ConfigError for another model or placement."""
-    for number, case in sorted(enumerate(search.cases), key=lambda one: one[1].problem.costs != hint.problem.costs):
-        problem = case.problem
+    for number, variant in sorted(
+        enumerate(search.variants), key=lambda one: one[1].problem.costs != hint.problem.costs
+    ):
+        problem = variant.problem
         sizes = (problem.devices, problem.microbatches, problem.stages % hint.plan.index.stages)
         if sizes != (hint.problem.devices, hint.problem.microbatches, 0):
             continue
         is_there = hint.problem.settled_placement.in_blocks(problem.stages) == problem.settled_placement
-        if is_there and (schedule := case.adopted(hint)) is not None:
+        if is_there and (schedule := variant.adopted(hint)) is not None:
             search.offer(number, Candidate("hint", schedule))
             return
     raise ConfigError("is a schedule of another model, or on a placement that this solve does not try", "hint")
@@ -430,15 +432,15 @@ def _outcome(
     if is_open and (search.others is None or bound.reason != search.others.reason):
         bound = replace(bound, reason=f"the least over all cuts: {bound.reason}")
     number = search.candidates.index(search.best)
-    objective = search.cases[number].objective
-    cuts, case, choice = _cuts(search, number) if is_open else None, search.cases[number], None
+    objective = search.variants[number].objective
+    cuts, variant, choice = _cuts(search, number) if is_open else None, search.variants[number], None
     if cuts is not None and seeks_best(problem := search.best.schedule.problem):
         choice = CutChoice(cuts.layout, BEST, len(cuts.tried), all_cuts(problem))
-    placements = tuple(dict.fromkeys(one.name for one in search.cases))
+    placements = tuple(dict.fromkeys(one.name for one in search.variants))
     cut_off: list[str] = []
     not_tried: list[str] = []
     if search.value != search.bound.ticks:
-        exact = (f"{PROVING}, {search.cases[one].name}" for one in search.open if one in search.cut_off)
+        exact = (f"{PROVING}, {search.variants[one].name}" for one in search.open if one in search.cut_off)
         cut_off = [*search.cut_off_bounds, *exact]
         left = families_on(request.split_problem, given.problems) if search.is_family_left else ()
         on_cuts = (f"{name} on its best cut" if name in search.seen else name for name in given.not_tried)
@@ -463,20 +465,20 @@ def _outcome(
             cuts=cuts,
             cut_off=tuple(dict.fromkeys(cut_off)),  # searches for bounds that had too little time
             not_tried=tuple(dict.fromkeys(not_tried)),  # at all, or on their best cuts
-            covers=of_search(case.problem, request.allowed, placements, given.chunks),
+            covers=of_search(variant.problem, request.allowed, placements, given.chunks),
         ),
     )
 
 
 def search_in_turn(search: Search, method: str, pool: Executor | None) -> None:
-    """Search open cases, the most promising first, until none is open, or the time is up.
+    """Search open variants, the most promising first, until none is open, or the time is up.
 
-    Each case has a part of the time, the first one most; those that it cuts off divide what the others leave. With a
-    pool, cases are searched in it before their turn.
+    Each variant has a part of the time, the first one most; those that it cuts off divide what the others leave. With a
+    pool, variants are searched in it before their turn.
     """
-    waiting, cut_off = set(range(len(search.cases))), set[int]()
-    unbegun: dict[int, float] = {}  # the time, in seconds, with which no model of a case could be begun
-    with closing(CasesAhead(pool, partial(_search_case, clock=None, method=method))) as ahead:
+    waiting, cut_off = set(range(len(search.variants))), set[int]()
+    unbegun: dict[int, float] = {}  # the time, in seconds, with which no model of a variant could be begun
+    with closing(VariantsAhead(pool, partial(_search_variant, clock=None, method=method))) as ahead:
         while search.best and not is_at_the_end(search):
             numbers = [number for number in search.open if number in waiting]
             if numbers:
@@ -486,7 +488,7 @@ def search_in_turn(search: Search, method: str, pool: Executor | None) -> None:
                 if not ahead.took(search, numbers[0]):
                     given, search.limits = search.limits, ahead.limits(search.limits, len(numbers))
                     ahead.begin(search, numbers[1:], clock.left)
-                    _search_case(search, numbers[0], clock, method)
+                    _search_variant(search, numbers[0], clock, method)
                     search.limits = given
                 waiting.remove(numbers[0])
                 if clock.seconds > 0.9 * clock.limit:
@@ -501,75 +503,77 @@ def search_in_turn(search: Search, method: str, pool: Executor | None) -> None:
                 cut_off, unbegun = set(), {}
 
 
-def _search_case(search: Search, number: int, clock: Clock | None, method: str) -> None:
-    """Search one case: small ones by CP-SAT, which alone proves; on large ones local search is better."""
-    case, clock = search.cases[number], clock or search.clock
-    size, improvements, policy = case.index.size, case.improvements, case.policy.cases
+def _search_variant(search: Search, number: int, clock: Clock | None, method: str) -> None:
+    """Search one variant: small ones by CP-SAT, which alone proves; on large ones local search is better."""
+    variant, clock = search.variants[number], clock or search.clock
+    size, improvements, policy = variant.index.size, variant.improvements, variant.policy.variants
     if method != "improve":
         raise_by_device(search, number, clock.part(0.25 * clock.left))
         if number not in search.open:
             return
     for improvement in improvements:
         is_last = improvement is improvements[-1]
-        if case.has_model and (method == "cpsat" or (method == "auto" and is_last and size <= policy.easy)):
+        if variant.has_model and (method == "cpsat" or (method == "auto" and is_last and size <= policy.easy)):
             continue
-        takes_all = method == "improve" or size > policy.large or not case.has_model
+        takes_all = method == "improve" or size > policy.large or not variant.has_model
         share = 1.0 if is_last and takes_all else improvement.part
         own, part = search.candidates[number], clock.part(share * clock.left)
         if own is not None and not own.schedule.plan.pairs:
-            search.at(f"{improvement.name}, {case.name}")
-            search.try_all(number, improvement.search(case, own.schedule, search.limits, part), part)
-    searches = not case.keeps_activations or method == "cpsat" or size <= policy.large
-    if searches and case.has_model and number in search.open and not clock.is_over:
-        search.at(f"{PROVING}, {case.name}")
+            search.at(f"{improvement.name}, {variant.name}")
+            search.try_all(number, improvement.search(variant, own.schedule, search.limits, part), part)
+    searches = not variant.keeps_activations or method == "cpsat" or size <= policy.large
+    if searches and variant.has_model and number in search.open and not clock.is_over:
+        search.at(f"{PROVING}, {variant.name}")
         with suppress(TimeIsUp), deadline(clock):
             prove(search, number, clock)
 
 
-def find_first(search: Search) -> None:
-    """Let CP-SAT look for a schedule where no heuristic found one that fits: of cases with a step, if they are small.
+def find_initial(search: Search) -> None:
+    """Let CP-SAT look for a schedule where no heuristic found one that fits: of small variants with a step.
 
     Of others list scheduling finds one, if any order fits.
     """
-    for number, case in enumerate(search.cases):
-        if not case.problem.has_step or not case.has_model or case.index.size > case.policy.cases.large:
+    for number, variant in enumerate(search.variants):
+        if not variant.problem.has_step or not variant.has_model or variant.index.size > variant.policy.variants.large:
             continue
-        search.at(f"{PROVING}, {case.name}")
-        clock = search.clock.part(search.clock.left / (len(search.cases) - number))
+        search.at(f"{PROVING}, {variant.name}")
+        clock = search.clock.part(search.clock.left / (len(search.variants) - number))
         with suppress(TimeIsUp), deadline(clock):
             prove(search, number, clock)
 
 
 def prove(search: Search, number: int, clock: Clock) -> None:
-    """Search until `clock` is over for better schedules of a case, and for a proof that there is none.
+    """Search until `clock` is over for better schedules of a variant, and for a proof that there is none.
 
     Raises KeyboardInterrupt.
 
     The model has no overlapped pairs; where pairs take less than their parts, its bounds do not count.
     """
-    case, own = search.cases[number], search.candidates[number]
+    variant, own = search.variants[number], search.candidates[number]
     search.cut_off.add(number)  # unless it comes to its end
-    if not case.can_begin(clock):
+    if not variant.can_begin(clock):
         return
-    counts = case.problem.costs.overlap is None
+    counts = variant.problem.costs.overlap is None
     least = search.bounds[number].ticks
-    most = case.longest if search.best is None else case.most_sought(search.value, least, is_own=search.best is own)
-    model = case.model(least, most)
+    most = (
+        variant.longest if search.best is None else variant.most_sought(search.value, least, is_own=search.best is own)
+    )
+    model = variant.model(least, most)
     if own is not None and not own.schedule.plan.pairs:
-        model.hint([start // case.quantum for start in case.hint(own.schedule)])
+        model.hint([start // variant.quantum for start in variant.hint(own.schedule)])
 
     def on_schedule(starts: list[int], _objective: int, _bound: int) -> None:
-        search.offer(number, Candidate(PROVING, case.replay([start * case.quantum for start in starts])))
+        search.offer(number, Candidate(PROVING, variant.replay([start * variant.quantum for start in starts])))
 
     def on_bound(quanta: int) -> None:
         if counts:
-            search.raise_bound(number, Bound(quanta * case.quantum, PROVING))
+            search.raise_bound(number, Bound(quanta * variant.quantum, PROVING))
 
-    answer = model.solve(search.limits._replace(seconds=case.seconds_for(clock)), on_schedule, on_bound)
+    answer = model.solve(search.limits._replace(seconds=variant.seconds_for(clock)), on_schedule, on_bound)
     if answer.status in {"optimal", "infeasible"}:
         search.cut_off.discard(number)
     if answer.status == "infeasible" and counts:
-        search.raise_bound(number, Bound(most + case.quantum, PROVING))
+        search.raise_bound(number, Bound(most + variant.quantum, PROVING))
     elif answer.status != "unknown":
         on_bound(answer.bound)
     if answer.interrupted and not search.clock.is_stopped:
@@ -577,22 +581,22 @@ def prove(search: Search, number: int, clock: Clock) -> None:
 
 
 def lower_memory(search: Search, number: int, clock: Clock) -> None:
-    """Look for schedules of a case with the best value known and less memory on the largest device.
+    """Look for schedules of a variant with the best value known and less memory on the largest device.
 
     Budgets are halved between static memory and what the best schedule holds; each is tried by list scheduling, and on
-    small cases by CP-SAT.
+    small variants by CP-SAT.
     """
     best = search.best
     if best is None:
         return
-    case, most = search.cases[number], max(best.schedule.memory_grains)
-    step = least_step(case.problem, RECOMPUTED)
-    least = max(1, *map(case.problem.static_grains, range(case.problem.devices)))
+    variant, most = search.variants[number], max(best.schedule.memory_grains)
+    step = least_step(variant.problem, RECOMPUTED)
+    least = max(1, *map(variant.problem.static_grains, range(variant.problem.devices)))
     for _ in range(24):
         middle = most - max((most - least) // (2 * step), 1) * step
         if middle < least or clock.is_over:
             return
-        found = _within(search, case, middle, clock.part(0.34 * clock.left))
+        found = _within(search, variant, middle, clock.part(0.34 * clock.left))
         if found is None:
             least = middle + step
             continue
@@ -600,23 +604,23 @@ def lower_memory(search: Search, number: int, clock: Clock) -> None:
         most = min(max(found.memory_grains), middle)
 
 
-def _within(search: Search, case: Case, budget: int, clock: Clock) -> Schedule | None:
-    """Return a schedule of the case with the best value known that holds at most `budget` grains on every device."""
+def _within(search: Search, variant: Variant, budget: int, clock: Clock) -> Schedule | None:
+    """Return a schedule of the variant with the best value known that holds at most `budget` grains on every device."""
     with suppress(NoSchedule, TimeIsUp), deadline(clock):
-        limited = replace(case, problem=within(case.problem, budget))
+        limited = replace(variant, problem=within(variant.problem, budget))
         for schedule in _tries(search, limited, clock):
             check_deadline()
             if schedule.fits and limited.value(schedule) <= search.value:
-                return replace(schedule, problem=replace(case.problem, shard=schedule.problem.shard))
+                return replace(schedule, problem=replace(variant.problem, shard=schedule.problem.shard))
     return None
 
 
-def _tries(search: Search, case: Case, clock: Clock) -> Iterator[Schedule]:
-    """Yield schedules within the budget of the case."""
-    for candidate in case.ruled_candidates():
+def _tries(search: Search, variant: Variant, clock: Clock) -> Iterator[Schedule]:
+    """Yield schedules within the budget of the variant."""
+    for candidate in variant.ruled_candidates():
         yield candidate.schedule
-    if case.has_model and case.index.size <= case.policy.cases.large and case.can_begin(clock):
-        model = case.model(min(search.bound.ticks, search.value), search.value)
-        answer = model.solve(search.limits._replace(seconds=case.seconds_for(clock), gap=1.0))
+    if variant.has_model and variant.index.size <= variant.policy.variants.large and variant.can_begin(clock):
+        model = variant.model(min(search.bound.ticks, search.value), search.value)
+        answer = model.solve(search.limits._replace(seconds=variant.seconds_for(clock), gap=1.0))
         if answer.starts:
-            yield case.replay([start * case.quantum for start in answer.starts])
+            yield variant.replay([start * variant.quantum for start in answer.starts])

@@ -1,4 +1,4 @@
-"""The exact model of a case with a step: passes as in `model`, and beside them the tasks of the step.
+"""The exact model of a variant with a step: passes as in `model`, and beside them the tasks of the step.
 
 Side work that several devices may run is a task for each of them, of which one runs. At level weights each stage has
 its first gather as a task; those that follow depend on the order of the slots.
@@ -25,8 +25,8 @@ from pipesched.pipeline.plan.step import AUTO, GRADIENTS, WEIGHTS
 from pipesched.pipeline.plan.step_plan import ahead_of, gathers, reduces, tied_stages, updates
 from pipesched.pipeline.problem.ops import NO_NUMBER, Op, OpIndex, StepOp
 from pipesched.pipeline.problem.problem import Problem
-from pipesched.solver.case import Case
 from pipesched.solver.model import TunedModel
+from pipesched.solver.variant import Variant
 
 
 class StepTask(NamedTuple):
@@ -160,7 +160,7 @@ class StepTasks:
 
 
 class StepRules:
-    """The tasks of a case with a step and their precedences; `passes` is the task graph of its passes.
+    """The tasks of a variant with a step and their precedences; `passes` is the task graph of its passes.
 
     Side work with a backward on a device of choice couples the forwards and backwards of its microbatch, and side work
     may differ between microbatches: then not all rows of operations have microbatches in order (`is_sorted`).
@@ -290,12 +290,12 @@ Residency = tuple[Any, int]  # an interval, and the grains that are held in it
 
 
 class WholeStepModel(TunedModel):
-    """The model of a case with a step whose makespan lies in [least, most] ticks."""
+    """The model of a variant with a step whose makespan lies in [least, most] ticks."""
 
-    def __init__(self, case: Case, rules: StepRules, least: int, most: int) -> None:
-        super().__init__(case)
-        self.rules, self.step, self.quantum = rules, rules.step, case.quantum
-        self.problem, self.index = case.problem, case.index
+    def __init__(self, variant: Variant, rules: StepRules, least: int, most: int) -> None:
+        super().__init__(variant)
+        self.rules, self.step, self.quantum = rules, rules.step, variant.quantum
+        self.problem, self.index = variant.problem, variant.index
         self.least, self.horizon = ceil_div(least, self.quantum), most // self.quantum
         self.later: dict[int, list[Any]] = {}  # by device: gathers behind the first of a stage
         self.holds_more = False  # whether a budget counts more than activations
@@ -320,7 +320,7 @@ class WholeStepModel(TunedModel):
 
     def _on_machine(self, machine: int) -> list[int]:
         """Return the tasks of a device, or, behind all devices, of its lane."""
-        passes = self.case.tasks_on[machine] if machine < self.problem.devices else ()
+        passes = self.variant.tasks_on[machine] if machine < self.problem.devices else ()
         return [*passes, *self.step.on_machine(machine)]
 
     def side_work(self) -> None:
@@ -497,7 +497,7 @@ class WholeStepModel(TunedModel):
 
     def objective(self) -> None:
         """Minimize the makespan, network lanes included."""
-        goal = self.model.new_int_var(self.least, self.horizon, self.case.objective)
+        goal = self.model.new_int_var(self.least, self.horizon, self.variant.objective)
         for task in range(len(self.starts)):
             last = self.model.add(self.end(task) <= goal)
             if task in self.presences:

@@ -22,11 +22,11 @@ from pipesched.pipeline.bounds.memory import (
     residences,
     says_all,
 )
-from pipesched.pipeline.problem.kinds import Allowed
+from pipesched.pipeline.problem.kinds import MemorySavings
 from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.pipeline.problem.problem import alike
 from pipesched.solver.model import sorted_rows
-from pipesched.solver.saving_portfolio import KeepingCase
+from pipesched.solver.recompute_offload import PlainVariant
 from tests.examples import examples
 from tests.oracle.alike import optimum
 from tests.oracle.drawn import PLACEMENTS, Config, configs, random_rows
@@ -330,7 +330,7 @@ def fitting(draw: st.DrawFn, *, least: int = 0) -> tuple[Problem, Schedule]:
 def test_every_schedule_within_the_budget_keeps_them(given_schedule: tuple[Problem, Schedule]) -> None:
     """Sorted by microbatch, the times of any schedule that fits obey the order and the capacity edges."""
     problem, schedule = given_schedule
-    case = KeepingCase(problem)
+    case = PlainVariant(problem)
     starts = sorted_rows(case, schedule.start_ticks)
     for before, after, lag in case.ordered.arrows():
         assert starts[before] + case.graph.durations[before] + lag <= starts[after]
@@ -342,7 +342,7 @@ def test_bounds_are_below_every_schedule_within_the_budget(
 ) -> None:
     """No bound on makespan or span exceeds that of a random plan under the tightest budget that it keeps."""
     problem, schedule = given_schedule
-    case = KeepingCase(problem, "span" if span else "makespan")
+    case = PlainVariant(problem, "span" if span else "makespan")
     assert case.bound().ticks <= case.value(schedule)
 
 
@@ -350,7 +350,7 @@ def test_bounds_are_below_every_schedule_within_the_budget(
 def test_a_replay_of_sorted_times_is_no_later_and_fits(given_schedule: tuple[Problem, Schedule]) -> None:
     """Renaming microbatches in each row keeps every rule, the makespan and the memory."""
     problem, schedule = given_schedule
-    again = KeepingCase(problem).replay(schedule.start_ticks)
+    again = PlainVariant(problem).replay(schedule.start_ticks)
     assert again.makespan_ticks <= schedule.makespan_ticks
     assert again.fits
 
@@ -431,13 +431,13 @@ def test_what_would_fit() -> None:
 @pytest.mark.parametrize(
     ("allowed", "expected"),
     [
-        (Allowed(), [4, 4]),
-        (Allowed(recompute=True), [3, 3]),  # device 0: a checkpoint of 1 and 2; device 1: 3, or 1.5 and 1
-        (Allowed(offload=True), [2, 3]),
-        (Allowed(offload=True, recompute=True), [2, 3]),
+        (MemorySavings(), [4, 4]),
+        (MemorySavings(recompute=True), [3, 3]),  # device 0: a checkpoint of 1 and 2; device 1: 3, or 1.5 and 1
+        (MemorySavings(offload=True), [2, 3]),
+        (MemorySavings(offload=True, recompute=True), [2, 3]),
     ],
 )
-def test_what_earlier_stages_hold_with_actions(allowed: Allowed, expected: list[int]) -> None:
+def test_what_earlier_stages_hold_with_actions(allowed: MemorySavings, expected: list[int]) -> None:
     """While a stage runs, the earlier ones of its device hold all, a checkpoint, or nothing."""
     problem = make_problem(devices=2, stages=4, placement="loop", activation=[2, 3, 2, 1], checkpoint=0.5)
     grains = [least_capacity(problem, device, allowed) for device in range(2)]

@@ -16,15 +16,15 @@ from hypothesis import given
 
 import pipesched
 from pipesched import ConfigError, Event, Family, PipeschedWarning, Plan, Problem
-from pipesched.pipeline.problem.kinds import KEEP_ONLY, Allowed
+from pipesched.pipeline.problem.kinds import KEEP_ONLY, MemorySavings
 from pipesched.schedulers.registry import Catalogue, family
 from pipesched.solver import policy
-from pipesched.solver.feasible import cases_of
+from pipesched.solver.feasible import variants_of
 from pipesched.solver.model import full_model
-from pipesched.solver.policy import DEFAULT, CasePolicy, ExactPolicy, PortfolioPolicy, SolvePolicy
+from pipesched.solver.policy import DEFAULT, ExactPolicy, PortfolioPolicy, SolvePolicy, VariantPolicy
 from pipesched.solver.portfolio import family_schedule, named_candidates, ruled_candidates
+from pipesched.solver.recompute_offload import PlainVariant
 from pipesched.solver.request import SolveRequest
-from pipesched.solver.saving_portfolio import KeepingCase
 from pipesched.solver.solve import solve_request
 from tests.examples import examples
 from tests.strategies import problems
@@ -103,7 +103,7 @@ def test_an_illegal_schedule_is_left_out_with_a_warning(monkeypatch: pytest.Monk
 
 def test_a_family_that_deadlocks_has_no_candidate() -> None:
     """It warns, and there is no schedule of it."""
-    case = KeepingCase(pipesched.make_problem(devices=2, microbatches=4, placement="linear"))
+    case = PlainVariant(pipesched.make_problem(devices=2, microbatches=4, placement="linear"))
     with pytest.warns(PipeschedWarning, match="broken made an illegal schedule"):
         assert family_schedule(case, BROKEN[0]) is None
 
@@ -118,7 +118,7 @@ def test_no_family_of_ours_warns(problem: Problem) -> None:
     """All candidates of our own algorithms can be scheduled, and keep every rule."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for candidate in named_candidates(KeepingCase(problem)):
+        for candidate in named_candidates(PlainVariant(problem)):
             assert pipesched.check(candidate.schedule) == []
 
 
@@ -206,7 +206,7 @@ def test_what_follows_from_it() -> None:
     assert (request.limits.seconds, request.limits.gap, request.limits.seed) == (2.5, 0.25, 3)
     assert request.split_problem.costs.split
     assert not request.problem.costs.split
-    assert request.allowed == Allowed(False, False)
+    assert request.allowed == MemorySavings(False, False)
     assert request.start is start.schedule
     assert request.runs is None
 
@@ -260,18 +260,20 @@ def test_a_solve_takes_it() -> None:
     assert poor.value > 195
 
 
-@pytest.mark.parametrize("allowed", [KEEP_ONLY, Allowed(recompute=True)])
-def test_every_case_has_it(allowed: Allowed) -> None:
+@pytest.mark.parametrize("allowed", [KEEP_ONLY, MemorySavings(recompute=True)])
+def test_every_case_has_it(allowed: MemorySavings) -> None:
     """Those of a solve, and those that advice tries."""
-    asked = SolvePolicy(cases=CasePolicy(easy=1))
-    assert all(case.policy is asked for case in cases_of(V, None, allowed, asked))
-    assert all(case.policy is DEFAULT for case in cases_of(V, None, allowed))
+    asked = SolvePolicy(variants=VariantPolicy(easy=1))
+    assert all(case.policy is asked for case in variants_of(V, None, allowed, asked))
+    assert all(case.policy is DEFAULT for case in variants_of(V, None, allowed))
 
 
 def test_what_is_large_is_its_to_say() -> None:
     """Rules with every tie, and how CP-SAT searches, by the number of operations."""
-    (case,) = cases_of(V, None, KEEP_ONLY, SolvePolicy(portfolio=PortfolioPolicy(slow=191)))
+    (case,) = variants_of(V, None, KEEP_ONLY, SolvePolicy(portfolio=PortfolioPolicy(slow=191)))
     assert case.index.size == 192
     assert not any(candidate.source.startswith("list (none") for candidate in ruled_candidates(case))
-    (case,) = cases_of(V, None, KEEP_ONLY, SolvePolicy(cases=CasePolicy(easy=191), exact=ExactPolicy(relaxed=191)))
+    (case,) = variants_of(
+        V, None, KEEP_ONLY, SolvePolicy(variants=VariantPolicy(easy=191), exact=ExactPolicy(relaxed=191))
+    )
     assert not full_model(case, 0, 10_000).is_small

@@ -16,16 +16,20 @@ from pipesched.core.bounds import may_hold
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.bounds.bounds import lower_bound
 from pipesched.pipeline.bounds.memory import least_capacity
-from pipesched.pipeline.problem.kinds import Allowed
+from pipesched.pipeline.problem.kinds import MemorySavings
 from pipesched.solver.bounds import DeviceModel, most_promising, suits
-from pipesched.solver.model import SavingModel
-from pipesched.solver.saving_portfolio import KeepingCase, SavingCase
+from pipesched.solver.model import RecomputeOffloadModel
+from pipesched.solver.recompute_offload import PlainVariant, RecomputeOffloadVariant
 from plain_model import plain_model
 from tests.examples import examples, part
 from tests.solver.every_way import least_makespan
 from tests.solver.periodic.problems import tight
 
-OFFLOAD, RECOMPUTE, BOTH = Allowed(offload=True), Allowed(recompute=True), Allowed(offload=True, recompute=True)
+OFFLOAD, RECOMPUTE, BOTH = (
+    MemorySavings(offload=True),
+    MemorySavings(recompute=True),
+    MemorySavings(offload=True, recompute=True),
+)
 actions = st.sampled_from([OFFLOAD, RECOMPUTE, BOTH])
 
 
@@ -39,7 +43,7 @@ def room_for_one(**values: Any) -> Problem:
 def test_room_for_one(offload: float, optimum: int, device: int) -> None:
     """Beside a checkpoint there is no room for an activation, so all stays follow each other: proved."""
     problem = room_for_one(offload=offload)
-    assert SavingCase(problem, "makespan", BOTH).bound().ticks == optimum * problem.ticks.per_unit
+    assert RecomputeOffloadVariant(problem, "makespan", BOTH).bound().ticks == optimum * problem.ticks.per_unit
     outcome = solve(problem, offload=True, recompute=True, time_limit=60)
     assert (outcome.schedule.makespan, outcome.status) == (optimum, "optimal")
     assert outcome.report is not None
@@ -50,7 +54,7 @@ def test_room_for_one(offload: float, optimum: int, device: int) -> None:
 def test_a_quarter_of_the_memory(ratio: Fraction, optimum: int) -> None:
     """P4 M8 at a quarter of 1F1B's memory: the bound of each ratio of transfer and computation is the optimum."""
     problem = room_for_one(forward=4, backward=8, offload=ratio * 6)
-    assert SavingCase(problem, "makespan", BOTH).bound().value == optimum
+    assert RecomputeOffloadVariant(problem, "makespan", BOTH).bound().value == optimum
 
 
 def test_the_bound_of_a_report() -> None:
@@ -63,13 +67,14 @@ def test_the_bound_of_a_report() -> None:
 def test_lanes_limit_what_is_offloaded() -> None:
     """Room for two, offloads that take long: a lane carries few of them, so the step is longer than with quick ones."""
     quick, slow = (
-        SavingCase(room_for_one(budget=2, offload=cost), "makespan", OFFLOAD).bound().value for cost in (1, 4)
+        RecomputeOffloadVariant(room_for_one(budget=2, offload=cost), "makespan", OFFLOAD).bound().value
+        for cost in (1, 4)
     )
     assert quick < slow
 
 
 @st.composite
-def tight_to_save(draw: st.DrawFn) -> tuple[Problem, Allowed]:
+def tight_to_save(draw: st.DrawFn) -> tuple[Problem, MemorySavings]:
     """A small problem with little room, and what may be done about it."""
     devices, chunks, allowed = draw(st.integers(1, 3)), draw(st.sampled_from([1, 1, 1, 2])), draw(actions)
     stages = devices * chunks
@@ -105,12 +110,12 @@ def tight_to_save(draw: st.DrawFn) -> tuple[Problem, Allowed]:
     return replace(problem, memory=replace(problem.memory, budget=(budget,) * devices)), allowed
 
 
-def plain_optimum(case: SavingCase) -> int | None:
+def plain_optimum(case: RecomputeOffloadVariant) -> int | None:
     """The optimum of the model of the rules alone, without any bound; None if it is not proved in time."""
     costs = [case.problem.ticks.of(letter) for letter in "ROL"]
     longest = sum(case.graph.durations) + case.problem.microbatches * sum(map(sum, costs))
     longest += 2 * case.problem.microbatches * sum(case.problem.ticks.mean["p2p"])
-    model = SavingModel(case, case.full, 0, longest)
+    model = RecomputeOffloadModel(case, case.full, 0, longest)
     for rule in (model.dependencies, model.choices, model.devices, model.memory, model.objective):
         rule()
     answer = model.solve(Limits(10, workers=1))
@@ -120,11 +125,11 @@ def plain_optimum(case: SavingCase) -> int | None:
 @pytest.mark.slow
 @part(8)
 @given(tight_to_save(), st.sampled_from(["makespan", "span"]))
-def test_never_above_an_optimum(drawn: tuple[Problem, Allowed], objective: str) -> None:
+def test_never_above_an_optimum(drawn: tuple[Problem, MemorySavings], objective: str) -> None:
     """Small cases with latency, uneven costs, split backwards, every action and placement: the bound is at most the
     optimum of the exact model, which knows no bound."""
     problem, allowed = drawn
-    case = SavingCase(problem, objective, allowed)
+    case = RecomputeOffloadVariant(problem, objective, allowed)
     optimum = plain_optimum(case)
     assume(optimum is not None)
     assert optimum is not None
@@ -141,7 +146,7 @@ def test_never_above_an_optimum(drawn: tuple[Problem, Allowed], objective: str) 
     actions,
 )
 def test_never_above_the_best_of_every_way(
-    devices: int, costs: list[int], checkpoint: Fraction, budget: float, allowed: Allowed
+    devices: int, costs: list[int], checkpoint: Fraction, budget: float, allowed: MemorySavings
 ) -> None:
     """On the smallest cases, of all states that can follow each other."""
     forward, backward, recompute, offload, reload = costs
@@ -151,7 +156,7 @@ def test_never_above_the_best_of_every_way(
     )  # fmt: skip
     optimum = least_makespan(problem, "R" * allowed.recompute + "O" * allowed.offload)
     assert optimum is not None
-    assert SavingCase(problem, "makespan", allowed).bound().ticks <= optimum
+    assert RecomputeOffloadVariant(problem, "makespan", allowed).bound().ticks <= optimum
 
 
 @settings(deadline=None)
@@ -179,7 +184,7 @@ SMALL: dict[str, Any] = {
 }  # fmt: skip
 
 
-def least_of(case: KeepingCase, device: int | None) -> int:
+def least_of(case: PlainVariant, device: int | None) -> int:
     """Return the least makespan of the model of a device, or of the plain model of all."""
     most = sum(case.graph.durations) + sum(case.problem.ticks.mean["p2p"]) * len(case.graph)
     model = plain_model(case, 0, most) if device is None else DeviceModel(case, device, 0, most)
@@ -194,7 +199,7 @@ def least_of(case: KeepingCase, device: int | None) -> int:
 @examples(40)
 def test_never_above_an_optimum_device(problem: Problem) -> None:
     """No device alone needs longer than the exact model of all devices, which knows none of the extra precedences."""
-    case = KeepingCase(problem)
+    case = PlainVariant(problem)
     optimum = least_of(case, None)
     for device in range(problem.devices):
         assert least_of(case, device) <= optimum
@@ -203,7 +208,7 @@ def test_never_above_an_optimum_device(problem: Problem) -> None:
 @pytest.mark.slow
 def test_above_the_other_bounds() -> None:
     """Several chunks in little room: work and memory together take longer than each of them, and than their bounds."""
-    case = KeepingCase(pipesched.make_problem(**SMALL))
+    case = PlainVariant(pipesched.make_problem(**SMALL))
     assert suits(case)
     device = most_promising(case)
     assert case.bound().ticks < least_of(case, device) <= least_of(case, None)
@@ -215,14 +220,14 @@ def test_a_solve_proves_by_it() -> None:
     """Within its limits a solve ends with the same optimum as without the bound."""
     report = pipesched.solve(pipesched.make_problem(**SMALL), time_limit=60, workers=1).report
     assert report is not None
-    assert report.value_ticks == least_of(KeepingCase(pipesched.make_problem(**SMALL)), None)
+    assert report.value_ticks == least_of(PlainVariant(pipesched.make_problem(**SMALL)), None)
 
 
 @pytest.mark.slow
 def test_where_it_does_not_apply() -> None:
     """For the span, without a budget, on one device and on many operations there is no such bound."""
     values = {**SMALL, "devices": 1, "budget": 6, "placement": "linear"}
-    assert not suits(KeepingCase(pipesched.make_problem(**values)))
-    assert not suits(KeepingCase(pipesched.make_problem(**SMALL), "span"))
-    assert not suits(KeepingCase(pipesched.make_problem(**{**SMALL, "budget": None})))
-    assert not suits(KeepingCase(pipesched.make_problem(**{**SMALL, "microbatches": 60})))
+    assert not suits(PlainVariant(pipesched.make_problem(**values)))
+    assert not suits(PlainVariant(pipesched.make_problem(**SMALL), "span"))
+    assert not suits(PlainVariant(pipesched.make_problem(**{**SMALL, "budget": None})))
+    assert not suits(PlainVariant(pipesched.make_problem(**{**SMALL, "microbatches": 60})))

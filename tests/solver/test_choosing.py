@@ -12,7 +12,7 @@ from pipesched import ConfigError, NoSchedule, NotApplicable, Problem, Status, a
 from pipesched.pipeline.bounds.memory import least_capacity
 from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.problem.kinds import KEEP_ONLY
-from pipesched.solver.feasible import cases_of
+from pipesched.solver.feasible import variants_of
 from tests.examples import part
 from tests.oracle.alike import setup_of
 from tests.oracle.optimum import optimum_of_choices
@@ -71,7 +71,7 @@ def test_bounds_are_never_above_the_optimum(problem: Problem) -> None:
     assume(problem.stages * problem.microbatches <= 4)
     best = optimum_of_choices(setup_of(problem))
     assert best is not None
-    (case,) = cases_of(problem, None, KEEP_ONLY)
+    (case,) = variants_of(problem, None, KEEP_ONLY)
     assert case.bound().ticks <= best * problem.ticks.per_unit
 
 

@@ -12,11 +12,11 @@ from pipesched import Problem, frontier, make_problem, run
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits, SearchAnswer
 from pipesched.pipeline.check.check import violations
-from pipesched.solver.case import Case
-from pipesched.solver.neighbourhood import TimeWindow, WindowModel, _WindowSearch, improve
+from pipesched.solver.neighbourhood import Neighbourhood, NeighbourhoodModel, _NeighbourhoodSearch, improve
 from pipesched.solver.portfolio import justify
-from pipesched.solver.saving_portfolio import KeepingCase
+from pipesched.solver.recompute_offload import PlainVariant
 from pipesched.solver.search import Search
+from pipesched.solver.variant import Variant
 from tests.examples import examples
 from tests.strategies import problems
 
@@ -26,7 +26,7 @@ LOOP: dict[str, Any] = {
 }  # fmt: skip
 
 
-def searched(case: Case) -> Search:
+def searched(case: Variant) -> Search:
     """A search that knows the first heuristic that fits."""
     search = Search([case], Limits(30, workers=1), Clock(30))
     for candidate in case.named_candidates():
@@ -48,7 +48,7 @@ def searched(case: Case) -> Search:
 )
 def test_improvement(method: Any, values: dict[str, Any], most: int) -> None:
     """From the first heuristic that fits to a makespan near the optimum; the result keeps rules and budget."""
-    case = KeepingCase(
+    case = PlainVariant(
         make_problem(**{"devices": 4, "microbatches": 8, "placement": "linear", "activation": 1, **values})
     )
     search = searched(case)
@@ -66,11 +66,13 @@ def test_improvement(method: Any, values: dict[str, Any], most: int) -> None:
 @examples(20)
 def test_a_window_never_makes_it_worse(problem: Problem) -> None:
     """The middle third of a list schedule, freed and solved: legal, within the budget, no longer."""
-    case = KeepingCase(problem)
+    case = PlainVariant(problem)
     search = searched(case)
     assert search.best is not None
     schedule = case.replay(search.best.schedule.start_ticks)
-    model = WindowModel(case, schedule, TimeWindow(schedule.makespan_ticks // 3, 2 * schedule.makespan_ticks // 3))
+    model = NeighbourhoodModel(
+        case, schedule, Neighbourhood(schedule.makespan_ticks // 3, 2 * schedule.makespan_ticks // 3)
+    )
     answer = model.solve(Limits(10, workers=1))
     assert answer.status == "optimal"
     better = model.schedule(answer.starts, schedule)
@@ -80,7 +82,7 @@ def test_a_window_never_makes_it_worse(problem: Problem) -> None:
 
 def test_windows_side_by_side() -> None:
     """Two workers solve windows that do not overlap: legal, within the budget, ever shorter, and the same again."""
-    case = KeepingCase(make_problem(**LOOP, microbatches=12))
+    case = PlainVariant(make_problem(**LOOP, microbatches=12))
     first = searched(case).best
     assert first is not None
 
@@ -100,13 +102,13 @@ def test_windows_side_by_side() -> None:
 
 def test_orders_of_windows_that_do_not_overlap_go_together() -> None:
     """The first and the last third of a list schedule, each solved beside the old rest, make one schedule."""
-    case = KeepingCase(make_problem(**LOOP, microbatches=8))
+    case = PlainVariant(make_problem(**LOOP, microbatches=8))
     first = searched(case).best
     assert first is not None
     schedule = both = case.replay(first.schedule.start_ticks)
     third = schedule.makespan_ticks // 3
-    for window in (TimeWindow(0, third), TimeWindow(2 * third, schedule.makespan_ticks + 1)):
-        model = WindowModel(case, schedule, window)
+    for window in (Neighbourhood(0, third), Neighbourhood(2 * third, schedule.makespan_ticks + 1)):
+        model = NeighbourhoodModel(case, schedule, window)
         answer = model.solve(Limits(10, workers=1))
         both = model.schedule(answer.starts, both)
     assert not list(violations(both))
@@ -117,10 +119,10 @@ def test_orders_of_windows_that_do_not_overlap_go_together() -> None:
 
 def test_an_order_that_makes_it_worse_is_left_out() -> None:
     """Of two windows that use the same slack, the second may make the schedule longer: then the first alone counts."""
-    case = KeepingCase(make_problem(devices=2, microbatches=4, forward=1, backward=2, placement="linear"))
-    search = _WindowSearch(case, run(case.problem, "1f1b").schedule, 0)
+    case = PlainVariant(make_problem(devices=2, microbatches=4, forward=1, backward=2, placement="linear"))
+    search = _NeighbourhoodSearch(case, run(case.problem, "1f1b").schedule, 0)
     before = search.current
-    model = WindowModel(case, before, TimeWindow(0, before.makespan_ticks + 1))
+    model = NeighbourhoodModel(case, before, Neighbourhood(0, before.makespan_ticks + 1))
     one_by_one = [task % 4 for task in model.free]  # the microbatches of a stage follow each other, each to its end
     search.take([model], [SearchAnswer("feasible", one_by_one, None, 0, 0.0)])
     assert case.value(model.schedule(one_by_one, before)) > case.value(before)

@@ -17,10 +17,10 @@ from pipesched.core.cpsat import Limits
 from pipesched.executors.opening import chosen, others_at_a_time
 from pipesched.pipeline.problem.kinds import KEEP_ONLY
 from pipesched.solver import ahead as ahead_module
-from pipesched.solver.ahead import CasesAhead, WorkAhead
-from pipesched.solver.feasible import cases_of, feasible, placed
-from pipesched.solver.policy import DEFAULT, CasePolicy, SolvePolicy
-from pipesched.solver.saving_portfolio import KeepingCase
+from pipesched.solver.ahead import VariantsAhead, WorkAhead
+from pipesched.solver.feasible import feasible, placed, variants_of
+from pipesched.solver.policy import DEFAULT, SolvePolicy, VariantPolicy
+from pipesched.solver.recompute_offload import PlainVariant
 from pipesched.solver.search import Search
 from pipesched.solver.solve import _try_portfolio
 from tests.executors.work import workers_left
@@ -45,7 +45,7 @@ class Workers(Executor):
 
 def search_of(policy: SolvePolicy = DEFAULT, **values: Any) -> Search:
     problems = feasible(placed(pipesched.make_problem(**values), None), KEEP_ONLY)
-    cases = [KeepingCase(problem, policy=policy) for problem in problems]
+    cases = [PlainVariant(problem, policy=policy) for problem in problems]
     return Search(cases, Limits(seconds=60), Clock(60))
 
 
@@ -63,20 +63,20 @@ def test_processes_of_this_machine_are_one_less() -> None:
 def test_threads_share_the_cores(given: int, cases: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of six cores each of two searches at a time has three, a search alone all; a number that is given stays."""
     monkeypatch.setattr(ahead_module, "cores", lambda: 6)
-    ahead = CasesAhead(Workers(), lambda *_: None)
+    ahead = VariantsAhead(Workers(), lambda *_: None)
     assert ahead.limits(Limits(workers=given), cases).workers == threads
 
 
 def test_alone_all_threads_are_used() -> None:
     """Without processes nothing is shared."""
-    assert CasesAhead(None, lambda *_: None).limits(Limits(), 3).workers == 0
+    assert VariantsAhead(None, lambda *_: None).limits(Limits(), 3).workers == 0
 
 
 def test_a_portfolio_elsewhere_is_a_portfolio_here() -> None:
     """What a worker brings back counts as what this process finds: the best, its heuristic, and its equals."""
-    policy = SolvePolicy(cases=CasePolicy(large=0))
+    policy = SolvePolicy(variants=VariantPolicy(large=0))
     here, there, pool = search_of(**SEVERAL), search_of(policy, **SEVERAL), Workers()
-    ahead = CasesAhead(pool, _try_portfolio, is_heuristic=True)
+    ahead = VariantsAhead(pool, _try_portfolio, is_heuristic=True)
     _try_portfolio(here, 0)
     ahead.try_large(there, [0, 1])
     assert pool.calls == 1
@@ -94,7 +94,7 @@ def test_a_portfolio_elsewhere_is_a_portfolio_here() -> None:
 def test_a_small_portfolio_is_not_sent() -> None:
     """It is done before a process has started."""
     pool = Workers()
-    CasesAhead(pool, _try_portfolio, is_heuristic=True).try_large(search_of(**SEVERAL), [0, 1])
+    VariantsAhead(pool, _try_portfolio, is_heuristic=True).try_large(search_of(**SEVERAL), [0, 1])
     assert pool.calls == 0
 
 
@@ -149,7 +149,7 @@ def test_the_command_line_asks_for_the_same() -> None:
 # What is sent ahead: a worker that dies, time that is up, what is known meanwhile, and what is dropped.
 
 SEVERAL_ahead = pipesched.make_problem(devices=3, stages=6, microbatches=5, forward=5, backward=10, budget=2.5)
-EVERY_SIZE = SolvePolicy(cases=CasePolicy(large=0))
+EVERY_SIZE = SolvePolicy(variants=VariantPolicy(large=0))
 
 
 class ByHand(Executor):
@@ -177,7 +177,7 @@ class ByHand(Executor):
 
 def search_of_ahead(seconds: float = 60) -> Search:
     """A search of two placements."""
-    return Search(cases_of(SEVERAL_ahead, None, KEEP_ONLY, EVERY_SIZE), Limits(seconds=seconds), Clock(seconds))
+    return Search(variants_of(SEVERAL_ahead, None, KEEP_ONLY, EVERY_SIZE), Limits(seconds=seconds), Clock(seconds))
 
 
 def test_calls_by_number() -> None:
@@ -220,7 +220,7 @@ def test_a_call_that_is_late() -> None:
 @pytest.mark.parametrize("portfolios", [False, True])
 def test_a_case_whose_worker_dies_is_done_here(portfolios: bool) -> None:
     pool, search = ByHand(), search_of_ahead()
-    ahead = CasesAhead(pool, _try_portfolio, is_heuristic=portfolios)
+    ahead = VariantsAhead(pool, _try_portfolio, is_heuristic=portfolios)
     ahead.begin(search, [0, 1], 60)
     pool.kill(0)
     assert not ahead.took(search, 0)
@@ -234,7 +234,7 @@ def test_a_search_counts_unless_something_better_is_known() -> None:
     """A portfolio always does."""
     for counts in (False, True):
         pool, search = ByHand(), search_of_ahead()
-        ahead = CasesAhead(pool, _try_portfolio, is_heuristic=counts)
+        ahead = VariantsAhead(pool, _try_portfolio, is_heuristic=counts)
         ahead.begin(search, [1], 60)
         _try_portfolio(search, 0)
         pool.run(0)
@@ -245,7 +245,7 @@ def test_a_search_counts_unless_something_better_is_known() -> None:
 def test_a_case_that_is_late_is_not_begun_again() -> None:
     """There is no time for it here either."""
     pool, search = ByHand(), search_of_ahead(0.02)
-    ahead = CasesAhead(pool, _try_portfolio)
+    ahead = VariantsAhead(pool, _try_portfolio)
     ahead.begin(search, [0], 60)
     assert ahead.took(search, 0)
     assert search.best is None

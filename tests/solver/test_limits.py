@@ -19,11 +19,11 @@ from pipesched.core import clock
 from pipesched.core.clock import EVERY, Clock, TimeIsUp, check_deadline, deadline, watched
 from pipesched.core.cpsat import Limits
 from pipesched.documents.schedule import report_of, solver_document
-from pipesched.pipeline.problem.kinds import Allowed
+from pipesched.pipeline.problem.kinds import MemorySavings
 from pipesched.solver.cuts.tried import FamilyCuts, chain_of, fused_for_families, least_by_work
 from pipesched.solver.feasible import placed
 from pipesched.solver.policy import DEFAULT
-from pipesched.solver.saving_portfolio import KeepingCase, SavingCase
+from pipesched.solver.recompute_offload import PlainVariant, RecomputeOffloadVariant
 from pipesched.solver.search import Search
 from pipesched.solver.solve import prove
 from tests.fake_clock import LATER, FakeClock
@@ -44,7 +44,7 @@ def test_watched_looks_again_and_again() -> None:
         list(watched(items))
 
 
-def search_of(case: KeepingCase | SavingCase, seconds: float) -> Search:
+def search_of(case: PlainVariant | RecomputeOffloadVariant, seconds: float) -> Search:
     search = Search([case], Limits(seconds=seconds, workers=1), Clock(seconds))
     search.offer(0, next(case.quick_ruled_candidates()))
     return search
@@ -52,8 +52,8 @@ def search_of(case: KeepingCase | SavingCase, seconds: float) -> Search:
 
 def test_no_model_is_made_that_cannot_be_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     """With less time than presolve takes, no model is begun, and it is noted that time was short."""
-    case = KeepingCase(pipesched.make_problem(**UNEVEN, placement="v"))
-    monkeypatch.setattr(KeepingCase, "model", lambda *_: pytest.fail("a model was made"))
+    case = PlainVariant(pipesched.make_problem(**UNEVEN, placement="v"))
+    monkeypatch.setattr(PlainVariant, "model", lambda *_: pytest.fail("a model was made"))
     search = search_of(case, 0.9 * DEFAULT.exact.before * case.index.size)
     prove(search, 0, search.clock)
     assert search.cut_off == {0}
@@ -62,7 +62,7 @@ def test_no_model_is_made_that_cannot_be_searched(monkeypatch: pytest.MonkeyPatc
 def test_a_model_with_recompute_counts_all_operations() -> None:
     """What may run counts, so a larger model needs more time before it begins, and ends earlier."""
     problem = pipesched.make_problem(**UNEVEN, placement="v")
-    keeping, saving = KeepingCase(problem), SavingCase(problem, allowed=Allowed(recompute=True))
+    keeping, saving = PlainVariant(problem), RecomputeOffloadVariant(problem, allowed=MemorySavings(recompute=True))
     assert saving.most_operations == 3 * keeping.most_operations // 2
     between = Clock(1.2 * DEFAULT.exact.before * keeping.most_operations)
     assert keeping.can_begin(between)
@@ -96,7 +96,7 @@ def test_a_hint_counts_though_time_is_up() -> None:
 def test_large_models_have_no_linear_relaxations(workers: int) -> None:
     """CP-SAT would derive them from all paths before it first looks at its limit; smaller ones have them."""
     for microbatches, has in ((80, False), (40, True)):
-        case = KeepingCase(pipesched.make_problem(**{**UNEVEN, "microbatches": microbatches}, placement="v"))
+        case = PlainVariant(pipesched.make_problem(**{**UNEVEN, "microbatches": microbatches}, placement="v"))
         model = case.model(0, 10 * case.bound().ticks)
         parameters = model.cp.CpSolver().parameters
         model.tune(parameters, Limits(workers=workers))

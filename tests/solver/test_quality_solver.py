@@ -11,13 +11,13 @@ from pipesched import schedule_plan
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.check.check import checked
-from pipesched.pipeline.problem.kinds import Allowed
-from pipesched.solver.case import Candidate, Case
+from pipesched.pipeline.problem.kinds import MemorySavings
 from pipesched.solver.model import full_model
-from pipesched.solver.neighbourhood import TimeWindow, WindowModel, improve
-from pipesched.solver.policy import DEFAULT, PortfolioPolicy, SolvePolicy, WindowPolicy
+from pipesched.solver.neighbourhood import Neighbourhood, NeighbourhoodModel, improve
+from pipesched.solver.policy import DEFAULT, NeighbourhoodPolicy, PortfolioPolicy, SolvePolicy
 from pipesched.solver.portfolio import PLAIN_RULES, RULES, justify, listed, named_candidates, pools, ruled_candidates
-from pipesched.solver.saving_portfolio import saving_rules, with_savings
+from pipesched.solver.recompute_offload import recompute_offload_rules, with_savings
+from pipesched.solver.variant import Candidate, Variant
 from plain_model import plain_model
 from tests.quality_table import (
     PROBLEMS,
@@ -170,7 +170,7 @@ MODELS = {"full": full_model, "plain": plain_model}
 @cache
 def optimum(model: str, objective: str, case: str) -> int:
     """Return the optimum of a case by a model, and check the schedule that attains it."""
-    known: Case = saving(case, objective) if case in SMALL_SAVING else keeping(case, objective)
+    known: Variant = saving(case, objective) if case in SMALL_SAVING else keeping(case, objective)
     most = 4 * sum(known.graph.durations) // known.quantum * known.quantum
     built = MODELS[model](known, 0, most) if model in MODELS else known.model(0, most)
     answer = built.solve(Limits(600, workers=1))
@@ -214,7 +214,7 @@ test_optima_where_memory_is_saved = golden_test(SAVED_exact)
 
 # Large neighbourhood search: from a list schedule it gets no less far than it did.
 
-POLICY = SolvePolicy(windows=WindowPolicy(first_size=24, least_size=10, most_size=40, fruitless=12))
+POLICY = SolvePolicy(neighbourhoods=NeighbourhoodPolicy(first_size=24, least_size=10, most_size=40, fruitless=12))
 SEEDS = (0, 1)
 
 
@@ -278,7 +278,7 @@ def solved(objective: str, part: str, case: str) -> int | None:
     known = keeping(case, objective)
     old = known.replay(next(known.quick_ruled_candidates()).schedule.start_ticks)
     first, last = (old.makespan_ticks * quarter // 4 for quarter in PARTS[part])
-    model = WindowModel(known, old, TimeWindow(first, last))
+    model = NeighbourhoodModel(known, old, Neighbourhood(first, last))
     answer = model.solve(Limits(600, workers=1))
     assert answer.status == "optimal"
     return best_value(known, [Candidate(part, model.schedule(answer.starts, old))])
@@ -302,7 +302,7 @@ test_windows_shorten_the_makespan = golden_test(WINDOWED)
 
 # Each rule that saves memory, on one order that is over its budget, makes no worse schedules than it did.
 
-EVERY_RULE = {str(rule): rule for rule in saving_rules(Allowed(True, True))}
+EVERY_RULE = {str(rule): rule for rule in recompute_offload_rules(MemorySavings(True, True))}
 
 
 def reached_memory_saving(base: str, rule: str, case: str) -> int | None:

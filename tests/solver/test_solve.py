@@ -28,7 +28,7 @@ from pipesched.pipeline.bounds.memory import capacity_edges, least_capacity
 from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.schedulers.registry import FAMILIES
-from pipesched.solver.saving_portfolio import KeepingCase
+from pipesched.solver.recompute_offload import PlainVariant
 from plain_model import plain_model
 from tests.examples import part
 from tests.oracle.alike import replay
@@ -144,7 +144,7 @@ def test_span_equals_the_plain_model(problem: Problem) -> None:
     """A CP-SAT model without bounds, capacity edges or hints has the least span that is proved once all is tried."""
     from pipesched.core.cpsat import Limits
 
-    case = KeepingCase(problem, "span")
+    case = PlainVariant(problem, "span")
     most = sum(case.graph.durations) + sum(problem.ticks.mean["p2p"]) * 2 * problem.microbatches
     plain = plain_model(case, 0, most).solve(Limits(5, workers=1))
     if plain.status != "optimal":

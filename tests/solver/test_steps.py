@@ -15,9 +15,9 @@ from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.problem.kinds import KEEP_ONLY
 from pipesched.pipeline.problem.ops import parse_op
 from pipesched.schedulers.registry import FAMILIES
-from pipesched.solver.feasible import as_cases
+from pipesched.solver.feasible import as_variants
 from pipesched.solver.policy import DEFAULT
-from pipesched.solver.step_case import StepCase
+from pipesched.solver.step_variant import StepVariant
 from tests.examples import at_night_but
 
 TWO: dict[str, Any] = {"devices": 2, "microbatches": 3, "forward": 5, "backward": 10}
@@ -200,14 +200,14 @@ def random_problem(random: Random) -> dict[str, Any]:
     return given | {"shard": {"level": "weights", "ahead": ahead, "reduce": random.choice(["last", "each"])}}
 
 
-def case_of(given: dict[str, Any]) -> StepCase:
+def case_of(given: dict[str, Any]) -> StepVariant:
     """The case of a problem on its placement."""
-    case = as_cases([make_problem(**given)], "makespan", KEEP_ONLY, DEFAULT)[0]
-    assert isinstance(case, StepCase)
+    case = as_variants([make_problem(**given)], "makespan", KEEP_ONLY, DEFAULT)[0]
+    assert isinstance(case, StepVariant)
     return case
 
 
-def random_slots(case: StepCase, random: Random) -> list[list[Op]]:
+def random_slots(case: StepVariant, random: Random) -> list[list[Op]]:
     """Slots in a random order that runs, the microbatches of each row in order, optimizers anywhere behind."""
     graph, step = case.rules.graph, case.rules.step
     slots: list[list[Op]] = [[] for _ in range(case.problem.devices)]
@@ -228,7 +228,7 @@ def random_slots(case: StepCase, random: Random) -> list[list[Op]]:
     return slots
 
 
-def makespan_in_order(case: StepCase, slots: list[list[Op]]) -> int | None:
+def makespan_in_order(case: StepVariant, slots: list[list[Op]]) -> int | None:
     """The least makespan that the model has for slots in this order, in ticks."""
     model, step = case.model(0, 4 * case.longest), case.rules.step
     for device, row in enumerate(slots):
@@ -246,7 +246,7 @@ def makespan_in_order(case: StepCase, slots: list[list[Op]]) -> int | None:
     return None if answer.objective is None else answer.objective * case.quantum
 
 
-def random_schedule(case: StepCase, random: Random) -> Schedule:
+def random_schedule(case: StepVariant, random: Random) -> Schedule:
     """The schedule of random slots."""
     while True:
         with suppress(InvalidSchedule):  # where some wait for ever
@@ -259,7 +259,7 @@ def slots_of(schedule: Schedule) -> list[list[Op]]:
     return [[op for op in schedule.plan.slots(device) if isinstance(op, Op)] for device in devices]
 
 
-def all_known(case: StepCase) -> bool:
+def all_known(case: StepVariant) -> bool:
     """Whether the model has all gathers: all stages of each device are whole at once."""
     return all(map(case.rules.is_whole, range(case.problem.devices)))
 

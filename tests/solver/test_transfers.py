@@ -13,13 +13,13 @@ from pipesched.core.cpsat import Limits
 from pipesched.pipeline.bounds.memory import least_capacity, order_edges
 from pipesched.pipeline.check.check import checked
 from pipesched.pipeline.plan.lowering import plan_of_times
-from pipesched.pipeline.problem.kinds import Allowed
-from pipesched.solver.model import saving_model
-from pipesched.solver.saving_portfolio import (
+from pipesched.pipeline.problem.kinds import MemorySavings
+from pipesched.solver.model import recompute_offload_model
+from pipesched.solver.recompute_offload import (
     RECOMPUTE as RECOMPUTE_RULE,
-    SavingCase,
-    SavingRule,
-    saving_rules,
+    RecomputeOffloadRule,
+    RecomputeOffloadVariant,
+    recompute_offload_rules,
     with_savings,
 )
 from tests.examples import examples, part
@@ -29,7 +29,7 @@ from tests.strategies import SETTLED, problems, random_saving_plan, saving_plan_
 pytestmark = pytest.mark.slow
 
 randoms = st.randoms(use_true_random=False)
-OFFLOAD, RECOMPUTE, BOTH = Allowed(offload=True), Allowed(recompute=True), Allowed(offload=True, recompute=True)
+OFFLOAD, RECOMPUTE, BOTH = MemorySavings(True, False), MemorySavings(False, True), MemorySavings(True, True)
 actions = st.sampled_from([OFFLOAD, RECOMPUTE, BOTH])
 
 
@@ -51,7 +51,7 @@ def linear(devices: int, microbatches: int, budget: Any, **values: Any) -> Probl
         pytest.param(linear(8, 16, 4, offload=2), BOTH, 69, marks=pytest.mark.nightly),
     ],
 )
-def test_known_optima(problem: Problem, allowed: Allowed, optimum: int) -> None:
+def test_known_optima(problem: Problem, allowed: MemorySavings, optimum: int) -> None:
     """The proven optima of independent programs, reached and proved."""
     outcome = solve(problem, offload=allowed.offload, recompute=allowed.recompute, time_limit=60)
     assert (outcome.schedule.makespan_ticks, outcome.status, outcome.schedule.fits) == (optimum, "optimal", True)
@@ -59,27 +59,27 @@ def test_known_optima(problem: Problem, allowed: Allowed, optimum: int) -> None:
 
 def test_a_checkpoint_that_stays_costs_two_ticks() -> None:
     """P4 budget 2: 33 at checkpoint 0, 35 at 0.1, which the portfolio reaches."""
-    case = SavingCase(linear(4, 8, 2, checkpoint=0.1), "makespan", RECOMPUTE)
+    case = RecomputeOffloadVariant(linear(4, 8, 2, checkpoint=0.1), "makespan", RECOMPUTE)
     assert min(case.value(found.schedule) for found in case.ruled_candidates()) == 35
     assert case.bound().ticks == 33
 
 
 def test_microbatches_in_order_would_cost_a_tick() -> None:
     """With every row in the order of microbatches, the first of the known optima is 21, not 20."""
-    case = SavingCase(linear(3, 4, 2, offload=3), "makespan", OFFLOAD)
-    model = saving_model(case, case.full, 0, 40)
+    case = RecomputeOffloadVariant(linear(3, 4, 2, offload=3), "makespan", OFFLOAD)
+    model = recompute_offload_model(case, case.full, 0, 40)
     for edge in order_edges(case.problem, case.index):
         for before, after in zip(edge.before, edge.after, strict=True):
             model.after(before, after)
     assert model.solve(Limits(60)).objective == 21
 
 
-def exact(problem: Problem, allowed: Allowed) -> int | None:
+def exact(problem: Problem, allowed: MemorySavings) -> int | None:
     """The optimum of the model alone, replayed."""
-    case = SavingCase(problem, "makespan", allowed)
+    case = RecomputeOffloadVariant(problem, "makespan", allowed)
     costs = [problem.ticks.of(letter) for letter in "ROL"]
     longest = sum(case.graph.durations) + problem.microbatches * sum(map(sum, costs))
-    answer = saving_model(case, case.full, 0, longest).solve(Limits(60, workers=1))
+    answer = recompute_offload_model(case, case.full, 0, longest).solve(Limits(60, workers=1))
     if answer.status == "infeasible":
         return None
     assert answer.status == "optimal"
@@ -110,7 +110,7 @@ def tiny(draw: st.DrawFn) -> Problem:
 
 @examples(25)
 @given(tiny(), actions)
-def test_the_model_finds_the_optimum(problem: Problem, allowed: Allowed) -> None:
+def test_the_model_finds_the_optimum(problem: Problem, allowed: MemorySavings) -> None:
     """Walking through every state of a tiny problem finds nothing shorter than the model, and nothing less."""
     letters = "R" * allowed.recompute + "O" * allowed.offload
     assert exact(problem, allowed) == least_makespan(problem, letters)
@@ -142,10 +142,10 @@ def test_span() -> None:
 
 @part(4)
 @given(problems(SETTLED, saving=True, most_devices=3, most_microbatches=3, most_chunks=2, least=1), actions)
-def test_at_the_floor_something_is_found(problem: Problem, allowed: Allowed) -> None:
+def test_at_the_floor_something_is_found(problem: Problem, allowed: MemorySavings) -> None:
     """At the smallest budget that any order can keep, the portfolio has a schedule; all it has is legal and fits."""
     capacities = [least_capacity(problem, device, allowed) for device in range(problem.devices)]
-    case = SavingCase(with_capacities(problem, capacities), "makespan", allowed)
+    case = RecomputeOffloadVariant(with_capacities(problem, capacities), "makespan", allowed)
     candidates = list(case.ruled_candidates())
     assert any(candidate.schedule.fits for candidate in candidates)
     for candidate in (one for one in (*case.named_candidates(), *candidates) if one.schedule.fits):
@@ -156,7 +156,7 @@ def test_at_the_floor_something_is_found(problem: Problem, allowed: Allowed) -> 
 
 @pytest.mark.parametrize("allowed", [OFFLOAD, RECOMPUTE, BOTH])
 @pytest.mark.parametrize("device", [0, 1])
-def test_below_the_floor_the_model_has_no_schedule(allowed: Allowed, device: int) -> None:
+def test_below_the_floor_the_model_has_no_schedule(allowed: MemorySavings, device: int) -> None:
     """At the floor of each device the exact model has a schedule; a grain below it on one, none."""
     problem = make_problem(
         devices=2, stages=4, microbatches=2, placement="loop", activation=[2, 3, 2, 1], checkpoint=0.5, offload=1
@@ -203,8 +203,8 @@ def test_a_hint_with_transfers() -> None:
         solve(problem, hint=best)
 
 
-@pytest.mark.parametrize("rule", list(saving_rules(BOTH)), ids=str)
-def test_savings_keep_the_order_and_the_budget(rule: SavingRule) -> None:
+@pytest.mark.parametrize("rule", list(recompute_offload_rules(BOTH)), ids=str)
+def test_savings_keep_the_order_and_the_budget(rule: RecomputeOffloadRule) -> None:
     """What a rule makes of naive, which holds eight, fits a budget of two, and runs naive's operations in its order."""
     problem = linear(2, 8, 2, offload=1, checkpoint=0.1)
     base = run(problem, "naive").schedule

@@ -24,12 +24,12 @@ from pipesched import (
     solve,
 )
 from pipesched.pipeline.bounds.memory import least_capacity
-from pipesched.pipeline.problem.kinds import Allowed
+from pipesched.pipeline.problem.kinds import MemorySavings
 from pipesched.schedulers.registry import compared
 from pipesched.solver.advice import changes
 from pipesched.solver.portfolio import fed_candidates, named_candidates, ruled_candidates
+from pipesched.solver.recompute_offload import PlainVariant
 from pipesched.solver.request import SolveRequest
-from pipesched.solver.saving_portfolio import KeepingCase
 from tests.examples import examples, part
 from tests.oracle.drawn import Config, small_configs
 from tests.oracle.optimum import optimum
@@ -60,7 +60,7 @@ def schedules_of_families(problem: Problem) -> Iterator[Schedule]:
 
 def every_schedule(problem: Problem) -> Iterator[Schedule]:
     """Every order of every device that can run."""
-    graph = KeepingCase(problem)
+    graph = PlainVariant(problem)
     for orders in product(*map(permutations, graph.tasks_on)):
         try:
             yield schedule_plan(problem, Plan(graph.index, [*map(list, orders)]))
@@ -117,7 +117,7 @@ def halves_cost_more(problem: Problem) -> bool:
 def test_heuristics_are_of_the_case_and_never_below_its_bound(config: Config) -> None:
     """Candidates in every order of microbatches are schedules of the problem with its own numbers."""
     problem = make_problem(**without_budget(config))
-    case = KeepingCase(problem if problem.placement else make_problem(**without_budget(config), placement="linear"))
+    case = PlainVariant(problem if problem.placement else make_problem(**without_budget(config), placement="linear"))
     least = case.bound().ticks
     for candidate in (*named_candidates(case), *ruled_candidates(case), *fed_candidates(case)):
         assert candidate.schedule.problem == case.problem
@@ -190,7 +190,9 @@ def saving(draw: st.DrawFn) -> tuple[Problem, str]:
     values["sizes"] = {"work": draw(each), "activation": draw(each)}
     allowed = draw(st.sampled_from(["R", "O", "RO"]))
     problem = make_problem(devices=devices, placement="linear", **values)
-    floor = max(least_capacity(problem, device, Allowed("O" in allowed, "R" in allowed)) for device in range(devices))
+    floor = max(
+        least_capacity(problem, device, MemorySavings("O" in allowed, "R" in allowed)) for device in range(devices)
+    )
     more = draw(st.sampled_from([Fraction(1), Fraction(5, 4), Fraction(7, 4)]))
     budget = more * Fraction(max(floor, 1), problem.grains.per_unit)
     return make_problem(devices=devices, placement="linear", **values, budget=budget), allowed

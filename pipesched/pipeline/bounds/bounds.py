@@ -24,10 +24,10 @@ from pipesched.core.clock import check_deadline
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import heads, tails
 from pipesched.display import Displayable
-from pipesched.pipeline.bounds.memory import DeviceStays, StayChunk, shortest
+from pipesched.pipeline.bounds.memory import DeviceResidencies, ResidencyChunk, shortest
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.plan.step_plan import gathers, reduces, tied_stages, updates
-from pipesched.pipeline.problem.kinds import KINDS, Allowed, computation_letters
+from pipesched.pipeline.problem.kinds import KINDS, MemorySavings, computation_letters
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import in_units, plain, rounded
 from pipesched.pipeline.problem.units import FORWARD_ONLY
@@ -361,7 +361,7 @@ class PassBounds:
     """
 
     def __init__(self, problem: Problem, letters: str, *, paired: bool) -> None:
-        self.problem, self.model, self.allowed, self.paired = problem, problem.model, Allowed.of(letters), paired
+        self.problem, self.model, self.allowed, self.paired = problem, problem.model, MemorySavings.of(letters), paired
         self.kinds = "F" if problem.mode == FORWARD_ONLY else computation_letters("I" in letters)
         self._has_whole = "B" in letters
         self.units, self.counts = self.model.unlike
@@ -492,17 +492,17 @@ class PassBounds:
             best = max(best, int(longest[here].max()) + others)
         return best
 
-    def windows(self, *, alone: bool = False) -> list[DeviceStays]:
+    def windows(self, *, alone: bool = False) -> list[DeviceResidencies]:
         """Return what each device with a limit may keep, offload and recompute."""
         if self.problem.mode == FORWARD_ONLY:
             return []
         return [
-            DeviceStays(device, tuple(self._chunks(device)), limit, self.allowed, alone, self.paired)
+            DeviceResidencies(device, tuple(self._chunks(device)), limit, self.allowed, alone, self.paired)
             for device, limit in enumerate(self.problem.capacity_grains)
             if limit
         ]
 
-    def _chunks(self, device: int) -> list[StayChunk]:
+    def _chunks(self, device: int) -> list[ResidencyChunk]:
         """Return the activations on a device, equal ones together; the least of each stage where that is too many."""
         # numbers of what is recomputed or offloaded are about whole stages
         rows = (
@@ -512,10 +512,10 @@ class PassBounds:
         by_stage = [(stage, self._stays[stage, here].tolist(), self.counts[here].tolist())
                     for stage, here in rows if here.any()]  # fmt: skip
         if not (self.model.is_plain or any(self.allowed)):
-            chunks = Counter[StayChunk]()
+            chunks = Counter[ResidencyChunk]()
             for stage, stays, counts in by_stage:
                 for stay, count in zip(stays, counts, strict=True):
-                    chunks[StayChunk(stage, 0, *stay)] += count
+                    chunks[ResidencyChunk(stage, 0, *stay)] += count
             if len(chunks) <= MOST_CHUNKS:
                 return [chunk._replace(microbatches=count) for chunk, count in chunks.items()]
         return [_least(stage, sum(counts), stays) for stage, stays, counts in by_stage]
@@ -540,10 +540,10 @@ class PassBounds:
         return np.stack(fields, axis=-1)
 
 
-def _least(stage: int, count: int, stays: Sequence[Sequence[int]]) -> StayChunk:
+def _least(stage: int, count: int, stays: Sequence[Sequence[int]]) -> ResidencyChunk:
     """Return the least of stays of the same stage in everything but what the largest holds."""
     columns = [*zip(*stays, strict=True)]
-    return StayChunk(stage, count, *map(min, columns))._replace(largest=max(columns[-1]))
+    return ResidencyChunk(stage, count, *map(min, columns))._replace(largest=max(columns[-1]))
 
 
 MOST_UNLIKE = 8_000  # jobs of a device, for bounds that take longer than its schedule
@@ -640,7 +640,7 @@ def alone_bounds(problem: Problem, letters: str, *, paired: bool, least: int) ->
     return stay_bounds(single.windows(alone=True), least, single.quantum)
 
 
-def stay_bounds(views: Sequence[DeviceStays], least: int, quantum: int) -> Iterator[Bound]:
+def stay_bounds(views: Sequence[DeviceResidencies], least: int, quantum: int) -> Iterator[Bound]:
     """Yield bounds above `least` ticks by the stays of activations on each device, in multiples of `quantum`."""
     for window in views:
         least, known = shortest(window, least, quantum), least
@@ -656,7 +656,7 @@ def _said(found: Unsaid) -> Bound:
 
 def _bounds(single: PassBounds, *, within_budget: bool) -> Iterator[Unsaid]:
     """Yield every bound; those by stays begin where the others end."""
-    best, views = 0, list[DeviceStays]()
+    best, views = 0, list[DeviceResidencies]()
     for ticks, reason in _simple_bounds(single):
         best = max(best, ticks)
         yield ticks, reason

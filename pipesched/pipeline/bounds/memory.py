@@ -24,9 +24,9 @@ rest is there from the start of I. Recompute and offload change what lies betwee
 keys and values of a slice are there from the start of the last slice's B (or I) to the end of its own. Of forwards
 alone, all but keys and values is there during F, and these to the end of the last slice's, in the last round.
 
-The chunks of a device (its stages) have activations that are each kept, offloaded or recomputed. A `StayInequality` is
-one that the numbers of these actions keep in any schedule of a given length: the sum, over chunks and actions, of
-count x cost is at most `slope` x length + `offset`. All times are ticks, all sizes grains.
+The chunks of a device (its stages) have activations that are each kept, offloaded or recomputed. A
+`ResidencyInequality` is one that the numbers of these actions keep in any schedule of a given length: the sum, over
+chunks and actions, of count x cost is at most `slope` x length + `offset`. All times are ticks, all sizes grains.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from pipesched.core.arrays import Ints, column, in_range, np, round_up, total
 from pipesched.core.bounds import may_hold, memory_area
 from pipesched.core.tasks import Edges
 from pipesched.errors import ConfigError, NoSchedule, Remedy
-from pipesched.pipeline.problem.kinds import KEEP_ONLY, Allowed
+from pipesched.pipeline.problem.kinds import KEEP_ONLY, MemorySavings
 from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.pipeline.problem.problem import Problem, alike, differs
 from pipesched.pipeline.problem.quantities import in_units, plain, rounded
@@ -57,7 +57,7 @@ def least_held(problem: Problem) -> Problem:
     return replace(problem, memory=replace(problem.memory, retain=tuple(min(one, 1) for one in problem.memory.retain)))
 
 
-def least_capacity(problem: Problem, device: int, allowed: Allowed = KEEP_ONLY) -> int:
+def least_capacity(problem: Problem, device: int, allowed: MemorySavings = KEEP_ONLY) -> int:
     """Return the activation memory, in grains, that a device needs for any order at all.
 
     The stage that runs needs its whole activation, and with a split backward what its I takes beside it, while the
@@ -103,14 +103,14 @@ def _peaks(problem: Problem, stages: Sequence[int]) -> Ints:
     return most
 
 
-def _kept(problem: Problem, stages: Sequence[int], allowed: Allowed) -> Ints:
+def _kept(problem: Problem, stages: Sequence[int], allowed: MemorySavings) -> Ints:
     """Return the least that stages hold of each microbatch between its forward and its backward, as `_peaks`."""
     whole = _sizes(problem, stages, "checkpointed" if allowed.recompute else "activation").sum(axis=2)
     kept: Ints = whole * 0 if allowed.offload or problem.mode == FORWARD_ONLY else whole
     return kept
 
 
-def require_least_capacity(problem: Problem, allowed: Allowed = KEEP_ONLY) -> None:
+def require_least_capacity(problem: Problem, allowed: MemorySavings = KEEP_ONLY) -> None:
     """Raise NoSchedule, with changes that would help, when a device's capacity is below its floor."""
     scale, unit = problem.grains.per_unit, problem.memory.unit
     for device, capacity in enumerate(problem.capacity_grains):
@@ -125,9 +125,9 @@ def require_least_capacity(problem: Problem, allowed: Allowed = KEEP_ONLY) -> No
         largest = int(_peaks(problem, problem.settled_placement.stages_on(device)).max())  # any order must hold it
         if largest <= capacity and len(problem.settled_placement.ways) == 1:
             would_fit.append(Remedy("fewer stages a device", "stages"))
-        actions = {"recompute": Allowed(recompute=True)}
+        actions = {"recompute": MemorySavings(recompute=True)}
         if problem.costs.offload is not None:
-            actions["offload"] = Allowed(offload=True)
+            actions["offload"] = MemorySavings(offload=True)
         for name, action in actions.items():
             if least_capacity(problem, device, action) <= capacity:
                 would_fit.append(Remedy(f"solve with `{name}`", name))
@@ -334,7 +334,7 @@ FEW = 4  # chunks of a device, each of which is looked at alone too
 Pieces = tuple[int, ...]  # the least lengths of the times at which an activation is there
 
 
-class StayCosts(NamedTuple):
+class ResidencyCosts(NamedTuple):
     """What each activation of a chunk adds to a row, by the action."""
 
     keep: int
@@ -342,19 +342,19 @@ class StayCosts(NamedTuple):
     recompute: int
 
 
-class StayInequality(NamedTuple):
+class ResidencyInequality(NamedTuple):
     """An inequality on counts, for a length: sum of count x cost <= slope x length + offset.
 
     It holds where the length is at least `least`.
     """
 
-    costs: tuple[StayCosts, ...]  # one a chunk
+    costs: tuple[ResidencyCosts, ...]  # one a chunk
     slope: int
     offset: int
     least: int = 0
 
 
-class StayChunk(NamedTuple):
+class ResidencyChunk(NamedTuple):
     """A stage on a device, for so many `microbatches`: durations, sizes, and its place in the step.
 
     `head` is the earliest start of F, `tail` and `last_tail` follow the end of B (or I) and that of W (or B again),
@@ -385,29 +385,29 @@ class StayChunk(NamedTuple):
         return max(self.path, self.forward + self.recompute + self.gradient)
 
 
-class StayScope(NamedTuple):
+class ResidencyScope(NamedTuple):
     """What of a stay counts: up to the end of W (else of I), and between F and R too, where a checkpoint is left."""
 
     with_weight: bool
     with_checkpoint: bool
 
-    def ends_late(self, chunk: StayChunk) -> bool:
+    def ends_late(self, chunk: ResidencyChunk) -> bool:
         """Return whether a stay lasts to the end of W."""
         return self.with_weight and chunk.retained > 0
 
-    def weight(self, chunk: StayChunk) -> int:
+    def weight(self, chunk: ResidencyChunk) -> int:
         """Return the ticks that a stay lasts after B or I, at least."""
         return chunk.weight if self.ends_late(chunk) else 0
 
-    def tail(self, chunk: StayChunk) -> int:
+    def tail(self, chunk: ResidencyChunk) -> int:
         """Return the ticks after a stay."""
         return chunk.last_tail if self.ends_late(chunk) else chunk.tail
 
-    def last(self, chunk: StayChunk) -> int:
+    def last(self, chunk: ResidencyChunk) -> int:
         """Return the duration of the operation that ends a stay."""
         return chunk.weight if self.ends_late(chunk) else chunk.gradient
 
-    def least_held(self, chunk: StayChunk, allowed: Allowed) -> int:
+    def least_held(self, chunk: ResidencyChunk, allowed: MemorySavings) -> int:
         """Return the least that is held of an activation while it is there."""
         held = [chunk.size]
         if self.ends_late(chunk):
@@ -416,12 +416,12 @@ class StayScope(NamedTuple):
             held.append(chunk.checkpointed)
         return min(held)
 
-    def arriving(self, chunk: StayChunk, allowed: Allowed) -> int:
+    def arriving(self, chunk: ResidencyChunk, allowed: MemorySavings) -> int:
         """Return what is held of an activation as it comes, by F, L or R: all of it, unless that is for an instant."""
         takes_time = chunk.forward and chunk.gradient
         return chunk.size if takes_time else self.least_held(chunk, allowed)
 
-    def pieces(self, chunk: StayChunk) -> tuple[Pieces, Pieces, Pieces]:
+    def pieces(self, chunk: ResidencyChunk) -> tuple[Pieces, Pieces, Pieces]:
         """Return the least lengths of what an activation is there for: kept, offloaded, recomputed."""
         end = chunk.gradient + self.weight(chunk)
         again: Pieces = (chunk.again + self.weight(chunk),)
@@ -431,7 +431,7 @@ class StayScope(NamedTuple):
         return (chunk.path + self.weight(chunk),), away, again
 
 
-class DeviceStays(NamedTuple):
+class DeviceResidencies(NamedTuple):
     """The chunks of one device, its capacity (None: no limit), and what may be done with their activations.
 
     With `alone` the length is that from the first start of the device to its own last end, else that of the step. With
@@ -439,17 +439,17 @@ class DeviceStays(NamedTuple):
     """
 
     device: int
-    chunks: tuple[StayChunk, ...]
+    chunks: tuple[ResidencyChunk, ...]
     capacity: int | None
-    allowed: Allowed
+    allowed: MemorySavings
     alone: bool = False
     paired: bool = False
 
-    def views(self) -> list[StayScope]:
+    def views(self) -> list[ResidencyScope]:
         """Return every view of the stays that differs."""
         late = (False, True) if any(chunk.retained for chunk in self.chunks) else (False,)
         whole = (True, False) if self.allowed.recompute else (True,)
-        return [StayScope(with_weight, with_checkpoint) for with_weight in late for with_checkpoint in whole]
+        return [ResidencyScope(with_weight, with_checkpoint) for with_weight in late for with_checkpoint in whole]
 
     def rest(self, heads: Sequence[int], tails: Sequence[int]) -> int:
         """Return what is left of no length: less the least head and the least tail."""
@@ -461,7 +461,7 @@ class DeviceStays(NamedTuple):
         Activations leave with B or I; what is retained then stays for W's own time at the least, and what the start of
         I takes, for I's own.
         """
-        view, held, area = StayScope(True, True), [chunk for chunk in self.chunks if chunk.size], 0
+        view, held, area = ResidencyScope(True, True), [chunk for chunk in self.chunks if chunk.size], 0
         for chunk in self.chunks:
             costs = _area_of(view, chunk)
             saved = [getattr(costs, action) for action, is_allowed in self.allowed._asdict().items() if is_allowed]
@@ -469,7 +469,7 @@ class DeviceStays(NamedTuple):
         heads, tails = [chunk.head for chunk in held], [view.tail(chunk) for chunk in held]
         return memory_area(area, self.capacity or 1, min(heads, default=0), min(tails, default=0))
 
-    def rows(self) -> Iterator[StayInequality]:
+    def rows(self) -> Iterator[ResidencyInequality]:
         """Yield every row: areas, stays, lanes and work."""
         if self.capacity is not None:
             for view in self.views():
@@ -483,7 +483,7 @@ class DeviceStays(NamedTuple):
         if not self.paired:
             yield from self._work()
 
-    def slots(self, view: StayScope) -> Iterator[Slots]:
+    def slots(self, view: ResidencyScope) -> Iterator[Slots]:
         """Yield the slots for all chunks, and where there are a few, for each alone."""
         if self.capacity is None:
             return
@@ -496,12 +496,12 @@ class DeviceStays(NamedTuple):
             if 0 < most < sum(chunk.microbatches for chunk in chunks):
                 yield Slots(self, view, tuple(chunks), most)
 
-    def costs(self, chunks: Sequence[StayChunk], costs: Sequence[StayCosts]) -> tuple[StayCosts, ...]:
+    def costs(self, chunks: Sequence[ResidencyChunk], costs: Sequence[ResidencyCosts]) -> tuple[ResidencyCosts, ...]:
         """Return the costs of some chunks as those of all chunks: the others have none."""
         of = dict(zip(chunks, costs, strict=True))
-        return tuple(of.get(chunk, StayCosts(0, 0, 0)) for chunk in self.chunks)
+        return tuple(of.get(chunk, ResidencyCosts(0, 0, 0)) for chunk in self.chunks)
 
-    def ramps(self, view: StayScope, chunks: Sequence[StayChunk], most: int, each: int) -> tuple[int, int]:
+    def ramps(self, view: ResidencyScope, chunks: Sequence[ResidencyChunk], most: int, each: int) -> tuple[int, int]:
         """Return what the first and the last activations leave unused of `most`, in ticks, and how long that lasts.
 
         They come one F after another, with `each` at most, and go one backward after another.
@@ -511,11 +511,11 @@ class DeviceStays(NamedTuple):
         step = min(chunk.forward for chunk in chunks) + min(view.last(chunk) for chunk in chunks)
         return unused * step, steps * step
 
-    def between(self, view: StayScope, chunks: Sequence[StayChunk]) -> int:
+    def between(self, view: ResidencyScope, chunks: Sequence[ResidencyChunk]) -> int:
         """Return `rest` for the stays of some chunks."""
         return self.rest([chunk.head for chunk in chunks], [view.tail(chunk) for chunk in chunks])
 
-    def _area(self, view: StayScope, capacity: int) -> Iterator[StayInequality]:
+    def _area(self, view: ResidencyScope, capacity: int) -> Iterator[ResidencyInequality]:
         """Yield the area that activations take, which is at most capacity x time."""
         held = [chunk for chunk in self.chunks if chunk.size]
         if not held:
@@ -524,10 +524,10 @@ class DeviceStays(NamedTuple):
         each = max(chunk.largest for chunk in held)
         unused, lasts = self.ramps(view, held, capacity, each)
         costs = self.costs(held, [_area_of(view, chunk) for chunk in held])
-        yield StayInequality(costs, capacity, capacity * rest)
-        yield StayInequality(costs, capacity, capacity * rest - unused, lasts - rest)
+        yield ResidencyInequality(costs, capacity, capacity * rest)
+        yield ResidencyInequality(costs, capacity, capacity * rest - unused, lasts - rest)
 
-    def _weighted(self, view: StayScope, capacity: int) -> Iterator[StayInequality]:
+    def _weighted(self, view: ResidencyScope, capacity: int) -> Iterator[ResidencyInequality]:
         """Yield the area of the least that each activation holds, where chunks differ."""
         # the activation that came last was there as a whole, beside the least of every other
         held = [(chunk, view.least_held(chunk, self.allowed)) for chunk in self.chunks]
@@ -536,49 +536,51 @@ class DeviceStays(NamedTuple):
             return
         chunks = [chunk for chunk, _ in held]
         most = capacity - min(view.arriving(chunk, self.allowed) - least for chunk, least in held)
-        costs = [StayCosts(*(least * sum(pieces) for pieces in view.pieces(chunk))) for chunk, least in held]
-        yield StayInequality(self.costs(chunks, costs), most, most * self.between(view, chunks))
+        costs = [ResidencyCosts(*(least * sum(pieces) for pieces in view.pieces(chunk))) for chunk, least in held]
+        yield ResidencyInequality(self.costs(chunks, costs), most, most * self.between(view, chunks))
 
-    def _lanes(self) -> Iterator[StayInequality]:
+    def _lanes(self) -> Iterator[ResidencyInequality]:
         """Yield what both lanes carry from the end of an F on, until a load, or the backward behind it, is due."""
         begins = [chunk.forward + (0 if self.alone else chunk.head) for chunk in self.chunks]
         ends = [chunk.gradient + (0 if self.alone else chunk.tail) for chunk in self.chunks]
         out, back = [chunk.offload for chunk in self.chunks], [chunk.reload for chunk in self.chunks]
         for times, heads, tails in ((out, begins, [*map(add, ends, back)]), (back, [*map(add, begins, out)], ends)):
             rest = -min(heads) - min(tails)
-            yield StayInequality(tuple(StayCosts(0, time, 0) for time in times), 1, rest, -rest)
+            yield ResidencyInequality(tuple(ResidencyCosts(0, time, 0) for time in times), 1, rest, -rest)
 
-    def _work(self) -> Iterator[StayInequality]:
+    def _work(self) -> Iterator[ResidencyInequality]:
         """Yield the work of the device, recomputes among it; with and without the weight gradients."""
         heads = [chunk.head for chunk in self.chunks]
         for with_weight in {False, any(chunk.weight for chunk in self.chunks)}:
             work = [chunk.forward + chunk.gradient + (chunk.weight if with_weight else 0) for chunk in self.chunks]
             tails = [chunk.last_tail if with_weight else chunk.tail for chunk in self.chunks]
             again = zip(work, self.chunks, strict=True)
-            costs = tuple(StayCosts(time, time, time + chunk.recompute) for time, chunk in again)
-            yield StayInequality(costs, 1, self.rest(heads, tails))
+            costs = tuple(ResidencyCosts(time, time, time + chunk.recompute) for time, chunk in again)
+            yield ResidencyInequality(costs, 1, self.rest(heads, tails))
 
 
 class Slots(NamedTuple):
     """Places for activations of some chunks: at no time more than `most` are there.
 
-    The activation that came last took its whole size, by F, L or R, beside at least `StayScope.least_held` of every
-    other. So stays are jobs without interruption on `most` machines.
+    The activation that came last took its whole size, by F, L or R, beside at least `ResidencyScope.least_held` of
+    every other. So stays are jobs without interruption on `most` machines.
     """
 
-    window: DeviceStays
-    view: StayScope
-    chunks: tuple[StayChunk, ...]
+    window: DeviceResidencies
+    view: ResidencyScope
+    chunks: tuple[ResidencyChunk, ...]
     most: int
 
-    def area(self) -> StayInequality:
+    def area(self) -> ResidencyInequality:
         """Return the sum of all stays, which is at most `most` x time."""
-        costs = [StayCosts(*map(sum, self.view.pieces(chunk))) for chunk in self.chunks]
+        costs = [ResidencyCosts(*map(sum, self.view.pieces(chunk))) for chunk in self.chunks]
         rest = self.window.between(self.view, self.chunks)
         unused, lasts = self.window.ramps(self.view, self.chunks, self.most, 1)
-        return StayInequality(self.window.costs(self.chunks, costs), self.most, self.most * rest - unused, lasts - rest)
+        return ResidencyInequality(
+            self.window.costs(self.chunks, costs), self.most, self.most * rest - unused, lasts - rest
+        )
 
-    def rows_at(self, length: int) -> Iterator[tuple[tuple[StayCosts, ...], int]]:
+    def rows_at(self, length: int) -> Iterator[tuple[tuple[ResidencyCosts, ...], int]]:
         """Yield for each length of a stay how many that long fit: costs and limit of rows for one length of the step.
 
         Slot i, counted from 0, is used only where i others are, so i operations later than the first.
@@ -588,16 +590,16 @@ class Slots(NamedTuple):
         free = [time - number * step for number in range(self.most) if time >= number * step]
         pieces = [self.view.pieces(chunk) for chunk in self.chunks]
         for least in {piece for one in pieces for action in one for piece in action if piece}:
-            counts = [StayCosts(*(sum(piece >= least for piece in action) for action in one)) for one in pieces]
+            counts = [ResidencyCosts(*(sum(piece >= least for piece in action) for action in one)) for one in pieces]
             yield self.window.costs(self.chunks, counts), sum(each // least for each in free)
 
 
-def _area_of(view: StayScope, chunk: StayChunk) -> StayCosts:
+def _area_of(view: ResidencyScope, chunk: ResidencyChunk) -> ResidencyCosts:
     """Return memory x time of an activation by action, at least."""
     size, kept = chunk.size, chunk.checkpointed
     end = max(chunk.retained - size, 0) * chunk.gradient + (chunk.retained * chunk.weight if view.with_weight else 0)
     around = chunk.forward + chunk.gradient
-    return StayCosts(
+    return ResidencyCosts(
         size * chunk.path + end,
         size * (around + chunk.offload + chunk.reload) + end,
         kept * chunk.again + (size - kept) * (around + chunk.recompute) + end,
@@ -607,7 +609,7 @@ def _area_of(view: StayScope, chunk: StayChunk) -> StayCosts:
 MOST_DOUBLINGS = 60
 
 
-def shortest(window: DeviceStays, least: int, quantum: int) -> int:
+def shortest(window: DeviceResidencies, least: int, quantum: int) -> int:
     """Return the least length in ticks, a multiple of `quantum` from `least` on, that is not refuted for this device.
 
     No schedule is shorter than that, if none is shorter than `least`.
@@ -632,7 +634,7 @@ def shortest(window: DeviceStays, least: int, quantum: int) -> int:
 class _Counts:
     """The inequalities on the numbers of actions on a device."""
 
-    def __init__(self, window: DeviceStays) -> None:
+    def __init__(self, window: DeviceResidencies) -> None:
         self.chunks = window.chunks
         allowed = [action for action in ("offload", "recompute") if getattr(window.allowed, action)]
         self.actions = [(number, action) for number in range(len(self.chunks)) for action in allowed]
@@ -654,7 +656,7 @@ class _Counts:
         needed = [both for both in zip(rows, limits, strict=True) if both[1] < 0 or any(one > 0 for one in both[0])]
         return not self.actions or may_hold([row for row, _ in needed], [limit for _, limit in needed])
 
-    def _inequalities(self, length: int) -> Iterator[tuple[tuple[StayCosts, ...], int]]:
+    def _inequalities(self, length: int) -> Iterator[tuple[tuple[ResidencyCosts, ...], int]]:
         for row in self.rows:
             if length >= row.least:
                 yield row.costs, row.slope * length + row.offset

@@ -26,7 +26,7 @@ from pipesched.pipeline.problem.quantities import in_units, whole
 WHOLE_WEIGHTS, WHOLE_GRADIENTS, SIDE, RECEIVED = "weights", "gradients", "side", "received"
 
 
-class Stay(NamedTuple):
+class Residency(NamedTuple):
     """What a device holds of a class from a start to an end, in ticks and grains."""
 
     device: int
@@ -36,7 +36,7 @@ class Stay(NamedTuple):
     grains: int
 
 
-def stays(problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequence[int]) -> Iterator[Stay]:
+def stays(problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequence[int]) -> Iterator[Residency]:
     """Yield what comes and goes beside activations, by the times of all operations."""
     if problem.sharding.divides(WEIGHTS):
         yield from _weights(problem, plan, starts)
@@ -48,7 +48,7 @@ def stays(problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequence[in
         yield from _received(problem, plan, ends)
 
 
-def _received(problem: Problem, plan: Plan, ends: Sequence[int]) -> Iterator[Stay]:
+def _received(problem: Problem, plan: Plan, ends: Sequence[int]) -> Iterator[Residency]:
     """Yield buffers of messages between stages, from the issue of RECV to the end of what needs them."""
     # all are issued at once; where messages occupy devices, behind the end of what stands before them
     sent, index = Sent(problem, plan), plan.index
@@ -61,18 +61,18 @@ def _received(problem: Problem, plan: Plan, ends: Sequence[int]) -> Iterator[Sta
             at, op = number - index.first_message, index.op(number)
             if max(sent.source[at], sent.target[at]) < index.passes:
                 size = sizes[op.microbatch * index.slices + op.slice]
-                yield Stay(device, RECEIVED, issued.get(number, 0), ends[sent.target[at]], size)
+                yield Residency(device, RECEIVED, issued.get(number, 0), ends[sent.target[at]], size)
 
 
-def _weights(problem: Problem, plan: Plan, starts: Sequence[int]) -> Iterator[Stay]:
+def _weights(problem: Problem, plan: Plan, starts: Sequence[int]) -> Iterator[Residency]:
     """Yield the whole weights of each turn, from the start of UNSHARD to RESHARD."""
     there, sizes = problem.settled_placement.devices, problem.step_grains.weights
     for stage, (gathers, frees) in enumerate(zip(*map(plan.index.rows, ("UNSHARD", "RESHARD")), strict=True)):
         for gather, free in zip(gathers, frees, strict=True):
-            yield Stay(there[stage], WHOLE_WEIGHTS, starts[gather], starts[free], sizes[stage])
+            yield Residency(there[stage], WHOLE_WEIGHTS, starts[gather], starts[free], sizes[stage])
 
 
-def _gradients(problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequence[int]) -> Iterator[Stay]:
+def _gradients(problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequence[int]) -> Iterator[Residency]:
     """Yield whole gradients, from the start of the first B or W to the end of the reduction."""
     index, there, sizes = plan.index, problem.settled_placement.devices, problem.step_grains.gradients
     kinds = [kind for kind in "BW" if kind in index.letters]
@@ -83,10 +83,10 @@ def _gradients(problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequen
         needed = zip(*parts, strict=True) if each else [[*chain(*rows)]] * len(reductions)
         for numbers, reduction in zip(needed, reductions, strict=False):
             first = min((starts[number] for number in numbers if starts[number] >= 0), default=0)
-            yield Stay(there[stage], WHOLE_GRADIENTS, first, ends[reduction], sizes[stage])
+            yield Residency(there[stage], WHOLE_GRADIENTS, first, ends[reduction], sizes[stage])
 
 
-def _side(problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequence[int]) -> Iterator[Stay]:
+def _side(problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequence[int]) -> Iterator[Residency]:
     """Yield activations of side work, and its outputs and their gradients on the device of the stage they go into."""
     index, grains, there = plan.index, problem.step_grains, problem.settled_placement.devices
     runs_on = {number: device for device, row in enumerate(plan.step_slots) for _, number in row}
@@ -96,12 +96,12 @@ def _side(problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequence[in
         into, output, held = there[item.into], grains.side_output[number], grains.side_activation[number]
         used = index.row("F", item.into)[:: index.slices]
         for forward, last, use in zip(forwards, backwards or forwards, used, strict=False):
-            yield Stay(runs_on.get(forward, into), SIDE, starts[forward], ends[last], held)
-            yield Stay(into, SIDE, ends[forward], starts[use], output)
+            yield Residency(runs_on.get(forward, into), SIDE, starts[forward], ends[last], held)
+            yield Residency(into, SIDE, ends[forward], starts[use], output)
         rows = [index.row(kind, item.into)[part :: index.slices] for kind in index.gradients
                 for part in range(index.slices)]  # fmt: skip
         for last, needed in zip(backwards, zip(*rows, strict=True), strict=False):  # gradients of all slices
-            yield Stay(into, SIDE, max(map(ends.__getitem__, needed)), starts[last], output)
+            yield Residency(into, SIDE, max(map(ends.__getitem__, needed)), starts[last], output)
 
 
 PARTS = {"gather": ("UNSHARD",), "reduce": ("REDUCE_GRAD",), "tied": ("REDUCE_TIED",), "optimizer": ("OPTIMIZER",)}
@@ -477,7 +477,7 @@ class ScheduleMetrics:
         return self._peak_activations
 
     @cached_property
-    def _beside(self) -> list[Stay]:
+    def _beside(self) -> list[Residency]:
         """What comes and goes beside activations; trials of passes alone have nothing."""
         if not (self.plan.index.scoped or self.plan.messages):
             return []
@@ -536,7 +536,7 @@ class ScheduleMetrics:
         device = require_device(device, self.problem.devices)
         return self._steps(device, [stay for stay in self._beside if stay.device == device and stay.what != without])
 
-    def _steps(self, device: int, beside: Sequence[Stay]) -> Iterator[tuple[int, int]]:
+    def _steps(self, device: int, beside: Sequence[Residency]) -> Iterator[tuple[int, int]]:
         tasks, more = np.append(self.plan.own_lines[device], self._transfers[device]), _changes(beside)
         times = np.concatenate([self.times.start[tasks], self.times.end[tasks], more[0]])
         changes = np.concatenate([self.graph.take[tasks], -self.graph.give[tasks], more[1]])
@@ -566,7 +566,7 @@ def picker(positions: Sequence[int]) -> Callable[[Sequence[int]], tuple[int, ...
     return lambda values: tuple(values[position] for position in positions)
 
 
-def _changes(beside: Iterable[Stay]) -> tuple[Ints, Ints]:
+def _changes(beside: Iterable[Residency]) -> tuple[Ints, Ints]:
     """Return what stays take and give back: ticks, and grains."""
     held = [*beside]
     times = [*(stay.start for stay in held), *(stay.end for stay in held)]

@@ -150,7 +150,7 @@ def computation_letters(split: bool) -> str:
     return "FIW" if split else "FB"
 
 
-class Allowed(NamedTuple):
+class MemorySavings(NamedTuple):
     """The actions that a schedule may take with an activation between forward and backward, besides keeping it."""
 
     offload: bool = False
@@ -162,9 +162,9 @@ class Allowed(NamedTuple):
         return "R" * self.recompute + "OL" * self.offload
 
     @classmethod
-    def of(cls, letters: str) -> Allowed:
+    def of(cls, letters: str) -> MemorySavings:
         """Return the actions of which the kinds are among `letters`."""
         return cls(offload="O" in letters, recompute="R" in letters)
 
 
-KEEP_ONLY = Allowed()
+KEEP_ONLY = MemorySavings()

@@ -18,7 +18,7 @@ from pipesched.pipeline.bounds.bounds import Bound
 from pipesched.pipeline.bounds.memory import require_least_capacity
 from pipesched.pipeline.layers.recut import cut_at, ends_of, items_of
 from pipesched.pipeline.plan.schedule import Schedule
-from pipesched.pipeline.problem.kinds import KEEP_ONLY, Allowed
+from pipesched.pipeline.problem.kinds import KEEP_ONLY, MemorySavings
 from pipesched.pipeline.problem.placement import Placement
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import to_fraction
@@ -181,7 +181,7 @@ def _is_among(problem: Problem, problems: Sequence[Problem]) -> bool:
 def tried(
     problems: Sequence[Problem],
     cuts: int,
-    allowed: Allowed,
+    allowed: MemorySavings,
     clock: Clock,
     *,
     fused: Sequence[Problem] = (),
@@ -231,7 +231,7 @@ def _value(bound: Bound) -> Fraction:
     return Fraction(bound.ticks, bound.per_unit)
 
 
-def chain_of(problem: Problem, allowed: Allowed = KEEP_ONLY, *, counts_ways: bool = True) -> Chain:
+def chain_of(problem: Problem, allowed: MemorySavings = KEEP_ONLY, *, counts_ways: bool = True) -> Chain:
     """Return the items of a problem whose cut is open, on its placement."""
     placement, budget, items = problem.settled_placement, problem.memory.budget, items_of(problem)
     devices = Devices(
@@ -245,7 +245,7 @@ def chain_of(problem: Problem, allowed: Allowed = KEEP_ONLY, *, counts_ways: boo
 
 
 def other_cuts(
-    problem: Problem, count: int, clock: Clock, allowed: Allowed = KEEP_ONLY, *, counts_ways: bool = True
+    problem: Problem, count: int, clock: Clock, allowed: MemorySavings = KEEP_ONLY, *, counts_ways: bool = True
 ) -> OtherCuts:
     """Return up to `count` cuts beside that of a problem, by their bounds, with which one microbatch fits.
 
@@ -302,7 +302,7 @@ def _next_bound(chain: Chain, fitting: _Fitting, order: CutsInOrder) -> float:
 class _Fitting:
     """Takes the first cuts with which one microbatch fits as problems into `found`, by the ends of their stages."""
 
-    def __init__(self, problem: Problem, count: int, allowed: Allowed) -> None:
+    def __init__(self, problem: Problem, count: int, allowed: MemorySavings) -> None:
         self.problem, self.count, self.allowed = problem, count, allowed
         self.own, self.found = ends_of(problem), dict[tuple[int, ...], Problem]()
 

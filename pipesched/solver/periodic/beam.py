@@ -3,7 +3,7 @@
 A periodic schedule starts every operation again after a period T. The start of an operation is its phase in [0, T) and
 a number of whole periods. Given the phases, the least numbers of periods follow along the chain of a microbatch, and
 with them how long each activation stays. So phases are all that there is to choose, and the problem does not grow with
-the number of microbatches. Times are in quanta of the case.
+the number of microbatches. Times are in quanta of the variant.
 
 On every device all operations must fit on a circle of the length of the period. An operation whose input comes from a
 device before takes the first free place after it, one whose result goes to a device before the last free place before
@@ -27,14 +27,14 @@ from pipesched.core.clock import check_deadline
 from pipesched.core.timing import topological_order
 from pipesched.pipeline.bounds.memory import Residence, residences
 from pipesched.pipeline.problem.ops import OpIndex
-from pipesched.solver.case import Case
+from pipesched.solver.variant import Variant
 
 NO_HOP = -1
 Array = NDArray[Any]
 
 
 class BlockOperations:
-    """The operations of a block of so many microbatches of a case whose activations are kept.
+    """The operations of a block of so many microbatches of a variant whose activations are kept.
 
     Operation i + k * (operations of a microbatch) is operation i of the microbatch k. `durations` and `devices` are
     theirs, `capacities` what each device may hold (grains; None: no limit). Operation i starts `gaps[i]` or more after
@@ -42,10 +42,10 @@ class BlockOperations:
     behind what it waits for.
     """
 
-    def __init__(self, case: Case, microbatches: int) -> None:
-        self.case, self.microbatches = case, microbatches
-        single = replace(case, problem=replace(case.problem, microbatches=1))
-        self.single, self.quantum = single, case.quantum
+    def __init__(self, variant: Variant, microbatches: int) -> None:
+        self.variant, self.microbatches = variant, microbatches
+        single = replace(variant, problem=replace(variant.problem, microbatches=1))
+        self.single, self.quantum = single, variant.quantum
         order, count, each = topological_order(single.graph), len(single.graph), range(microbatches)
         self.order = [number + copy * count for copy in each for number in order]
         before, gaps = [NO_HOP] * count, [0] * count
@@ -58,12 +58,12 @@ class BlockOperations:
         self.devices = list(single.graph.pools) * microbatches
         self.before = [last + copy * count if last >= 0 else NO_HOP for copy in each for last in before]
         self.gaps = gaps * microbatches
-        stays = (residences(single.problem, single.index, device) for device in range(case.problem.devices))
+        stays = (residences(single.problem, single.index, device) for device in range(variant.problem.devices))
         self.residences = [
             [one._replace(first=one.first + copy * count, last=one.last + copy * count) for copy in each for one in own]
             for own in stays
         ]
-        self.capacities = case.problem.capacity_grains
+        self.capacities = variant.problem.capacity_grains
         self.cover = np.zeros((len(self), len(self.residences)))  # grains, by the operation whose hop keeps them there
         for device, own in enumerate(self.residences):
             for stay in own:
@@ -145,8 +145,8 @@ class BlockOperations:
         return moments - begins[:, None, :], moments - ends[:, None, :], np.array([stay.size for stay in stays])
 
     def repeated(self, starts: Sequence[int], period: int) -> list[int]:
-        """Return the start of each operation of the case, in ticks, when a block of these starts repeats."""
-        index, count = self.case.index, len(self) // self.microbatches
+        """Return the start of each operation of the variant, in ticks, when a block of these starts repeats."""
+        index, count = self.variant.index, len(self) // self.microbatches
         blocks = [starts[copy * count : (copy + 1) * count] for copy in range(self.microbatches)]
         blocks.sort(key=min)
         numbers = OpIndex(index.letters, index.stages, 1)
@@ -175,7 +175,7 @@ class Beam:
 
     def __init__(self, block: BlockOperations, period: int, random: np.random.Generator) -> None:
         self.block, self.period, self.random = block, period, random
-        self.policy = block.case.policy.periods
+        self.policy = block.variant.policy.periods
         self.after: list[list[int]] = [[] for _ in range(len(block))]
         for number, before in enumerate(block.before):
             if before != NO_HOP:
@@ -310,11 +310,11 @@ class _Device(NamedTuple):
 
 
 class DownAndUp:
-    """The question for one microbatch of a case on a V of two chunks a device. Use it if `applies` to the block."""
+    """The question for one microbatch of a variant on a V of two chunks a device. Use it if `applies` to the block."""
 
     def __init__(self, block: BlockOperations) -> None:
         self.block = block
-        index, problem = block.single.index, block.case.problem
+        index, problem = block.single.index, block.variant.problem
         devices, largest = problem.settled_placement.devices, problem.grains.largest["activation"]
         self.way: list[_Device] = []
         for stage in range(problem.devices):
@@ -326,10 +326,10 @@ class DownAndUp:
     @staticmethod
     def applies(block: BlockOperations) -> bool:
         """Return whether a block is one microbatch on a V, with whole backwards, and all operations take time."""
-        problem = block.case.problem
+        problem = block.variant.problem
         devices, count = problem.settled_placement.devices, problem.devices
         is_v = len(devices) == 2 * count and len({*devices[:count]}) == count and devices[::-1] == devices
-        plain = block.microbatches == 1 and block.case.index.letters == "FB" and all(block.durations)
+        plain = block.microbatches == 1 and block.variant.index.letters == "FB" and all(block.durations)
         return is_v and plain and problem.are_alike
 
     def states(self, period: int) -> int:

@@ -22,10 +22,10 @@ from pipesched.core.tasks import reversed_graph
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.problem.quantities import in_units
 from pipesched.results.outcome import Repetition
-from pipesched.solver.case import PERIODIC, Candidate, Case
 from pipesched.solver.model import sorted_rows
 from pipesched.solver.periodic.beam import NO_HOP, Beam, BlockOperations, DownAndUp
 from pipesched.solver.search import Search
+from pipesched.solver.variant import PERIODIC, Candidate, Variant
 
 NEVER_FULL = 2**62
 
@@ -41,12 +41,12 @@ class PeriodicSchedule(NamedTuple):
 class Seeker:
     """Looks for schedules of a block with a given period; what it learns about devices it keeps for other periods."""
 
-    def __init__(self, case: Case, microbatches: int, random: np.random.Generator) -> None:
-        self.block, self.random, self.runs = BlockOperations(case, microbatches), random, 0
-        self.policy = case.policy.periods
+    def __init__(self, variant: Variant, microbatches: int, random: np.random.Generator) -> None:
+        self.block, self.random, self.runs = BlockOperations(variant, microbatches), random, 0
+        self.policy = variant.policy.periods
         self.least = self.block.least_period
         self.least_refuted = self.least - 1  # no period up to this one is possible
-        self.prices = np.ones(case.problem.devices)  # of memory
+        self.prices = np.ones(variant.problem.devices)  # of memory
 
     def seek(self, period: int, runs: int) -> PeriodicSchedule | None:
         """Return a schedule with the period that fits memory, if one is found in so many beam searches."""
@@ -78,11 +78,11 @@ class Seeker:
 class PeriodSearch:
     """A search for short periods that goes on from round to round. `best` is what it has found so far."""
 
-    def __init__(self, case: Case, seed: int) -> None:
-        self.case, self.policy, self.random = case, case.policy.periods, np.random.default_rng(seed)
-        problem = case.problem
+    def __init__(self, variant: Variant, seed: int) -> None:
+        self.variant, self.policy, self.random = variant, variant.policy.periods, np.random.default_rng(seed)
+        problem = variant.problem
         widest = max(len(problem.settled_placement.stages_on(device)) for device in range(problem.devices))
-        fitting = self.policy.most_on_device // (widest * len(case.index.letters))
+        fitting = self.policy.most_on_device // (widest * len(variant.index.letters))
         largest = min(self.policy.most_microbatches, fitting, problem.microbatches // 3)
         self.sizes = range(1, max(largest, 1) + 1)  # of the blocks that are tried, in microbatches
         self._seekers: dict[int, Seeker] = {}
@@ -101,7 +101,7 @@ class PeriodSearch:
     def seeker(self, microbatches: int) -> Seeker:
         """Return what looks for blocks of so many microbatches."""
         if microbatches not in self._seekers:
-            self._seekers[microbatches] = Seeker(self.case, microbatches, self.random)
+            self._seekers[microbatches] = Seeker(self.variant, microbatches, self.random)
         return self._seekers[microbatches]
 
     @property
@@ -114,9 +114,9 @@ class PeriodSearch:
         return all(seeker.least_refuted >= self._most(seeker) for seeker in map(self.seeker, self.sizes))
 
     def may_beat(self, other: PeriodSearch) -> bool:
-        """Return whether one microbatch may repeat sooner here than in the best block of another case."""
-        best, least = other.best, self.seeker(1).least * self.case.quantum
-        return best is None or least * best.microbatches < best.period * other.case.quantum
+        """Return whether one microbatch may repeat sooner here than in the best block of another variant."""
+        best, least = other.best, self.seeker(1).least * self.variant.quantum
+        return best is None or least * best.microbatches < best.period * other.variant.quantum
 
     def round(self) -> Iterator[PeriodicSchedule]:
         """Yield ever fewer quanta for a microbatch, with twice the effort of the round before."""
@@ -148,8 +148,8 @@ class PeriodSearch:
             longer = 2 * longer + ceil_div(seeker.least, 50)
 
     def _shortened(self, seeker: Seeker) -> Iterator[PeriodicSchedule]:
-        """Yield shorter schedules of a block: by bisection, or of a large case each by twice as much as before."""
-        least, step, is_large = seeker.least_refuted + 1, 1, len(self.case.graph) > self.policy.unrolled
+        """Yield shorter schedules of a block: by bisection, or of a large variant each by twice as much as before."""
+        least, step, is_large = seeker.least_refuted + 1, 1, len(self.variant.graph) > self.policy.unrolled
         while least <= (most := self._most(seeker)):
             period = max(most + 1 - step, least) if is_large else (least + most) // 2
             found = seeker.seek(period, self.runs)
@@ -211,16 +211,16 @@ class PeriodModel(TaskModel):
 
 
 class PeriodicMethod:
-    """The search for periodic schedules of one case, which goes on where it stopped."""
+    """The search for periodic schedules of one variant, which goes on where it stopped."""
 
-    def __init__(self, case: Case, limits: Limits) -> None:
-        self.case, self.limits, self.policy = case, limits, case.policy.periods
-        self.search = PeriodSearch(case, limits.seed)
+    def __init__(self, variant: Variant, limits: Limits) -> None:
+        self.variant, self.limits, self.policy = variant, limits, variant.policy.periods
+        self.search = PeriodSearch(variant, limits.seed)
         self.unrolled: PeriodicSchedule | None = None  # the last block of which that came to its end
 
     def candidates(self, clock: Clock) -> Iterator[Candidate]:
         """Yield the schedules of the next round of the search, which has the time of `clock`."""
-        if len(self.case.graph) <= self.policy.unrolled:
+        if len(self.variant.graph) <= self.policy.unrolled:
             for found in self.search.round():
                 yield from self._unrolled(found)
             return
@@ -234,7 +234,7 @@ class PeriodicMethod:
     def _unrolled(self, found: PeriodicSchedule) -> Iterator[Candidate]:
         block = self.search.seeker(found.microbatches).block
         words = "1 microbatch" if found.microbatches == 1 else f"{found.microbatches} microbatches"
-        for schedule in unrolled(self.case, block, found):
+        for schedule in unrolled(self.variant, block, found):
             yield Candidate(f"{PERIODIC}, {words}", schedule, search=PERIODIC)
 
     def refute(self, clock: Clock) -> Iterator[Candidate]:
@@ -288,86 +288,90 @@ class PeriodicMethod:
         return found
 
 
-def unrolled(case: Case, block: BlockOperations, found: PeriodicSchedule) -> Iterator[Schedule]:
+def unrolled(variant: Variant, block: BlockOperations, found: PeriodicSchedule) -> Iterator[Schedule]:
     """Yield schedules of all microbatches: the block as it repeats, then ever shorter ones.
 
     What waits only for its period moves into gaps, in the order of the repeated block. Then all operations move as far
     back as they can, the last one first, and forwards again (justification, by insertion in place of list scheduling).
     That shortens the ramps at the beginning and at the end, where the block leaves devices idle.
     """
-    starts = sorted_rows(case, block.repeated(found.starts, found.period))
-    yield case.replay(starts)
-    moved = _moved_up(case, starts)
+    starts = sorted_rows(variant, block.repeated(found.starts, found.period))
+    yield variant.replay(starts)
+    moved = _moved_up(variant, starts)
     if moved is None:
         return
-    schedule = case.replay(moved)
+    schedule = variant.replay(moved)
     yield schedule
     for _ in range(8):
-        again = _moved_back(case, schedule.start_ticks)
-        moved = None if again is None else _moved_up(case, again)
+        again = _moved_back(variant, schedule.start_ticks)
+        moved = None if again is None else _moved_up(variant, again)
         if moved is None:
             return
-        shorter = case.replay(moved)
-        gain = case.value(schedule) - case.value(shorter)
+        shorter = variant.replay(moved)
+        gain = variant.value(schedule) - variant.value(shorter)
         schedule = shorter
         yield schedule
-        if 2_000 * gain <= case.value(schedule):
+        if 2_000 * gain <= variant.value(schedule):
             return
 
 
-def _moved_up(case: Case, starts: Sequence[int]) -> list[int] | None:
+def _moved_up(variant: Variant, starts: Sequence[int]) -> list[int] | None:
     """Return starts with each operation, in the order of `starts`, as early as there is a place."""
-    order = np.lexsort(np.array([case.rank, starts]))
-    inserted = insert_in_order(case.graph, order, case.problem.capacity_grains)
+    order = np.lexsort(np.array([variant.rank, starts]))
+    inserted = insert_in_order(variant.graph, order, variant.problem.capacity_grains)
     return None if inserted is None else inserted.starts
 
 
-def _moved_back(case: Case, starts: Sequence[int]) -> list[int] | None:
+def _moved_back(variant: Variant, starts: Sequence[int]) -> list[int] | None:
     """Return starts with each operation, the last end first, as late as there is a place."""
-    order = np.lexsort(np.array([case.rank, starts + case.graph.duration]))
-    inserted = insert_in_order(reversed_graph(case.graph), len(order) - 1 - order[::-1], case.problem.capacity_grains)
+    order = np.lexsort(np.array([variant.rank, starts + variant.graph.duration]))
+    inserted = insert_in_order(
+        reversed_graph(variant.graph), len(order) - 1 - order[::-1], variant.problem.capacity_grains
+    )
     if inserted is None:
         return None
-    back = np.array(inserted.starts[::-1]) + case.graph.duration
+    back = np.array(inserted.starts[::-1]) + variant.graph.duration
     return lists(back.max() - back)
 
 
-def can_repeat(case: Case) -> bool:
-    """Return whether blocks of the case can be repeated: in one direction, of whole microbatches that are alike, with
-    activations that are kept, and with no step beside them."""
-    problem = case.problem
+def can_repeat(variant: Variant) -> bool:
+    """Return whether blocks of the variant can be repeated: in one direction, of whole microbatches that are alike.
+
+    Activations are kept, and no step is beside them.
+    """
+    problem = variant.problem
     is_plain = problem.are_alike and not problem.has_step
-    return case.keeps_activations and is_plain and case.letters == case.index.letters
+    return variant.keeps_activations and is_plain and variant.letters == variant.index.letters
 
 
-def pays(case: Case) -> bool:
+def pays(variant: Variant) -> bool:
     """Return whether a periodic schedule may be better than list schedules: under a budget, with a steady state."""
-    problem = case.problem
+    problem = variant.problem
     limits = [most for most in problem.capacity_grains if most is not None]
     return (
-        can_repeat(case)
+        can_repeat(variant)
         and bool(limits)
         and problem.devices > 1
         and problem.microbatches >= 2 * problem.devices
-        and len(case.graph) > case.policy.cases.easy
+        and len(variant.graph) > variant.policy.variants.easy
     )
 
 
 class PeriodicPhase:
-    """Searches periodic schedules in those cases of a search where the method of the solve has them."""
+    """Searches periodic schedules in those variants of a search where the method of the solve has them."""
 
     def __init__(self, search: Search, method: str) -> None:
         suits = {"auto": pays, "periodic": can_repeat}.get(method)
         self.search, self.policy, self.alone = search, search.policy.periods, method == "periodic"
-        self.numbers = [number for number, case in enumerate(search.cases) if suits and suits(case)]
+        self.numbers = [number for number, variant in enumerate(search.variants) if suits and suits(variant)]
         self.methods: dict[int, PeriodicMethod] = {}
 
     def begin(self) -> None:
-        """Let every case have a round, on large cases before algorithms that take long there."""
+        """Let every variant have a round, on large variants before algorithms that take long there."""
         self.first_rounds(self.search.clock.part(0.35 * self.search.limits.seconds))
 
     def go_on(self) -> None:
-        """Let every case have a round, then the best more; as the only method, also refute periods."""
+        """Let every variant have a round, then the best more; as the only method, also refute periods."""
         part = 0.8 if self.alone else self.policy.part  # the rest is to refute periods
         clock = self.search.clock.part(part * self.search.clock.left)
         self.first_rounds(clock.part(0.2 * self.search.limits.seconds))
@@ -378,17 +382,17 @@ class PeriodicPhase:
             self._round(numbers[0], clock)
         number = next((number for number in self.search.open if number in self.methods), None)
         if self.alone and number is not None and not self.search.clock.is_over:
-            self.search.at(f"{PERIODIC}, shorter periods, {self.search.cases[number].name}")
+            self.search.at(f"{PERIODIC}, shorter periods, {self.search.variants[number].name}")
             refuted = self.methods[number].refute(self.search.clock)
             self.search.try_all(number, refuted, self.search.clock, to_the_end=True)
 
     def first_rounds(self, clock: Clock) -> None:
-        """Let every open case that had none have a round, the most promising first, with half of the time left each."""
+        """Let every open variant without a round have one, the most promising first, with half of what is left."""
         waiting = [number for number in self.search.open if number in self.numbers and number not in self.methods]
         for done, number in enumerate(waiting):
             if clock.is_over:
                 return
-            method = PeriodicMethod(self.search.cases[number], self.search.limits)
+            method = PeriodicMethod(self.search.variants[number], self.search.limits)
             if self.alone or all(method.search.may_beat(other.search) for other in self.methods.values()):
                 self.methods[number] = method
                 self._round(number, clock.part(clock.left / min(len(waiting) - done, 2)))
@@ -401,17 +405,17 @@ class PeriodicPhase:
         return self.alone or (wins and method.search.fruitless < 2)
 
     def _round(self, number: int, clock: Clock) -> None:
-        self.search.at(f"{PERIODIC}, {self.search.cases[number].name}")
+        self.search.at(f"{PERIODIC}, {self.search.variants[number].name}")
         self.search.try_all(number, self.methods[number].candidates(clock), clock)
 
     def report(self, number: int) -> Repetition | None:
-        """Return what was found and refuted of periodic schedules of a case; None if nothing was found."""
+        """Return what was found and refuted of periodic schedules of a variant; None if nothing was found."""
         found = self.methods[number].search if number in self.methods else None
         if found is None or found.best is None:
             return None
-        quantum, per_unit = found.case.quantum, found.case.problem.ticks.per_unit
+        quantum, per_unit = found.variant.quantum, found.variant.problem.ticks.per_unit
         return Repetition(
-            placement=found.case.name,
+            placement=found.variant.name,
             period=in_units(found.best.period * quantum, per_unit),
             microbatches=found.best.microbatches,
             refuted=in_units(found.seeker(1).least_refuted * quantum, per_unit),

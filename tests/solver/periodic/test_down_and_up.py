@@ -14,7 +14,7 @@ from pipesched.core.cpsat import Limits
 from pipesched.pipeline.bounds.memory import least_capacity
 from pipesched.solver.periodic.beam import BlockOperations, DownAndUp
 from pipesched.solver.periodic.search import PeriodicSchedule, PeriodModel
-from pipesched.solver.saving_portfolio import KeepingCase
+from pipesched.solver.recompute_offload import PlainVariant
 from tests.examples import examples
 from tests.solver.periodic.test_periods import repeats
 from tests.strategies import with_capacities
@@ -40,7 +40,7 @@ def on_a_v(draw: st.DrawFn) -> Problem:
 @examples(40)
 def test_equal_to_the_model(problem: Problem) -> None:
     """From the least period that is possible down to one, it says what CP-SAT says; phases that it finds repeat."""
-    case = KeepingCase(problem)
+    case = PlainVariant(problem)
     block = BlockOperations(case, 1)
     assert DownAndUp.applies(block)
     for period in range(block.least_period, block.least_period + 8):
@@ -57,13 +57,13 @@ def test_equal_to_the_model(problem: Problem) -> None:
 def test_without_a_budget() -> None:
     """Without limits the work of a device is the least period, however many periods a microbatch takes."""
     values = {**LATENT, "devices": 6, "stages": 12, "p2p": 101, "microbatches": 4}
-    block = BlockOperations(KeepingCase(pipesched.make_problem(**values)), 1)
+    block = BlockOperations(PlainVariant(pipesched.make_problem(**values)), 1)
     assert DownAndUp(block).phases(30) is not None
 
 
 def test_too_short_for_the_work() -> None:
     """Below the work of a device there are no phases at all."""
-    block = BlockOperations(KeepingCase(pipesched.make_problem(**LATENT, devices=4, budget=3)), 1)
+    block = BlockOperations(PlainVariant(pipesched.make_problem(**LATENT, devices=4, budget=3)), 1)
     assert DownAndUp(block).phases(29) is None
     assert DownAndUp(block).states(29) == 0
     assert DownAndUp(block).states(31) == len(DownAndUp(block)._choices(DownAndUp(block).way[0], 31)) == 744
@@ -76,4 +76,4 @@ def test_where_it_does_not_apply(change: dict[str, Any]) -> None:
     """On other placements, with a split backward, and where an operation takes no time, CP-SAT is asked."""
     values = {**LATENT, "devices": 4, "budget": 3, **change}
     problem = pipesched.make_problem(**{name: value for name, value in values.items() if value is not None})
-    assert not DownAndUp.applies(BlockOperations(KeepingCase(problem), 1))
+    assert not DownAndUp.applies(BlockOperations(PlainVariant(problem), 1))

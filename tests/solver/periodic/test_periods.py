@@ -17,7 +17,7 @@ from pipesched.pipeline.bounds.memory import least_capacity
 from pipesched.pipeline.check.check import violations
 from pipesched.solver.periodic.beam import BlockOperations
 from pipesched.solver.periodic.search import PeriodicSchedule, PeriodModel, PeriodSearch, Seeker, unrolled
-from pipesched.solver.saving_portfolio import KeepingCase
+from pipesched.solver.recompute_offload import PlainVariant
 from tests.examples import examples, part
 from tests.solver.periodic.problems import PLACEMENTS, tight
 from tests.strategies import problems, with_capacities
@@ -27,14 +27,14 @@ pytestmark = pytest.mark.slow
 LATENT: dict[str, Any] = {"devices": 4, "stages": 8, "placement": "v", "forward": 5, "backward": 10, "p2p": 1}
 
 
-def found_by(case: KeepingCase, rounds: int = 1) -> list[PeriodicSchedule]:
+def found_by(case: PlainVariant, rounds: int = 1) -> list[PeriodicSchedule]:
     search = PeriodSearch(case, 0)
     return [found for _ in range(rounds) for found in search.round()]
 
 
-def repeats(case: KeepingCase, found: PeriodicSchedule, microbatches: int) -> None:
+def repeats(case: PlainVariant, found: PeriodicSchedule, microbatches: int) -> None:
     """Assert, from the definitions alone, that a block repeats: dependencies, devices, memory."""
-    long = KeepingCase(replace(case.problem, microbatches=microbatches))
+    long = PlainVariant(replace(case.problem, microbatches=microbatches))
     graph, block = long.graph, BlockOperations(long, found.microbatches)
     starts = block.repeated(found.starts, found.period)
     ends = [start + time for start, time in zip(starts, graph.durations, strict=True)]
@@ -58,7 +58,7 @@ def repeats(case: KeepingCase, found: PeriodicSchedule, microbatches: int) -> No
 @part(2)
 def test_what_is_found_repeats(problem: Problem, more: int) -> None:
     """Every block that is found may run as often as one likes, on any placement, uneven, with latency and a budget."""
-    case = KeepingCase(replace(problem, microbatches=problem.microbatches + more))
+    case = PlainVariant(replace(problem, microbatches=problem.microbatches + more))
     for found in found_by(case):
         repeats(case, found, 5 * found.microbatches)
 
@@ -67,7 +67,7 @@ def test_what_is_found_repeats(problem: Problem, more: int) -> None:
 @part(2)
 def test_what_is_unrolled_is_a_schedule(problem: Problem) -> None:
     """From every block come schedules of all microbatches that keep every rule; the last is the shortest."""
-    case = KeepingCase(problem)
+    case = PlainVariant(problem)
     search = PeriodSearch(case, 0)
     for found in search.round():
         block = search.seeker(found.microbatches).block
@@ -79,7 +79,7 @@ def test_what_is_unrolled_is_a_schedule(problem: Problem) -> None:
         assert sorted(values[1:], reverse=True) == values[1:]
 
 
-def least_period(case: KeepingCase, most: int) -> int | None:
+def least_period(case: PlainVariant, most: int) -> int | None:
     """Return the least period of one microbatch, by trying all phases."""
     block = BlockOperations(case, 1)
     for period in range(1, most + 1):
@@ -124,7 +124,7 @@ def test_equal_to_brute_force(problem: Problem, random: Any) -> None:
     )  # fmt: skip
     assume(problem.stages <= 2)
     capacities = [least_capacity(problem, device) + random.randint(0, 1) for device in range(problem.devices)]
-    case = KeepingCase(with_capacities(problem, capacities))
+    case = PlainVariant(with_capacities(problem, capacities))
     most = sum(durations) + 4
     least = least_period(case, most)
     assert least is not None
@@ -139,16 +139,16 @@ def test_equal_to_brute_force(problem: Problem, random: Any) -> None:
 
 def test_the_period_of_a_known_case() -> None:
     """On a V of four devices without a budget the work of a device is the period; with one of 3 it is longer."""
-    wide = KeepingCase(make_problem(**LATENT, microbatches=32, activation=0.5, budget=4))
+    wide = PlainVariant(make_problem(**LATENT, microbatches=32, activation=0.5, budget=4))
     assert min(found.period / found.microbatches for found in found_by(wide, 2)) <= 32
-    narrow = BlockOperations(KeepingCase(make_problem(**LATENT, microbatches=32, activation=0.5, budget=2)), 1)
+    narrow = BlockOperations(PlainVariant(make_problem(**LATENT, microbatches=32, activation=0.5, budget=2)), 1)
     assert PeriodModel(narrow, 31).solve(Limits(30, workers=1)).status == "infeasible"
 
 
 def test_shorter_than_list_schedules() -> None:
     """With latency and a tight budget on a V, the blocks of the first round end before all that the portfolio finds."""
     values = {**LATENT, "devices": 8, "stages": 16, "microbatches": 48, "budget": 5}
-    case, best = KeepingCase(make_problem(**values)), 2198  # of the portfolio, list (none, dfs) and others
+    case, best = PlainVariant(make_problem(**values)), 2198  # of the portfolio, list (none, dfs) and others
     search = PeriodSearch(case, 0)
     ends = [
         schedule.makespan
@@ -161,13 +161,13 @@ def test_shorter_than_list_schedules() -> None:
 
 def test_the_model_does_not_grow_with_microbatches() -> None:
     """The operations of a block are those of its microbatches, however many there are in all."""
-    sizes = [len(BlockOperations(KeepingCase(make_problem(**LATENT, microbatches=count)), 2)) for count in (8, 1024)]
+    sizes = [len(BlockOperations(PlainVariant(make_problem(**LATENT, microbatches=count)), 2)) for count in (8, 1024)]
     assert sizes == [32, 32]
 
 
 def test_a_period_that_is_refuted_is_not_tried() -> None:
     """Below the work of the busiest device nothing is searched."""
-    case = KeepingCase(make_problem(**LATENT, microbatches=16))
+    case = PlainVariant(make_problem(**LATENT, microbatches=16))
     seeker = Seeker(case, 1, np.random.default_rng(0))
     assert seeker.least == 30
     assert seeker.seek(29, 5) is None

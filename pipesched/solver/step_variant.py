@@ -1,4 +1,4 @@
-"""The case of a training step with more than passes: gathers, reductions, optimizers, side work.
+"""The variant of a training step with more than passes: gathers, reductions, optimizers, side work.
 
 `index` and `graph` are those of the passes. Heuristics order these, and the rule of families completes their plans; the
 exact model has all operations.
@@ -28,13 +28,13 @@ from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.plan_of import of_passes
 from pipesched.schedulers.side_work import side_schedule
 from pipesched.solver.bounds import best_in_time, step_bounds
-from pipesched.solver.case import Candidate, Case, Improvement, ranks_of
 from pipesched.solver.portfolio import refined
-from pipesched.solver.saving_portfolio import KeepingCase, SavingCase
+from pipesched.solver.recompute_offload import PlainVariant, RecomputeOffloadVariant
 from pipesched.solver.step_model import StepRules, WholeStepModel
+from pipesched.solver.variant import Candidate, Improvement, Variant, ranks_of
 
 Rows = list[list[Op]]
-Searched = Callable[[Case], Iterator[Candidate]]
+Searched = Callable[[Variant], Iterator[Candidate]]
 
 
 def _moved(side: tuple[SideItem, ...], rows: Rows, random: Random) -> Rows:
@@ -89,10 +89,10 @@ def _held(problem: Problem, device: int) -> int:
     return stages + side
 
 
-def completed(case: Case, make: Callable[[Problem], Case], search: Searched) -> Iterator[Candidate]:
-    """Yield what a search finds for the passes of a case, each order once, with the step by the rule of families."""
-    problem, known = case.problem, set[tuple[object, ...]]()
-    for bare in [*map(make, problems_of_passes(problem, case.policy.portfolio.held))]:
+def completed(variant: Variant, make: Callable[[Problem], Variant], search: Searched) -> Iterator[Candidate]:
+    """Yield what a search finds for the passes of a variant, each order once, with the step by the rule of families."""
+    problem, known = variant.problem, set[tuple[object, ...]]()
+    for bare in [*map(make, problems_of_passes(problem, variant.policy.portfolio.held))]:
         for candidate in search(bare):
             plan = candidate.schedule.plan
             orders = plan.index.letters, *map(tuple, plan.orders)
@@ -102,8 +102,8 @@ def completed(case: Case, make: Callable[[Problem], Case], search: Searched) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class StepSavingCase(SavingCase):
-    """A case with a step whose activations may be recomputed or offloaded: its model knows the passes alone.
+class StepRecomputeOffloadVariant(RecomputeOffloadVariant):
+    """A variant with a step whose activations may be recomputed or offloaded: its model knows the passes alone.
 
     So it bounds the makespan from below, and the schedules that it finds get their step by the rule.
     """
@@ -115,23 +115,23 @@ class StepSavingCase(SavingCase):
     def _searched(self, search: Searched) -> Iterator[Candidate]:
         return completed(self, self._of, search)
 
-    def _of(self, bare: Problem) -> Case:
-        return SavingCase(bare, self.objective, self.allowed, policy=self.policy)
+    def _of(self, bare: Problem) -> Variant:
+        return RecomputeOffloadVariant(bare, self.objective, self.allowed, policy=self.policy)
 
     def named_candidates(self) -> Iterator[Candidate]:
-        return self._searched(lambda case: case.named_candidates())
+        return self._searched(lambda variant: variant.named_candidates())
 
     def fed_candidates(self) -> Iterator[Candidate]:
-        return self._searched(lambda case: case.fed_candidates())
+        return self._searched(lambda variant: variant.fed_candidates())
 
     def ruled_candidates(self) -> Iterator[Candidate]:
-        return self._searched(lambda case: case.ruled_candidates())
+        return self._searched(lambda variant: variant.ruled_candidates())
 
     def quick_ruled_candidates(self) -> Iterator[Candidate]:
-        return islice(self._searched(lambda case: case.quick_ruled_candidates()), 1)
+        return islice(self._searched(lambda variant: variant.quick_ruled_candidates()), 1)
 
     def quick_named_candidates(self) -> Iterator[Candidate]:
-        return self._searched(lambda case: case.quick_named_candidates())
+        return self._searched(lambda variant: variant.quick_named_candidates())
 
     def adopted(self, schedule: Schedule) -> Schedule | None:
         known = schedule_plan(passes_of(schedule.problem), without_step(schedule.plan))
@@ -149,8 +149,8 @@ Issued = list[tuple[Op, Op | None]]
 
 
 @dataclass(frozen=True, eq=False)
-class StepCase(KeepingCase):
-    """A case with a step, whose activations are all kept."""
+class StepVariant(PlainVariant):
+    """A variant with a step, whose activations are all kept."""
 
     @cached_property
     def rules(self) -> StepRules:
@@ -164,14 +164,14 @@ class StepCase(KeepingCase):
     @property
     def improvements(self) -> Sequence[Improvement]:
         """Moves of slots, timed by the rule."""
-        parts = self.policy.cases.justification_part, self.policy.cases.windows_part
+        parts = self.policy.variants.justification_part, self.policy.variants.neighbourhoods_part
         return tuple(Improvement(MOVES, part, _by_moves) for part in parts)
 
     def ruled_candidates(self) -> Iterator[Candidate]:
-        return completed(self, self._of, lambda case: case.ruled_candidates())
+        return completed(self, self._of, lambda variant: variant.ruled_candidates())
 
-    def _of(self, bare: Problem) -> Case:
-        return KeepingCase(bare, self.objective, policy=self.policy)
+    def _of(self, bare: Problem) -> Variant:
+        return PlainVariant(bare, self.objective, policy=self.policy)
 
     def bound(self) -> Bound:
         return best_in_time(step_bounds(self, self.rules), self.quantum)
@@ -257,23 +257,23 @@ class StepCase(KeepingCase):
         return program
 
 
-def _by_moves(case: Case, schedule: Schedule, limits: Limits, clock: Clock) -> Iterator[Candidate]:
-    """Yield ever better schedules of a case until many moves of slots gain nothing in turn, or the time is up."""
-    assert isinstance(case, StepCase)
+def _by_moves(variant: Variant, schedule: Schedule, limits: Limits, clock: Clock) -> Iterator[Candidate]:
+    """Yield ever better schedules of a variant until many moves of slots gain nothing in turn, or the time is up."""
+    assert isinstance(variant, StepVariant)
     random, problem = Random(limits.seed), schedule.problem
     rows = [[op for op in schedule.plan.slots(device) if not isinstance(op, Pair)] for device in range(problem.devices)]
-    least = value = case.value(schedule)
+    least = value = variant.value(schedule)
     most, fruitless = 200 + 4 * sum(map(len, rows)), 0
     while fruitless < most and not clock.is_over:
         fruitless += 1
         moved = _moved(problem.side, rows, random)
         try:
-            found = case.timed(moved)
+            found = variant.timed(moved)
         except InvalidSchedule:  # some slots wait for ever
             continue
-        if case.value(found) > value or not found.fits:
+        if variant.value(found) > value or not found.fits:
             continue
-        rows, value = moved, case.value(found)
+        rows, value = moved, variant.value(found)
         if value < least:
             least, fruitless = value, 0
             yield Candidate(MOVES, found)

@@ -14,13 +14,13 @@ from pipesched import NoSchedule, Problem, Schedule, StoppedBy, explain, make_pr
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.check.check import violations
-from pipesched.pipeline.problem.kinds import KEEP_ONLY, Allowed
+from pipesched.pipeline.problem.kinds import KEEP_ONLY, MemorySavings
 from pipesched.results.timed_moves import shortened
 from pipesched.schedulers.registry import FAMILIES
-from pipesched.solver.case import Candidate, Case
 from pipesched.solver.feasible import feasible, placed
-from pipesched.solver.saving_portfolio import KeepingCase, SavingCase
-from pipesched.solver.search import Search, first_candidates, take_first
+from pipesched.solver.recompute_offload import PlainVariant, RecomputeOffloadVariant
+from pipesched.solver.search import Search, initial_candidates, offer_initial
+from pipesched.solver.variant import Candidate, Variant
 from tests.examples import at_night_but, examples, part
 from tests.pipeline.test_schedule import REAL
 from tests.strategies import problems
@@ -50,23 +50,23 @@ def large_problems(draw: st.DrawFn) -> pipesched.Problem:
     )
 
 
-def case_of(problem: pipesched.Problem, allowed: Allowed) -> Case | None:
+def case_of(problem: pipesched.Problem, allowed: MemorySavings) -> Variant | None:
     """Return the case of a problem, None where its budget is below the floor."""
     try:
         (fitting,) = feasible(placed(problem, None), allowed)
     except NoSchedule:
         return None
-    return SavingCase(fitting, allowed=allowed) if any(allowed) else KeepingCase(fitting)
+    return RecomputeOffloadVariant(fitting, allowed=allowed) if any(allowed) else PlainVariant(fitting)
 
 
-@given(large_problems(), st.sampled_from([KEEP_ONLY, Allowed(recompute=True)]))
+@given(large_problems(), st.sampled_from([KEEP_ONLY, MemorySavings(recompute=True)]))
 @examples(150)
-def test_one_of_them_fits(problem: pipesched.Problem, allowed: Allowed) -> None:
+def test_one_of_them_fits(problem: pipesched.Problem, allowed: MemorySavings) -> None:
     """Each keeps every rule, and at least one the budget: the first, where devices hold a microbatch on all stages."""
     case = case_of(problem, allowed)
     if case is None:
         return
-    found = list(first_candidates(case))
+    found = list(initial_candidates(case))
     assert not [broken for candidate in found for broken in violations(candidate.schedule)]
     if max(problem.memory.retain) <= 1:  # gradients held beside activations may need another order of W, by search
         assert any(candidate.schedule.fits for candidate in found)
@@ -79,7 +79,7 @@ def test_linear_is_1f1b() -> None:
     problem = pipesched.make_problem(devices=4, microbatches=12, placement="linear", forward=1, backward=2)
     case = case_of(problem, KEEP_ONLY)
     assert case is not None
-    first = next(first_candidates(case)).schedule
+    first = next(initial_candidates(case)).schedule
     assert first.makespan == pipesched.run(problem, "1f1b").schedule.makespan
     assert max(first.peak_memory) == 4
 
@@ -101,7 +101,7 @@ def search_of(clock: Clock) -> Search:
 def test_there_is_one_when_the_time_is_up() -> None:
     """It is made and checked all the same, and its plan says that there was no time for another."""
     search = search_of(Over(1.0))
-    take_first(search)
+    offer_initial(search)
     assert search.best is not None
     assert search.best is search.candidates[0]
     assert "takes longer than the `time_limit`" in search.best.schedule.plan.note
@@ -111,7 +111,7 @@ def test_there_is_one_when_the_time_is_up() -> None:
 
 def test_one_in_time_says_nothing() -> None:
     search = search_of(Clock(60.0))
-    take_first(search)
+    offer_initial(search)
     assert search.best is not None
     assert search.best.schedule.plan.note == ""
 
@@ -121,7 +121,7 @@ def test_there_is_none_when_it_was_stopped() -> None:
     stop = StopEvent()
     stop.set()
     search = search_of(Clock(60.0, stop))
-    take_first(search)
+    offer_initial(search)
     assert search.best is None
 
 

@@ -1,4 +1,4 @@
-"""Portfolios of cases whose activations all stay, or may be recomputed or offloaded.
+"""Portfolios of variants whose activations all stay, or may be recomputed or offloaded.
 
 The orders come from the families and from list scheduling under looser limits, because offload and recompute suit
 orders that hold more activations than the budget allows; and, with one stage a device, from 1F1B with other warm-ups.
@@ -29,22 +29,22 @@ from pipesched.pipeline.bounds.memory import capacity_edges, forward_headrooms, 
 from pipesched.pipeline.plan.lowering import MemoryEvent, lower, memory_waits, plan_of_times
 from pipesched.pipeline.plan.plan import LanePair, Plan
 from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
-from pipesched.pipeline.problem.kinds import COMPUTATION_LETTERS, GRADIENT_LETTERS, KEEP_ONLY, KINDS, Allowed
+from pipesched.pipeline.problem.kinds import COMPUTATION_LETTERS, GRADIENT_LETTERS, KEEP_ONLY, KINDS, MemorySavings
 from pipesched.pipeline.problem.ops import Op, OpIndex
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.plan_of import one_forward_one_backward, split_one_forward_one_backward
 from pipesched.solver import portfolio
-from pipesched.solver.bounds import best_in_time, keeping_bounds, saving_bounds
-from pipesched.solver.case import Candidate, Case, Improvement
-from pipesched.solver.model import full_model, numbering_row, saving_model, sorted_rows, sorted_weights
+from pipesched.solver.bounds import best_in_time, plain_bounds, recompute_offload_bounds
+from pipesched.solver.model import full_model, numbering_row, recompute_offload_model, sorted_rows, sorted_weights
 from pipesched.solver.neighbourhood import improve
+from pipesched.solver.variant import Candidate, Improvement, Variant
 
 RECOMPUTE, OFFLOAD, MIXED = "recompute", "offload", "offload or recompute"
 BRINGS_BACK = {"R": "R", "O": "L"}  # by what was done with an activation
 Activation = tuple[int, int]  # stage, microbatch
 
 
-class SavingRule(NamedTuple):
+class RecomputeOffloadRule(NamedTuple):
     """How memory is saved: by which action, for `every` activation or those that do not fit; `spare` stay free."""
 
     action: str
@@ -56,18 +56,18 @@ class SavingRule(NamedTuple):
         return f"{'full ' if self.every else ''}{self.action}{spare}"
 
 
-def saving_rules(allowed: Allowed) -> Iterator[SavingRule]:
+def recompute_offload_rules(allowed: MemorySavings) -> Iterator[RecomputeOffloadRule]:
     """Yield every rule whose actions are allowed, the more promising first."""
     if allowed.offload:
-        yield from (SavingRule(OFFLOAD, spare) for spare in (1, 0, 2))
+        yield from (RecomputeOffloadRule(OFFLOAD, spare) for spare in (1, 0, 2))
     if allowed.offload and allowed.recompute:
-        yield from (SavingRule(MIXED, spare) for spare in (1, 0, 2))
+        yield from (RecomputeOffloadRule(MIXED, spare) for spare in (1, 0, 2))
     if allowed.recompute:
-        yield SavingRule(RECOMPUTE)
-        yield SavingRule(RECOMPUTE, every=True)
+        yield RecomputeOffloadRule(RECOMPUTE)
+        yield RecomputeOffloadRule(RECOMPUTE, every=True)
 
 
-def with_savings(base: Schedule, allowed: Allowed, rule: SavingRule) -> Plan | None:
+def with_savings(base: Schedule, allowed: MemorySavings, rule: RecomputeOffloadRule) -> Plan | None:
     """Return the plan of `base`, which has no pairs, with memory saved by `rule`; None if it still does not fit."""
     problem, plan = base.problem, base.plan
     index = plan.index.with_letters(allowed.letters)
@@ -104,7 +104,7 @@ def _lasts(problem: Problem, key: str, own: Activation) -> int:
 class _MemorySimulation:
     """The memory of one device: `choose` says what is evicted, `run` makes the order and the changes of memory."""
 
-    def __init__(self, base: Schedule, device: int, index: OpIndex, rule: SavingRule) -> None:
+    def __init__(self, base: Schedule, device: int, index: OpIndex, rule: RecomputeOffloadRule) -> None:
         self.base, self.device, self.index, self.rule = base, device, index, rule
         problem, capacity = base.problem, base.problem.capacity_grains[device]
         self.takes = {letter: _sizes(problem, kind.takes) for letter, kind in KINDS.items()}
@@ -239,62 +239,68 @@ class _MemorySimulation:
         return loads
 
 
-def with_rules(case: Case, base: Candidate, allowed: Allowed) -> Iterator[Candidate]:
+def with_rules(variant: Variant, base: Candidate, allowed: MemorySavings) -> Iterator[Candidate]:
     """Yield the schedules of `base` with its memory saved by each rule, as far as they fit."""
     if not base.schedule.plan.pairs:
-        for rule in saving_rules(allowed):
-            yield from _with_savings(case, base, allowed, rule)
+        for rule in recompute_offload_rules(allowed):
+            yield from _with_savings(variant, base, allowed, rule)
 
 
-def _with_savings(case: Case, base: Candidate, allowed: Allowed, rule: SavingRule) -> Iterator[Candidate]:
+def _with_savings(
+    variant: Variant, base: Candidate, allowed: MemorySavings, rule: RecomputeOffloadRule
+) -> Iterator[Candidate]:
     """Yield the schedule of `base` with its memory saved by that rule, if it fits."""
     try:
         plan = with_savings(base.schedule, allowed, rule)
-        schedule = None if plan is None else schedule_plan(case.problem, plan)
+        schedule = None if plan is None else schedule_plan(variant.problem, plan)
     except Deadlock:  # operations of no length
         return
     if schedule is not None and schedule.fits:
         yield Candidate(f"{base.source} with {rule}", schedule)
 
 
-def _bases(case: Case) -> Iterator[Candidate]:
-    """Yield orders of `case` to save memory in, whether they fit or not."""
-    yield from (candidate for candidate in portfolio.family_candidates(case) if not candidate.schedule.plan.pairs)
-    rooms = forward_headrooms(case.problem, case.index)
+def _bases(variant: Variant) -> Iterator[Candidate]:
+    """Yield orders of `variant` to save memory in, whether they fit or not."""
+    yield from (candidate for candidate in portfolio.family_candidates(variant) if not candidate.schedule.plan.pairs)
+    rooms = forward_headrooms(variant.problem, variant.index)
     for name, rule in portfolio.RULES.items():
-        keys = rule(case)
-        for factor in case.policy.portfolio.looser:
-            own = case.problem.capacity_grains
+        keys = rule(variant)
+        for factor in variant.policy.portfolio.looser:
+            own = variant.problem.capacity_grains
             limits = [None if most is None or factor is None else int(factor * most) for most in own]
-            yield from portfolio.listed(case, f"list ({name})", portfolio.Pools("", case.graph, limits, rooms), keys)
+            yield from portfolio.listed(
+                variant, f"list ({name})", portfolio.Pools("", variant.graph, limits, rooms), keys
+            )
 
 
 class _WarmUps(NamedTuple):
     """The number of forwards of each device before its first backward, and the rule that saves memory then."""
 
     counts: tuple[int, ...]
-    rule: SavingRule
+    rule: RecomputeOffloadRule
 
     def __str__(self) -> str:
         usual = self.counts == tuple(range(len(self.counts), 0, -1))
         return "1f1b" if usual else f"1f1b, warm-ups {shown(self.counts)}"
 
 
-def _further_ahead(case: Case, allowed: Allowed, tries: dict[_WarmUps, int]) -> Iterator[Candidate]:
+def _further_ahead(variant: Variant, allowed: MemorySavings, tries: dict[_WarmUps, int]) -> Iterator[Candidate]:
     """Yield, with one stage a device, 1F1B, then orders whose first devices run ahead: half of them, then others."""
-    devices, count = case.problem.devices, case.index.microbatches
-    placement = case.problem.settled_placement
+    devices, count = variant.problem.devices, variant.index.microbatches
+    placement = variant.problem.settled_placement
     if placement.ways != [tuple(range(devices))]:
         return
     for ahead in sorted(range(devices + 1), key=lambda ahead: ahead and abs(ahead - devices / 2) + 1):
         warm_ups = tuple(count if device < ahead else devices - device for device in range(devices))
-        for rule in saving_rules(allowed):
-            yield from _try(case, allowed, _WarmUps(warm_ups, rule), tries)
+        for rule in recompute_offload_rules(allowed):
+            yield from _try(variant, allowed, _WarmUps(warm_ups, rule), tries)
 
 
-def _try(case: Case, allowed: Allowed, warm_ups: _WarmUps, tries: dict[_WarmUps, int]) -> Iterator[Candidate]:
+def _try(
+    variant: Variant, allowed: MemorySavings, warm_ups: _WarmUps, tries: dict[_WarmUps, int]
+) -> Iterator[Candidate]:
     """Yield the candidate of these warm-ups, if it fits, and note its value in `tries`."""
-    index = case.index
+    index = variant.index
     orders = []
     for device, count in enumerate(warm_ups.counts):
         forwards, gradients, last = (index.row(kind, device) for kind in ("F", index.gradient, index.last))
@@ -303,33 +309,33 @@ def _try(case: Case, allowed: Allowed, warm_ups: _WarmUps, tries: dict[_WarmUps,
         else:
             orders.append(split_one_forward_one_backward(forwards, gradients, last, count - 1, 0))
     try:
-        base = Candidate(str(warm_ups), schedule_plan(case.problem, Plan(index, orders)))
+        base = Candidate(str(warm_ups), schedule_plan(variant.problem, Plan(index, orders)))
     except Deadlock:
         return
-    for candidate in _with_savings(case, base, allowed, warm_ups.rule):
-        tries[warm_ups] = case.value(candidate.schedule)
+    for candidate in _with_savings(variant, base, allowed, warm_ups.rule):
+        tries[warm_ups] = variant.value(candidate.schedule)
         yield candidate
 
 
-def one_by_one(case: Case) -> Candidate:
+def one_by_one(variant: Variant) -> Candidate:
     """Return the order of one microbatch after another: if any order fits, this does once its memory is saved."""
-    index, order = case.index, list[int]()
+    index, order = variant.index, list[int]()
     backwards = dict.fromkeys((index.gradient, index.last))
     for microbatch in range(index.microbatches):
         order += (index.row("F", stage)[microbatch] for stage in range(index.stages))
         order += (index.row(kind, stage)[microbatch] for stage in range(index.stages)[::-1] for kind in backwards)
-    orders = case.graph.by_resource(order)
-    return Candidate("one microbatch at a time", schedule_plan(case.problem, Plan(index, orders)))
+    orders = variant.graph.by_resource(order)
+    return Candidate("one microbatch at a time", schedule_plan(variant.problem, Plan(index, orders)))
 
 
 @dataclass(frozen=True, eq=False)
-class SavingCase(Case):
-    """A case whose activations may be recomputed or offloaded, as `allowed` says.
+class RecomputeOffloadVariant(Variant):
+    """A variant whose activations may be recomputed or offloaded, as `allowed` says.
 
     `index` and `graph` are those of the plain operations, F to W, which have the same numbers in `full`.
     """
 
-    allowed: Allowed = KEEP_ONLY
+    allowed: MemorySavings = KEEP_ONLY
 
     @cached_property
     def full(self) -> OpIndex:
@@ -352,13 +358,13 @@ class SavingCase(Case):
         return lower(self.problem, self.full).quantum
 
     def bound(self) -> Bound:
-        return best_in_time(saving_bounds(self, self.full.letters), self.quantum)
+        return best_in_time(recompute_offload_bounds(self, self.full.letters), self.quantum)
 
     def named_candidates(self) -> Iterator[Candidate]:
-        return map(self._of_case, portfolio.named_candidates(self))
+        return map(self._of_variant, portfolio.named_candidates(self))
 
     def fed_candidates(self) -> Iterator[Candidate]:
-        return map(self._of_case, portfolio.fed_candidates(self))
+        return map(self._of_variant, portfolio.fed_candidates(self))
 
     def ruled_candidates(self) -> Iterator[Candidate]:
         allowed, tries = self.allowed, dict[_WarmUps, int]()
@@ -371,21 +377,21 @@ class SavingCase(Case):
             counts, rule = min(tries, key=tries.__getitem__)
             changed = (*counts[:device], warm_up, *counts[device + 1 :])
             yield from _try(self, allowed, _WarmUps(changed, rule), tries)
-        yield from map(self._of_case, portfolio.ruled_candidates(self))
+        yield from map(self._of_variant, portfolio.ruled_candidates(self))
 
     def quick_ruled_candidates(self) -> Iterator[Candidate]:
         limits = enumerate(self.problem.capacity_grains)
         keeps = all(most is None or least_capacity(self.problem, device) <= most for device, most in limits)
         saved = chain(_further_ahead(self, self.allowed, {}), with_rules(self, one_by_one(self), self.allowed))
-        return map(self._of_case, islice(portfolio.ruled_candidates(self) if keeps else saved, 1))
+        return map(self._of_variant, islice(portfolio.ruled_candidates(self) if keeps else saved, 1))
 
     def quick_named_candidates(self) -> Iterator[Candidate]:
         for base in portfolio.quick_named_candidates(self):
-            yield self._of_case(base)
+            yield self._of_variant(base)
             yield from with_rules(self, base, self.allowed)
 
     def model(self, least: int, most: int) -> TaskModel:
-        return saving_model(self, self.full, least, most)
+        return recompute_offload_model(self, self.full, least, most)
 
     def hint(self, schedule: Schedule) -> list[int]:
         return self._sorted_rows(schedule.start_ticks)
@@ -421,13 +427,13 @@ class SavingCase(Case):
         plan = portfolio.refined(schedule.plan, self.index)
         return None if plan is None else self._taken_over(schedule_plan(self.problem, plan))
 
-    def _of_case(self, candidate: Candidate) -> Candidate:
-        """Return a candidate as one of this case; as it is, if it is over budget or cannot be taken over."""
+    def _of_variant(self, candidate: Candidate) -> Candidate:
+        """Return a candidate as one of this variant; as it is, if it is over budget or cannot be taken over."""
         adopted = self._taken_over(candidate.schedule) if candidate.schedule.fits else None
         return candidate if adopted is None else candidate._replace(schedule=adopted)
 
     def _taken_over(self, schedule: Schedule) -> Schedule | None:
-        """Return a schedule of the same problem as one of this case; None when it runs what is not allowed here."""
+        """Return a schedule of the same problem as one of this variant; None when it runs what is not allowed here."""
         index, starts = schedule.plan.index, [UNTIMED] * self.full.size
         for number in chain(*schedule.plan.machines):
             op = index.op(number)
@@ -438,8 +444,8 @@ class SavingCase(Case):
 
 
 @dataclass(frozen=True, eq=False)
-class KeepingCase(Case):
-    """A case whose activations are all kept.
+class PlainVariant(Variant):
+    """A variant whose activations are all kept.
 
     Its microbatches are alike, so each row of equal operations runs them in order, and from the budget follow further
     precedences.
@@ -452,7 +458,7 @@ class KeepingCase(Case):
     quick_named_candidates = portfolio.quick_named_candidates
 
     def bound(self) -> Bound:
-        return best_in_time(keeping_bounds(self), self.quantum)
+        return best_in_time(plain_bounds(self), self.quantum)
 
     @cached_property
     def ordered(self) -> TaskGraph:
@@ -469,8 +475,8 @@ class KeepingCase(Case):
     def improvements(self) -> Sequence[Improvement]:
         """Justification, then large neighbourhood search."""
         return (
-            Improvement("justification", self.policy.cases.justification_part, portfolio.justify),
-            Improvement("improvement", self.policy.cases.windows_part, improve),
+            Improvement("justification", self.policy.variants.justification_part, portfolio.justify),
+            Improvement("improvement", self.policy.variants.neighbourhoods_part, improve),
         )
 
     def adopted(self, schedule: Schedule) -> Schedule | None:

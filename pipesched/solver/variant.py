@@ -1,7 +1,7 @@
-"""Cases: a case is one search, of a problem with its placement settled and an objective.
+"""Variants: a variant is one search, of a problem with its placement settled and an objective.
 
-`Case` is the interface that a solve works with. `KeepingCase` (all activations stay on their devices) and `SavingCase`
-(they may be recomputed or offloaded) implement it.
+`Variant` is the interface that a solve works with. `PlainVariant` (all activations stay on their devices) and
+`RecomputeOffloadVariant` (they may be recomputed or offloaded) implement it.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ class Origin(NamedTuple):
 
 
 class Improvement(NamedTuple):
-    """A local search: its name, the part of a case's time that it may take, and the function that searches.
+    """A local search: its name, the part of a variant's time that it may take, and the function that searches.
 
-    `search(case, schedule, limits, clock)` yields ever better schedules of the case.
+    `search(variant, schedule, limits, clock)` yields ever better schedules of the variant.
     """
 
     name: str
     part: float
-    search: Callable[[Case, Schedule, Limits, Clock], Iterator[Candidate]]
+    search: Callable[[Variant, Schedule, Limits, Clock], Iterator[Candidate]]
 
 
 @dataclass(frozen=True, eq=False)
-class Case(ABC):
+class Variant(ABC):
     """One search: a problem with its placement settled, and an objective of OBJECTIVES.
 
     `problem.costs.split` says whether the backward is split, `policy` how much effort a search of it is worth.
@@ -145,7 +145,7 @@ class Case(ABC):
 
     @property
     def improvements(self) -> Sequence[Improvement]:
-        """The local searches for this case, in the order in which they are tried. They know only kept activations."""
+        """The local searches for this variant, in the order of trial. They know only kept activations."""
         return ()
 
     @abstractmethod
@@ -174,7 +174,7 @@ class Case(ABC):
 
     @abstractmethod
     def adopted(self, schedule: Schedule) -> Schedule | None:
-        """Return a schedule from elsewhere, on the same placement, as one of this case; None if that is impossible."""
+        """Return a schedule from elsewhere, on the same placement, as one of this variant; None if it is impossible."""
 
     @abstractmethod
     def replay(self, starts: Sequence[int]) -> Schedule:
@@ -186,11 +186,11 @@ class Case(ABC):
 
     @abstractmethod
     def hint(self, schedule: Schedule) -> list[int]:
-        """Return the starts of a schedule of this case, in ticks, by the task numbers of the model."""
+        """Return the starts of a schedule of this variant, in ticks, by the task numbers of the model."""
 
     @abstractmethod
     def most_sought(self, value: int, bound: int, *, is_own: bool) -> int:
-        """Return the largest objective worth modelling (ticks) beside the best `value`, which may be of this case."""
+        """Return the largest objective worth modelling (ticks) beside the best `value`, perhaps of this variant."""
 
     @cached_property
     def heads(self) -> list[int]:
@@ -287,19 +287,19 @@ def along_ways(placement: Placement, order: Sequence[int]) -> Order:
     return tuple(sorted(order, key=lambda one: placement.is_second(one, count)))
 
 
-def in_given_numbers(case: Case, candidates: Iterator[Candidate], fed: FedOrder) -> Iterator[Candidate]:
-    """Yield the candidates of `case_in_order` as ones of the case."""
+def in_given_numbers(variant: Variant, candidates: Iterator[Candidate], fed: FedOrder) -> Iterator[Candidate]:
+    """Yield the candidates of `variant_in_order` as ones of the variant."""
     if fed.order == tuple(range(len(fed.order))):
         yield from candidates
         return
     for candidate in candidates:
         plan = renumbered(without_step(candidate.schedule.plan), fed.order)
-        yield Candidate(f"{candidate.source}{fed.words}", schedule_plan(case.problem, plan))
+        yield Candidate(f"{candidate.source}{fed.words}", schedule_plan(variant.problem, plan))
 
 
-def case_in_order(case: Case, order: Order) -> Case:
-    """Return the case of the same problem whose microbatches stand in an order that keeps their ways."""
+def variant_in_order(variant: Variant, order: Order) -> Variant:
+    """Return the variant of the same problem whose microbatches stand in an order that keeps their ways."""
     if order == tuple(range(len(order))):
-        return case
-    problem = in_order(case.problem, order)
-    return replace(case, problem=replace(problem, placement=case.problem.settled_placement.by_number))
+        return variant
+    problem = in_order(variant.problem, order)
+    return replace(variant, problem=replace(problem, placement=variant.problem.settled_placement.by_number))
