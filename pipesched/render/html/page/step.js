@@ -39,7 +39,7 @@ function programRefusal(s, t, to) {
   if (!s.step || from === to) return null;
   const next = { ...s, orders: moved(s.orders, device, from, to), cache: {} }, { programs, sharded } = s.step;
   const stages = one => one.orders[device].map(slot => slot < s.passes && String(partsOf(s, slot).map(part => stageOf(s, part)))).join();
-  if (sharded && stages(s) !== stages(next)) return `it would change the program of network lane ${device}, which gathers weights by the order of stages`;
+  if (sharded && stages(s) !== stages(next)) return `it would change the order of stages, by which network lane ${device} gathers weights`;
   let last = -1, before = -1;
   for (const entry of programs[device]) {
     const [number, , byRule] = entry, old = afterOf(s, entry), after = afterOf(next, entry);
