@@ -52,6 +52,7 @@ from published_context import NEAR as NEAR_CONTEXT, RING, steps
 from published_runs import DENSE, MOE, PARTS, RATIOS, Run, left_out, published_runs, records, records_of
 from published_times import Compared, compare, ratios, summary
 from tests.estimation.setups import setup
+from tests.examples import at_night_but
 from validate_estimate import FITTED, MOST, NEAR, WORST, misses
 
 ALL = Efficiency(1, 1, 1, 1, 1, 1, 1, 0, 0, 0.5, 0.5)
@@ -507,7 +508,7 @@ def estimate(given: Setup, algorithm: str, **replaced: Any) -> Estimate:
     return Estimate(pipesched.run(derive(given, replaced), algorithm))
 
 
-@pytest.mark.parametrize("algorithm", PAIRED)
+@pytest.mark.parametrize("algorithm", at_night_but(PAIRED[-2:], PAIRED))
 @pytest.mark.parametrize(
     "training", [{}, FULL, {**FULL, "full_layers": 1}, {"recompute": "selective", "flash_attention": False}]
 )

@@ -137,7 +137,7 @@ def test_never_above_an_optimum(drawn: tuple[Problem, MemorySavings], objective:
 
 
 @pytest.mark.slow
-@examples(25)
+@part(3)
 @given(
     st.integers(1, 2),
     st.lists(st.integers(1, 3), min_size=5, max_size=5),
@@ -206,6 +206,7 @@ def test_never_above_an_optimum_device(problem: Problem) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_above_the_other_bounds() -> None:
     """Several chunks in little room: work and memory together take longer than each of them, and than their bounds."""
     case = PlainVariant(pipesched.make_problem(**SMALL))

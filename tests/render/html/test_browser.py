@@ -23,6 +23,7 @@ from pipesched.render.html.page import page as page_of
 from pipesched.render.palette import colour_of, place_of
 from pipesched.results.timed_moves import timed_tasks
 from tests.analysis.traces_of_runs import replayed, torch_traces
+from tests.examples import at_night_but
 from tests.render.html.conftest import ROOT, Open, missing
 from tests.stepped import forwards, sized, sliced
 
@@ -509,7 +510,7 @@ def test_messages_in_queues(open_page: Open) -> None:
     assert api(page, "document()") == json.loads(dump(document(QUEUED)))
 
 
-@pytest.mark.parametrize("queue", ["edge", "pair", "rank", "device"])
+@pytest.mark.parametrize("queue", at_night_but(["rank"], ["edge", "pair", "rank", "device"]))
 @pytest.mark.parametrize("p2p", [0, 1])
 def test_keys_in_queues(open_page: Open, queue: str, p2p: float) -> None:
     """Every key works where messages queue, also where they take no time; the console stays silent."""
