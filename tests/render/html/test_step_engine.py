@@ -114,7 +114,7 @@ def test_what_costs_do() -> None:
 
 
 def is_refused(outcome: Outcome, orders: Sequence[Sequence[int]]) -> bool:
-    """Whether Python too has no such schedule, or another program of a lane, or other stages where weights are sharded."""
+    """Whether Python too has no such schedule, another program of a lane, or other stages where weights are sharded."""
     plan, is_sharded = outcome.schedule.plan, outcome.problem.sharding.level == "weights"
     stage_of = plan.index.stage_of
 
