@@ -52,7 +52,7 @@ def header_of(shapes: Sequence[Shape]) -> Any:
     return torch.tensor(numbers + [0] * (LENGTH - len(numbers)), dtype=torch.int64)
 
 
-def shapes_in(header: Any) -> list[Shape]:
+def shapes_of_header(header: Any) -> list[Shape]:
     """Return the shapes in a header."""
     numbers = iter(header.tolist())
     return [
@@ -93,20 +93,15 @@ class Channels:
         tensors = [torch.empty(shape.size, dtype=shape.dtype) for shape in shapes]
         for tensor in tensors:
             if tensor.numel():
-                self._await(peer, tensor, tag)
+                try:
+                    self._incoming[peer].recv([tensor], 0, tag).wait()
+                except RuntimeError as error:
+                    raise LostRank(peer, error) from None
         return [tensor.to(device) for tensor in tensors]
 
     def receive_header(self, peer: int, tag: int) -> list[Shape]:
         """Return the shapes of the tensors that follow."""
-        header = torch.empty(LENGTH, dtype=torch.int64)
-        self._await(peer, header, tag)
-        return shapes_in(header)
-
-    def _await(self, peer: int, tensor: Any, tag: int) -> None:
-        try:
-            self._incoming[peer].recv([tensor], 0, tag).wait()
-        except RuntimeError as error:
-            raise LostRank(peer, error) from None
+        return shapes_of_header(*self.receive(peer, tag, [Shape((LENGTH,), torch.int64)], "cpu"))
 
     def drop_sent(self) -> None:
         """Let go of the tensors that have been received."""

@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from pipesched.pipeline.problem.kinds import KINDS
 from pipesched.runtime.activation import Activation, Host
-from pipesched.runtime.channels import LENGTH, Shape, Transfers, buffer_for, bytes_of, header_of, shapes_in
+from pipesched.runtime.channels import LENGTH, Shape, Transfers, buffer_for, bytes_of, header_of, shapes_of_header
 from pipesched.runtime.team import MEETING, PATIENCE, Team
 from pipesched.runtime.torch_internals import nccl_group
 
@@ -175,7 +175,7 @@ class CudaChannels:
         header = torch.empty(LENGTH, dtype=torch.int64, device=self._device)
         self._incoming[peer].recv([header], 0, 0).wait()
         self._await_device()
-        return shapes_in(header.cpu())
+        return shapes_of_header(header.cpu())
 
     def post(self, peer: int, tag: int, shapes: Sequence[Shape], device: Any) -> list[Any]:
         """Begin to receive tensors of these shapes."""

@@ -32,25 +32,10 @@ class OperationRecord(NamedTuple):
     moved: int
 
 
-class Measured:
-    """The operations of one step."""
-
-    def __init__(self) -> None:
-        self.entries: list[OperationRecord] = []
-        self._held: dict[tuple[int, int], int] = {}
-        self._live = 0
-
-    def note(self, op: Op, turn: Any, start: Any, end: Any, held: int, moved: int) -> None:
-        """Note an operation: `held` is what its microbatch now holds on its stage, `moved` what it moved."""
-        owner = (op.stage, op.microbatch)
-        self._live += held - self._held.get(owner, 0)
-        self._held[owner] = held
-        self.entries.append(OperationRecord(op, turn, start, end, self._live, moved))
-
-
-def report_of(rank: int, step: int, measured: Measured, between: Callable[[Any, Any], float]) -> dict[str, Any]:
+def report_of(
+    rank: int, step: int, entries: Sequence[OperationRecord], between: Callable[[Any, Any], float]
+) -> dict[str, Any]:
     """Return the document of a step: milliseconds since its first operation (`between` two marks), and bytes."""
-    entries = measured.entries
     first = entries[0].turn if entries else None
     begin = min((between(first, entry.turn) for entry in entries), default=0.0)
     filled: dict[tuple[int, int], int] = {}
@@ -110,10 +95,12 @@ class Engine:
         self._again = {step.op[::2] for step in program if step.action == RUN and step.op.kind == "R"}
         self._from = {self._key(step.op): step.peer for step in program if step.action == RECEIVE}
         self._here: dict[OperationKey, Any] = {}  # messages that have been made, or posted, and not been taken
-        self._shapes: dict[OperationKey, list[Shape]] = {}
+        self.shapes: dict[
+            OperationKey, list[Shape]
+        ] = {}  # emptied where those of inputs change, from which they follow
         self._bytes_moved = 0
         self.doing = "the begin of the step"
-        self.measured = Measured()
+        self.measured: list[OperationRecord] = []  # of the last step
         self._inputs: Any = None
         self._targets: Any = None
         self._losses: dict[int, Any] = {}
@@ -123,14 +110,10 @@ class Engine:
         assert target is not None  # as a message is of an operation that gives something
         return OperationKey(target, target > op.stage, op.microbatch)
 
-    def forget_shapes(self) -> None:
-        """Let the shapes of all messages be sent again, on every rank: they follow from those of the inputs."""
-        self._shapes.clear()
-
     def step(self, inputs: Any, targets: Any) -> dict[int, Any]:
         """Run the list once, and return the losses by microbatch."""
         self._inputs, self._targets, self._losses = inputs, targets, {}
-        self.measured = Measured()
+        self.measured, live, holding = [], 0, dict[tuple[int, int], int]()
         try:
             for step in self._program:
                 self.doing = str(step)
@@ -144,8 +127,10 @@ class Engine:
                     with record_function(f"PP:{name}"):
                         self._run(op, runner)
                     end = self._transfers.mark(op.kind)
-                    turn = start if turn is None else turn
-                    self.measured.note(op, turn, start, end, runner.live_bytes(op.microbatch), self._bytes_moved)
+                    turn, owner, held = start if turn is None else turn, op[::2], runner.live_bytes(op.microbatch)
+                    live += held - holding.get(owner, 0)
+                    holding[owner] = held
+                    self.measured.append(OperationRecord(op, turn, start, end, live, self._bytes_moved))
                     if self._on_op is not None:
                         self._on_op(name)
                 elif step.action == RECEIVE:
@@ -190,16 +175,16 @@ class Engine:
     def _receive(self, key: OperationKey, peer: int, take: Callable[..., Any]) -> None:
         """Take a message from a rank, or begin to: its shapes come first where they are not known."""
         tag = self._tag(key)
-        if key not in self._shapes:
-            self._shapes[key] = self._channels.receive_header(peer, tag + 1)
-        self._here[key] = take(peer, tag, self._shapes[key], self._runners[key.target].device)
+        if key not in self.shapes:
+            self.shapes[key] = self._channels.receive_header(peer, tag + 1)
+        self._here[key] = take(peer, tag, self.shapes[key], self._runners[key.target].device)
 
     def _send(self, step: ProgramStep) -> None:
         key = self._key(step.op)
         tensors = self._here.pop(key)
         if key.forwards:
             shapes = shapes_of(tensors)
-            known = self._shapes.setdefault(key, [])
+            known = self.shapes.setdefault(key, [])
             if not known:
                 self._channels.send_header(step.peer, self._tag(key) + 1, shapes)
                 known += shapes
@@ -227,7 +212,7 @@ class Engine:
         self._here[OperationKey(stage + 1, True, microbatch)] = outputs
         back = OperationKey(stage, False, microbatch)
         if back in self._from:
-            self._shapes[back] = shapes_of([output for output in outputs if has_gradient(output)])
+            self.shapes[back] = shapes_of([output for output in outputs if has_gradient(output)])
 
     def _backward(self, runner: StageRunner, microbatch: int, run: Callable[[int, list[Any]], list[Any]]) -> None:
         """Run B or I: take the gradients of the output, and give those of the input."""

@@ -90,13 +90,7 @@ def failure_of(error: Exception, *, hint: str = "") -> ModelFailed:
 
 def trace_of(error: BaseException) -> str:
     """Return the traceback of an exception."""
-    return "".join(traceback.format_exception(type(error), error, error.__traceback__))
-
-
-def loss_place(output: Any, target: Any) -> str:
-    """Return the place of what the loss raises, with what it was given."""
-    given = f"output {shapes_text(output)}, target {shapes_text(target)}"
-    return f"{IN_LOSS}: {cut(given, LONGEST - len(IN_LOSS) - 2)}"
+    return "".join(traceback.format_exception(error))
 
 
 def shapes_text(value: Any) -> str:

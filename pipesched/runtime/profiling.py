@@ -107,7 +107,10 @@ def profile(
     tensors = [one for one in (given if isinstance(given, tuple) else (given,)) if isinstance(one, torch.Tensor)]
     sizes = (f"{','.join(map(str, size))} {str(dtype).removeprefix('torch.')}" for size, dtype in shapes_of(tensors))
     title = f"{name}, microbatch {' and '.join(sizes)}, {device.type}, torch {torch.__version__}"
-    p2p = transfer_times([one.sends for one in found[:-1]], repeats)
+    p2p, kind = list[Quartiles](), CUDA if torch.cuda.device_count() > 1 else CPU
+    if len(found) > 1:
+        with rank_processes(2, kind) as run:
+            p2p = run(_play, kind, [one.sends for one in found[:-1]], repeats)[0]
     return Profile(title, count, microbatches or 2 * count, repeats, found, p2p)
 
 
@@ -118,69 +121,55 @@ def measure_stages(
     found, passed = [], list(data) if isinstance(data, tuple) else [data]
     for stage, module in enumerate(stages):
         role = Role(stage, stage == 0, stage == len(stages) - 1, 0)
-        one = _Stage(role, module.to(device), loss_fn, moved(target, device))
-        try:
-            measured, passed = one.measure(moved(passed, device), repeats)
-        except Exception as error:
-            add_place(error, f"{stage}{one.kind}0")
-            raise
+        measured, passed = _measured(
+            role, module.to(device), loss_fn, moved(target, device), moved(passed, device), repeats
+        )
         found.append(measured)
     return found
 
 
-class _Stage:
-    def __init__(self, role: Role, module: Any, loss_fn: Callable[..., Any], target: Any) -> None:
-        self._role, self._module = role, module
-        self._transfers = transfers_for(device_of(module), None)
-        self._runner = StageRunner(role, module, loss_fn, self._transfers)
-        self._runner.begin_step(0)
-        self._found: dict[str, list[float]] = {key: [] for key in TIMES}
-        self._data: Sequence[Any] = ()
-        self._gradients: list[Any] = []
-        self._target = target
-        self.kind = "F"  # of the operation that runs
+def _measured(
+    role: Role, module: Any, loss_fn: Callable[..., Any], target: Any, data: Sequence[Any], repeats: int
+) -> tuple[StageProfile, list[Any]]:
+    """Return what a stage takes, and what it passes on; what it raises says in which operation."""
+    transfers = transfers_for(device_of(module), None)
+    runner, kind = StageRunner(role, module, loss_fn, transfers), "F"  # that of the operation that runs
+    runner.begin_step(0)
+    found: dict[str, list[float]] = {key: [] for key in TIMES}
 
-    def measure(self, data: Sequence[Any], repeats: int) -> tuple[StageProfile, list[Any]]:
-        self._data = data
-        outputs, _ = self._runner.forward(0, data, self._target, again=False)
-        self._gradients = [torch.ones_like(one) for one in outputs if one.is_floating_point()]
-        activation = self._runner.live_bytes(0)
-        self._runner.backward(0, self._gradients)
-        for round_ in range(repeats + WARM_UP):
-            if round_ == WARM_UP:
-                self._found = {key: [] for key in TIMES}
-            retained = self._one_round()
-        times = {key: Quartiles(*quantiles(values, n=4, method="inclusive")) for key, values in self._found.items()}
-        kept = 0 if self._role.is_first else sum(tensor.nbytes for tensor in data)
-        weights = sum(weight.nbytes for weight in self._module.parameters())
-        gradients = sum(weight.nbytes for weight in self._module.parameters() if weight.requires_grad)
-        retain, checkpoint = (part / activation if activation else 0.0 for part in (retained, kept))
-        return StageProfile(times, activation, retain, checkpoint, weights + gradients, shapes_of(outputs)), outputs
+    def time_of(key: str, run: Callable[..., Any], *given: Any, **options: Any) -> None:
+        nonlocal kind
+        kind = next(one.letter for one in KINDS.values() if one.cost == key)
+        found[key].append(timed(lambda: run(0, *given, **options), runner.device))
 
-    def _one_round(self) -> int:
-        """Run every kind of operation once, and return the bytes that I leaves."""
-        runner = self._runner
-        self._forward("forward")
-        self._time("backward", lambda: runner.backward(0, self._gradients))
-        self._forward("forward")
-        self._time("backward_input", lambda: runner.input_gradient(0, self._gradients))
-        retained = runner.live_bytes(0)
-        self._time("backward_weight", lambda: runner.weight_gradient(0))
-        runner.forward(0, self._data, self._target, again=True)
-        self._time("recompute", lambda: runner.recompute(0))
-        self._time("offload", lambda: runner.offload(0))
-        self._time("reload", lambda: runner.load(0))
-        runner.before_backward(0)
-        runner.backward(0, self._gradients)
-        self._transfers.finish()
-        return retained
-
-    def _forward(self, key: str) -> None:
-        self._time(key, lambda: self._runner.forward(0, self._data, self._target, again=False))
-
-    def _time(self, key: str, work: Callable[[], Any]) -> None:
-        self.kind = next(kind.letter for kind in KINDS.values() if kind.cost == key)
-        self._found[key].append(timed(work, self._runner.device))
+    try:
+        outputs, _ = runner.forward(0, data, target, again=False)
+        gradients = [torch.ones_like(one) for one in outputs if one.is_floating_point()]
+        activation = runner.live_bytes(0)
+        runner.backward(0, gradients)
+        for _ in range(repeats + WARM_UP):
+            time_of("forward", runner.forward, data, target, again=False)
+            time_of("backward", runner.backward, gradients)
+            time_of("forward", runner.forward, data, target, again=False)
+            time_of("backward_input", runner.input_gradient, gradients)
+            retained = runner.live_bytes(0)
+            time_of("backward_weight", runner.weight_gradient)
+            runner.forward(0, data, target, again=True)
+            time_of("recompute", runner.recompute)
+            time_of("offload", runner.offload)
+            time_of("reload", runner.load)
+            runner.before_backward(0)
+            runner.backward(0, gradients)
+            transfers.finish()
+    except Exception as error:
+        add_place(error, f"{role.stage}{kind}0")
+        raise
+    counted = {key: values[WARM_UP * len(values) // (repeats + WARM_UP) :] for key, values in found.items()}
+    times = {key: Quartiles(*quantiles(values, n=4, method="inclusive")) for key, values in counted.items()}
+    kept = 0 if role.is_first else sum(tensor.nbytes for tensor in data)
+    static = sum(weight.nbytes * (1 + weight.requires_grad) for weight in module.parameters())
+    retain, checkpoint = (part / activation if activation else 0.0 for part in (retained, kept))
+    return StageProfile(times, activation, retain, checkpoint, static, shapes_of(outputs)), outputs
 
 
 def timed(work: Callable[[], Any], device: Any) -> float:
@@ -200,18 +189,11 @@ def timed(work: Callable[[], Any], device: Any) -> float:
     return milliseconds
 
 
-def transfer_times(messages: Sequence[Sequence[Shape]], repeats: int) -> list[Quartiles]:
-    """Return how long the tensors of each message take from one process to another: half a round trip, in ms."""
-    if not messages:
-        return []
-    kind = CUDA if torch.cuda.device_count() > 1 else CPU
-    with rank_processes(2, kind) as run:
-        times: list[Quartiles] = run(_play, kind, [list(message) for message in messages], repeats)[0]
-        return times
-
-
 def _play(rank: int, kind: str, messages: Sequence[Sequence[Shape]], repeats: int) -> list[Quartiles]:
-    """One of the two processes that play ball with tensors; the first one's times count."""
+    """Return how long the tensors of each message take from one of two processes to the other: half a round trip, ms.
+
+    The times of the first process count.
+    """
     import torch.distributed as dist
 
     device, spreads = take_device(rank, kind), []

@@ -131,7 +131,9 @@ def programs(schedule: Schedule) -> list[list[ProgramStep]]:
         plan = plan if plan.waits else replace(plan, waits=waits)
     placement, index = schedule.problem.settled_placement, plan.index
     issued = [_issued(plan, device) for device in range(schedule.problem.devices)]
-    rows = [_Row(behind.get(NOTHING_BEFORE, ())) for behind in issued]
+    rows = [_Row() for _ in issued]
+    for row, behind in zip(rows, issued, strict=True):
+        row.call(behind.get(NOTHING_BEFORE, ()))
     earlier = _predecessors_of_transfers(plan, placement)
     offloads = _offloads_before(plan, placement, {*plan.waits, *waits})
     for number in order:
@@ -150,11 +152,10 @@ def programs(schedule: Schedule) -> list[list[ProgramStep]]:
                 continue
             rows[device].add(step, index.number(op))
             target = taker_of(op, index.stages)
-            if target is not None:
-                other = placement.device(target, op.microbatch, index.microbatches)
-                if other != device:
-                    rows[device].send(op, other)
-                    rows[other].receive(op, device)
+            other = device if target is None else placement.device(target, op.microbatch, index.microbatches)
+            if other != device:
+                rows[device].add(ProgramStep(SEND, op, other))
+                rows[other].add(ProgramStep(RECEIVE, op, device))
         if number in issued[device]:
             rows[device].call(issued[device][number])
     return [row.steps() for row in rows]
@@ -163,29 +164,19 @@ def programs(schedule: Schedule) -> list[list[ProgramStep]]:
 class _Row:
     """The list of one device under construction: transfers stand directly behind the last that they wait for."""
 
-    def __init__(self, first: Iterable[Op] = ()) -> None:
+    def __init__(self) -> None:
         self._entries: list[tuple[int, int, int, ProgramStep]] = []
-        self._places: dict[int, int] = {}
-        self._count = 0
-        self.call(first)
+        self._places: dict[int, int] = {}  # of operations, by their numbers
+        self._count = 0  # of entries that are no SEND, which goes with what stands before it
 
-    def _append(self, step: ProgramStep) -> None:
-        self._count += 1
-        self._entries.append((self._count, 0, 0, step))
-
-    def add(self, step: ProgramStep, number: int) -> None:
-        self._append(step)
+    def add(self, step: ProgramStep, number: int = -1) -> None:
+        self._count += step.action != SEND
+        self._entries.append((self._count, int(step.action == SEND), 0, step))
         self._places[number] = self._count
 
     def call(self, ops: Iterable[Op]) -> None:
         for op in ops:
-            self._append(ProgramStep(CALL, op))
-
-    def send(self, op: Op, peer: int) -> None:
-        self._entries.append((self._count, 1, 0, ProgramStep(SEND, op, peer)))
-
-    def receive(self, op: Op, peer: int) -> None:
-        self._append(ProgramStep(RECEIVE, op, peer))
+            self.add(ProgramStep(CALL, op))
 
     def add_transfer(self, step: ProgramStep, number: int, earlier: Sequence[int]) -> None:
         place = max((self._places[before] for before in earlier if before in self._places), default=0)

@@ -16,7 +16,7 @@ from pipesched.runtime.model_source import add_place, batch_norms, require_modul
 from pipesched.runtime.program import SEND, checked_schedule, programs, warn_left_out
 from pipesched.runtime.stage import Role, StageRunner
 from pipesched.runtime.team import LostRank, Team, described, is_lost
-from pipesched.runtime.training_data import loss_weights, require_entries, shapes_given
+from pipesched.runtime.training_data import loss_weights, require_entries, shapes_in
 from pipesched.runtime.weight_copies import Tied, WeightCopies, weights_here
 
 
@@ -149,13 +149,14 @@ class Runtime:
     def _begin(self, inputs: object, targets: object, weights: object) -> None:
         shapes, roles = self._shapes, [runner.role for runner in self._runners.values()]
         if any(role.is_first for role in roles):
-            self._shapes = shapes_given(require_entries(inputs, "inputs", self._microbatches))
+            given = require_entries(inputs, "inputs", self._microbatches)
+            self._shapes = [shapes_in(given[microbatch]) for microbatch in range(self._microbatches)]
         if any(role.is_last for role in roles):
             require_entries(targets, "targets", self._microbatches)
         counts = None if weights is None else loss_weights(weights, self._microbatches)
         require_none_in_training(self._norms, self._team.rank)
         if self._team.any(shapes != self._shapes):
-            self._engine.forget_shapes()
+            self._engine.shapes.clear()
         for runner in self._runners.values():
             runner.begin_step(self._steps, counts)
         self._mirrors.begin_step()
@@ -174,7 +175,7 @@ class Runtime:
         with suppress(Exception):  # a copy may be under way to what is dropped
             self._transfers.finish()
         for runner in self._runners.values():
-            runner.drop_all()
+            runner.held.clear()
         if reason is not None:
             raise RankFailed(reason) from None
         add_place(error, f"{doing} on rank {rank}")

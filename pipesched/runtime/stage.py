@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
+from pipesched.checks import cut
 from pipesched.runtime.activation import Activation, SavedTensor, Saving, unpack
 from pipesched.runtime.channels import Transfers
 from pipesched.runtime.devices import device_of
-from pipesched.runtime.model_source import add_place, loss_place, seeded
+from pipesched.runtime.model_source import IN_LOSS, LONGEST, add_place, seeded, shapes_text
 from pipesched.runtime.torch_internals import (
     packed_by,
     stage_backward,
@@ -160,7 +161,7 @@ class StageRunner:
     def __init__(self, role: Role, module: Any, loss_fn: Callable[..., Any], transfers: Transfers) -> None:
         self.role, self._module, self._loss_fn, self._transfers = role, module, loss_fn, transfers
         self.device = device_of(module)
-        self._held: dict[int, _Held] = {}
+        self.held: dict[int, _Held] = {}  # by microbatch
         self._step = -1
         self._weights: list[Any] = []
         self._own: set[int] = set()
@@ -179,10 +180,10 @@ class StageRunner:
     def forward(self, microbatch: int, data: Sequence[Any], target: Any, *, again: bool) -> tuple[list[Any], Any]:
         """Run F, and return outputs and loss (of the last stage); where R follows (`again`), only inputs stay."""
         held = _Held(None if self._loss_weights is None else self._loss_weights[microbatch])
-        self._held[microbatch] = held
+        self.held[microbatch] = held
         if again:
             versions = [version_of(tensor) for tensor in (*data, *self._module.buffers())]
-            with self._as(microbatch), torch.no_grad():
+            with seeded(self.role.seed, self._step, self.role.stage, microbatch), torch.no_grad():
                 outputs, loss = self._call(data, target)
             if torch.is_autocast_enabled(self.device.type):
                 torch.clear_autocast_cache()  # weights that were cast without a graph
@@ -195,7 +196,7 @@ class StageRunner:
 
     def recompute(self, microbatch: int) -> None:
         """Run R: the forward again, with the same random numbers, from the input that was kept."""
-        held = self._held[microbatch]
+        held = self.held[microbatch]
         if held.data is None:
             raise RuntimeError("its forward kept no input")
         data, held.data = held.data, None
@@ -205,7 +206,8 @@ class StageRunner:
     def _graph(self, held: _Held, microbatch: int, data: Sequence[Any], target: Any) -> tuple[Sequence[Any], Any]:
         given = {_address(tensor) for tensor in (target, *(data if self.role.is_first else ())) if _is_tensor(tensor)}
         saving = Saving(self.device, (self._own, given))
-        with self._as(microbatch), torch.enable_grad(), saved_tensors_hooks(saving.pack, unpack):
+        random = seeded(self.role.seed, self._step, self.role.stage, microbatch)
+        with random, torch.enable_grad(), saved_tensors_hooks(saving.pack, unpack):
             held.tokens, inside = ([], data) if self.role.is_first else enter(data)
             outputs, loss = self._call(inside, target)
             held.roots = [loss if loss.requires_grad else None] if loss is not None else leave(outputs)
@@ -220,7 +222,8 @@ class StageRunner:
                 if not _is_tensor(loss) or loss.numel() != 1:
                     raise TypeError("the loss function must return a tensor with one element")
             except Exception as error:
-                add_place(error, loss_place(outputs, target))
+                shapes = f"output {shapes_text(outputs)}, target {shapes_text(target)}"
+                add_place(error, f"{IN_LOSS}: {cut(shapes, LONGEST - len(IN_LOSS) - 2)}")
                 raise
             return (), loss
         outputs = (outputs,) if _is_tensor(outputs) else outputs
@@ -228,17 +231,14 @@ class StageRunner:
             raise TypeError("a stage must return a tensor, or a tuple of tensors")
         return outputs, None
 
-    def _as(self, microbatch: int) -> Any:
-        return seeded(self.role.seed, self._step, self.role.stage, microbatch)
-
     def backward(self, microbatch: int, gradients: list[Any]) -> list[Any]:
         """Run B, and return the gradients of the input."""
-        held = self._held.pop(microbatch)
+        held = self.held.pop(microbatch)
         return _or_zeros(self._whole(held, gradients), held.tokens)
 
     def input_gradient(self, microbatch: int, gradients: list[Any]) -> list[Any]:
         """Run I, and return the gradients of the input; the first stage has none, and runs its whole backward at W."""
-        held = self._held[microbatch]
+        held = self.held[microbatch]
         roots, given = self._with_gradients(held, gradients)
         if not held.tokens or not roots:
             held.gradients = gradients
@@ -259,7 +259,7 @@ class StageRunner:
 
     def weight_gradient(self, microbatch: int) -> None:
         """Run W: the gradients of the weights, from what I caught."""
-        held = self._held.pop(microbatch)
+        held = self.held.pop(microbatch)
         if held.groups is not None:
             with _own_errors():
                 stage_backward_weight(iter(self._weights), held.groups)
@@ -296,21 +296,21 @@ class StageRunner:
 
     def offload(self, microbatch: int) -> int:
         """Run O, and return the bytes that left the device."""
-        activation = self._held[microbatch].activation
+        activation = self.held[microbatch].activation
         return 0 if activation is None else self._transfers.offload(activation)
 
     def load(self, microbatch: int) -> int:
         """Run L, and return the bytes that came back."""
-        activation = self._held[microbatch].activation
+        activation = self.held[microbatch].activation
         return 0 if activation is None else self._transfers.load(activation)
 
     def before_backward(self, microbatch: int) -> None:
         """Wait for the load of an activation, if there was one."""
-        self._transfers.before_backward(self._held[microbatch].activation)
+        self._transfers.before_backward(self.held[microbatch].activation)
 
     def live_bytes(self, microbatch: int) -> int:
         """Return what a microbatch holds on the device: its activation, or its input, and gradients caught for W."""
-        held = self._held.get(microbatch)
+        held = self.held.get(microbatch)
         if held is None:
             return 0
         found: int = 0 if held.activation is None else held.activation.live_bytes
@@ -319,10 +319,6 @@ class StageRunner:
         caught = [grad for group in held.groups or () for grads in group.get("grads", ()) for grad in grads]
         held_back: int = sum(grad.nbytes for grad in caught if grad is not None)
         return found + held_back
-
-    def drop_all(self) -> None:
-        """Forget all microbatches, after a failure."""
-        self._held.clear()
 
 
 @contextmanager

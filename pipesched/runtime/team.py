@@ -132,7 +132,7 @@ class Team:
             given = (group, self._gone, WeakMethod(give_up))
             self._watch = Thread(target=_wait_in_vain, args=given, daemon=True)
             self._watch.start()
-            finalize(self, _close, group).atexit = False  # the end of the process closes it too
+            finalize(self, _receive_nothing, group).atexit = False  # the end of the process closes it too
 
     def require_all(self) -> None:
         """Raise LostRank where the next rank is gone."""
@@ -176,14 +176,9 @@ class Team:
         """Close all connections: whoever waits at their other ends gets an error at once."""
         self._control, groups, self._groups = None, self._groups, []
         for group in groups:
-            _close(group)
+            _receive_nothing(group)
         if self._watch is not None:
             self._watch.join()
-
-
-def _close(group: Any) -> None:
-    """Close the connections of a group, also where a thread waits: only a wait that ends without its message does."""
-    _receive_nothing(group, UNUSED_TAG, timedelta(milliseconds=1))
 
 
 def _wait_in_vain(group: Any, gone: Event, give_up: Callable[[], Callable[[], None] | None]) -> None:
@@ -195,8 +190,8 @@ def _wait_in_vain(group: Any, gone: Event, give_up: Callable[[], Callable[[], No
         method()
 
 
-def _receive_nothing(group: Any, tag: int, patience: timedelta) -> None:
-    """Wait for a message that the next rank of a group never sends."""
+def _receive_nothing(group: Any, tag: int = UNUSED_TAG, patience: timedelta = timedelta(milliseconds=1)) -> None:
+    """Wait for a message that the next rank of a group never sends; a wait that ends without it closes the group."""
     with suppress(RuntimeError):
         group.recv([torch.empty(1, dtype=torch.uint8)], (group.rank() + 1) % group.size(), tag).wait(patience)
 

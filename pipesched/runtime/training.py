@@ -27,7 +27,7 @@ from pipesched.runtime.program import checked_schedule, programs, warn_left_out
 from pipesched.runtime.rank_processes import rank_processes
 from pipesched.runtime.run import Runtime
 from pipesched.runtime.team import is_lost
-from pipesched.runtime.training_data import DataSource, Named, data_source, hint_for, moved, rows_of_microbatches
+from pipesched.runtime.training_data import DataSource, Named, data_source, hint_for, moved, require_entries
 from pipesched.runtime.weight_copies import tied_weights
 
 
@@ -118,7 +118,9 @@ def train(
     source = data_source(data, loss, shape, dtype, vocab, usual=model_source.SHAPE)
     checked = checked_schedule(schedule, "schedule", problem)
     if rows is not None:
-        source = source._replace(rows=rows_of_microbatches(rows, checked.problem.microbatches))
+        given = require_entries(rows, "rows", checked.problem.microbatches)
+        whole = (require_whole(given[entry], "rows", least=1, entry=entry) for entry in range(len(given)))
+        source = source._replace(rows=tuple(whole))
     programs(checked)
     model_source.joined(model_source.pieces_of(model), checked.problem)
     if trace is not None and any(Path(trace).glob("rank*.json")):

@@ -203,18 +203,8 @@ def loss_weights(weights: Any, count: int) -> list[float]:
     return found
 
 
-def rows_of_microbatches(rows: Sequence[int], count: int) -> tuple[int, ...]:
-    """Return how many rows each of `count` microbatches has. Raises ConfigError."""
-    require_entries(rows, "rows", count)
-    return tuple(require_whole(rows[entry], "rows", least=1, entry=entry) for entry in range(count))
-
-
-def shapes_given(inputs: Any) -> list[Any]:
-    """Return the shapes of the tensors in the inputs of each microbatch."""
-    return [_shapes(inputs[microbatch]) for microbatch in range(len(inputs))]
-
-
-def _shapes(value: Any) -> Any:
+def shapes_in(value: Any) -> Any:
+    """Return the shapes and types of the tensors in what a microbatch is given."""
     if isinstance(value, torch.Tensor):
         return value.shape, value.dtype
-    return [_shapes(one) for one in value] if isinstance(value, (tuple, list)) else None
+    return [shapes_in(one) for one in value] if isinstance(value, (tuple, list)) else None

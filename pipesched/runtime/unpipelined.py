@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from math import isfinite, prod
 from typing import Any, NamedTuple
@@ -68,13 +68,6 @@ def batch(microbatches: int, dtype: Any, sizes: Sizes = None) -> Microbatches:
     return Microbatches(inputs, targets, [one / sum(rows) for one in rows])
 
 
-def batches_of_steps(microbatches: int, dtype: Any, steps: int, sizes: Sizes, device: Any) -> Iterator[Microbatches]:
-    """Yield what each step trains on; the sizes are those of the last one, and turn round in the steps before."""
-    for left in range(steps - 1, -1, -1):
-        made = batch(microbatches, dtype, sizes and [*sizes[left:], *sizes[:left]])
-        yield Microbatches(moved(made.inputs, device), moved(made.targets, device), made.weights)
-
-
 def train_unpipelined(
     modules: Sequence[Any], given: Microbatches, step: int = 0, loss: Callable[..., Any] = loss_of, seed: int = SEED
 ) -> list[Any]:
@@ -111,11 +104,13 @@ def compare_rank(
 ) -> RankComparison:
     """Train the stages of this rank by a schedule, and hold them against the same model without a pipeline.
 
-    `sizes` are those of each microbatch in the last step; see `batches_of_steps`.
+    `sizes` are those of each microbatch in the last step, and turn round in the steps before.
     """
     device, problem, number = take_device(rank, kind), checked_schedule(source).problem, dtype_named(dtype)
     expected, modules = ([block.to(device) for block in blocks(problem.stages, number)] for _ in range(2))
-    batches = [*batches_of_steps(problem.microbatches, number, steps, sizes, device)]
+    turned = [sizes and [*sizes[left:], *sizes[:left]] for left in range(steps - 1, -1, -1)]
+    made = [batch(problem.microbatches, number, each) for each in turned]
+    batches = [Microbatches(moved(one.inputs, device), moved(one.targets, device), one.weights) for one in made]
     right = [train_unpipelined(expected, one, step) for step, one in enumerate(batches)][-1]
     placement, last = problem.settled_placement, problem.stages - 1
     mine, executed, levels = placement.stages_on(rank), list[str](), list[int]()

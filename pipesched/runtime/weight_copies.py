@@ -5,8 +5,8 @@ They are those of a stage with two copies, and those that stages share, an embed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -75,7 +75,8 @@ class WeightCopies:
     def _join(self, group: Any, tensors: Sequence[Any], root: int) -> None:
         """Give tensors the values of the root of a group, and note which of them have gradients to sum."""
         for tensor in tensors:
-            _through_host(tensor, lambda value: group.broadcast(value, root).wait())
+            with _on_host(tensor) as value:
+                group.broadcast(value, root).wait()
             if tensor.requires_grad:
                 self._groups[tensor] = group
 
@@ -89,7 +90,8 @@ class WeightCopies:
         """Sum up what all ranks added."""
         for weight, old in self._before.items():
             new = torch.zeros_like(weight) if weight.grad is None else weight.grad
-            _through_host(new, partial(_sum, self._groups[weight]))
+            with _on_host(new) as value:
+                self._groups[weight].allreduce([value]).wait()
             weight.grad = new if old is None else old.add_(new)
         self._before = {}
 
@@ -104,13 +106,10 @@ class WeightCopies:
         self._groups = {}
 
 
-def _sum(group: Any, tensor: Any) -> None:
-    group.allreduce([tensor]).wait()
-
-
-def _through_host(tensor: Any, change: Callable[[Any], None]) -> None:
-    """Let `change` work on a tensor in the memory of the host, which gloo needs."""
+@contextmanager
+def _on_host(tensor: Any) -> Iterator[Any]:
+    """Yield the values of a tensor in the memory of the host, which gloo needs; it gets what becomes of them."""
     with torch.no_grad():
         value = tensor.detach().cpu().contiguous()
-        change(value)
+        yield value
         tensor.detach().copy_(value)

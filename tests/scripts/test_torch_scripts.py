@@ -34,12 +34,6 @@ def run(folder: Path, *command: str) -> str:
 
 
 def test_simulated_times_are_real(tmp_path: Path) -> None:
-    """Four schedules whose operations sleep take as long as simulated, within 15 %."""
+    """Schedules whose operations sleep take as long as simulated in PyTorch's runtime and in ours, within 15 %."""
     printed = run(tmp_path, str(SCRIPTS / "validate_timing.py"))
-    assert len(re.findall(r"[+-][0-9.]+%", printed)) == 4
-
-
-def test_simulated_times_are_real_in_our_runtime(tmp_path: Path) -> None:
-    """Schedules with recomputation, offload and split backwards take as long as simulated, within 15 %."""
-    printed = run(tmp_path, str(SCRIPTS / "validate_runtime.py"))
-    assert len(re.findall(r"[+-][0-9.]+%", printed)) == 4
+    assert len(re.findall(r"[+-][0-9.]+%", printed)) == 8
