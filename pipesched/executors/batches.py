@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence, Sized
 from concurrent.futures import CancelledError, Executor, Future, wait
 from dataclasses import dataclass
 from itertools import islice
+from operator import methodcaller
 from pickle import dumps, loads
 from time import perf_counter
 from traceback import format_exc
@@ -17,7 +18,7 @@ from typing import Generic, TypeVar
 
 from pipesched.core.clock import Clock, TimeIsUp, deadline
 from pipesched.errors import ConfigError, PipeschedError, WorkerDied, WorkerTraceback
-from pipesched.executors.opening import runs_at_once, workers_of
+from pipesched.executors.opening import workers_of
 from pipesched.version import __version__
 
 Call = TypeVar("Call")
@@ -95,7 +96,7 @@ def map_batches(
             yield result
         return
     left, sent, size = iter(calls), 0, 1
-    here = runs_at_once(executor)  # then one batch is under way, as it runs while it is sent
+    here = getattr(executor, "runs_at_once", False)  # then one batch is under way, as it runs while it is sent
     total = len(calls) if isinstance(calls, Sized) else None
     flying: deque[_Flying[Call, Result]] = deque()
     try:
@@ -146,16 +147,12 @@ class _Flying(Generic[Call, Result]):
             raise WorkerDied("the executor was shut down before the work was done") from None
 
 
-def _called(call: Callable[[], Result]) -> Result:
-    return call()
-
-
 class PendingCall(Generic[Result]):
     """A call that an executor has begun; without one it begins when its result is asked for."""
 
     def __init__(self, executor: Executor | None, call: Callable[[], Result], name: str, clock: Clock) -> None:
         self._clock, self._here = clock, call
-        self._sent = None if executor is None else _Flying(executor, _called, [call], lambda _: name)
+        self._sent = None if executor is None else _Flying(executor, methodcaller("__call__"), [call], lambda _: name)
 
     def result(self) -> Result:
         """Return the result. Raises as `map_batches` does."""

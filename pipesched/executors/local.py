@@ -43,7 +43,10 @@ class LocalExecutor(ThreadPoolExecutor):
     def __init__(self, workers: int) -> None:
         if getattr(current_process(), "_inheriting", False):  # set while the script is imported
             raise SystemExit(UNGUARDED)
-        super().__init__(workers, "pipesched-executor", _leave_interrupts_to_the_parent)
+        deaf = (
+            (signal.pthread_sigmask, (signal.SIG_BLOCK, {signal.SIGINT})) if hasattr(signal, "pthread_sigmask") else ()
+        )
+        super().__init__(workers, "pipesched-executor", *deaf)  # what these threads start is born deaf to Ctrl-C
         self.workers, self.cores_each = workers, max(cores() // workers, 1)
         self._mine, self._processes = local(), list[SpawnProcess]()
         self._lock, self._is_closed = Lock(), False
@@ -150,12 +153,6 @@ def _answer(call: bytes) -> bytes:
             return dumps((None, error, traceback))
         except Exception as refused:  # by what pickles it
             return dumps((None, PipeschedError(f"{type(error).__name__} cannot be sent: {refused}"), traceback))
-
-
-def _leave_interrupts_to_the_parent() -> None:
-    """Let the processes that this thread starts be born deaf to Ctrl-C."""
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
 
 class InThisProcess(Executor):

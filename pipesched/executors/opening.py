@@ -41,8 +41,7 @@ def read_spec(text: object) -> Spec:
         return Spec(int(rest) if colon else cores())
     if re.fullmatch(r"dask://[^\s/:]+:\d+|dask://\[[0-9a-fA-F:]+\]:\d+", text) and _number(text.rpartition(":")[2]):
         return Spec(1, text)
-    near = _nearest(text)
-    hint = f"did you mean {near}? " if near else ""
+    hint = f"did you mean {near}? " if (near := _nearest(text)) else ""
     raise ConfigError(f"unknown executor {shown(text)}; {hint}allowed are {ALLOWED}", "executor")
 
 
@@ -149,7 +148,7 @@ def lent(executor: Executor | str | None, work: int) -> Iterator[Executor | None
             opened.shutdown(cancel_futures=True)
     else:
         starts = not getattr(executor, "is_started", True)
-        is_here = runs_at_once(executor) or (starts and work < FEWEST_OPERATIONS)
+        is_here = getattr(executor, "runs_at_once", False) or (starts and work < FEWEST_OPERATIONS)
         yield None if is_here else executor
 
 
@@ -169,11 +168,6 @@ def others_at_a_time(executor: Executor) -> int:
 def shares_cores(executor: Executor) -> bool:
     """Return whether what an executor runs uses the cores of this machine, as far as is known."""
     return bool(getattr(executor, "shares_cores", False))
-
-
-def runs_at_once(executor: Executor) -> bool:
-    """Return whether a call has run when it was submitted."""
-    return bool(getattr(executor, "runs_at_once", False))
 
 
 def cores_of_each(executor: Executor) -> int:
