@@ -152,7 +152,9 @@ class PendingCall(Generic[Result]):
 
     def __init__(self, executor: Executor | None, call: Callable[[], Result], name: str, clock: Clock) -> None:
         self._clock, self._here = clock, call
-        self._sent = None if executor is None else _Flying(executor, methodcaller("__call__"), [call], lambda _: name)
+        self._sent: _Flying[Callable[[], Result], Result] | None = None
+        if executor is not None:
+            self._sent = _Flying(executor, methodcaller("__call__"), [call], lambda _: name)
 
     def result(self) -> Result:
         """Return the result. Raises as `map_batches` does."""
