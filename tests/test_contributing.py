@@ -54,7 +54,7 @@ def test_what_code_is_named_exists() -> None:
         assert f"`{name}`" in TEXT
         assert re.search(rf"\b{name}\b", (PACKAGE / file).read_text(encoding="utf-8"))
     assert "class Variant" in (PACKAGE / "solver/variant.py").read_text(encoding="utf-8")
-    assert "def look" in (PACKAGE / "core/clock.py").read_text(encoding="utf-8")
+    assert "def check_deadline" in (PACKAGE / "core/clock.py").read_text(encoding="utf-8")
 
 
 def constants(path: Path) -> Iterator[str]:
