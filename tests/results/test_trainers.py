@@ -14,6 +14,7 @@ from pipesched.results.handover.hand_over import FRAMEWORKS
 from pipesched.results.outcome import Outcome
 from pipesched.results.trainers import PYTORCH, TRAINERS, families_of, takes, verdicts
 from pipesched.schedulers.registry import FAMILIES, family
+from tests.examples import at_night_but
 
 PROBLEMS: list[dict[str, Any]] = [
     {"devices": 2, "stages": 2, "microbatches": 1},
@@ -43,7 +44,7 @@ def test_the_trainers_are_the_frameworks_and_pytorch() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sizes", PROBLEMS, ids=str)
+@pytest.mark.parametrize("sizes", at_night_but(PROBLEMS[1::3], PROBLEMS), ids=str)
 def test_a_trainer_takes_what_is_not_refused(sizes: dict[str, Any]) -> None:
     """Of each family: known by its name, or by its order alone; and with operations for recompute."""
     compared = pipesched.compare(pipesched.make_problem(**sizes), "all")
