@@ -172,7 +172,7 @@ def _setup_on(
     name: str, hardware: str, gpus: int, tensor: int = 1, pipeline: int = 1, recompute: str = "none"
 ) -> Setup:
     """Return the training run of a layout; experts are spread over up to 8 ranks."""
-    model = read_model_section(merged(None, name, "model")).model
+    model, _ = read_model_section(merged(None, name, "model"))
     data = gpus // (tensor * pipeline)
     experts = 1 if model.experts is None else gcd(model.experts.count, tensor * data, RANKS[-1])
     sequence = min(USUAL_SEQUENCE, model.position_rows or USUAL_SEQUENCE)

@@ -28,8 +28,19 @@ WIDTH = 118
 
 def config_text(estimate: Estimate) -> ConfigText:
     """Return a config of the problem of an estimate, in ms and GB."""
-    config = ConfigWriter(WIDTH)
-    _write_heading(config, estimate)
+    config, setup, parallel = ConfigWriter(WIDTH), estimate.setup, estimate.setup.parallel
+    shown = [key for key in (*SIZES, "data") if key != "expert_tensor" or parallel.expert_tensor > 1]
+    ways, batch = ", ".join(f"{key} {getattr(parallel, key)}" for key in shown), setup.batch
+    tokens = f"{batch.micro} x {batch.sequence} tokens"
+    if batch.lengths is not None:
+        tokens = f"{min(batch.totals)} to {batch.sequence} tokens in packed documents"
+    config.remark(
+        f"Costs and memory of {setup.model.name} on {parallel.gpus} {setup.hardware.name}, estimated by pipesched.",
+        f"{ways}; microbatches of {tokens}.",
+        f"Stages, as Megatron-LM writes them: {estimate.layout}",
+        *estimate.notes,
+    )
+    config.gap()
     _write_pipeline(config, estimate)
 
     def put(key: str, values: Sequence[Entry], remark: str = GIVEN) -> None:  # what is `replaced` is not derived
@@ -45,22 +56,6 @@ def config_text(estimate: Estimate) -> ConfigText:
         _write_memory(put, estimate)
     _write_rest(config, estimate.problem)
     return config.text
-
-
-def _write_heading(config: ConfigWriter, estimate: Estimate) -> None:
-    setup, parallel = estimate.setup, estimate.setup.parallel
-    shown = [key for key in (*SIZES, "data") if key != "expert_tensor" or parallel.expert_tensor > 1]
-    ways, batch = ", ".join(f"{key} {getattr(parallel, key)}" for key in shown), setup.batch
-    tokens = f"{batch.micro} x {batch.sequence} tokens"
-    if batch.lengths is not None:
-        tokens = f"{min(batch.totals)} to {batch.sequence} tokens in packed documents"
-    config.remark(
-        f"Costs and memory of {setup.model.name} on {parallel.gpus} {setup.hardware.name}, estimated by pipesched.",
-        f"{ways}; microbatches of {tokens}.",
-        f"Stages, as Megatron-LM writes them: {estimate.layout}",
-        *estimate.notes,
-    )
-    config.gap()
 
 
 def _write_pipeline(config: ConfigWriter, estimate: Estimate) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from pipesched.errors import ConfigError, NotApplicable, blame
 from pipesched.estimation.communication import boundary_times, hop_times
-from pipesched.estimation.items import GB, LAYER, Items, Stage, copies_sent, hides_experts, pair_times
+from pipesched.estimation.items import GB, LAYER, Items, Stage, copies_sent, hides_experts, pair_time, partner
 from pipesched.estimation.memory import CONTEXT, FRAGMENTATION
 from pipesched.estimation.model import items_of
 from pipesched.estimation.setup import ADAM, DEEPEP, GATHER, NONE, Setup
@@ -40,18 +40,6 @@ from pipesched.pipeline.problem.quantities import (
 )
 from pipesched.pipeline.problem.readers import read_placement
 from pipesched.pipeline.problem.units import FORWARD_ONLY, SHARED, WHOLE_ONLY, Slices, read_slices, with_attentions
-
-
-def ends_of_layout(setup: Setup, layout: tuple[int, ...] | str, stages: int) -> tuple[int, ...]:
-    """Return the item behind the last of each stage of a given layout. Raises ConfigError, NotApplicable."""
-    found = read_layout(setup, layout)
-    if len(found) != setup.parallel.stages:
-        due = f"pipeline x chunks = {setup.parallel.pipeline} x {setup.parallel.chunks} are {setup.parallel.stages}"
-        raise ConfigError(f"is for {len(found)} stages; {due}", "training.layout")
-    if stages != len(found):
-        what = f"`training.layout` is for {len(found)} stages, not {stages}"
-        raise NotApplicable(f"{what}; with `layout` balanced layers are cut anew", "stages")
-    return tuple(accumulate(one.items for one in found))
 
 
 def read_layout(setup: Setup, layout: tuple[int, ...] | str) -> tuple[StageItems, ...]:
@@ -274,7 +262,14 @@ class SetupCutter:
         if given == EQUAL:
             given = equal_layout(self.setup.model.layers, [int(0 < stage < stages - 1) for stage in range(stages)])
         if given is not None and given != BALANCED:
-            return ends_of_layout(self.setup, given, stages)
+            listed, parallel = read_layout(self.setup, given), self.setup.parallel
+            if len(listed) != parallel.stages:
+                due = f"pipeline x chunks = {parallel.pipeline} x {parallel.chunks} are {parallel.stages}"
+                raise ConfigError(f"is for {len(listed)} stages; {due}", "training.layout")
+            if stages != len(listed):
+                what = f"`training.layout` is for {len(listed)} stages, not {stages}"
+                raise NotApplicable(f"{what}; with `layout` balanced layers are cut anew", "stages")
+            return tuple(accumulate(one.items for one in listed))
         first, *inside, last = (self._cost(number) for number in range(len(self.items)))
         columns: dict[str, Any] = {key: [getattr(one, key) for one in inside] for key in MEASURED}
         layer, layout = LayerCosts(**columns), equal_layout(len(inside), least_counts(stages, first, last))
@@ -334,7 +329,7 @@ class SetupCutter:
         keys = ("forward", *(() if "backward" in replaced else HALVES), "recompute")
         held = [[stage.size("activation") for stage in column] for column in columns]
         activations = [stage.size("activation") for stage in stages]
-        pairs = [Fraction(time, PER_MS) for time in pair_times(stages, placement)] if self.hides_experts else None
+        partners = [stages[partner(stages, placement, n)] for n in range(len(stages))] if self.hides_experts else []
         sent = copies_sent(stages)
         to_host = hardware.pcie * hardware.efficiency.network  # GB/s
         return {
@@ -342,7 +337,7 @@ class SetupCutter:
                 key: _table([[Fraction(stage.time(key), PER_MS) for stage in column] for column in columns])
                 for key in keys
             },
-            "overlap": pairs,
+            "overlap": [Fraction(pair_time(*pair), PER_MS) for pair in zip(stages, partners, strict=False)] or None,
             "p2p": _table([boundary_times(one, placement, sent) for one in self.setup.of_microbatches or [self.setup]]),
             "offload": _table(
                 [[Fraction(round(float(size) / to_host / 1e3), PER_MS) for size in column] for column in held]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -20,44 +21,37 @@ Counts = tuple[int, ...]  # microbatches of each stage of a device, in the order
 
 def most_in_flight(placement: Placement, microbatches: int, algorithm: str | None) -> tuple[tuple[Counts, ...], ...]:
     """Return the largest counts that each device holds at once; without a plan of the algorithm one of each stage."""
-    devices = placement.last + 1
-    most = ENOUGH * devices
-    enough = microbatches if microbatches <= most else most + microbatches % devices
-    return _most_in_flight(placement, enough, algorithm)
+    return _most_in_flight(placement, _enough(placement, microbatches), algorithm)
 
 
 def most_of_first(placement: Placement, microbatches: int, algorithm: str) -> int | None:
     """Return how many microbatches the first stage holds at most at once; None where that grows with their number."""
-    device, rounds = placement.devices[0], ENOUGH * (placement.last + 1)
-    enough = microbatches if microbatches <= rounds else rounds + microbatches % (placement.last + 1)
+    device, enough = placement.devices[0], _enough(placement, microbatches)
     numbers = {enough, min(microbatches, enough + placement.last + 1)}  # with another round of the pipeline no more
     each = {max(counts[0] for counts in _most_in_flight(placement, number, algorithm)[device]) for number in numbers}
     return each.pop() if len(each) == 1 else None
 
 
+def _enough(placement: Placement, microbatches: int) -> int:
+    rounds = ENOUGH * (placement.last + 1)
+    return microbatches if microbatches <= rounds else rounds + microbatches % (placement.last + 1)
+
+
 @lru_cache(maxsize=1024)
 def _most_in_flight(placement: Placement, microbatches: int, algorithm: str | None) -> tuple[tuple[Counts, ...], ...]:
-    devices = range(placement.last + 1)
-    stages = [placement.stages_on(device) for device in devices]
-    orders = None if algorithm is None else _orders(placement, microbatches, algorithm)
-    if orders is None:
+    devices, plan = placement.last + 1, None
+    stages = [placement.stages_on(device) for device in range(devices)]
+    if algorithm is not None:
+        counts: dict[str, Any] = {"devices": devices, "stages": len(placement.devices), "microbatches": microbatches}
+        problem = make_problem(**counts, placement=placement, backward_input=1, backward_weight=1)
+        chosen = family(algorithm)
+        with suppress(PipeschedError):  # then the algorithm makes no plan
+            if chosen.requires is not None:
+                chosen.requires(problem)
+            plan = chosen.plan(problem)
+    if plan is None:
         return tuple(((1,) * len(here),) for here in stages)
-    return tuple(_largest(orders[device], here) for device, here in zip(devices, stages, strict=True))
-
-
-def _orders(placement: Placement, microbatches: int, algorithm: str) -> list[list[dict[int, int]]] | None:
-    """Return what each device holds after each forward; None where the algorithm makes no plan."""
-    devices, stages = placement.last + 1, len(placement.devices)
-    halves: dict[str, Any] = {"backward_input": 1, "backward_weight": 1}
-    problem = make_problem(devices=devices, stages=stages, microbatches=microbatches, placement=placement, **halves)
-    chosen = family(algorithm)
-    try:
-        if chosen.requires is not None:
-            chosen.requires(problem)
-        plan = chosen.plan(problem)
-    except PipeschedError:
-        return None
-    return [list(held_counts(plan, device)) for device in range(devices)]
+    return tuple(_largest(held_counts(plan, device), here) for device, here in enumerate(stages))
 
 
 def held_counts(plan: Plan, device: int) -> Iterator[dict[int, int]]:

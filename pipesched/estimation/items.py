@@ -81,13 +81,7 @@ def _some(pieces: Iterable[ItemPiece]) -> tuple[ItemPiece, ...]:
     return tuple(piece for piece in pieces if piece.time)
 
 
-class _Part(NamedTuple):
-    """A piece before its time is rounded: milliseconds."""
-
-    name: str
-    machine: int
-    value: float
-    formula: str
+_Part = tuple[str, int, float, str]  # a piece before its time is rounded: name, machine, milliseconds, formula
 
 
 def _parts(names: Sequence[str], terms: Iterable[Term], prefix: str = "") -> list[_Part]:
@@ -98,7 +92,7 @@ def _parts(names: Sequence[str], terms: Iterable[Term], prefix: str = "") -> lis
         for owner in owners:
             shares[owner].append((term, len(owners)))
     return [
-        _Part(
+        (
             f"{prefix}{name}",
             NETWORK if name in (DISPATCH, COMBINE) else COMPUTE,
             sum(float(term.value) / count for term, count in own),
@@ -111,17 +105,17 @@ def _parts(names: Sequence[str], terms: Iterable[Term], prefix: str = "") -> lis
 def _pieces(parts: Sequence[_Part], terms: Terms) -> tuple[ItemPiece, ...]:
     """Return the parts of an operation in whole microseconds that sum up to those of all its terms."""
     whole = round(float(total(terms)) * PER_MS)
-    ends = [min(round(value * PER_MS), whole) for value in accumulate(part.value for part in parts)]
+    ends = [min(round(value * PER_MS), whole) for value in accumulate(part[2] for part in parts)]
     ends[-1] = whole
-    return tuple(
-        ItemPiece(part.name, part.machine, end - begin, part.formula)
-        for part, begin, end in zip(parts, (0, *ends), ends, strict=False)
-    )
+    spans = zip(parts, (0, *ends), ends, strict=False)
+    return tuple(ItemPiece(name, machine, end - begin, text) for (name, machine, _, text), begin, end in spans)
 
 
 EMBEDDING, LAYER, MTP, HEAD = KINDS = ("embedding", "layer", "mtp", "head")
 GB = 10**9
+SUMMED = ("work", "alone", "states")  # properties of an item that stages have the sum of
 STATES = ("weights", "gradients", "optimizer")
+KINDS_OF = {"experts": EXPERTS, "low": LOW}  # of parameters: of experts, and of other weights in low precision
 
 
 @dataclass(frozen=True)
@@ -162,30 +156,15 @@ class Item:
         return self.work - self.pieces.network
 
     def size(self, what: str) -> Fraction:
-        """Return a number of bytes, or of parameters, of a rank."""
+        """Return a number of a rank: bytes or parameters by the fields of ItemMemory, or parameters of KINDS_OF."""
+        if what in KINDS_OF:
+            return Fraction(total(term for term in self.memory.parameters if term.kind == KINDS_OF[what]))
         return Fraction(total(getattr(self.memory, what)))
-
-    @property
-    def experts(self) -> Fraction:
-        """The parameters of a rank that belong to experts."""
-        return Fraction(total(term for term in self.memory.parameters if term.kind == EXPERTS))
-
-    @property
-    def low(self) -> Fraction:
-        """The parameters of a rank whose weights are in low precision, without those of experts."""
-        return Fraction(total(term for term in self.memory.parameters if term.kind == LOW))
 
     @property
     def states(self) -> Fraction:
         """The bytes of weights, gradients and optimizer."""
         return sum(map(self.size, STATES), Fraction(0))
-
-
-def _value(item: Item, what: str) -> Fraction:
-    """Return what an item has of a time (in microseconds), a size, `work`, `alone` or `states`."""
-    if what in ("work", "alone", "states"):
-        return Fraction(getattr(item, what))
-    return Fraction(item.time(what)) if what in ItemTimes._fields else item.size(what)
 
 
 @dataclass(frozen=True)
@@ -238,8 +217,6 @@ class Stage:
         """Return a number of a rank: bytes or parameters by the fields of ItemMemory, `logits`, `experts` or `low`."""
         if what == "logits":
             return self.items.logits if self.end > self.items.outputs else Fraction(0)
-        if what in ("experts", "low"):
-            return sum((getattr(item, what) for item in self.held), Fraction(0))
         own = self.items.sum_of(what, self.begin, self.end)
         return own - (self._sum_again("activation") - self._sum_again("checkpoint") if what == "activation" else 0)
 
@@ -308,7 +285,8 @@ class Items:
     def _sums(self, what: str) -> tuple[list[int], int]:
         """Return the sums of the first items, in whole parts of a unit: integers are faster than fractions."""
         kinds = {id(item): item for item in self.each}  # alike layers are one
-        values = {key: _value(item, what) for key, item in kinds.items()}
+        of = Item.time if what in ItemTimes._fields else Item.size if what not in SUMMED else getattr
+        values = {key: Fraction(of(item, what)) for key, item in kinds.items()}
         unit = lcm(*{value.denominator for value in values.values()})
         parts = {key: int(value * unit) for key, value in values.items()}
         self._known[what] = list(accumulate((parts[id(item)] for item in self.each), initial=0)), unit
@@ -390,20 +368,10 @@ def partner(stages: Sequence[Stage], placement: Placement, number: int) -> int:
     return max(there, key=lambda other: pair_time(stages[number], stages[other]))
 
 
+_least_length = lru_cache(maxsize=4096)(least_length)
+
+
 def pair_time(forward: Stage, backward: Stage) -> int:
     """Return the least microseconds of a forward of a stage and a backward of another at once."""
-    return _least(_jobs(forward_pieces(forward)), _jobs(backward_pieces(backward)))
-
-
-def pair_times(stages: Sequence[Stage], placement: Placement) -> list[int]:
-    """Return the microseconds of a pair by the stage of its forward."""
-    return [pair_time(stage, stages[partner(stages, placement, number)]) for number, stage in enumerate(stages)]
-
-
-def _jobs(pieces: Iterable[ItemPiece]) -> tuple[JobPiece, ...]:
-    return tuple(piece.job for piece in pieces)
-
-
-@lru_cache(maxsize=4096)
-def _least(forward: tuple[JobPiece, ...], backward: tuple[JobPiece, ...]) -> int:
-    return least_length(forward, backward)
+    both = (forward_pieces(forward), backward_pieces(backward))
+    return _least_length(*(tuple(piece.job for piece in pieces) for pieces in both))

@@ -12,13 +12,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from pipesched.estimation.hardware import BF16, FP16, FP32, FULL_BYTES, RECIPES
-from pipesched.estimation.parameters import (
-    LayerParameters,
-    embedding_parameters,
-    head_parameters,
-    joining_parameters,
-    layer_parameters,
-)
+from pipesched.estimation.parameters import LayerParameters, embedding_parameters, head_parameters, layer_parameters
 from pipesched.estimation.setup import ADAM, ADAM_BF16, FULL, MUON, SELECTIVE, SGD, Setup, TrainingSetup
 from pipesched.estimation.terms import Term, Terms
 from pipesched.pipeline.plan.step import GRADIENTS, OPTIMIZER_STATES, WEIGHTS
@@ -102,16 +96,6 @@ def _mlp(setup: Setup, *, experts: bool) -> Iterable[Term]:
     yield _kept(setup, "tokens sent to experts and back", both * sent * mixture.active, text, t)
 
 
-def _scores(setup: Setup) -> Iterable[Term]:
-    """Yield the scores of attention where it is not fused, and their dropout."""
-    model, s = setup.model, setup.batch.attended
-    if setup.training.flash_attention or not model.heads:
-        return
-    each = 5 if model.dropout else 2
-    text = f"{each} x {model.heads} heads x sequence {s}"
-    yield _kept(setup, "scores of attention", each * model.heads * s, text, setup.parallel.tensor)
-
-
 class StateBytes(NamedTuple):
     """Bytes of a parameter in 16 bits or more: weights and gradients, and the optimizer's, which ranks may share."""
 
@@ -155,8 +139,12 @@ def layer_memory(setup: Setup, *, experts: bool) -> ItemMemory:
         blocks = model.blocks(experts=experts)
         each = (2 + bool(model.dropout) + _linear(setup)) * blocks
         each += 4 * (model.streams - 1) + 2 * max(model.norms - blocks, 0)
-        scores = () if training.recompute == SELECTIVE else _scores(setup)
-        activation = (_hidden(setup, name, each), *_attention(setup), *_mlp(setup, experts=experts), *scores)
+        activation = (_hidden(setup, name, each), *_attention(setup), *_mlp(setup, experts=experts))
+        if training.recompute != SELECTIVE and not training.flash_attention and model.heads:
+            score, s = 5 if model.dropout else 2, setup.batch.attended  # and its dropout
+            text = f"{score} x {model.heads} heads x sequence {s}"
+            scores = _kept(setup, "scores of attention", score * model.heads * s, text, setup.parallel.tensor)
+            activation = (*activation, scores)
     held = layer_parameters(setup.model, experts=experts)
     return _item_memory(setup, held, activation, checkpoint, wide=0)
 
@@ -181,7 +169,8 @@ def mtp_memory(setup: Setup, *, first: bool = True) -> ItemMemory:
     """
     model = setup.model
     experts, wide = model.has_experts(model.layers), 0
-    parts = [layer_parameters(model.of(model.layers), experts=experts), joining_parameters(model)]
+    joined = LayerParameters(2 * model.hidden**2, 3 * model.hidden, 0, 0)  # a projection of two inputs, and three norms
+    parts = [layer_parameters(model.of(model.layers), experts=experts), joined]
     if first and not model.tied and setup.parallel.pipeline > 1:
         parts.append(embedding_parameters(model, setup.parallel.tensor, positions=False))
         wide = parts[-1].split

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from difflib import get_close_matches
 from functools import cache
@@ -98,11 +99,7 @@ def model_rows() -> Iterator[dict[str, Any]]:
         }
 
 
-class ReadModel(NamedTuple):
-    """A model, and what of its config does not count."""
-
-    model: ModelShape
-    notes: tuple[str, ...] = ()
+ReadModel = tuple[ModelShape, tuple[str, ...]]  # and notes: what of its config does not count
 
 
 def read_model_section(section: Section) -> ReadModel:
@@ -115,7 +112,10 @@ def read_model_section(section: Section) -> ReadModel:
     name = value.data
     if isinstance(name, str) and name and name not in preset_names(MODELS):
         path = section.folder(value) / name
-        if _is_path(path, name):
+        is_path = name.endswith(".json") or "/" in name or "\\" in name
+        with suppress(OSError, ValueError):  # too long for the name of a file, or a NUL
+            is_path = is_path or path.exists()
+        if is_path:
             return _of_file(path)
     found = preset(MODELS, value.plain(), "model", OTHERWISE)
     return _read(found.keys, found.name)
@@ -123,15 +123,7 @@ def read_model_section(section: Section) -> ReadModel:
 
 def _read(keys: Mapping[str, Any], name: str, uncounted: Sequence[str] = ()) -> ReadModel:
     said = [f"{joined(uncounted, MOST_SAID)}: not known, not counted"] if uncounted else []
-    return ReadModel(read_model(keys, name), (*model_notes(keys), *said))
-
-
-def _is_path(path: Path, name: str) -> bool:
-    """Return whether a name is that of a file, or of a folder that holds a config.json."""
-    try:
-        return name.endswith(".json") or "/" in name or "\\" in name or path.exists()
-    except (OSError, ValueError):  # too long for the name of a file, or a NUL
-        return False
+    return read_model(keys, name), (*model_notes(keys), *said)
 
 
 def _of_file(path: Path) -> ReadModel:
@@ -140,7 +132,14 @@ def _of_file(path: Path) -> ReadModel:
         file = path / CONFIG if path.is_dir() else path
         folder = file.absolute().parent.name
         title = folder if file.name == CONFIG and folder else file.name.removesuffix(".json")
-        content = _parsed(file)
+        try:
+            content = json.loads(read_text(file))
+        except json.JSONDecodeError as error:
+            raise ConfigError(f"{file}:{error.lineno}: no JSON: {error.msg}") from None
+        except (RecursionError, ValueError):  # the latter: a number of thousands of digits
+            raise ConfigError(f"{file}: nested too deeply, or a number of thousands of digits") from None
+        if not isinstance(content, dict):
+            raise ConfigError(f"{file}: must be a mapping, as Hugging Face writes it, not {shown(content)}")
         parts = [part for part in OTHER_PARTS[1:] if content.get(part)] if decoder(content) is not content else []
         unknown = [key for key, value in decoder(content).items() if value and key not in known_keys()]
         return _read(content, "".join(letter for letter in title if letter.isprintable()), [*parts, *unknown])
@@ -149,20 +148,6 @@ def _of_file(path: Path) -> ReadModel:
         about = f"{key}: " if key else ""
         place = f"{path}: " if error.key else ""  # an error about no key names the file
         raise ConfigError(f"{place}{about}{error.message}", "model") from None
-
-
-def _parsed(file: Path) -> Mapping[str, Any]:
-    """Return the mapping in a JSON file. Raises ConfigError, about no key, that names the file."""
-    text = read_text(file)
-    try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"{file}:{error.lineno}: no JSON: {error.msg}") from None
-    except (RecursionError, ValueError):  # the latter: a number of thousands of digits
-        raise ConfigError(f"{file}: nested too deeply, or a number of thousands of digits") from None
-    if not isinstance(content, dict):
-        raise ConfigError(f"{file}: must be a mapping, as Hugging Face writes it, not {shown(content)}")
-    return content
 
 
 def _is_known(key: str) -> bool:

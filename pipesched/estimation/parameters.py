@@ -105,12 +105,6 @@ def head_parameters(model: ModelShape, tensor: int = 1, *, shared: bool) -> Laye
     return LayerParameters(own, _norm(model), 0, own + _norm(model))
 
 
-def joining_parameters(model: ModelShape) -> LayerParameters:
-    """Return what an MTP layer has beside a layer: a projection of two inputs, and three norms."""
-    projection, norms = 2 * model.hidden**2, 3 * model.hidden
-    return LayerParameters(projection, norms, 0, projection + norms)
-
-
 class ParameterCounts(NamedTuple):
     """All parameters of a model, and those that a token uses."""
 

@@ -274,26 +274,19 @@ class Estimate(Displayable):
         Where these are operations of the schedule, each gather and each reduction counts, hidden or not.
         """
         if self.has_step:
-            return self._operations_of_step(device)
+            costs, numbers = self.problem.costs, self.problem.settled_placement.stages_on(device)
+
+            def terms(*keys: str) -> Terms:
+                times = [(key, getattr(costs, key)) for key in keys if getattr(costs, key) is not None]
+                each = ((key, stage, float(column[stage])) for key, column in times for stage in numbers)
+                return tuple(Term(f"{key} of stage {stage}", time, f"{time:.6g} ms") for key, stage, time in each)
+
+            return terms(GATHER, REDUCE), terms(OPTIMIZER)
         stages = self.stages_on(device)
         experts = sum((stage.size("experts") for stage in stages), Fraction(0))
         dense = sum((stage.size("parameters") for stage in stages), Fraction(0)) - experts
         low = sum((stage.size("low") for stage in stages), Fraction(0))
         return data_terms(self.setup, dense, experts, low), optimizer_terms(self.setup, dense, experts)
-
-    def _operations_of_step(self, device: int) -> tuple[Terms, Terms]:
-        costs, stages = self.problem.costs, self.problem.settled_placement.stages_on(device)
-
-        def terms(*keys: str) -> Terms:
-            columns = [(key, getattr(costs, key)) for key in keys]
-            return tuple(
-                Term(f"{key} of stage {stage}", float(column[stage]), f"{float(column[stage]):.6g} ms")
-                for key, column in columns
-                if column is not None
-                for stage in stages
-            )
-
-        return terms(GATHER, REDUCE), terms(OPTIMIZER)
 
     @cached_property
     def step(self) -> TrainingStep:

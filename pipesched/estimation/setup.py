@@ -351,7 +351,14 @@ class Setup:
         require_experts(self.model, self.parallel.expert, self.parallel.expert_tensor)
         require_stages(self.model, self.parallel.pipeline, self.parallel.chunks)
         self._require_sequence()
-        self._require_batch()
+        each, rows = self.batch.micro * self.parallel.data, self.model.position_rows
+        if self.batch.size % each:
+            of = f"micro x data = {self.batch.micro} x {self.parallel.data} = {each}"
+            near = f"{nearest_multiples(self.batch.size, each)}, not {self.batch.size}"
+            raise ConfigError(f"must be a multiple of {of}, for instance {near}", "batch.global")
+        if rows and self.batch.sequence > rows:
+            most = f"at most the {rows} learned positions"
+            raise ConfigError(f"must be {most}, not {shown(self.batch.sequence)}", "batch.sequence")
         parallel, own = self.parallel, self.parallel.data * self.parallel.context
         ranks = own if parallel.shard_ranks is None else parallel.shard_ranks
         if self.training.shard is None and parallel.shard_ranks is not None:
@@ -452,14 +459,3 @@ class Setup:
         if parallel.sequence and inner % parallel.tensor:
             what = f"the {inner} tokens of a rank do not divide by tensor {parallel.tensor}"
             raise ConfigError(f"{what}: give sequence: false", "parallel.sequence")
-
-    def _require_batch(self) -> None:
-        each = self.batch.micro * self.parallel.data
-        if self.batch.size % each:
-            of = f"micro x data = {self.batch.micro} x {self.parallel.data} = {each}"
-            near = f"{nearest_multiples(self.batch.size, each)}, not {self.batch.size}"
-            raise ConfigError(f"must be a multiple of {of}, for instance {near}", "batch.global")
-        rows = self.model.position_rows
-        if rows and self.batch.sequence > rows:
-            most = f"at most the {rows} learned positions"
-            raise ConfigError(f"must be {most}, not {shown(self.batch.sequence)}", "batch.sequence")

@@ -299,17 +299,12 @@ def read_efficiency(value: Value, prefix: str, below: Efficiency = TYPICAL) -> E
     try:
         return replace(below, **numbers)
     except ConfigError as error:
-        raise ConfigError(error.message, _written_key(entries, str(error.key))) from None
+        written = {} if gemm is None else {name: f"gemm.{part}" for part, name in GEMM.items()}
+        if gemm is not None and not isinstance(gemm.data, dict):
+            written = dict.fromkeys(written, "gemm")
+        key = str(error.key)
+        raise ConfigError(error.message, entries.key(key if key in entries else written.get(key, key))) from None
 
 
 def _share(entries: Entries, key: str) -> float:
     return require_number(entries.number(key), entries.key(key))
-
-
-def _written_key(entries: Entries, field: str) -> str:
-    """Return the dotted key by which a field was written."""
-    parts: dict[str, Any] = {name: part for part, name in GEMM.items()}
-    if field in entries or field not in parts:
-        return entries.key(field)
-    is_mapping = isinstance(entries.values["gemm"].data, dict)
-    return entries.key(f"gemm.{parts[field]}") if is_mapping else entries.key("gemm")

@@ -21,7 +21,7 @@ from pipesched.pipeline.plan.step import GRADIENTS, NOTHING, OPTIMIZER_STATES, W
 from pipesched.pipeline.problem.placement import Placement
 
 GATHER, REDUCE, OPTIMIZER = STEP_TIMES = ("gather", "reduce", "optimizer")
-SIZES = ("weights", "gradients", "states")  # of a stage, which ranks may divide
+SIZES = {"weights": WEIGHTS, "gradients": GRADIENTS, "states": OPTIMIZER_STATES}  # by the level that divides them
 
 
 def gather_terms(setup: Setup, dense: Fraction, experts: Fraction, low: Fraction = Fraction(0)) -> Terms:
@@ -59,18 +59,10 @@ def _summed(setup: Setup, name: str, size: float, group: ShardGroup, *, gathered
 TERMS = {GATHER: gather_terms, REDUCE: reduce_terms, OPTIMIZER: optimizer_terms}
 
 
-def stage_terms(setup: Setup, stage: Stage, what: str) -> Terms:
-    """Return what the gather, the reduction or the optimizer of a stage is made of."""
-    return _terms(setup, what, stage.size("parameters"), stage.size("experts"), stage.size("low"))
-
-
-def item_terms(setup: Setup, item: Item, what: str) -> Terms:
-    """Return the same of an item as a stage of its own."""
-    return _terms(setup, what, item.size("parameters"), item.experts, item.low)
-
-
-def _terms(setup: Setup, what: str, count: Fraction, experts: Fraction, low: Fraction) -> Terms:
-    return TERMS[what](setup, count - experts, experts, *[low] * (what == GATHER))
+def step_terms(setup: Setup, stage: Stage | Item, what: str) -> Terms:
+    """Return what the gather, the reduction or the optimizer of a stage is made of, or of an item as a stage alone."""
+    count, experts = stage.size("parameters"), stage.size("experts")
+    return TERMS[what](setup, count - experts, experts, *[stage.size("low")] * (what == GATHER))
 
 
 def milliseconds(terms: Terms) -> Fraction:
@@ -85,13 +77,17 @@ def step_values(setup: Setup, stages: Sequence[Stage], placement: Placement, *, 
         return {}
     tied = tied_terms(setup, placement)
     times = [*([] if training.shard == NOTHING else [GATHER]), *([REDUCE, OPTIMIZER] if trains else [])]
-    sizes = SIZES if trains else SIZES[:1]
+    sizes = [*SIZES] if trains else ["weights"]
+    ranks = setup.shard_group().ranks
+    divided = {key: ranks if training.divides(level) else 1 for key, level in SIZES.items()}
+    # what stays of a stage if the ranks that divide dense parameters divide those of experts too
+    held = [sum((_whole(setup, stage, key) / of for key, of in divided.items()), Fraction(0)) for stage in stages]
     return {
-        **{key: [milliseconds(stage_terms(setup, stage, key)) for stage in stages] for key in times},
+        **{key: [milliseconds(step_terms(setup, stage, key)) for stage in stages] for key in times},
         **({"tied": milliseconds(tied)} if tied and trains else {}),
         **{key: [_whole(setup, stage, key) / GB for stage in stages] for key in sizes},
-        "static": [(stage.states - _kept(setup, stage) + stage.size("logits")) / GB for stage in stages],
-        "shard": {"level": training.shard, "ranks": setup.shard_group().ranks},
+        "static": [(stage.states - kept + stage.size("logits")) / GB for stage, kept in zip(stages, held, strict=True)],
+        "shard": {"level": training.shard, "ranks": ranks},
     }
 
 
@@ -104,14 +100,6 @@ def with_keys(derived: Mapping[str, Any] | None, given: Any) -> Any:
         what = f"level none beside `training.shard` {derived['level']}, which gathers and reductions follow from"
         raise NotApplicable(f"{what}: set that to none", "shard", entry="level")
     return {**derived, **above}
-
-
-def _kept(setup: Setup, stage: Stage) -> Fraction:
-    """Return the bytes that stay of a stage if the ranks that divide dense parameters divide those of experts too."""
-    training, ranks = setup.training, setup.shard_group().ranks
-    sizes = zip(SIZES, (WEIGHTS, GRADIENTS, OPTIMIZER_STATES), strict=True)
-    parts = (_whole(setup, stage, key) / (ranks if training.divides(level) else 1) for key, level in sizes)
-    return sum(parts, Fraction(0))
 
 
 def _whole(setup: Setup, stage: Stage, key: str) -> Fraction:

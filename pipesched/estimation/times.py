@@ -282,18 +282,13 @@ def layer_times(setup: Setup, *, experts: bool) -> ItemTimes:
         forward, backward = _launched(FORWARD, forward), _launched(INPUT, backward)
         weights = _launched(WEIGHT, weights)
     messages = tuple(message_terms(setup))
-    forward = (*forward, *messages)
-    return ItemTimes(forward, (*backward, *messages, *_again(setup, forward)), weights, forward)
-
-
-def _again(setup: Setup, forward: Terms) -> Terms:
-    """Return what recompute adds to an input gradient. Of `full_layers` of a stage, see the cut into stages."""
-    recompute = setup.training.recompute
-    if recompute == FULL and setup.training.full_layers is None:
-        return recomputed(forward)
-    if recompute == SELECTIVE and not setup.training.flash_attention and setup.model.heads:
-        return recomputed((*core_terms(setup, FORWARD), _unfused_bytes(setup)))
-    return ()
+    forward, training = (*forward, *messages), setup.training
+    again: Terms = ()
+    if training.recompute == FULL and training.full_layers is None:  # of `full_layers` see the cut into stages
+        again = recomputed(forward)
+    elif training.recompute == SELECTIVE and not training.flash_attention and setup.model.heads:
+        again = recomputed((*core_terms(setup, FORWARD), _unfused_bytes(setup)))
+    return ItemTimes(forward, (*backward, *messages, *again), weights, forward)
 
 
 def _products(setup: Setup, products: Iterable[Product], operation: str, *, low: bool = False) -> Iterable[Term]:

@@ -19,7 +19,6 @@ from pipesched.estimation.items import (
     MTP,
     STATES,
     Item,
-    Stage,
     backward_pieces,
     copies_sent,
     forward_pieces,
@@ -28,7 +27,7 @@ from pipesched.estimation.items import (
 )
 from pipesched.estimation.memory import fixed, logits
 from pipesched.estimation.result import Estimate, sizes_beside
-from pipesched.estimation.step import GATHER, REDUCE, stage_terms
+from pipesched.estimation.step import GATHER, REDUCE, step_terms
 from pipesched.estimation.terms import PER_MS, Term, Terms, total
 from pipesched.estimation.times import OPERATIONS
 
@@ -107,25 +106,18 @@ def _of_stage(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list
     if what in ("p2p", "overlap"):
         return (_of_boundary if what == "p2p" else _of_pair)(estimate, number)
     if what in NETWORK:
-        terms = stage_terms(estimate.setup, estimate.stages[number], what)
+        terms = step_terms(estimate.setup, estimate.stages[number], what)
         return float(total(terms)), MS, list(_parts(terms, 1))
-    unit, scale = _unit(what)
-    stage = estimate.stages[number]
-    parts = list(_stage_parts(stage, what, scale))
-    return sum(part.value for part in parts if not part.depth), unit, parts
-
-
-def _stage_parts(stage: Stage, what: str, scale: float) -> Iterator[TraceLine]:
-    """Yield the items of a stage, each kind with its own parts below it."""
-    shown = set()
-    for term in stage.terms(what):
-        yield next(_parts((term,), scale))
+    (unit, scale), stage, shown, parts = _unit(what), estimate.stages[number], set(), list[TraceLine]()
+    for term in stage.terms(what):  # the items, each kind with its own parts below it
+        parts += _parts((term,), scale)
         of_kind = (item for item in stage.held if item.kind == term.kind)
         each = ((item, item.time(what) / PER_MS if what in TIMES else item.size(what)) for item in of_kind)
         item = next((item for item, value in each if term.value == term.count * value), None)
         if item is not None and id(item) not in shown:
             shown.add(id(item))
-            yield from _parts(_terms(item, what), scale, 1)
+            parts += _parts(_terms(item, what), scale, 1)
+    return sum(part.value for part in parts if not part.depth), unit, parts
 
 
 def _of_boundary(estimate: Estimate, number: int) -> tuple[float, str, list[TraceLine]]:

@@ -25,7 +25,7 @@ from pipesched.estimation.in_flight import most_in_flight, most_of_first
 from pipesched.estimation.items import GB, HEAD, LAYER, MTP, STATES, Item, Items, hides_experts
 from pipesched.estimation.memory import FRAGMENTATION
 from pipesched.estimation.setup import Setup
-from pipesched.estimation.step import GATHER, OPTIMIZER, REDUCE, TERMS, item_terms, reduce_terms
+from pipesched.estimation.step import GATHER, OPTIMIZER, REDUCE, TERMS, reduce_terms, step_terms
 from pipesched.estimation.terms import PER_MS, Terms, total
 from pipesched.estimation.times import optimizer_terms
 from pipesched.pipeline.problem.placement import Placement, named_placement
@@ -47,7 +47,7 @@ class StepBounds:
     @cached_property
     def head(self) -> int:
         """Before any pass."""
-        return _microseconds(item_terms(self.setup, self.items[0], GATHER))
+        return _microseconds(step_terms(self.setup, self.items[0], GATHER))
 
     def in_turn(self, every: Sequence[Item], most: int, messages: float, *, whole: bool, alone: bool) -> float:
         """Return how long a step takes at least whose first stage has so many microbatches under way at once at most.
@@ -58,7 +58,7 @@ class StepBounds:
         """
         setup, layers = self.setup, [item for item in self.items if item.kind == LAYER]
         first, one = every[0], sum(item.time("forward") for item in every) + _back(every, whole=whole) + 2 * messages
-        behind = float(_microseconds(item_terms(setup, first, REDUCE)) + self.update(first))
+        behind = float(_microseconds(step_terms(setup, first, REDUCE)) + self.update(first))
         if alone:
             least = -(-setup.model.layers // setup.parallel.pipeline)
             fullest = self.hops + least * min(self.reduced(layer) + self.update(layer) for layer in layers)
@@ -74,12 +74,12 @@ class StepBounds:
 
     def update(self, item: Item) -> int:
         """Return what an item adds to the optimizer of its stage."""
-        return _microseconds(item_terms(self.setup, item, OPTIMIZER))
+        return _microseconds(step_terms(self.setup, item, OPTIMIZER))
 
     def reduced(self, item: Item) -> int:
         """Return what an item adds to the reduction of its stage."""
-        most = _microseconds(item_terms(self.setup, item, REDUCE))
-        one, experts = Fraction(1), Fraction(int(item.experts > 0))
+        most = _microseconds(step_terms(self.setup, item, REDUCE))
+        one, experts = Fraction(1), Fraction(int(item.size("experts") > 0))
         return max(most - _microseconds(reduce_terms(self.setup, one, experts)) - 1, 0)
 
 
@@ -186,7 +186,7 @@ class SetupBounds:
         if self.has_step:  # what gathers, reductions and optimizers follow from: a rate, and a time beside it
             terms = (terms(setup, size, size) for size in (GIGA, Fraction(1)) for terms in TERMS.values())
             of_step = (setup.shard_group(), setup.shard_group(experts=True), *(one.value for of in terms for one in of))
-            of_step += (*(item.experts for item in self._different), setup.model.tied and setup.parallel.tensor)
+            of_step += (*(item.size("experts") for item in self._different), setup.model.tied and setup.parallel.tensor)
         return (
             *(setup.parallel.pipeline, setup.microbatches, setup.training, items.logits),
             *(tuple(each), tuple(pieces), tuple(counts), *(term.value for term in once), *across),
@@ -238,10 +238,10 @@ class SetupBounds:
         """Microseconds of the communication of gradients and of the optimizer, at least."""
         setup, size, step = self.setup, len(self.items), self.step
         if self.has_step:  # behind the last pass of a device come a reduction and an optimizer, whatever it has
-            reduction = min(_microseconds(item_terms(setup, item, REDUCE)) for item in step.items)
+            reduction = min(_microseconds(step_terms(setup, item, REDUCE)) for item in step.items)
             return step.head + reduction + min(map(step.update, step.items))
         count = self.items.sum_of("parameters", 0, size) / setup.parallel.pipeline
-        experts = sum((item.experts for item in self.items.each), Fraction(0)) / setup.parallel.pipeline
+        experts = sum((item.size("experts") for item in self.items.each), Fraction(0)) / setup.parallel.pipeline
         dense = count - experts  # all of it in low precision at most
         terms = (data_terms(setup, dense, experts, dense), optimizer_terms(setup, dense, experts))
         return sum(float(total(one)) for one in terms) * PER_MS

@@ -10,7 +10,6 @@ from math import expm1, log, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipesched.estimation.items import GB
 from pipesched.estimation.result import DeviceMemory, Estimate, retimed
@@ -200,21 +199,14 @@ def what_to_measure(model: ResidualModel, runs: Sequence[ComparedRun], times: Se
     worth = -(np.log(times) + np.asarray(found.means))
     measured = np.asarray(found.covariance)
     known = measured - model.spreads[NOISE] ** 2 * np.eye(len(runs))
+    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    weights = weights / weights.sum()
     best, gain = None, log(1 + LEAST_GAIN)
     for pair in combinations(range(len(runs)), 2):
-        here = _gain(worth, known, measured, pair)
+        root = np.linalg.cholesky(measured[np.ix_(pair, pair)])
+        moved = np.linalg.solve(root, known[:, pair].T)  # by a standard normal each: the transpose of A
+        each = worth[:, None, None] + moved[0][:, None, None] * nodes[:, None] + moved[1][:, None, None] * nodes
+        here = float(weights @ each.max(axis=0) @ weights - worth.max())  # so much more the best is then worth
         if here > gain * (1 + EQUAL):
             best, gain = pair, here
     return None if best is None else WhatToMeasure(best, expm1(gain))
-
-
-def _gain(
-    worth: NDArray[np.float64], known: NDArray[np.float64], measured: NDArray[np.float64], pair: tuple[int, int]
-) -> float:
-    """Return how much more the best is worth once a pair is measured, as a logarithm."""
-    root = np.linalg.cholesky(measured[np.ix_(pair, pair)])
-    moved = np.linalg.solve(root, known[:, pair].T)  # by a standard normal each: the transpose of A
-    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
-    weights = weights / weights.sum()
-    each = worth[:, None, None] + moved[0][:, None, None] * nodes[:, None] + moved[1][:, None, None] * nodes
-    return float(weights @ each.max(axis=0) @ weights - worth.max())
