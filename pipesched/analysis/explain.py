@@ -77,8 +77,21 @@ def idle_gap(schedule: Schedule, tasks: TimedTasks, gap: Gap, p2p: Sequence[int 
     times = in_units(gap.start, scale), in_units(gap.end, scale)
     waiting = None if gap.waiting == NOTHING else slot(gap.waiting)
     found = IdleGap(gap.device, *times, gap.idle, slot(gap.culprit), waiting)
-    if gap.idle is Idle.QUEUE:
-        return _with_queue(schedule, tasks, gap, found)
+    if gap.idle is Idle.QUEUE:  # behind what the message stands that makes it, where it is not on its way
+        tight = tasks.tight[gap.culprit]
+        if tight is None or tight.is_input or gap.start >= tasks.starts[gap.culprit]:
+            return found
+        before = tight.before
+        if before not in tasks.queued:
+            return found._replace(behind=slot(before), until=in_units(tasks.ends[before], scale))
+        for program in schedule.plan.messages:
+            places = {number: place for place, number in enumerate(program.number.tolist())}
+            if before in places and gap.culprit in places:
+                name = schedule.plan.index.end(before, int(program.sends[places[before]]))
+                made = max(tasks.ends[arc.before] for arc in tasks.inputs[before])
+                far = places[gap.culprit] - places[before]
+                return found._replace(behind=name, places=far, until=in_units(made, scale))
+        return found
     message = tasks.message(gap.culprit) if gap.idle is Idle.MESSAGE else None
     if message is None:
         return found
@@ -86,24 +99,6 @@ def idle_gap(schedule: Schedule, tasks: TimedTasks, gap: Gap, p2p: Sequence[int 
     needed = max(planned, Fraction(tasks.allowed[gap.culprit], scale))
     more = Fraction(min(tasks.arrived[gap.culprit], tasks.starts[gap.culprit]), scale) - needed
     return found._replace(sender=tasks.machine[message.before], more=plain(more))
-
-
-def _with_queue(schedule: Schedule, tasks: TimedTasks, gap: Gap, found: IdleGap) -> IdleGap:
-    """Return idle time with what the message stands behind that makes it, where it is not on its way."""
-    tight, plan, scale = tasks.tight[gap.culprit], schedule.plan, schedule.problem.ticks.per_unit
-    if tight is None or tight.is_input or gap.start >= tasks.starts[gap.culprit]:
-        return found
-    before = tight.before
-    if before not in tasks.queued:
-        return found._replace(behind=plan.slot(before), until=in_units(tasks.ends[before], scale))
-    for program in plan.messages:
-        places = {number: place for place, number in enumerate(program.number.tolist())}
-        if before in places and gap.culprit in places:
-            name = plan.index.end(before, int(program.sends[places[before]]))
-            made = max(tasks.ends[arc.before] for arc in tasks.inputs[before])
-            far = places[gap.culprit] - places[before]
-            return found._replace(behind=name, places=far, until=in_units(made, scale))
-    return found
 
 
 class Sensitivity(NamedTuple):

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -184,7 +185,7 @@ def target_format(target: Target, kind: str) -> Format | None:
 def saving(result: Any, kind: str, target: Target, view: View | None = None) -> Iterator[None]:
     """Print a result in the block, then write it to the target, which is asked first. Raises ConfigError."""
     target_format(target, kind)
-    with printed_before(lambda: save(result, kind, target, view)):
+    with printed_before(partial(save, result, kind, target, view)):
         yield
 
 

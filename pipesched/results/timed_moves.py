@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pipesched.core.arrays import np
 from pipesched.core.clock import check_deadline
 from pipesched.core.reasons import NOTHING, Arc, TimedTasks, candidate_moves, moved
-from pipesched.core.tasks import Edges, TaskGraph
+from pipesched.core.tasks import Edges
 from pipesched.core.timing import UNTIMED, Times, earliest_times
 from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.check.check_step import checked_programs
@@ -147,14 +147,6 @@ def moved_plan(schedule: Schedule, device: int, order: Sequence[int]) -> Plan:
     return plan
 
 
-def graph_of(schedule: Schedule, plan: Plan) -> TaskGraph:
-    """Return the task graph of a moved plan, with the durations that the schedule has."""
-    is_held = schedule.problem.messages is not None and schedule.problem.messages.queue == ON_DEVICE
-    if not (plan.index.scoped or is_held):
-        return schedule.graph
-    return lower_plan(schedule.problem, plan).changed(durations=schedule.graph.duration)
-
-
 class _Found(NamedTuple):
     """A move that gains; of equal makespans the one that was tried first comes first."""
 
@@ -227,7 +219,9 @@ def _retimed(schedule: Schedule, tasks: TimedTasks, task: int, start: int, to: i
     """Return the schedule after a move, at its earliest times. Raises InvalidSchedule where it cannot run."""
     machine = tasks.machine[task]
     plan = moved_plan(schedule, machine, moved(tasks.orders[machine], start, to))
-    graph = graph_of(schedule, plan)
+    messages, graph = schedule.problem.messages, schedule.graph
+    if plan.index.scoped or (messages is not None and messages.queue == ON_DEVICE):
+        graph = lower_plan(schedule.problem, plan).changed(durations=graph.duration)
     starts, ends = earliest_times(graph, plan.lines)
     for number, time in reshard_times(plan, ends):
         starts[number] = ends[number] = time

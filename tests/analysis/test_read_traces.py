@@ -701,21 +701,6 @@ def test_exports_of_nsys(tmp_path: Path, kernels: bool) -> None:
         pipesched.read_traces([tmp_path / "b1.sqlite"], ranges=NAMES)
 
 
-@pytest.mark.parametrize(
-    ("ranges", "message"),
-    [
-        ({"a": "X"}, "unknown operation of a 'X'"), ({"": "F"}, "must look like forward_step=F"),
-        (["a"], "must be a mapping"), ("forward_step", "must look like .* not 'forward_step'"),
-        ("a=F,b=Q", "unknown"), ({"a": "R"}, "known are F, B, I, W"),
-    ],
-)  # fmt: skip
-def test_names_that_are_none(tmp_path: Path, ranges: Any, message: str) -> None:
-    """Bad names of ranges: the message says what is wrong, about `ranges`."""
-    with pytest.raises(ConfigError, match=message) as error:
-        pipesched.read_traces(kineto(tmp_path, ran(), str), ranges=ranges)
-    assert error.value.key == "ranges"
-
-
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False, allow_infinity=False),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),

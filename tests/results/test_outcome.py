@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
-from pipesched import ConfigError, NoSchedule, compare, make_problem, run
+from pipesched import NoSchedule, compare, make_problem, run
 from pipesched.results.document_costs import DocumentLoad, FactorCosts, half_even, load_of
 from pipesched.schedulers.registry import algorithms
 from tests.packings import GOLDEN
@@ -33,8 +33,6 @@ def test_its_argument_is_said_everywhere(tmp_path: Path) -> None:
     assert pipesched.explain(MINE).algorithm == "my plan"
     assert [row.algorithm for row in pipesched.robustness([MINE], samples=2)] == ["my plan"]
     assert pipesched.schedule_plan(PROBLEM, pipesched.plan(PROBLEM, ORDERS)).name == "plan"
-    with pytest.raises(ConfigError, match="name: must be one line of text"):
-        pipesched.plan(PROBLEM, ORDERS, name="two\nlines")
 
 
 def test_what_it_breaks_is_told_with_it() -> None:

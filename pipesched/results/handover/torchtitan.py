@@ -30,7 +30,6 @@ CLASSES = {
     "1f1b": "1F1B", GROUPED: "Interleaved1F1B", "naive": "GPipe", "looped-bfs": "LoopedBFS",
     "interleaved-zb": "InterleavedZeroBubble", "zb-v": "ZBVZeroBubble", "dualpipe-v": "DualPipeV",
 }  # fmt: skip
-IN_ROUNDS = (GROUPED, "interleaved-zb")  # whose classes run M / max(1, M // P) microbatches a round
 MAPS = {"linear": "1F1B", "loop": "Interleaved1F1B", "v": "ZBVZeroBubble"}  # a class of each stage map, beside a CSV
 FILE = "schedule.csv"
 USUAL_CHUNKS = 2  # of a rank, where nothing says it
@@ -85,7 +84,14 @@ def answer(subject: Subject) -> Answer:
         return Refusal(what if known.get("fsdp") else f"{what}; `training.shard` gradients or weights makes these more")
     if known.get("fsdp") and experts > 1 and known["expert_ranks"] != spread // experts:
         return Refusal(f"{NAME} divides experts among {spread // experts} ranks, and here {known['expert_ranks']} do")
-    by_name = CLASSES.get(subject.family) if _class_fits(subject) else None
+    rounds = max(1, subject.microbatches // subject.devices)  # PyTorch's classes run M / rounds microbatches a round
+    in_rounds = subject.microbatches % rounds == 0 and subject.chunks > 1
+    fits = {
+        "1f1b": subject.microbatches >= subject.devices and subject.chunks == 1,
+        GROUPED: in_rounds and subject.group_size == subject.microbatches // rounds,
+        "interleaved-zb": in_rounds,
+    }
+    by_name = CLASSES.get(subject.family) if fits.get(subject.family, True) else None
     micro = known.get("micro", 1)
     options = {
         "pipeline_parallel_degree": str(subject.devices),
@@ -113,18 +119,6 @@ def answer(subject: Subject) -> Answer:
     if subject.problem.sharding.divides(WEIGHTS):
         remarks.append(KEPT["always" if subject.problem.sharding.gathers_each else "never"])
     return HandoverText([" ".join(texts)], remarks, "" if by_name else FILE)
-
-
-def _class_fits(subject: Subject) -> bool:
-    """Return whether PyTorch's class makes this order of these numbers."""
-    devices, microbatches = subject.devices, subject.microbatches
-    if subject.family == "1f1b":
-        return microbatches >= devices and subject.chunks == 1
-    if subject.family in IN_ROUNDS:
-        rounds = max(1, microbatches // devices)
-        fits = microbatches % rounds == 0 and subject.chunks > 1
-        return fits and (subject.family != GROUPED or subject.group_size == microbatches // rounds)
-    return True
 
 
 DEEPSPEED = "DeepSpeed"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -87,10 +86,3 @@ def test_layouts_round_trip(layers: list[int]) -> None:
     assert [stage.count("t") for stage in stages] == layers
     assert "".join(stages) == "E" + "t" * sum(layers) + "L"
     assert [stage.layers for stage in read_megatron_text(layout)] == layers
-
-
-@pytest.mark.parametrize("layers", [[1, 2, 3], [1, 1, 1, -1], "1234", [1, 1, 1, 1.5], "Et|t|tL"])
-def test_bad_layers(layers: Any) -> None:
-    """One whole number a stage, or a text of as many stages."""
-    with pytest.raises(ConfigError, match="layers"):
-        pipesched.hand_over(outcome("1f1b"), "megatron", layers=layers)
