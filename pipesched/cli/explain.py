@@ -45,48 +45,53 @@ def command(
 
     With --measured, of the traces of a run, also how long operations took; -o config.yaml writes that as costs.
     """
+    words = words or []
     if why is not None:
         output.refuse_chart_options(chart, "--why")
         if target.path is not None:
             raise ConfigError("--output: has no effect with --why, which answers on the screen")
-    if measured or all_traces(words or []):
-        if not words:
-            raise ConfigError("--measured: give the traces of the run, one a rank")
-        if algo is not None or algorithm:
-            raise ConfigError(f"{words[0]}: a run is explained alone; give no algorithm and no option of one")
+    is_run, timeline = measured or all_traces(words), None
+    if is_run and not words:
+        raise ConfigError("--measured: give the traces of the run, one a rank")
+    if is_run and (algo is not None or algorithm):
+        raise ConfigError(f"{words[0]}: a run is explained alone; give no algorithm and no option of one")
+    if is_run:
         output.target_format(target, TIMELINE)
-        _explain_timeline(read_timeline(words, plan, problem, ranges), why, chart, target, screen)
-        return
-    refuse_plan(plan, ranges)
-    output.target_format(target, EXPLANATION)  # raises for a bad target before anything takes long
-    subject = _subject(words or [], algo, problem, algorithm)
+        timeline = read_timeline(words, plan, problem, ranges)
+        subject: Subject = timeline.outcome, None, None
+    else:
+        refuse_plan(plan, ranges)
+        output.target_format(target, EXPLANATION)  # raises for a bad target before anything takes long
+        subject = _subject(words, algo, problem, algorithm)
     outcome = subject[0]
     if chart.given():
         chart.require_drawable(outcome.schedule)
     if why is not None:
-        _explain_one(outcome, why, screen)
-        return
-    from pipesched.analysis.explain import explain
-    from pipesched.documents.explanation import explanation_document
+        from pipesched.analysis.explain import why as why_of
+        from pipesched.documents.explanation import why_document
+        from pipesched.render.explanation import why_lines
 
-    with output.working(outcome.problem, what="explaining"):
-        explanation = explain(outcome)
-    with output.saving(explanation, EXPLANATION, target):
-        parts = _explanation_parts(subject, explanation, chart, screen)
-        output.show(screen, lambda: explanation_document(explanation), parts)
+        found = why_of(outcome, why)
+        output.show(screen, lambda: why_document(found), why_lines(found, outcome.problem.time_unit))
+    elif timeline is not None:
+        _explain_timeline(timeline, chart, target, screen)
+    else:
+        from pipesched.analysis.explain import explain
+        from pipesched.documents.explanation import explanation_document
+
+        with output.working(outcome.problem, what="explaining"):
+            explanation = explain(outcome)
+        with output.saving(explanation, EXPLANATION, target):
+            parts = _explanation_parts(subject, explanation, chart, screen)
+            output.show(screen, lambda: explanation_document(explanation), parts)
 
 
-def _explain_timeline(timeline: Timeline, why: str | None, chart: ChartOptions, target: Target, screen: Screen) -> None:
+def _explain_timeline(timeline: Timeline, chart: ChartOptions, target: Target, screen: Screen) -> None:
     """Print the charts of a run, what its operations cost, and why it took as long as it did."""
     from pipesched.documents.explanation import timeline_document
     from pipesched.render.explanation import costs_table, explanation_parts, messages_tables, remarks
     from pipesched.render.gantt import MarkLines
 
-    if chart.given():
-        chart.require_drawable(timeline.schedule)
-    if why is not None:
-        _explain_one(timeline.outcome, why, screen)
-        return
     with output.saving(timeline, TIMELINE, target):
         if not screen.as_json:
             print_charts(output.console_for(screen), timeline, chart, screen, MarkLines(timeline.explanation))
@@ -138,12 +143,3 @@ def _subject(words: Sequence[str], algo: str | None, source: ProblemSource, opti
 
     by_layers = outcome.problem.layers is not None and outcome.schedule.recomputed  # of stages there are no layers
     return outcome, config.problem, None if by_layers else plan_again
-
-
-def _explain_one(outcome: Outcome, op: str, screen: Screen) -> None:
-    from pipesched.analysis.explain import why
-    from pipesched.documents.explanation import why_document
-    from pipesched.render.explanation import why_lines
-
-    found = why(outcome, op)
-    output.show(screen, lambda: why_document(found), why_lines(found, outcome.problem.time_unit))
