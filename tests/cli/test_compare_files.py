@@ -49,17 +49,6 @@ def test_words_that_are_files(cli: Cli, words: list[str], names: list[str] | Non
         assert all(("file" in row) == (row["algorithm"] not in ("1f1b", "zb-h1")) for row in listed)
 
 
-@pytest.mark.parametrize(
-    ("more", "count"), [(["--chunks", "2"], 4), (["--stages=4"], 4), (["--devices=2"], 2), ([], 2)]
-)
-def test_other_stages_than_those_of_the_file(cli: Cli, more: list[str], count: int) -> None:
-    """Options that give the model of a file more stages double it, which a note says once."""
-    done = cli("compare", "interleaved", "mine.json", *more, "--charts", "none")
-    said = "and 4 of them are a model 2 times that of 2; --layers keeps the model"
-    noted = f"pipesched: note: with other stages: costs are one a stage, {said}\n"
-    assert done.stderr == "pipesched: note: the problem is that of mine.json\n" + noted * (count == 4)
-
-
 def test_rows_are_those_of_the_algorithms(cli: Cli) -> None:
     """The metrics of a file are those of the algorithm that wrote it, on this problem: here with other costs."""
     listed = rows(cli, "1f1b", "zb-h1", "mine.json", "theirs.csv", "model.yaml", "--forward", "1", "--p2p", "0")
@@ -86,12 +75,6 @@ def test_charts_plots_and_sweeps(cli: Cli) -> None:
     kept = cli(*args, "--only", "pytorch", "-o", "kept.json").stdout
     assert "mine" in kept
     assert cli("show", "kept.json").returncode == 0
-
-
-def test_what_does_not_fit_goes_on(cli: Cli) -> None:
-    result = cli("compare", "1f1b", "mine.json", "model.yaml", "--microbatches", "5", "--charts", "none")
-    assert result.returncode == 0
-    assert "mine does not apply: the problem has 5 microbatches, but mine.json has 4" in result.stdout
 
 
 NOTE = "pipesched: note: the problem is that of {}\n"
@@ -157,12 +140,3 @@ def test_a_given_cut_stays(cli: Cli) -> None:
     row, naive = json.loads(cli("compare", "uneven.json", "naive", "--json").stdout)["rows"][::-1]
     assert row["metrics"] == json.loads(Path("uneven.json").read_text("utf-8"))["metrics"]
     assert naive["metrics"]["bottleneck"] == 1
-
-
-def test_whose_costs_count_is_said_of_a_csv(cli: Cli) -> None:
-    """A CSV alone has the costs of the built-in default, which is said; a config says nothing."""
-    alone = cli("compare", "theirs.csv", "--devices", "2", "--stages", "2", "--microbatches", "4", "--json")
-    assert alone.returncode == 0
-    assert alone.stderr.startswith("pipesched: note: of theirs.csv only the order counts; costs and memory are the")
-    assert cli("compare", "theirs.csv", "model.yaml", "--json").stderr == ""
-    assert cli("compare", "wave=block.yaml", "--devices", "2", "--json").stderr == ""

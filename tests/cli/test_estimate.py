@@ -226,15 +226,11 @@ def test_what_it_prints(cli: Cli, engine: Engine) -> None:
 
 
 def test_files(cli: Cli, engine: Engine) -> None:
-    """-o writes the config of the best, or the document, and no file that is there."""
+    """-o writes the config of the best, or the document."""
     assert cli("tune", "-o", "best.yaml", "--quiet").returncode == 0
     assert Path("best.yaml").read_text("utf-8") == SETUP
     result = cli("tune", "-o", "all.json", "--json")
     assert Path("all.json").read_text("utf-8") == result.stdout
-    engine.asked = {}
-    again = cli("tune", "-o", "best.yaml")
-    assert (again.returncode, again.stdout, engine.asked) == (2, "", {})
-    assert "--force overwrites it" in again.stderr
 
 
 @pytest.mark.parametrize("args", [(), ("--pareto",), ("--layout",)])

@@ -196,9 +196,6 @@ def test_a_search_without_time_says_so(cli: Cli) -> None:
 def test_the_output_file(cli: Cli) -> None:
     assert cli("hls", ARTICLE, "-o", "out.json").returncode == 0
     assert json.loads(Path("out.json").read_text()) == answer(cli, "hls", ARTICLE)
-    again = cli("hls", ARTICLE, "-o", "out.json")
-    assert again.returncode == 2
-    assert "--force" in again.stderr
     assert cli("hls", ARTICLE, "--compare", "-o", "out.json", "--force").returncode == 0
     assert json.loads(Path("out.json").read_text())["format"] == "pipesched.hls-comparison"
 

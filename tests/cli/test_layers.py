@@ -139,15 +139,6 @@ def blocks(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_the_cut_is_said(cli: Cli, by_layer: str) -> None:
-    """The summary has the layers of each stage, the largest work, and that of equal counts."""
-    balanced = ["--layout", "balanced", "--width", "150"]
-    shown = " ".join(cli("run", "1f1b", "-c", by_layer, *balanced).stdout.split())
-    assert "cut 4, 2, 2 layers largest work 38 on device 1, equal counts 48" in shown
-    slow = " ".join(cli("run", "1f1b", "-c", by_layer, *balanced, "--speed", "1,0.5,1").stdout.split())
-    assert "largest work 51 on device 0, equal counts 96" in slow or "largest work 51 on device 2" in slow
-
-
 @pytest.mark.parametrize("algorithm", ["1f1b", "zb-v", "dualpipe-v"])
 def test_the_document_of_lists_reads_back(cli: Cli, by_layer: str, tmp_path: Path, algorithm: str) -> None:
     """A document has lists by layer, the cut, and reads back; other families cut the same layers anew."""
@@ -186,11 +177,3 @@ def test_measured_blocks_with_options(cli: Cli, blocks: str, tmp_path: Path) -> 
     path = tmp_path / "b.json"
     assert cli("run", "1f1b", "-c", blocks, "--layout", "balanced", "-o", str(path)).returncode == 0
     assert "were taken for decoder layers" in cli("export", str(path), "--for", "megatron").stdout
-
-
-def test_a_csv_says_which_cut_it_gets(cli: Cli, by_layer: str, tmp_path: Path) -> None:
-    """An order in a CSV has no cut, so what it gets is named, unless one is given."""
-    path = str(tmp_path / "order.csv")
-    assert cli("export", "1f1b", "-c", by_layer, "--layout", "3,3,2", "--to", "pytorch-csv", "-o", path).returncode == 0
-    assert "the file holds no cut, so this one is taken, 4,2,2; if it" in cli("check", path, "-c", by_layer).stderr
-    assert cli("check", path, "-c", by_layer, "--layout", "3,3,2").stderr == ""

@@ -139,13 +139,6 @@ def test_what_applies(cli: Cli, options: list[str]) -> None:
             assert row["reason"] == ("yes" if row["applies"] else result.stderr.removeprefix("pipesched: ").rstrip())
 
 
-def test_whether_one_applies(cli: Cli) -> None:
-    """A named algorithm with an option of a problem has its paragraph, and below it whether it applies."""
-    about, line = cli("list", "zb-v", "--stages", "8", "--width", "100").stdout.split("algorithm")
-    assert "Zero Bubble Pipeline Parallelism" in about
-    assert line.split() == ["placement", "applies", "zb-v", "v", "yes"]
-
-
 @pytest.mark.parametrize("file", [[], ["-"]], ids=["", "-"])
 def test_prints_without_a_file(cli: Cli, tmp_path: Path, file: list[str]) -> None:
     """Without a file, or with -, the starter goes to stdout and nowhere else."""
@@ -164,17 +157,6 @@ def test_writes_a_file_that_runs(cli: Cli) -> None:
     for command in commands:
         name, *args = command.replace("THIS_FILE", "my.yaml").split()
         assert (name, cli(*args).returncode) == ("pipesched", 0)
-
-
-def test_existing_file_needs_force(cli: Cli) -> None:
-    """An existing file is kept until --force replaces it."""
-    Path("my.yaml").write_text("precious")
-    result = cli("init", "my.yaml")
-    assert (result.returncode, result.stdout) == (2, "")
-    assert "my.yaml exists; --force overwrites it" in result.stderr
-    assert Path("my.yaml").read_text() == "precious"
-    assert cli("init", "my.yaml", "--force").returncode == 0
-    assert Path("my.yaml").read_text() == starter()
 
 
 def test_schema(cli: Cli) -> None:

@@ -68,13 +68,10 @@ def test_config_of_a_rank(cli: Cli, rank: tuple[str, ...]) -> None:
 
 
 def test_written_document(cli: Cli) -> None:
-    """-o packing.json holds what --json prints; a file that exists stays without --force."""
+    """-o packing.json holds what --json prints."""
     result = cli("pack", "lengths.txt", *GIVEN, "-o", "packing.json")
     assert result.returncode == 0
     assert Path("packing.json").read_text() == cli("pack", "lengths.txt", *GIVEN, "--json").stdout
-    again = cli("pack", "lengths.txt", *GIVEN, "-o", "packing.json")
-    assert (again.returncode, again.stdout) == (2, "")
-    assert cli("pack", "lengths.txt", *GIVEN, "-o", "packing.json", "--force").returncode == 0
 
 
 def test_an_overhead_is_kept_by_the_config(cli: Cli) -> None:

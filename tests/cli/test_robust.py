@@ -59,9 +59,6 @@ def test_output(cli: Cli) -> None:
     assert cli("show", "kept.json", "--json").stdout == Path("kept.json").read_text("utf-8")
     assert cli("robust", "1f1b", "--samples", "9", "-o", "kept.svg").returncode == 0
     assert "steps that take no longer" in Path("kept.svg").read_text("utf-8")
-    again = cli("robust", "1f1b", "-o", "kept.svg")
-    assert (again.returncode, again.stdout) == (2, "")
-    assert "--force overwrites it" in again.stderr
 
 
 def test_ascii(cli: Cli) -> None:

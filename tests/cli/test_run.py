@@ -94,23 +94,6 @@ def test_seed_gives_the_same_schedule_again(cli: Cli) -> None:
     assert first != other
 
 
-@pytest.mark.parametrize(
-    ("devices", "stages", "microbatches", "size"),
-    [(4, 8, 8, 3), (4, 8, 9, 2), (4, 8, 6, 1), (4, 8, 13, 2), (4, 8, 5, 3), (3, 9, 2, 1), (8, 16, 6, 4), (5, 10, 4, 1)],
-)
-def test_group_size_that_deadlocks(cli: Cli, devices: int, stages: int, microbatches: int, size: int) -> None:
-    """A group size that deadlocks is bad input, and the message names sizes that do run."""
-    sizes = ("--devices", str(devices), "--stages", str(stages), "--microbatches", str(microbatches))
-    options = ("run", "-a", "interleaved", *sizes, "--group-size")
-    result = cli(*options, str(size))
-    assert (result.returncode, result.stdout) == (2, "")
-    assert f"group size {size} deadlocks on {devices} devices with {microbatches} microbatches" in result.stderr
-    found = result.stderr.rpartition("group sizes that run: ")[2].strip().split(", ")
-    assert found != [""]
-    for other in found:
-        assert cli(*options, other, "--json").returncode == 0
-
-
 def test_note_of_the_algorithm_is_shown(cli: Cli) -> None:
     """What the algorithm decided by itself is told: the group size where P does not divide M."""
     result = cli("run", "-a", "interleaved", "--stages", "12", "--microbatches", "9")
@@ -501,15 +484,3 @@ def test_show_and_compare(cli: Cli) -> None:
     assert (shown.returncode, compared.returncode) == (0, 0)
     assert "2 microbatches of 2 slices" in shown.stdout
     assert "mine" in compared.stdout
-
-
-@pytest.mark.parametrize("options", [["--slices", "2"], ["--mode", "forward"]])
-@pytest.mark.parametrize("command", ["run", "export"])
-def test_no_csv(cli: Cli, command: str, options: list[str]) -> None:
-    """The answer is no: exit code 1, the reason on one line of stderr, and no file."""
-    words = {"run": ["-o", "x.csv"], "export": ["--to", "pytorch-csv"]}[command]
-    result = cli(command, "-a", "naive", "--devices", "2", "--stages", "2", *options, *words)
-    assert result.returncode == 1
-    assert result.stderr.startswith("pipesched: PyTorch ")
-    assert result.stderr.count("\n") == 1
-    assert not Path("x.csv").exists()

@@ -351,35 +351,6 @@ def test_a_stage_lives_where_most_of_it_runs(columns: list[int], ranks: list[int
     assert len(wrong) == len(due)
 
 
-def test_two_slots_on_a_wrong_device(cli: Cli) -> None:
-    """By hand: the first and the fourth column of ranks 1 and 2 are exchanged, which are four mistakes."""
-    rows = [list(row) for row in CELLS]
-    for column in (0, 3):
-        rows[1][column], rows[2][column] = rows[2][column], rows[1][column]
-    Path("swapped.csv").write_text(text_of(rows))
-    result = cli("check", "swapped.csv", "--devices", "4", "--stages", "4", "--microbatches", "8")
-    assert result.returncode == 1
-    assert result.stdout.splitlines() == [
-        "row 2, column 1: 2F0 on rank 1, but stage 2 lives on rank 2",
-        "row 2, column 4: 2F2 on rank 1, but stage 2 lives on rank 2",
-        "row 3, column 1: 1F0 on rank 2, but stage 1 lives on rank 1",
-        "row 3, column 4: 1B0 on rank 2, but stage 1 lives on rank 1",
-        "rules broken: 4",
-    ]
-
-
-def test_of_many_mistakes_the_first_are_printed(cli: Cli) -> None:
-    """Twenty sentences and how many more there are; the document has them all."""
-    rows = [[cell for cell in row if "B" not in cell] for row in CELLS]
-    Path("forwards.csv").write_text(text_of(rows))
-    lines = cli("check", "forwards.csv").stdout.splitlines()
-    assert len(lines) == 22
-    assert lines[-2:] == ["and 12 more; --json has all", "rules broken: 32"]
-    violations = json.loads(cli("check", "forwards.csv", "--json").stdout)["violations"]
-    assert violations[:20] == lines[:20]
-    assert len(violations) == 32
-
-
 LENGTHS = {"F": 1000, "B": 2000}
 
 
@@ -471,25 +442,6 @@ def test_ranks_that_are_missing_or_twice(cli: Cli, traces: list[str]) -> None:
             assert (result.returncode, result.stdout) == (2, "")
             assert "rank 0 is" in result.stderr
             assert len(result.stderr.splitlines()) == 1
-
-
-TASK = "task: {goal: 10, best: 9, hints: [look]}\ndevices: 2\nmicrobatches: 2\ncosts: {forward: 1, backward: 2}\n"
-
-
-@pytest.fixture(autouse=True)
-def _files(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "task.yaml").write_text(TASK, encoding="utf-8")
-    for name in ("1f1b", "sequential"):
-        assert cli("run", name, "-c", "task.yaml", "-o", f"{name}.json").returncode == 0
-
-
-def test_points(cli: Cli) -> None:
-    """The best has ten points and exit code 0; a worse order has fewer, a hint, and exit code 1."""
-    best, worse = (cli("check", f"{name}.json", "--task", "task.yaml") for name in ("1f1b", "sequential"))
-    assert (best.returncode, best.stdout) == (0, "10 of 10 points: makespan 9 is the best that is known\n")
-    assert (worse.returncode, worse.stdout) == (1, "4 of 10 points: makespan 12; the goal is 10\nhint: look\n")
-    document = json.loads(cli("check", "sequential.json", "--task", "task.yaml", "--json").stdout)
-    assert (document["format"], document["points"], document["makespan"]) == ("pipesched.verdict", 4, 12)
 
 
 def test_a_file_is_explained_with_its_own_times(cli: Cli, tmp_path: Path) -> None:
