@@ -106,24 +106,6 @@ def test_name_too_long(cli: Cli, command: list[str], name: str) -> None:
     assert "name too long" in result.stderr
 
 
-def test_infeasible_writes_nothing(cli: Cli, tmp_path: Path) -> None:
-    """A run without a schedule writes no file, and leaves one that is there as it was."""
-    assert cli("run", "--algo", "list", "--mem-budget", "0.1", "-o", "out.json").returncode == 1
-    assert not list(tmp_path.iterdir())
-    Path("out.json").write_text("mine")
-    assert cli("run", "--algo", "list", "--mem-budget", "0.1", "-o", "out.json", "--force").returncode == 1
-    assert Path("out.json").read_text() == "mine"
-
-
-def test_budget_that_would_fit_fits(cli: Cli) -> None:
-    """The floor that the infeasible document names is a budget that works, and nothing below it is."""
-    arguments = ("run", "--algo", "list", "--activation", "0.3", "--json", "--mem-budget")
-    floor = json.loads(cli(*arguments, "0.1").stdout)["floor"]
-    assert floor == 0.6
-    assert cli(*arguments, str(floor)).returncode == 0
-    assert cli(*arguments, "0.59").returncode == 1
-
-
 @pytest.mark.parametrize("command", ["run", "compare"])
 def test_interrupt(cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     """Ctrl-C with nothing to show ends with 130 and one line."""

@@ -43,26 +43,6 @@ def test_rows_have_the_metrics_of_run(cli: Cli) -> None:
         assert (row["applicable"], row["metrics"]) == (True, alone["metrics"])
 
 
-def test_nothing_applies(cli: Cli) -> None:
-    """When nothing of what was named applies there are only reasons, and the answer is no: exit 1, in every form."""
-    arguments = ("interleaved", "looped-bfs", "1f1b", "--stages", "5")
-    for more in ((), ("--pareto",), ("--sweep", "microbatches=4,8")):
-        drawn = cli("compare", *arguments, *more)
-        assert (drawn.returncode, drawn.stderr) == (1, "")
-        assert "multiple of 4 stages" in " ".join(drawn.stdout.split())
-        as_json = cli("compare", *arguments, *more, "--json")
-        assert (as_json.returncode, as_json.stderr) == (1, "")
-        assert {row["applicable"] for row in json.loads(as_json.stdout)["rows"]} == {False}
-    assert cli("compare", "1f1b", "interleaved", "--sweep", "stages=5,8").returncode == 0
-
-
-def test_budget_that_only_some_obey(cli: Cli) -> None:
-    """Below the floor list scheduling gives its reason; families that know no budget run and are marked."""
-    naive, listed = rows(cli, "naive", "list", "--mem-budget", "0.5")
-    assert naive["metrics"]["fits"] is False
-    assert (listed["applicable"], "budget is 0.5" in listed["reason"]) == (False, True)
-
-
 def test_option_goes_to_those_that_know_it(cli: Cli) -> None:
     """An algorithm's option is given to the algorithms that know it, and the others run without."""
     plain, grouped = (rows(cli, "1f1b", "interleaved", *size) for size in ((), ("--group-size", "8")))
@@ -82,13 +62,6 @@ def test_all_ranks_every_family(cli: Cli) -> None:
     assert keys == sorted(keys)
     assert all("reason" in row for row in rows if not row["applicable"])
     assert cli("compare", "--all", "1f1b").returncode == 2
-
-
-def test_a_window_may_lie_beyond_the_shorter_schedules(cli: Cli) -> None:
-    """--from 300 shows the end of naive (330), although interleaved has ended at 285 by then."""
-    result = cli("compare", "interleaved", "naive", "--from", "300")
-    assert result.returncode == 0
-    assert cli("compare", "interleaved", "naive", "--from", "330").returncode == 2
 
 
 def test_pareto_alone_means_all(cli: Cli) -> None:

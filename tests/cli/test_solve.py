@@ -324,15 +324,3 @@ def test_a_broken_transfer_fails_the_check(cli: Cli, tmp_path: Path) -> None:
     checked = cli("check", str(file))
     assert checked.returncode == 1
     assert f"{move['op']} starts at 0, before its input is there" in checked.stdout
-
-
-def test_what_would_fit(cli: Cli) -> None:
-    """A budget that is too small for several stages a device says that recompute would do; and then it does."""
-    tight = ["--mem-budget", "0.5", "--placement", "loop", "--quiet", "--json", "--time-limit", "10"]
-    done = cli("solve", *tight)
-    assert done.returncode == 1
-    assert "solve with --recompute" in json.loads(done.stdout)["would_fit"]
-    assert "solve with --recompute)" in done.stderr
-    again = cli("solve", *tight, "--recompute", "--microbatches", "2")
-    assert again.returncode == 0
-    assert json.loads(again.stdout)["metrics"]["fits"] is True
