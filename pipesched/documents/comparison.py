@@ -217,20 +217,19 @@ def plain_numbers(value: Any) -> Any:
 def frontier_document(frontier: Frontier) -> dict[str, Any]:
     """Return format "pipesched.frontier": a row a point by rising budget, in the user's units."""
     labels = picked(frontier, "objective", "time_unit", "memory_unit", "covers")
-    return {**rows_document("frontier", map(_frontier_row, frontier)), **labels}
-
-
-def _frontier_row(point: FrontierPoint) -> Mapping[str, Any]:
-    if point.outcome is None:
-        return point.row or {}
-    schedule = point.outcome.schedule
-    return {
-        "budget": point.budget,
-        **picked(schedule, "makespan", "span"),
-        **picked(point, "bound", "gap", "status"),
-        **picked(schedule, "bubble", "peak_memory", "memory"),
-        **picked(point, "placement", "source"),
-    }
+    rows = (
+        {
+            "budget": point.budget,
+            **picked(point.outcome.schedule, "makespan", "span"),
+            **picked(point, "bound", "gap", "status"),
+            **picked(point.outcome.schedule, "bubble", "peak_memory", "memory"),
+            **picked(point, "placement", "source"),
+        }
+        if point.outcome is not None
+        else point.row or {}
+        for point in frontier
+    )
+    return {**rows_document("frontier", rows), **labels}
 
 
 def frontier_of(content: dict[str, Any]) -> Frontier:
@@ -238,21 +237,21 @@ def frontier_of(content: dict[str, Any]) -> Frontier:
     objective = content.get("objective", "makespan")
     if not isinstance(objective, str) or objective not in OBJECTIVES:
         raise ConfigError(f"'objective' must be one of {', '.join(sorted(OBJECTIVES))}, not {shown(objective)}")
-    points = _read(content, lambda row: _point(plain_numbers(row), objective))
+
+    def point(written: Any) -> FrontierPoint:
+        row = plain_numbers(written)
+        numbers = {key: get(row, key, object) for key in ("budget", objective, "bound", "gap")}
+        texts = {key: get(row, key, str) for key in ("status", "placement", "source")}
+        for key, value in numbers.items():
+            require_finite(value, key)
+        require_metrics(row, "")
+        if texts["status"] not in (Status.OPTIMAL.value, Status.FEASIBLE.value):
+            raise ConfigError(f"status must be optimal or feasible, not {shown(texts['status'])}")
+        return FrontierPoint(*numbers.values(), **{**texts, "status": Status(texts["status"])}, row=row)
+
     defaults = {"time_unit": "", "memory_unit": "", "covers": CHOSEN}
-    return Frontier(points, objective, **{key: str(content.get(key, default)) for key, default in defaults.items()})
-
-
-def _point(row: Any, objective: str) -> FrontierPoint:
-    numbers = {key: get(row, key, object) for key in ("budget", objective, "bound", "gap")}
-    texts = {key: get(row, key, str) for key in ("status", "placement", "source")}
-    for key, value in numbers.items():
-        require_finite(value, key)
-    require_metrics(row, "")
-    if texts["status"] not in (Status.OPTIMAL.value, Status.FEASIBLE.value):
-        raise ConfigError(f"status must be optimal or feasible, not {shown(texts['status'])}")
-    budget, value, bound, gap = numbers.values()
-    return FrontierPoint(budget, value, bound, gap, **{**texts, "status": Status(texts["status"])}, row=row)
+    labels = {key: str(content.get(key, default)) for key, default in defaults.items()}
+    return Frontier(_read(content, point), objective, **labels)
 
 
 def packing_document(packing: Packing) -> dict[str, Any]:
@@ -287,30 +286,35 @@ def rank_config(packing: Packing, rank: int | None = None) -> ConfigText:
 
 def robustness_document(robustness: Robustness) -> dict[str, Any]:
     """Return format "pipesched.robustness": how durations varied, and a row a schedule, in the order asked for."""
-    return {**head("robustness"), **asdict(robustness.variation), "rows": [*map(_robustness_row, robustness)]}
-
-
-def _robustness_row(row: RobustnessRow) -> dict[str, Any]:
-    if not row.applicable:
-        return {"algorithm": row.algorithm, "applicable": False, "reason": row.reason, **failure(row)}
-    more = {key: getattr(row, key) for key in FIGURES} | {"stragglers": list(row.stragglers)}
-    return {"algorithm": row.algorithm, **more, "fits": row.fits, "over": list(row.over)}
+    rows = [
+        {
+            **picked(row, "algorithm", *FIGURES),
+            "stragglers": list(row.stragglers),
+            "fits": row.fits,
+            "over": list(row.over),
+        }
+        if row.applicable
+        else {"algorithm": row.algorithm, "applicable": False, "reason": row.reason, **failure(row)}
+        for row in robustness
+    ]
+    return {**head("robustness"), **asdict(robustness.variation), "rows": rows}
 
 
 def robustness_of(content: dict[str, Any]) -> Robustness:
     """Return the robustness in a document: its rows without samples. Raises ConfigError."""
+
+    def read(written: Any) -> RobustnessRow:
+        row = plain_numbers(written)
+        name, failed = get(row, "algorithm", str), row.get("failed") is True
+        if row.get("applicable") is False:
+            return RobustnessRow(name, reason=get(row, "reason", str) or "does not apply", failed=failed)
+        figures = {key: get(row, key, object) for key in FIGURES}
+        stragglers, over = get(row, "stragglers", list), get({"over": [], **row}, "over", list)
+        over = [{key: get(one, key, object) for key in ("device", "memory", "budget")} for one in over]
+        for key, value in chain(figures.items(), product(["stragglers"], stragglers), *(one.items() for one in over)):
+            if value is not None or key != "best_share" or not over:
+                require_finite(value, key)
+        return RobustnessRow(name, **figures, stragglers=tuple(stragglers), over=tuple(over))
+
     settings = {key: plain_numbers(get(content, key, object)) for key in asdict(Variation())}
-    return Robustness(_read(content, lambda row: _robust_row(plain_numbers(row))), **settings)
-
-
-def _robust_row(row: Any) -> RobustnessRow:
-    name, failed = get(row, "algorithm", str), row.get("failed") is True
-    if row.get("applicable") is False:
-        return RobustnessRow(name, reason=get(row, "reason", str) or "does not apply", failed=failed)
-    figures = {key: get(row, key, object) for key in FIGURES}
-    stragglers, over = get(row, "stragglers", list), get({"over": [], **row}, "over", list)
-    over = [{key: get(one, key, object) for key in ("device", "memory", "budget")} for one in over]
-    for key, value in chain(figures.items(), product(["stragglers"], stragglers), *(one.items() for one in over)):
-        if value is not None or key != "best_share" or not over:
-            require_finite(value, key)
-    return RobustnessRow(name, **figures, stragglers=tuple(stragglers), over=tuple(over))
+    return Robustness(_read(content, read), **settings)

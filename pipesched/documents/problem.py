@@ -13,7 +13,6 @@ from pipesched.checks import require_name, require_whole, shown
 from pipesched.documents.json_text import get, nearly_equal, plain_values, require_finite
 from pipesched.errors import ConfigError
 from pipesched.pipeline.layers.layers import KEYS, PARTS, RULES, Amount, Blocks
-from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.plan.step import SIDE_SIZES, item_values
 from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.costs import AVERAGED, HALVES, SIZES, STATIC_PARTS, STEP_TIMES
@@ -26,20 +25,6 @@ from pipesched.results.outcome import Outcome
 from pipesched.schedulers.options import ORDER
 from pipesched.schedulers.ordering import BEST, Ordering, require_order
 from pipesched.schedulers.registry import FAMILIES, family
-
-
-def step_document(problem: Problem) -> dict[str, Any]:
-    """Return shard, step and side of a problem that has a step, as a config gives them, every default filled in."""
-    shard = problem.shard
-    if shard is None:
-        return {}
-    ahead = list(shard.ahead) if isinstance(shard.ahead, tuple) else shard.ahead
-    late = {"gather": shard.gather} if shard.gathers_each else {}
-    return {
-        "shard": {"level": shard.level, "ranks": shard.ranks, "ahead": ahead, "reduce": shard.reduce, **late},
-        "step": {"clip": problem.clip},
-        "side": [item_values(item, plain) for item in problem.side],
-    }
 
 
 def kept_said(problem: Problem) -> bool:
@@ -90,21 +75,6 @@ def by_layer(values: Mapping[str, Any]) -> dict[str, Any]:
 TRIED = "tried"  # of slices: which numbers of them a family tried, each with its makespan
 CUT = "cut"  # how layers were cut, where that was open
 ORDERING = "ordering"  # what is known of the best order
-IN_FORWARDS = ("forward", "p2p")  # costs of forward passes alone
-
-
-def costs_said(problem: Problem) -> list[str]:
-    """Return which costs a document says: of forwards and of slices only theirs, of a step those that it has."""
-    if problem.mode == FORWARD_ONLY:
-        return [*IN_FORWARDS, *(("gather",) if problem.has_step else ())]
-    unused = problem.costs.unsaid | (set() if problem.has_step else {*STEP_TIMES, "tied"})
-    refused = WHOLE_ONLY if problem.slices.count > 1 else ()
-    return [key for key in keys_of("costs") if key not in (*unused, *refused)]
-
-
-def without_tried(value: Any) -> Any:
-    """Return what a document says of slices without the numbers of them that were tried, which no config gives."""
-    return {key: one for key, one in value.items() if key != TRIED} if isinstance(value, dict) else value
 
 
 def order_document(outcome: Outcome) -> dict[str, Any]:
@@ -159,13 +129,6 @@ def read_ordering(content: Mapping[str, Any], microbatches: int | None = None) -
     return Ordering(fed, BEST, said["exact"], require_whole(said.get("tried"), f"{ORDERING}.tried"), **makespans)
 
 
-def known_ordering(schedule: Schedule, ordering: Ordering | None) -> Ordering | None:
-    """Return the order of a document where it says more than its schedule does."""
-    if ordering is None or ordering.rule == BEST or not schedule.problem.has_units:
-        return ordering
-    return None if ordering.order == schedule.order else ordering
-
-
 def wrong_order(outcome: Outcome) -> Iterator[str]:
     """Yield a sentence where the schedule does not feed the microbatches in the order that its document says."""
     schedule = outcome.schedule
@@ -192,6 +155,21 @@ def problem_document(problem: Problem) -> dict[str, Any]:
     of_units = unit_values(problem.sizes, problem.slices, problem.mode)  # without what is as of whole alike ones
     if problem.slices.tried:
         of_units["slices"][TRIED] = [list(pair) for pair in problem.slices.tried]
+    of_step, shard = dict[str, Any](), problem.shard
+    if shard is not None:
+        ahead = list(shard.ahead) if isinstance(shard.ahead, tuple) else shard.ahead
+        late = {"gather": shard.gather} if shard.gathers_each else {}
+        of_step = {
+            "shard": {"level": shard.level, "ranks": shard.ranks, "ahead": ahead, "reduce": shard.reduce, **late},
+            "step": {"clip": problem.clip},
+            "side": [item_values(item, plain) for item in problem.side],
+        }
+    # costs of forwards and of slices are only theirs, of a step those that it has
+    unused = problem.costs.unsaid | (set() if problem.has_step else {*STEP_TIMES, "tied"})
+    refused = WHOLE_ONLY if problem.slices.count > 1 else ()
+    costs = [key for key in keys_of("costs") if key not in (*unused, *refused)]
+    if problem.mode == FORWARD_ONLY:
+        costs = ["forward", "p2p", *(("gather",) if problem.has_step else ())]
     return {
         "name": problem.name,
         "devices": problem.devices,
@@ -207,9 +185,9 @@ def problem_document(problem: Problem) -> dict[str, Any]:
         **({} if problem.links is None else {"links": [[*map(plain, row)] for row in problem.links]}),
         **({} if queues is None else {"messages": {"queue": queues.queue, "order": queues.order}}),
         **of_units,
-        "costs": {key: _value(getattr(problem.costs, key)) for key in costs_said(problem)},
+        "costs": {key: _value(getattr(problem.costs, key)) for key in costs},
         "memory": {key: _value(getattr(problem.memory, key)) for key in keys_of("memory") if key not in unsaid},
-        **step_document(problem),
+        **of_step,
     }
 
 
@@ -236,7 +214,8 @@ def problem_values(content: dict[str, Any]) -> dict[str, Any]:
                     raise ConfigError(f"problem.{name}: must not be null")
             if full in BY_KEY:
                 exactly = _exact_size if full == "speed" else read
-                value = without_tried(value) if full == "slices" else value  # noqa: PLW2901
+                known = {name: one for name, one in inside if full != "slices" or name != TRIED}  # which a config gives
+                value = known if isinstance(value, dict) else value  # noqa: PLW2901
                 values[BY_KEY[full].name] = BY_KEY[full].shape.in_file(_entries_or_numbers(value, exactly))
             elif full == BLOCKS:
                 values[BLOCKS] = value is True

@@ -54,6 +54,7 @@ from pipesched.results.outcome import (
     TriedCut,
 )
 from pipesched.results.status import Status, StoppedBy
+from pipesched.schedulers.ordering import BEST
 
 
 def advice_of(content: object) -> tuple[Advice, ...] | None:
@@ -62,25 +63,24 @@ def advice_of(content: object) -> tuple[Advice, ...] | None:
         return None
     if not isinstance(content, list) or not all(isinstance(one, Mapping) for one in content):
         raise ConfigError(f"solver: 'advice' must be a list of changes, not {shown(content)}")
-    return tuple(map(_advice, content))
-
-
-def _advice(content: Mapping[str, Any]) -> Advice:
-    change = content.get("change")
-    if not isinstance(change, str) or not change.isprintable():
-        raise ConfigError(f"solver: 'change' of 'advice' must be one line of text, not {shown(change)}")
-    found: dict[str, Any] = {}
-    for key in ("makespan_at_most", "difference"):
-        value = content.get(key)
-        if not isinstance(value, (int, float, Decimal)) or isinstance(value, bool):
-            raise ConfigError(f"solver: {key!r} of 'advice' must be a number, not {shown(value)}")
-        found[key] = plain(Fraction(value))
-    for key in ("solve", "problem"):
-        value = content.get(key, {})
-        if not isinstance(value, Mapping):
-            raise ConfigError(f"solver: {key!r} of 'advice' must hold parameters by their names, not {shown(value)}")
-        found[key] = plain_values(value)
-    return Advice(change, **found)
+    advice = []
+    for one in content:
+        change, found = one.get("change"), dict[str, Any]()
+        if not isinstance(change, str) or not change.isprintable():
+            raise ConfigError(f"solver: 'change' of 'advice' must be one line of text, not {shown(change)}")
+        for key in ("makespan_at_most", "difference"):
+            value = one.get(key)
+            if not isinstance(value, (int, float, Decimal)) or isinstance(value, bool):
+                raise ConfigError(f"solver: {key!r} of 'advice' must be a number, not {shown(value)}")
+            found[key] = plain(Fraction(value))
+        for key in ("solve", "problem"):
+            value = one.get(key, {})
+            if not isinstance(value, Mapping):
+                what = f"must hold parameters by their names, not {shown(value)}"
+                raise ConfigError(f"solver: {key!r} of 'advice' {what}")
+            found[key] = plain_values(value)
+        advice.append(Advice(change, **found))
+    return tuple(advice)
 
 
 MAKESPAN, SPAN = "makespan", "span"
@@ -124,6 +124,13 @@ def report_of(content: Mapping[str, Any], metrics: object, schedule: Schedule) -
     name = placement_name(schedule.problem.settled_placement, schedule.problem.devices)
     best = _part(content, "heuristic", "a source and an objective")
     again = _part(content, "repetition", "a placement, a period and more")
+    repetition = None
+    if again is not None:
+        count = _number(again, "microbatches")
+        if count != int(count) or count < 1:
+            raise ConfigError(f"solver: 'microbatches' of 'repetition' must be a whole number, not {shown(count)}")
+        period, refuted = _plain(again, "period"), _plain(again, "refuted")
+        repetition = Repetition(_text(again, "placement", ""), period, int(count), refuted)
     return SolveReport(
         objective=objective,
         status=Status(_word(content, "status", [*map(str, Status)], "feasible")),
@@ -136,7 +143,7 @@ def report_of(content: Mapping[str, Any], metrics: object, schedule: Schedule) -
         heuristic=None if best is None else BestHeuristic(_text(best, "source", ""), _plain(best, "objective")),
         placements=_names(content, "placements", [name]),
         equal=dict.fromkeys(_names(content, "equal", []), 0),
-        repetition=None if again is None else _repetition(again),
+        repetition=repetition,
         advice=advice_of(content.get("advice")),
         cuts=_cuts_of(content, per_unit),
         covers=_text(content, "covers", CHOSEN),
@@ -211,14 +218,6 @@ def _plain(content: Mapping[str, Any], key: str) -> int | float:
     return plain(Fraction(_number(content, key)))
 
 
-def _repetition(content: Mapping[str, Any]) -> Repetition:
-    count = _number(content, "microbatches")
-    if count != int(count) or count < 1:
-        raise ConfigError(f"solver: 'microbatches' of 'repetition' must be a whole number, not {shown(count)}")
-    period, refuted = _plain(content, "period"), _plain(content, "refuted")
-    return Repetition(_text(content, "placement", ""), period, int(count), refuted)
-
-
 def _names(content: Mapping[str, Any], key: str, default: list[str]) -> tuple[str, ...]:
     names = content.get(key, default)
     if not isinstance(names, list) or not all(isinstance(name, str) and name.isprintable() for name in names):
@@ -279,17 +278,16 @@ def written_entries(problem: Problem, content: Any, key: str, read: Callable[[st
         raise ConfigError(f"{key!r} lists {len(devices)} devices; the problem has {problem.devices}")
     if not all(isinstance(slots, list) for slots in devices):
         raise ConfigError(f"{key!r} must hold a list of slots for each device")
-    return [[_entry(problem, slot, read) for slot in row] for row in devices]
-
-
-def _entry(problem: Problem, content: Any, read: Callable[[str], Slot]) -> WrittenSlot:
-    slot = read(get(content, "op", str))
-    start, end = _ticks(content, "start", problem), _ticks(content, "end", problem)
-    arrived = _ticks(content, "arrived", problem) if "arrived" in content else UNTIMED
-    after = content.get("after")
-    if after is not None and not isinstance(after, str):
-        raise ConfigError(f"{content.get('op')}: 'after' must be the text of a slot, or null, not {shown(after)}")
-    return WrittenSlot(slot, start, end, arrived, None if after is None else parse_slot(after))
+    rows: list[list[WrittenSlot]] = [[] for _ in devices]
+    for row, one in ((row, one) for row, slots in zip(rows, devices, strict=True) for one in slots):
+        slot = read(get(one, "op", str))
+        start, end = _ticks(one, "start", problem), _ticks(one, "end", problem)
+        arrived = _ticks(one, "arrived", problem) if "arrived" in one else UNTIMED
+        after = one.get("after")
+        if after is not None and not isinstance(after, str):
+            raise ConfigError(f"{one.get('op')}: 'after' must be the text of a slot, or null, not {shown(after)}")
+        row.append(WrittenSlot(slot, start, end, arrived, None if after is None else parse_slot(after)))
+    return rows
 
 
 def _ticks(content: Mapping[str, Any], key: str, problem: Problem) -> int:
@@ -428,8 +426,9 @@ def outcome_of(content: dict[str, Any], name: str) -> Outcome:
             for key in {"objective", "gap"} & {*get(content, "solver", dict)}:
                 json_text.require_finite(content["solver"][key], f"solver.{key}")
             report = report_of(get(content, "solver", dict), content.get("metrics"), schedule)
-        known = problems.known_ordering(schedule, ordering)
-        return Outcome(schedule.plan.name, schedule, report, known, cut=problems.read_cut(content))
+        if ordering is not None and ordering.rule != BEST and schedule.problem.has_units:
+            ordering = None if ordering.order == schedule.order else ordering  # it says more than its schedule does
+        return Outcome(schedule.plan.name, schedule, report, ordering, cut=problems.read_cut(content))
     except ConfigError as error:
         if isinstance(error, WrongOperation) and error.key == "network":
             raise InvalidSchedule(error.message) from None  # a program that breaks a rule, as others that `check` finds

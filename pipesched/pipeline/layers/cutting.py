@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
-from itertools import accumulate, chain, combinations, groupby, pairwise, starmap
+from itertools import accumulate, chain, combinations, groupby, islice, pairwise, starmap
 from math import comb
 from typing import NamedTuple
 
 from pipesched.pipeline.layers.layers import WORK, LayerCosts, Layers, least_counts
 from pipesched.pipeline.problem.costs import SIZES, Memory
 from pipesched.pipeline.problem.placement import Placement
-from pipesched.pipeline.problem.quantities import Exact, grains_per_unit, to_fraction
+from pipesched.pipeline.problem.quantities import grains_per_unit, to_fraction
 
 Ends = Sequence[int]  # where each stage ends; the last one at the number of items
 Decide = Callable[[int | None], Ends | None]  # a cut that costs no more than so much (None: anything), if there is one
@@ -151,8 +151,11 @@ class _RunSearch:
         work = (self.task.work, self.task.limits(cost)[run.holder])
         return [work] if self.task.room is None else [work, (run.held, self.task.room[run.holder])]
 
-    def _windows(self, cost: int | None) -> list[range]:
-        """Return the begins of each run from which those before it, and those behind it, may reach."""
+    def _open(self, cost: int | None) -> list[dict[int, int]]:
+        """Return for each run its furthest end from each begin from which the rest can be cut.
+
+        `windows` are the begins of each run from which those before it, and those behind it, may reach.
+        """
         firsts, begin = [], self.task.items
         for run, begins in zip(reversed(self.runs), reversed(self.begins), strict=True):
             begin = max(bisect_left(sums, sums[begin] - most) for sums, most in self._limits(run, cost))
@@ -163,13 +166,9 @@ class _RunSearch:
             last = min(last, begins.stop - 1)
             windows.append(range(first, last + 1))
             last = _furthest(last, self._limits(run, cost))
-        return windows
-
-    def _open(self, cost: int | None) -> list[dict[int, int]]:
-        """Return for each run its furthest end from each begin from which the rest can be cut."""
         opened: list[dict[int, int]] = []
         possible = [self.task.items]  # begins of the run behind
-        for run, window in zip(reversed(self.runs), reversed(self._windows(cost)), strict=True):
+        for run, window in zip(reversed(self.runs), reversed(windows), strict=True):
             limits, found = self._limits(run, cost), {}
             for begin in window:
                 place = bisect_right(possible, _furthest(begin, limits))
@@ -318,8 +317,13 @@ class LaneSearch:
         task, lanes = self.task, len(self.lanes.is_back)
         fixed = [lane for lane in range(1, lanes) if not self.meets[lane]]
         if comb(task.items, len(fixed)) > MOST_STARTS:
-            near = [self._near(lane / lanes) for lane in fixed]
-            yield from ([0, *start, task.items] for start in _products(near, MOST_STARTS))
+            shares = [lane / lanes * task.work[-1] for lane in fixed]
+            near = [sorted(range(1, task.items), key=lambda item: abs(task.work[item] - part)) for part in shares]
+            limits = [len(items) - 1 for items in near]
+            everywhere = chain.from_iterable(_places(total, limits) for total in range(sum(map(len, near))))
+            chosen = ([items[at] for items, at in zip(near, places, strict=True)] for places in everywhere)
+            rising = (start for start in chosen if all(one < other for one, other in pairwise(start)))
+            yield from ([0, *start, task.items] for start in islice(rising, MOST_STARTS))
             return
         even = [task.work[-1] * lane / lanes for lane in fixed]
 
@@ -328,11 +332,6 @@ class LaneSearch:
 
         starts = combinations(range(1, task.items), len(fixed))
         yield from ([0, *start, task.items] for start in sorted(starts, key=distance))
-
-    def _near(self, share: float) -> list[int]:
-        """Return the items by how far the work before them is from a share of all."""
-        work = self.task.work
-        return sorted(range(1, self.task.items), key=lambda item: abs(work[item] - share * work[-1]))
 
     def any_within(self, cost: int | None) -> Ends | None:
         """Return a cut within a cost; None if there is none, or none was found."""
@@ -346,20 +345,8 @@ class LaneSearch:
         return None
 
 
-def _products(columns: Sequence[Sequence[int]], most: int) -> Iterator[list[int]]:
-    """Yield ascending choices of one item of each column, by the sum of their places, up to so many."""
-    given = 0
-    for total in range(sum(map(len, columns))):
-        for places in _places(total, [len(column) - 1 for column in columns]):
-            chosen = [column[place] for column, place in zip(columns, places, strict=True)]
-            if all(one < other for one, other in pairwise(chosen)):
-                yield chosen
-                given += 1
-                if given >= most:
-                    return
-
-
 def _places(total: int, limits: Sequence[int]) -> Iterator[list[int]]:
+    """Yield numbers of this sum, each up to its limit."""
     if len(limits) == 1:
         if total <= limits[0]:
             yield [total]
@@ -562,42 +549,32 @@ def _by_items(
 ) -> tuple[int, ...]:
     """Return the best layout of layers that differ; what stands beside them is the first and the last item of all."""
     ways = [*((memory.budget, flying) for flying in in_flight), (None, in_flight[-1])]
-    for budget, flying in ways:
-        ends = least_cut(_task(layers, groups, budget, flying, speeds))
-        if ends is not None:
-            before = len(beside_layers(layers.first))
-            inner = (end - before for end in ends[:-1])
-            return tuple(end - begin for begin, end in pairwise((0, *inner, layers.count)))
-    return layers.layout
-
-
-def _task(
-    layers: Layers,
-    groups: Sequence[Group],
-    budget: Sequence[Exact] | None,
-    flying: Sequence[int],
-    speeds: Sequence[Fraction] | None,
-) -> CutTask:
-    """Return what is to be cut, in integers."""
     items = {key: item_amounts(layers, key) for key in (*WORK, *SIZES)}
     work = [sum(parts, Fraction(0)) for parts in zip(*(items[key] for key in WORK), strict=True)]
     slowness = [_slowness(group, speeds) for group in groups]
-    limits = [] if budget is None else [min(to_fraction(budget[device]) for device in its) for _, its in groups]
-    scale = grains_per_unit([*items["static"], *items["activation"], *limits])
     holders = {stage: number for number, (stages, _) in enumerate(groups) for stage in stages}
 
     def sums(values: Sequence[Fraction], scale: int) -> tuple[int, ...]:
         return tuple(accumulate((int(value * scale) for value in values), initial=0))
 
-    return CutTask(
-        work=sums(work, grains_per_unit(work)),
-        static=sums(items["static"], scale),
-        activation=sums(items["activation"], scale),
-        holders=tuple(holders[stage] for stage in range(len(holders))),
-        weights=tuple(int(one * grains_per_unit(slowness)) for one in slowness),
-        room=None if budget is None else tuple(int(limit * scale) for limit in limits),
-        flying=tuple(flying),
-    )
+    for budget, flying in ways:
+        limits = [] if budget is None else [min(to_fraction(budget[device]) for device in its) for _, its in groups]
+        scale = grains_per_unit([*items["static"], *items["activation"], *limits])
+        task = CutTask(
+            work=sums(work, grains_per_unit(work)),
+            static=sums(items["static"], scale),
+            activation=sums(items["activation"], scale),
+            holders=tuple(holders[stage] for stage in range(len(holders))),
+            weights=tuple(int(one * grains_per_unit(slowness)) for one in slowness),
+            room=None if budget is None else tuple(int(limit * scale) for limit in limits),
+            flying=tuple(flying),
+        )
+        ends = least_cut(task)
+        if ends is not None:
+            before = len(beside_layers(layers.first))
+            inner = (end - before for end in ends[:-1])
+            return tuple(end - begin for begin, end in pairwise((0, *inner, layers.count)))
+    return layers.layout
 
 
 def beside_layers(part: LayerCosts) -> list[LayerCosts]:

@@ -101,9 +101,16 @@ class LayerCosts:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value = getattr(self, field.name)
-            if value is not None or field.name not in (*OPTIONAL, *AVERAGED):
-                object.__setattr__(self, field.name, _amount(value, field.name))
+            key, value = field.name, getattr(self, field.name)
+            if value is None and key in (*OPTIONAL, *AVERAGED):
+                continue
+            if not isinstance(value, (list, tuple)):
+                amount: Amount = exact_tuple((value,), key, 1, "")[0]
+            else:
+                amount = exact_entries(value, key, len(value), "one a layer")
+                if len({*amount}) == 1 and not isinstance(amount[0], tuple):
+                    amount = amount[0]
+            object.__setattr__(self, key, amount)
 
     @property
     def work(self) -> Fraction:
@@ -145,15 +152,6 @@ class LayerCosts:
     def is_table(self) -> bool:
         """Whether some layer has a number of its own for each microbatch."""
         return any(rows_of(getattr(self, field.name)) > 1 for field in fields(self))
-
-
-def _amount(value: object, key: str) -> Amount:
-    """Return one number, or the entries of a list that are not all the same. Raises ConfigError about `key`."""
-    if not isinstance(value, (list, tuple)):
-        return exact_tuple((value,), key, 1, "")[0]
-    entries = exact_entries(value, key, len(value), "one a layer")
-    first = entries[0] if len({*entries}) == 1 else entries
-    return entries if isinstance(first, tuple) else first
 
 
 def summed(amounts: Sequence[Amount], factor: Fraction = Fraction(1)) -> Amount:
@@ -342,14 +340,6 @@ class Layers:
         made = [(costs.p2p, self.latencies), *((column, self.shares(key)) for key, column in shares.items())]
         return is_made and all(len({*column}) <= 1 if own is None else column == own for column, own in made)
 
-    @property
-    def forwards_alone(self) -> Layers:
-        """The layers without what backwards, and what goes with these, would cost and hold."""
-        nothing: dict[str, Any] = dict.fromkeys((*WORK[1:], "recompute", "gradients", "states"), 0)
-        nothing |= dict.fromkeys(key for key in OPTIONAL if key != "gather")
-        parts = {key: replace(getattr(self, key), **nothing) for key in PARTS}
-        return replace(self, **parts)
-
     def taken(self, order: Sequence[int]) -> Layers:
         """Return the layers with the numbers of these microbatches, in this order, where there is one for each."""
         if not self.layer.is_table and rows_of(self.p2p) == 1:
@@ -450,13 +440,17 @@ def read_layers(given: GivenLayers, devices: int, stages: int, time: Unit, size:
             if getattr(given, key) is not None:
                 raise ConfigError("has no effect without `layers`, the number of layers", key)
         return None
-    _require_alike(entries)
+    _require_alike(entries, given.across)
     for key in STEP_TIMES:  # a stage may have them beside its layers alone
         if any(key in part for part in entries.values()):
             entries["layer"].setdefault(key, 0)
     defaults: dict[str, Amount] = {"forward": 1, "activation": canonical(Fraction(devices, count))}
     layer = _costs(entries["layer"], defaults, entries["layer"])
-    shares = _shares_beside(entries["layer"], given.across)
+    shares: dict[str, Amount] = {  # of what stands beside the layers
+        key: canonical(exact_number(key, given.across[key], None, MEMORY_KEYS[key].number.most))
+        for key in AVERAGED
+        if key in entries["layer"]
+    }
     parts: dict[str, Any] = {
         key: _costs({**shares, **entries[key]}, {"forward": 0}, entries["layer"]) for key in PARTS[1:]
     }
@@ -467,17 +461,6 @@ def read_layers(given: GivenLayers, devices: int, stages: int, time: Unit, size:
             raise ConfigError("has m, a layer of multi-token prediction: give what one costs in `mtp`", "layout")
         raise ConfigError("has no effect without m (MTP layers) in `layout`, Megatron-LM's text: E|t*4|t*3m|L", "mtp")
     return made
-
-
-def _shares_beside(layer: Mapping[str, Amount], across: Mapping[str, Any]) -> dict[str, Amount]:
-    """Return the `retain` and `checkpoint` of what stands beside layers that have their own. Raises ConfigError."""
-    found: dict[str, Amount] = {}
-    for key in AVERAGED:
-        if key in layer and is_several(across[key]):
-            raise ConfigError(f"must be one number beside `layer.{key}`: that of what stands beside the layers", key)
-        if key in layer:
-            found[key] = canonical(exact_number(key, across[key], None, MEMORY_KEYS[key].number.most))
-    return found
 
 
 def _count(given: GivenLayers, layer: Mapping[str, Amount]) -> int | None:
@@ -538,13 +521,15 @@ def _laid_out(layout: Any, layers: Layers, stages: int, devices: int) -> Layers:
     return replace(layers, layout=(1,) * count + (0,) * (stages - count), rule=rule)
 
 
-def values_across(model: Layers, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `p2p`, `retain` and `checkpoint` of the stages: as the layers make them, else as they were given.
+def stage_values(model: Layers, given: Mapping[str, Any], across: Mapping[str, Any], slices: Slices) -> dict[str, Any]:
+    """Return the values of the stages that layers make, by the parameters of make_problem.
 
-    Raises ConfigError for a list that holds for one number of stages, where others may be cut.
+    Those `across` (`p2p`, `retain` and `checkpoint`) are as the layers make them, else as they were given. Raises
+    ConfigError for one that is given by stages too, and for lists and parts of the work in slices that hold for one
+    number of stages, where others may be cut.
     """
-    found, by_stage = {}, len(model.layout) - 1 if model.rule == GIVEN else None
-    for key, value in values.items():
+    found, by_stage = dict[str, Any](), len(model.layout) - 1 if model.rule == GIVEN else None
+    for key, value in across.items():
         made = model.latencies if key == "p2p" else model.shares(key)
         if made is not None:
             found[key] = [*map(fractions_of, made)]
@@ -554,32 +539,18 @@ def values_across(model: Layers, values: Mapping[str, Any]) -> dict[str, Any]:
             found[key] = value
         else:
             raise ConfigError("must be one number: a list holds for one layout, and none is given", key)
-    return found
-
-
-def stage_values(model: Layers, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of the stages that layers make, by the parameters of make_problem.
-
-    Raises ConfigError for one that is given by stages too.
-    """
-    for key, value in given.items():
-        if value is not None:
-            raise ConfigError("is one a stage; with `layers`, give it in `layer`, `first` and `last`", key)
-    values: dict[str, Any] = {}
+    if wrong := next((key for key, value in given.items() if value is not None), None):
+        raise ConfigError("is one a stage; with `layers`, give it in `layer`, `first` and `last`", wrong)
     for key in given:
         field = "whole" if key == "backward" else key
         absent = getattr(model.layer, field) is None
-        values[key] = None if absent else [*map(fractions_of, model.amounts(field))]
-    return values
-
-
-def require_one_layout(slices: Slices, model: Layers) -> None:
-    """Raise ConfigError for parts of the work by stage, where other stages may be cut, or others than those were."""
+        found[key] = None if absent else [*map(fractions_of, model.amounts(field))]
     for key in SHARED:
         rows = len(getattr(slices, key))
         if rows > 1 and (model.rule != GIVEN or rows != len(model.layout)):
             what = "must be one list: lists by stage hold for one layout, and none is given"
             raise ConfigError(what, "slices", entry=f"work.{key}")
+    return found
 
 
 def _listed_layout(given: Any, count: int, stages: int) -> tuple[int, ...]:
@@ -599,27 +570,27 @@ def _listed_layout(given: Any, count: int, stages: int) -> tuple[int, ...]:
     return layout
 
 
-def layer_of(costs: Costs, memory: Memory) -> Blocks:
-    """Return stages as layers: the parameter `layer` that makes them of as many."""
-    columns: dict[str, Any] = {key: getattr(costs, key) for key in TIMES if costs.split or key not in HALVES}
-    whole = columns.pop("whole")
-    columns["backward"] = whole if costs.split else costs.backward
-    columns |= {key: getattr(memory, key) for key in SIZES}
-    columns |= {key: column for key in AVERAGED if len({*(column := getattr(memory, key))}) > 1}
-    return Blocks({key: [*map(fractions_of, column)] for key, column in columns.items() if column is not None})
-
-
 def _entries(part: str, given: Any, time: Unit, size: Unit, microbatches: int) -> dict[str, Amount]:
     """Return the numbers of a part, of a `layer` also lists of them. Raises ConfigError."""
     what = "numbers by their names (forward, backward, activation, static, ..)"
-    rows = microbatches if isinstance(given, Blocks) else None
     numbers: dict[str, Amount] = {}
     for name, value in ({} if given is None else require_mapping(given, what, part)).items():
         try:
             require_name(KEYS, name, "key")
-            if value is not None:
-                unit = None if name in AVERAGED else size if name in SIZES else time
-                numbers[name] = _one_or_each(name, value, unit, rows, is_listed=part == "layer")
+            if value is None:
+                continue
+            unit = None if name in AVERAGED else size if name in SIZES else time
+            most = MEMORY_KEYS[name].number.most if name in AVERAGED else None
+            if not is_several(value) or part != "layer":
+                numbers[name] = canonical(exact_number(name, value, unit, most))
+                continue
+            entries = first_entries(value, MOST_LAYERS)
+            if not entries or len(entries) > MOST_LAYERS:
+                raise ConfigError(f"must list 1 to {MOST_LAYERS:,} layers", name)
+            if isinstance(given, Blocks) and any(map(is_several, entries)):
+                numbers[name] = exact_table(name, entries, len(entries), "one a layer", unit, microbatches)
+            else:
+                numbers[name] = exact_numbers(name, entries, len(entries), "one a layer", unit, most)
         except ConfigError as error:
             place = f"{name}[{error.entry}]" if isinstance(error.entry, int) else name
             raise ConfigError(error.message, part, entry=place) from None
@@ -632,21 +603,11 @@ def _entries(part: str, given: Any, time: Unit, size: Unit, microbatches: int) -
     return numbers
 
 
-def _one_or_each(name: str, value: Any, unit: Unit | None, microbatches: int | None, *, is_listed: bool) -> Amount:
-    """Return the number of an entry, or where that may be the numbers of a list, or a table. Raises ConfigError."""
-    most = MEMORY_KEYS[name].number.most if name in AVERAGED else None
-    if not is_several(value) or not is_listed:
-        return canonical(exact_number(name, value, unit, most))
-    entries = first_entries(value, MOST_LAYERS)
-    if not entries or len(entries) > MOST_LAYERS:
-        raise ConfigError(f"must list 1 to {MOST_LAYERS:,} layers", name)
-    if microbatches is not None and any(map(is_several, entries)):
-        return exact_table(name, entries, len(entries), "one a layer", unit, microbatches)
-    return exact_numbers(name, entries, len(entries), "one a layer", unit, most)
+def _require_alike(entries: Mapping[str, Mapping[str, Amount]], across: Mapping[str, Any]) -> None:
+    """Raise ConfigError where `first` or `last` has what `layer` lacks, or gives the backward in another way.
 
-
-def _require_alike(entries: Mapping[str, Mapping[str, Amount]]) -> None:
-    """Raise ConfigError where `first` or `last` has what `layer` lacks, or gives the backward in another way."""
+    So do lists `across` stages of what each layer has.
+    """
     layer = entries["layer"]
     by_halves = HALVES[0] in layer
     for key in PARTS[1:]:
@@ -655,6 +616,9 @@ def _require_alike(entries: Mapping[str, Mapping[str, Amount]]) -> None:
                 raise ConfigError("is not given for a `layer`; give it there too", key, entry=name)
         if by_halves and "backward" in entries[key] and "backward" not in layer:
             raise ConfigError("is given by its halves for a `layer`; give these", key, entry="backward")
+    for key in AVERAGED:
+        if key in layer and is_several(across[key]):
+            raise ConfigError(f"must be one number beside `layer.{key}`: that of what stands beside the layers", key)
 
 
 def _costs(entries: Mapping[str, Amount], defaults: Mapping[str, Amount], layer: Mapping[str, Amount]) -> LayerCosts:

@@ -60,7 +60,8 @@ def looks_like_text(layout: object) -> bool:
 def megatron_text(stages: Sequence[StageItems]) -> str:
     """Return Megatron-LM's text of a layout; equal stages in a row are a group where that is shorter."""
     *texts, last = [
-        "".join(_repeated(letter, count) for letter, count in zip(LETTERS, stage, strict=True)) for stage in stages
+        "".join(f"{one}*{count}" if count > 2 else one * count for one, count in zip(LETTERS, stage, strict=True))
+        for stage in stages
     ]
     rows = ((text, len([*equal])) for text, equal in groupby(texts))
     return "".join(min(f"{text}|" * count, f"({text}|)*{count}", key=len) for text, count in rows) + last
@@ -72,10 +73,6 @@ def layout_text(letters: str, stages: Sequence[StageItems]) -> str:
         return megatron_text(stages)
     ends = [0, *accumulate(stage.layers for stage in stages)]
     return "|".join(letters[begin:end] for begin, end in pairwise(ends))
-
-
-def _repeated(letter: str, count: int) -> str:
-    return f"{letter}*{count}" if count > 2 else letter * count
 
 
 class Token(NamedTuple):
@@ -143,8 +140,20 @@ class _LayoutReader:
         while self.next < len(self.tokens) and self.tokens[self.next].sign != ")":
             token = self.tokens[self.next]
             self.next += 1
-            unit = self._group(token, depth + 1) if token.sign == "(" else self._letter(token)
-            count = self._repeats(token)
+            if token.sign == "*":
+                raise self._error("* must follow a letter, | or a group in parentheses", token)
+            if token.sign not in (*LETTERS, "|", "("):
+                near = next((f"did you mean {one}? " for one in LETTERS if one.lower() == token.sign.lower()), "")
+                raise self._error(f"unknown {shown(token.sign)}; {near}known are {KNOWN}, |, ( ) and *n", token)
+            unit = self._group(token, depth + 1) if token.sign == "(" else token.sign
+            behind = self.tokens[self.next] if self.next < len(self.tokens) else None
+            is_repeated = behind is not None and behind.sign == "*"
+            if not is_repeated and token.sign == "(":
+                raise self._error("a group in parentheses must be followed by *n, how often it is repeated", token)
+            count = behind.times if behind is not None and is_repeated else 1
+            if count < 0 and behind is not None:
+                raise self._error("* must be followed by a whole number of at most 7 digits", behind)
+            self.next += is_repeated
             length += len(unit) * count
             if length > MOST:
                 raise self._error(f"more than {MOST:,} letters with all repeats written out", token)
@@ -163,26 +172,6 @@ class _LayoutReader:
             raise self._error("a group of nothing", opened)
         self.next += 1
         return letters
-
-    def _letter(self, token: Token) -> str:
-        if token.sign == "*":
-            raise self._error("* must follow a letter, | or a group in parentheses", token)
-        if token.sign != "|" and token.sign not in LETTERS:
-            near = next((f"did you mean {letter}? " for letter in LETTERS if letter.lower() == token.sign.lower()), "")
-            raise self._error(f"unknown {shown(token.sign)}; {near}known are {KNOWN}, |, ( ) and *n", token)
-        return token.sign
-
-    def _repeats(self, before: Token) -> int:
-        """Return how often a unit is repeated. A group must say it."""
-        token = self.tokens[self.next] if self.next < len(self.tokens) else None
-        if token is None or token.sign != "*":
-            if before.sign == "(":
-                raise self._error("a group in parentheses must be followed by *n, how often it is repeated", before)
-            return 1
-        if token.times < 0:
-            raise self._error("* must be followed by a whole number of at most 7 digits", token)
-        self.next += 1
-        return token.times
 
     def _error(self, what: str, token: Token) -> ConfigError:
         return ConfigError(f"{what} (at letter {token.place} of {shown(self.text)})", KEY)

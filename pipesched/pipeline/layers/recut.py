@@ -27,12 +27,12 @@ from pipesched.pipeline.layers.layers import (
 )
 from pipesched.pipeline.layers.layout_text import StageItems
 from pipesched.pipeline.plan.schedule import Schedule
-from pipesched.pipeline.plan.step import Shard, SideItem, divisors
+from pipesched.pipeline.plan.step import SideItem, divisors
 from pipesched.pipeline.problem.costs import AVERAGED, HALVES, SIZES, STATIC_PARTS, Costs, Entry, Memory, added
 from pipesched.pipeline.problem.placement import Placement, named_placement
 from pipesched.pipeline.problem.problem import NO_STEP, Problem
 from pipesched.pipeline.problem.quantities import to_fraction
-from pipesched.pipeline.problem.units import SHARED, Shares, Slices, shares_of
+from pipesched.pipeline.problem.units import SHARED, Shares, shares_of
 
 T = TypeVar("T")
 Record = TypeVar("Record", Costs, LayerCosts)
@@ -51,17 +51,35 @@ def fuse(problem: Problem, stages: int) -> Problem:
         raise NotApplicable(
             f"needs a multiple of {stages} stages to fuse into {stages}; there are {problem.stages}", "stages"
         )
-    size, costs, layers = problem.stages // stages, problem.costs, problem.layers
-    sums: dict[str, Any] = {key: _sums(times, size) for key in TIMES if (times := getattr(costs, key)) is not None}
-    memory, amounts = problem.memory, _totals(problem.memory.activation, problem.microbatches)
-    sizes: dict[str, Any] = {key: _sums(getattr(memory, key), size) for key in SIZES}
+    size, costs, memory, layers = problem.stages // stages, problem.costs, problem.memory, problem.layers
+    times = {key: column for key in TIMES if (column := getattr(costs, key)) is not None}
+
+    def fused(column: Sequence[Entry]) -> Any:
+        return tuple(map(added, _groups(column, size)))
+
+    def totals(entries: Sequence[Entry]) -> list[Sequence[Fraction]]:
+        """Return the sums of entries over all microbatches, in groups."""
+        rows = ((one, 1) if isinstance(one, tuple) else ((one,), problem.microbatches) for one in entries)
+        return _groups([sum(map(to_fraction, row), Fraction(0)) * count for row, count in rows], size)
+
+    amounts = totals(memory.activation)
     shares: dict[str, Any] = {
         key: tuple(
             weighed_mean([*zip(weights, map(to_fraction, parts), strict=True)])
-            for weights, parts in zip(_groups(amounts, size), _groups(getattr(memory, key), size), strict=True)
+            for weights, parts in zip(amounts, _groups(getattr(memory, key), size), strict=True)
         )
         for key in AVERAGED
     }
+    of_slices = dict[str, Any]()
+    for key in SHARED:  # the parts of the work of a group are means, weighed by the work of each
+        parts: tuple[Shares, ...] = getattr(problem.slices, key)
+        if len(parts) > 1:
+            groups = zip(_groups(parts, size), totals(times[key]), strict=True)
+            means = (
+                [weighed_mean([*zip(works, column, strict=True)]) for column in zip(*group, strict=True)]
+                for group, works in groups
+            )
+            of_slices[key] = tuple(shares_of(mean, problem.slices.tokens) for mean in means)
     if layers is not None:
         items = tuple(StageItems(*map(sum, zip(*group, strict=True))) for group in _groups(layers.items, size))
         layers = replace(layers, layout=tuple(map(sum, _groups(layers.layout, size))), items=items)
@@ -69,9 +87,14 @@ def fuse(problem: Problem, stages: int) -> Problem:
         problem,
         stages=stages,
         placement=None,
-        costs=replace(costs, **sums, p2p=costs.p2p[size - 1 :: size], resolution=problem.ticks.per_unit),
-        slices=_fuse_slices(problem, size),
-        memory=replace(memory, **sizes, **shares),
+        costs=replace(
+            costs,
+            **{key: fused(column) for key, column in times.items()},
+            p2p=costs.p2p[size - 1 :: size],
+            resolution=problem.ticks.per_unit,
+        ),
+        slices=replace(problem.slices, **of_slices),
+        memory=replace(memory, **{key: fused(getattr(memory, key)) for key in SIZES}, **shares),
         layers=layers,
         side=_side_into(problem, stages),
     )
@@ -80,36 +103,6 @@ def fuse(problem: Problem, stages: int) -> Problem:
 def _side_into(problem: Problem, stages: int) -> tuple[SideItem, ...]:
     """Return the side work of a problem with another number of stages: each item goes into the same part of them."""
     return tuple(replace(item, into=item.into * stages // problem.stages) for item in problem.side)
-
-
-def _fuse_slices(problem: Problem, size: int) -> Slices:
-    """Return the slices of fused stages: their parts of the work of a group are means, weighed by the work of each."""
-    rows: dict[str, Any] = {}
-    for key in SHARED:
-        parts: tuple[Shares, ...] = getattr(problem.slices, key)
-        if len(parts) > 1:
-            works = _totals(getattr(problem.costs, key), problem.microbatches)
-            means = map(_mean_shares, _groups(parts, size), _groups(works, size))
-            rows[key] = tuple(shares_of(mean, problem.slices.tokens) for mean in means)
-    return replace(problem.slices, **rows)
-
-
-def _totals(entries: Sequence[Entry], microbatches: int) -> list[Fraction]:
-    """Return the sum of each entry over all microbatches."""
-    rows = ((one, 1) if isinstance(one, tuple) else ((one,), microbatches) for one in entries)
-    return [sum(map(to_fraction, row), Fraction(0)) * times for row, times in rows]
-
-
-def _mean_shares(parts: Sequence[Shares], works: Sequence[Fraction]) -> Shares:
-    weights = works if any(works) else [Fraction(1)] * len(parts)
-    return tuple(
-        sum((weight * share for weight, share in zip(weights, column, strict=True)), Fraction(0)) / sum(weights)
-        for column in zip(*parts, strict=True)
-    )
-
-
-def _sums(values: Sequence[Entry], size: int) -> tuple[Entry, ...]:
-    return tuple(map(added, _groups(values, size)))
 
 
 def _groups(values: Sequence[T], size: int) -> list[Sequence[T]]:
@@ -141,7 +134,17 @@ def recut(problem: Problem, placement: Placement) -> Problem:
         )
     layers = replace(layers, layout=equal_layout(layers.count, least))
     if layers.rule in (BEST, BALANCED):
-        weighed = _by_what_stays(layers.weighed(problem.units), problem.sharding)
+        weighed = layers.weighed(problem.units)
+        parts: dict[str, Any] = {}  # whose `static` is all that stays of them, as cuts count it against a budget
+        for key in PARTS:
+            part: LayerCosts = getattr(weighed, key)
+            if any(getattr(part, size) for size in STATIC_PARTS):
+                left = [
+                    summed([getattr(part, size)], Fraction(1, by)) for size, by in divisors(problem.sharding).items()
+                ]
+                stays: dict[str, Any] = {**dict.fromkeys(STATIC_PARTS, 0), "static": summed(left)}
+                parts[key] = replace(part, **stays)
+        weighed = replace(weighed, **parts)
         layout = balanced_layout(weighed, placement, problem.microbatches, problem.memory, speeds_of(problem))
         layers = replace(layers, layout=layout)
     return replace(
@@ -153,20 +156,6 @@ def recut(problem: Problem, placement: Placement) -> Problem:
         layers=layers,
         side=_side_into(problem, stages),
     )
-
-
-def _by_what_stays(layers: Layers, shard: Shard) -> Layers:
-    """Return layers whose `static` is all that stays of them, as cuts count it against a budget."""
-
-    def of_part(part: LayerCosts) -> LayerCosts:
-        if not any(getattr(part, key) for key in STATIC_PARTS):
-            return part
-        sizes = [summed([getattr(part, key)], Fraction(1, by)) for key, by in divisors(shard).items()]
-        stays: dict[str, Any] = {**dict.fromkeys(STATIC_PARTS, 0), "static": summed(sizes)}
-        return replace(part, **stays)
-
-    parts: dict[str, Any] = {key: of_part(getattr(layers, key)) for key in PARTS}
-    return replace(layers, **parts)
 
 
 def fitted_to(problem: Problem, placement: Placement) -> Problem:
@@ -284,8 +273,13 @@ def saved_by_moving(schedule: Schedule) -> Fraction:
         layer = int(problem.layers.layer.work * problem.ticks.per_unit * sum(factors, Fraction(0)))
         after = max([works[device] - layer, *others, min(others) + layer]) if others else works[device]
         return Fraction(max(works[device] - after, 0))
-    stages = problem.settled_placement.stages_on(device)
-    left = works[device] - min(_work(schedule, stage, device) for stage in stages) if len(stages) > 1 else 0
+    stages, model = problem.settled_placement.stages_on(device), problem.model
+    # what the device works on each, of which it may run half of the microbatches
+    each = [
+        sum(total(model.ticks[cost][stage, model.where[stage] == device]) for cost in ("forward", "backward"))
+        for stage in stages
+    ]
+    left = works[device] - min(each) if len(stages) > 1 else 0
     return works[device] - max(Fraction(max([left, *others])), Fraction(sum(works), problem.devices))
 
 
@@ -303,13 +297,6 @@ def _saved_at_edges(problem: Problem, layers: Layers, device: int) -> Fraction:
                 layout[there] += 1
                 works.append(largest_work(replace(layers, layout=tuple(layout)), placement, speeds)[1])
     return (works[0] - min(works)) * problem.microbatches * problem.ticks.per_unit
-
-
-def _work(schedule: Schedule, stage: int, device: int) -> int:
-    """Return the ticks that a device works on a stage, of which it may run half of the microbatches."""
-    model = schedule.problem.model
-    here = model.where[stage] == device
-    return sum(total(model.ticks[cost][stage, here]) for cost in ("forward", "backward"))
 
 
 class Balance(NamedTuple):
@@ -412,7 +399,10 @@ def items_of(problem: Problem) -> CutItems:
         least = [(Fraction(0), Fraction(0))] * len(least) if layers.layer.is_table else least
         gradient, weight = [own for own, _ in least], [both - own for own, both in least]
     whole = item_amounts(layers, "whole") if layers.layer.whole is not None else [one + other for one, other in halves]
-    activation = item_amounts(layers, "activation")
+    activation, latency = item_amounts(layers, "activation"), to_fraction(costs.p2p[0] if costs.p2p else 0)
+    inside = [latency] * (layers.count - 1) if layers.p2p is None else [*map(to_fraction, layers.p2p)]
+    outside = latency if layers.p2p is None else Fraction(0)
+    before, behind = (inside[0], inside[-1]) if inside else (outside, outside)
     if layers.layer.retain is None:
         retain = [to_fraction(memory.retain[0])] * len(activation)
     else:
@@ -424,18 +414,10 @@ def items_of(problem: Problem) -> CutItems:
         gradient=gradient if costs.split else whole,
         weight=weight if costs.split else [Fraction(0)] * len(whole),
         pair=None if costs.overlap is None else item_amounts(layers, "overlap"),
-        p2p=_latencies(layers, to_fraction(costs.p2p[0] if costs.p2p else 0)),
+        p2p=[before] * len(beside_layers(layers.first)) + inside + [behind] * len(beside_layers(layers.last)),
         static=item_amounts(layers, "static"),
         held=[activation, retained] if costs.split else [activation],
     )
-
-
-def _latencies(layers: Layers, latency: Fraction) -> list[Fraction]:
-    """Return the latency of each boundary between items."""
-    inside = [latency] * (layers.count - 1) if layers.p2p is None else [*map(to_fraction, layers.p2p)]
-    outside = latency if layers.p2p is None else Fraction(0)
-    first, last = (inside[0], inside[-1]) if inside else (outside, outside)
-    return [first] * len(beside_layers(layers.first)) + inside + [last] * len(beside_layers(layers.last))
 
 
 def ends_of(problem: Problem) -> tuple[int, ...]:

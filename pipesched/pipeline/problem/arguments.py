@@ -38,14 +38,9 @@ def make_problem(**given: Any) -> Problem:
     return problem_from(DEFAULTS | given)
 
 
-def described(text: str) -> str:
-    """Return a docstring with the parameters of a problem, as the keys of a config describe them."""
-    about, raises, rest = text.partition("    Raises:\n")
-    each = "".join(f"        {name}: {one.help[0].upper()}{one.help[1:]}.\n" for name, one in PARAMETERS.items())
-    return f"{about}    Args:\n{each}\n{raises}{rest}"
-
-
-make_problem.__doc__ = described(make_problem.__doc__ or "")
+_EACH = "".join(f"        {name}: {one.help[0].upper()}{one.help[1:]}.\n" for name, one in PARAMETERS.items())
+_RAISES = "    Raises:\n"
+make_problem.__doc__ = (make_problem.__doc__ or "").replace(_RAISES, f"    Args:\n{_EACH}\n{_RAISES}")
 make_problem.__signature__ = Signature(  # type: ignore[attr-defined]
     [
         Parameter(name, Parameter.KEYWORD_ONLY, default=Parameter.empty if name == "devices" else default)

@@ -331,21 +331,18 @@ def exact_links(values: object, devices: int) -> Links:
     rows = require_sequence(values, "links")
     if len(rows) != devices:
         raise ConfigError(f"needs {devices} lists (one a device); this has {len(rows)}", "links")
-    links = tuple(_row(row, device, devices) for device, row in enumerate(rows))
-    for device, row in enumerate(links):
-        if row[device]:
-            raise ConfigError(f"device {device} reaches itself in 0, not in {shown(row[device])}", "links")
-    return links
-
-
-def _row(row: object, device: int, devices: int) -> tuple[Exact, ...]:
-    try:
-        numbers = exact_tuple(row, "links", devices, "one a device")
-        require_decimals(numbers, "links")
-    except ConfigError as error:
-        there = "" if error.entry is None else f" to device {error.entry}"
-        raise ConfigError(f"from device {device}{there}: {error.message}", "links") from None
-    return numbers
+    links = list[tuple[Exact, ...]]()
+    for device, row in enumerate(rows):
+        try:
+            links.append(exact_tuple(row, "links", devices, "one a device"))
+            require_decimals(links[-1], "links")
+        except ConfigError as error:
+            there = "" if error.entry is None else f" to device {error.entry}"
+            raise ConfigError(f"from device {device}{there}: {error.message}", "links") from None
+    for device, latencies in enumerate(links):
+        if latencies[device]:
+            raise ConfigError(f"device {device} reaches itself in 0, not in {shown(latencies[device])}", "links")
+    return tuple(links)
 
 
 SIZE = Each(Number(MEMORY))

@@ -170,21 +170,29 @@ def ticks_of(
     """Return `per_unit` and `rows` of Ticks for units on these ways; a tick is the same for all placements."""
     exactly = _Times(costs, units, links)
     lasts = {key: [exactly.row(key, stage) for stage in range(costs.stages)] for key in exactly.keys}
-    there, back = exactly.hops(ways)
-    around = exactly.around(ways)
-    at_speeds = _quotients(exactly, lasts, {*map(to_fraction, speed or ())})
+    there, back, around = exactly.hops(ways)
+    # what each duration that a speed divides, and its overhead, last at each speed other than 1
+    others = {*map(to_fraction, speed or ())} - {ONE}
+    scaled = [(row, exactly.overheads[key]) for key in lasts.keys() & {*SCALED} for row in _distinct(lasts[key])]
+    at_speeds = {
+        (value, more, one): at_speed(Fraction(value - more, exactly.scale), one) + Fraction(more, exactly.scale)
+        for one in others
+        for value, more in {(value, more) for row, more in scaled for value in row}
+    }
     latencies = {*chain(*(links or ())), *costs.p2p}  # which other placements may use
-    others = (exactly.product(one, "message", units.slices.tokens, 0) for one in latencies)
-    rows_that_count = (*chain(*lasts.values()), *there, *back, *others)
-    denominators = [exactly.scale // gcd(exactly.scale, *chain(*_distinct(rows_that_count)))]
-    fine = lcm(_least(denominators + [one.denominator for one in at_speeds.values()]), costs.resolution)
+    elsewhere = (exactly.product(one, "message", units.slices.tokens, 0) for one in latencies)
+    rows_that_count = (*chain(*lasts.values()), *there, *back, *elsewhere)
+    scales = [exactly.scale // gcd(exactly.scale, *chain(*_distinct(rows_that_count)))]
+    least = lcm(*scales, *(one.denominator for one in at_speeds.values()))
+    tens = (10**power for power in range(least.bit_length()))
+    fine = lcm(next((one for one in tens if one % least == 0), least), costs.resolution)
     rescaled = _rescaler(exactly.scale, fine)
 
     def on(key: str, stage: int) -> Row:
         row = lasts[key][stage]
         if key in TRANSFER_TIMES or speed is None or ways[0].devices is None:
             return rescaled(row)
-        joined, more = list[int](), exactly.overhead(key)
+        joined, more = list[int](), exactly.overheads[key]
         for way in ways:
             own, part = to_fraction(speed[way.devices[stage]]), row[units.part(way.microbatches)]  # type: ignore[index]
             joined += rescaled(part) if own == 1 else [int(at_speeds[value, more, own] * fine) for value in part]
@@ -195,182 +203,129 @@ def ticks_of(
     return fine, {**rows, **{key: [*map(rescaled, latencies)] for key, latencies in hops.items()}}
 
 
-class _Times:
-    """The times of units as whole numbers of 1/`scale` units of time, at speed 1."""
-
-    def __init__(self, costs: Costs, units: Units, links: Links | None) -> None:
-        self.costs, self.units, self.links, self._count = costs, units, links, units.microbatches
-        slices = units.slices
-        columns: list[Sequence[Entry]] = [getattr(costs, key) or () for key in (*PER_STAGE, "p2p")]
-        self._mean_shares = [slices.whole(stage) for stage in range(costs.stages)] if costs.whole else []
-        shares = [slices.tokens, *chain.from_iterable(getattr(slices, key) for key in SHARED), *self._mean_shares]
-        self._costs = Wholes([*chain(*columns), slices.overhead, *(links or ())])
-        wholes, self._shares = {key: units.wholes(key) for key in FACTORS}, Wholes(shares)
-        of_factors = lcm(*(scale for _, scale in wholes.values()))
-        self._factors = {key: [one * (of_factors // scale) for one in ints] for key, (ints, scale) in wholes.items()}
-        self.scale = self._costs.scale * of_factors * self._shares.scale
-        self._overheads = [int(to_fraction(slices.overhead_of(key)) * self.scale) for key in ("forward", "backward")]
-        self._known: dict[tuple[object, ...], list[int]] = {}
-        self.keys = [key for key in (*KEYS, "backward") if key == "backward" or getattr(costs, key) is not None]
-
-    def row(self, key: str, stage: int) -> list[int]:
-        """Return the durations of a kind on a stage; equal ones of several stages are one list."""
-        check_deadline()
-        if key == "backward":
-            return self._backward(stage)
-        entry: Entry = getattr(self.costs, key)[stage]
-        if key == "overlap":
-            whole = self.scale // self._costs.scale
-            return self._once((key, entry), lambda: [one * whole for one in self._entries(entry)])
-        shares = self.units.slices.of(key, stage) if key in SHARED else None
-        return self.product(entry, "activation" if key in TRANSFER_TIMES else "work", shares, self.overhead(key))
-
-    def _backward(self, stage: int) -> list[int]:
-        """Return the durations of the full backward: its own, or both halves, with the overhead of a slice once."""
-        if self.costs.whole:
-            return self.product(self.costs.whole[stage], "work", self._mean_shares[stage], self.overhead("backward"))
-        halves = [self.row(key, stage) for key in SHARED[1:]]
-        more = self.overhead("backward")
-
-        def add() -> list[int]:
-            return [one + other - more for one, other in zip(*halves, strict=True)]
-
-        return self._once(("backward", *map(id, halves)), add)
-
-    def overhead(self, key: str) -> int:
-        """Return what every operation of a kind lasts beside its cost."""
-        return self._overheads[key != "forward"] if key in SHARED or key == "backward" else 0
-
-    def _entries(self, entry: Entry) -> list[int]:
-        """Return what an entry says of each microbatch, in 1/scale of costs."""
-        return self._costs.ints(entry) if isinstance(entry, tuple) else self._costs.ints((entry,)) * self._count
-
-    def product(
-        self, entry: Entry, factor: str, shares: Sequence[Fraction] | None, more: int, link: Exact = 0
-    ) -> list[int]:
-        """Return (cost + link) x factor x share + `more` of each unit; without `shares` of whole microbatches."""
-
-        def multiply() -> list[int]:
-            late = self._costs.ints((link,))[0] if link else 0
-            count = 1 if self.units.sizes is None and not isinstance(entry, tuple) else self._count  # one for all
-            wholes = map(mul, [one + late for one in self._entries(entry)[:count]], self._factors[factor])
-            parts = [self._shares.scale] * self.units.slices.count if shares is None else self._shares.ints(shares)
-            return [whole * part + more for whole in wholes for part in parts] * (self._count // count)
-
-        return self._once((entry, factor, id(shares), more, link), multiply)
-
-    def _once(self, name: tuple[object, ...], make: Callable[[], list[int]]) -> list[int]:
-        if name not in self._known:
-            self._known[name] = make()
-        return self._known[name]
-
-    def hops(self, ways: Sequence[Route]) -> tuple[list[list[int]], list[list[int]]]:
-        """Return the latency of each boundary for each unit, on the way of forwards and on that of gradients."""
-        there, back = list[list[int]](), list[list[int]]()
-        for boundary, entry in enumerate(self.costs.p2p):
-            for joined, turn in ((there, 1), (back, -1)):
-                ends = [None if way.devices is None else way.devices[boundary : boundary + 2][::turn] for way in ways]
-                rows = [self._latencies(entry, both) for both in ends]
-                parts = (row[self.units.part(way.microbatches)] for row, way in zip(rows, ways, strict=True))
-                joined.append(rows[0] if len(rows) == 1 else [*chain.from_iterable(parts)])  # one that many may share
-        return there, back
-
-    def around(self, ways: Sequence[Route]) -> list[int]:
-        """Return the latency from the last stage to the first one: a message of the first boundary on that link."""
-        ends = ways[0].devices and (ways[0].devices[-1], ways[0].devices[0])
-        return self._latencies(self.costs.p2p[0] if self.costs.p2p else 0, ends)
-
-    def _latencies(self, entry: Entry, ends: tuple[int, ...] | None) -> list[int]:
-        tokens = self.units.slices.tokens
-        if ends is not None and ends[0] == ends[1]:
-            return self._once((), lambda: [0] * (self._count * len(tokens)))
-        link = 0 if self.links is None or ends is None else self.links[ends[0]][ends[1]]
-        return self.product(entry, "message", tokens, 0, link)
-
-
-def _quotients(
-    exactly: _Times, lasts: Mapping[str, Sequence[Row]], speeds: set[Fraction]
-) -> dict[tuple[int, int, Fraction], Fraction]:
-    """Return what each duration that a speed divides, and its overhead, last at each speed other than 1."""
-    others, keys = speeds - {ONE}, lasts.keys() & {*SCALED}
-    rows = [(row, exactly.overhead(key)) for key in keys for row in _distinct(lasts[key])] if others else []
-    values = {(value, more) for row, more in rows for value in row}
-    return {
-        (value, more, one): at_speed(Fraction(value - more, exactly.scale), one) + Fraction(more, exactly.scale)
-        for one in others
-        for value, more in values
-    }
-
-
 def _distinct(rows: Iterable[Row]) -> Iterable[set[int]]:
     """Yield the values of each row once; a list that stands there several times is looked at once."""
     return (set(row) for row in {id(row): row for row in rows}.values())
 
 
-def _least(scales: Sequence[int]) -> int:
-    """Return the least multiple of all scales: a power of ten where one is."""
-    least = rest = lcm(*scales)
-    powers = []
-    for prime in (2, 5):
-        power = 0
-        while rest % prime == 0:
-            rest, power = rest // prime, power + 1
-        powers.append(power)
-    return 10 ** max(powers) if rest == 1 else least
+class _Times:
+    """The times of units as whole numbers of 1/`scale` units of time, at speed 1.
+
+    `overheads` is what every operation of a kind lasts beside its cost.
+    """
+
+    def __init__(self, costs: Costs, units: Units, links: Links | None) -> None:
+        self.costs, self.units, self.links, slices = costs, units, links, units.slices
+        columns: list[Sequence[Entry]] = [getattr(costs, key) or () for key in (*PER_STAGE, "p2p")]
+        self._mean_shares = [slices.whole(stage) for stage in range(costs.stages)] if costs.whole else []
+        shares = [slices.tokens, *chain.from_iterable(getattr(slices, key) for key in SHARED), *self._mean_shares]
+        self._costs = Wholes([0, *chain(*columns), slices.overhead, *(links or ())])
+        wholes, self._shares = {key: units.wholes(key) for key in FACTORS}, Wholes(shares)
+        of_factors = lcm(*(scale for _, scale in wholes.values()))
+        self._factors = {key: [one * (of_factors // scale) for one in ints] for key, (ints, scale) in wholes.items()}
+        self._factors[""] = [of_factors] * units.microbatches
+        self.scale = self._costs.scale * of_factors * self._shares.scale
+        self._known: dict[tuple[object, ...], list[int]] = {}
+        self.keys = [key for key in (*KEYS, "backward") if key == "backward" or getattr(costs, key) is not None]
+        self.overheads = dict.fromkeys(self.keys, 0)
+        for key in (*SHARED, "backward"):
+            self.overheads[key] = int(to_fraction(slices.overhead_of(key)) * self.scale)
+
+    def row(self, key: str, stage: int) -> list[int]:
+        """Return the durations of a kind on a stage; equal ones of several stages are one list.
+
+        A full backward has its own, or those of both halves, with the overhead of a slice once.
+        """
+        check_deadline()
+        more = self.overheads[key]
+        if key == "backward":
+            if self.costs.whole:
+                return self.product(self.costs.whole[stage], "work", self._mean_shares[stage], more)
+            halves = [self.row(half, stage) for half in SHARED[1:]]
+            name = (key, *map(id, halves))
+            if name not in self._known:
+                self._known[name] = [one + other - more for one, other in zip(*halves, strict=True)]
+            return self._known[name]
+        shares = self.units.slices.of(key, stage) if key in SHARED else None
+        factor = "" if key == "overlap" else "activation" if key in TRANSFER_TIMES else "work"
+        return self.product(getattr(self.costs, key)[stage], factor, shares, more)
+
+    def product(
+        self, entry: Entry, factor: str, shares: Sequence[Fraction] | None, more: int, link: Exact = 0
+    ) -> list[int]:
+        """Return (cost + link) x factor x share + `more` of each unit; without `shares` of whole microbatches."""
+        name = (entry, factor, id(shares), more, link)
+        if name not in self._known:
+            late = self._costs.ints((link,))[0] if link else 0
+            count = self.units.microbatches
+            entries = (
+                entry if isinstance(entry, tuple) else (entry,) * (count if self.units.sizes else 1)
+            )  # one for all
+            wholes = map(mul, [one + late for one in self._costs.ints(entries)], self._factors[factor])
+            parts = [self._shares.scale] * self.units.slices.count if shares is None else self._shares.ints(shares)
+            row = [whole * part + more for whole in wholes for part in parts]
+            self._known[name] = row * (count // len(entries))
+        return self._known[name]
+
+    def hops(self, ways: Sequence[Route]) -> tuple[list[list[int]], list[list[int]], list[int]]:
+        """Return the latency of each boundary for each unit, on the way of forwards and on that of gradients.
+
+        The third is that from the last stage to the first one: a message of the first boundary on that link.
+        """
+
+        def latencies(entry: Entry, ends: tuple[int, ...] | None) -> list[int]:
+            if ends is not None and ends[0] == ends[1]:
+                return self.product(0, "message", tokens, 0)
+            link = 0 if self.links is None or ends is None else self.links[ends[0]][ends[1]]
+            return self.product(entry, "message", tokens, 0, link)
+
+        tokens, there, back = self.units.slices.tokens, list[list[int]](), list[list[int]]()
+        for boundary, entry in enumerate(self.costs.p2p):
+            for joined, turn in ((there, 1), (back, -1)):
+                ends = [None if way.devices is None else way.devices[boundary : boundary + 2][::turn] for way in ways]
+                rows = [latencies(entry, both) for both in ends]
+                parts = (row[self.units.part(way.microbatches)] for row, way in zip(rows, ways, strict=True))
+                joined.append(rows[0] if len(rows) == 1 else [*chain.from_iterable(parts)])  # one that many may share
+        around = ways[0].devices and (ways[0].devices[-1], ways[0].devices[0])
+        return there, back, latencies(self.costs.p2p[0] if self.costs.p2p else 0, around)
 
 
 def grains_of(memory: Memory, units: Units, *, has_cached: bool) -> tuple[int, Mapping[str, Sequence[Row]]]:
-    """Return `per_unit` and `rows` of Grains for units: the least grains that make every amount whole."""
-    exactly = _Sizes(memory, units)
-    stages = len(memory.retain)
-    shares = {
+    """Return `per_unit` and `rows` of Grains for units: the least grains that make every amount whole.
+
+    Those of weights, budgets and receive buffers count too.
+    """
+    stages, count, slices = len(memory.retain), units.microbatches, units.slices
+    entries, shares = Wholes(memory.activation), Wholes(slices.tokens)
+    parts = Wholes([0, 1, *memory.retain, *memory.checkpoint, memory.kv])
+    by_factor, of_factors = units.wholes("activation")
+    scale = entries.scale * of_factors * shares.scale * parts.scale
+    known, columns = dict[tuple[Entry, Exact], list[int]](), dict[str, list[list[int]]]()
+    by_name = {
         "activation": [1] * stages,
         "retained": memory.retain,
         "checkpointed": memory.checkpoint,
         "cached": [memory.kv if has_cached else 0] * stages,
     }
-    columns = {name: [*map(exactly.row, memory.activation, parts)] for name, parts in shares.items()}
-    rescaled = _rescaler(exactly.scale, exactly.least)
-    return exactly.least, {name: [*map(rescaled, rows)] for name, rows in columns.items()}
+    for name, of_stages in by_name.items():
+        for key in zip(memory.activation, of_stages, strict=True):
+            if key not in known:
+                entry, part = key
+                each = entry if isinstance(entry, tuple) else (entry,) * (count if units.sizes else 1)  # one for all
+                by_share = [share * parts.ints((part,))[0] for share in shares.ints(slices.tokens)]
+                row = [whole * share for whole in map(mul, entries.ints(each), by_factor) for share in by_share]
+                known[key] = row * (count // len(each))
+            columns.setdefault(name, []).append(known[key])
+    fixed = [*map(to_fraction, (*memory.static, *(memory.budget or ()))), *received(memory, units)]
+    least = lcm(scale // gcd(scale, *chain(*_distinct(known.values()))), grains_per_unit(fixed), memory.resolution)
+    rescaled = _rescaler(scale, least)
+    return least, {name: [*map(rescaled, rows)] for name, rows in columns.items()}
 
 
 def received(memory: Memory, units: Units) -> list[Fraction]:
     """Return the receive buffer of each unit's message, in the user's unit of memory."""
     each = [to_fraction(memory.receive) * to_fraction(share) for share in units.slices.tokens]
     return [size * factor for factor in units.factors("message") for size in each] if memory.receive else []
-
-
-class _Sizes:
-    """The memory of units as whole numbers of 1/`scale` units."""
-
-    def __init__(self, memory: Memory, units: Units) -> None:
-        self.memory, self.units = memory, units
-        self._entries, self._shares = Wholes(memory.activation), Wholes(units.slices.tokens)
-        self._parts = Wholes([0, 1, *memory.retain, *memory.checkpoint, memory.kv])
-        self._by_factor, of_factors = units.wholes("activation")
-        self._by_share = self._shares.ints(units.slices.tokens)
-        self.scale = self._entries.scale * of_factors * self._shares.scale * self._parts.scale
-        self._values = {self.scale}
-        self._known: dict[tuple[Entry, Exact], list[int]] = {}
-
-    def row(self, entry: Entry, part: Exact) -> list[int]:
-        """Return a part of what each unit holds of a stage."""
-        if (entry, part) not in self._known:
-            count = self.units.microbatches
-            each = entry if isinstance(entry, tuple) else (entry,) * (count if self.units.sizes else 1)  # one for all
-            wholes = map(mul, self._entries.ints(each), self._by_factor)
-            shares = [share * self._parts.ints((part,))[0] for share in self._by_share]
-            row = [whole * share for whole in wholes for share in shares]
-            self._values.update(row)
-            self._known[entry, part] = row * (count // len(each))
-        return self._known[entry, part]
-
-    @property
-    def least(self) -> int:
-        """The least grains in a unit of memory that make all amounts whole, those of weights and budgets too."""
-        fixed = grains_per_unit(map(to_fraction, (*self.memory.static, *(self.memory.budget or ()))))
-        fixed = lcm(fixed, grains_per_unit(received(self.memory, self.units)))
-        return lcm(self.scale // gcd(*self._values), fixed, self.memory.resolution)
 
 
 COSTS = {kind.cost for kind in KINDS.values()}

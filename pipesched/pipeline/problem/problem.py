@@ -75,6 +75,7 @@ from pipesched.pipeline.problem.units import (
     FORWARD_ONLY,
     MODES,
     MOST_ITEMS,
+    SHARED,
     SIZES,
     SLICE_COUNT,
     SLICES,
@@ -82,7 +83,6 @@ from pipesched.pipeline.problem.units import (
     WHOLE,
     Sizes,
     Slices,
-    require_units,
 )
 
 P = TypeVar("P")  # the type of problems, which know cutters and not the other way round
@@ -272,11 +272,10 @@ class Problem(Displayable):
         if require_whole(self.rounds, "rounds", least=1) > 1:
             self._require_rounds()
         self._require_lengths()
-        require_units(self.sizes, self.slices, self.microbatches, self.stages)
         if self.sizes is not None and self.sizes.are_one:
             object.__setattr__(self, "sizes", None)
         require_size(self.letters, self.stages, self.microbatches, self.slices.count)
-        self._require_placement(self.placement)
+        self._require_placed()
         if str(self.lanes) == "pair":
             raise ConfigError("'pair' is no longer known: each device has lanes of its own ('device')", "lanes")
         for key in PLAIN:
@@ -284,7 +283,6 @@ class Problem(Displayable):
             require_name(shape.words, getattr(self, key), key, key) if shape.words else require_label(
                 getattr(self, key), key
             )
-        self._require_layout(require_type(self.layers, (Layers, type(None)), "Layers or None", "layers"))
         require_type(self.cutter, (Cutter, type(None)), "a Cutter or None", "cutter")
         if self.speed is not None:
             object.__setattr__(self, "speed", exact_speed(self.speed, self.devices))
@@ -327,6 +325,7 @@ class Problem(Displayable):
             raise ConfigError(NO_STEP, "placement")
 
     def _require_lengths(self) -> None:
+        """Raise ConfigError for costs, memory, factors and slices of other stages, microbatches or devices."""
         require_type(self.costs, Costs, "Costs", "costs")
         require_type(self.memory, Memory, "Memory", "memory")
         for key, stages in (("costs", self.costs.stages), ("memory", len(self.memory.activation))):
@@ -338,27 +337,31 @@ class Problem(Displayable):
                 raise ConfigError(f"are of {count} microbatches; the problem has {self.microbatches}", key)
         if self.memory.budget is not None and len(self.memory.budget) != self.devices:
             raise ConfigError(f"is for {len(self.memory.budget)} devices; the problem has {self.devices}", "budget")
+        require_type(self.sizes, (Sizes, type(None)), "Sizes or None", "sizes")
+        require_type(self.slices, Slices, "Slices", "slices")
+        if self.sizes is not None and len(self.sizes.work) != self.microbatches:
+            what = f"are of {len(self.sizes.work)} microbatches; the problem has {self.microbatches}"
+            raise ConfigError(what, "sizes")
+        for key in SHARED:
+            if (rows := len(getattr(self.slices, key))) not in (1, self.stages):
+                raise ConfigError(f"have the {key} of {rows} stages; there are {self.stages}", "slices")
 
-    def _require_layout(self, layers: Layers | None) -> None:
-        """Raise ConfigError for layers of other stages, and where costs would change if the stages were cut anew."""
-        if layers is None:
-            return
-        if len(layers.layout) != self.stages:
-            raise ConfigError(f"are cut into {len(layers.layout)} stages; the problem has {self.stages}", "layers")
-        if self.placement is None and layers.rule != GIVEN and not layers.make(self.costs, self.memory):
-            raise ConfigError("do not make these costs and this memory; set them without layers", "layers")
-
-    def _require_placement(self, placement: Placement | None) -> None:
-        if placement is None:
-            if self.devices > self.stages:
-                raise ConfigError(f"must be at most `stages` ({self.stages}), not {shown(self.devices)}", "devices")
-            return
-        require_type(placement, Placement, "a Placement or None", "placement")
-        if len(placement.devices) != self.stages:
+    def _require_placed(self) -> None:
+        """Raise ConfigError for a placement, or layers, of other stages, and for layers that do not make the costs."""
+        placement = require_type(self.placement, (Placement, type(None)), "a Placement or None", "placement")
+        if placement is None and self.devices > self.stages:
+            raise ConfigError(f"must be at most `stages` ({self.stages}), not {shown(self.devices)}", "devices")
+        if placement is not None and len(placement.devices) != self.stages:
             what = f"needs one device for each of the {self.stages} stages; this one has {len(placement.devices)}"
             raise ConfigError(what, "placement")
-        if placement.last != self.devices - 1:
+        if placement is not None and placement.last != self.devices - 1:
             raise ConfigError(f"uses {placement.last + 1} devices; the problem has {self.devices}", "placement")
+        layers = require_type(self.layers, (Layers, type(None)), "Layers or None", "layers")
+        if layers is not None and len(layers.layout) != self.stages:
+            raise ConfigError(f"are cut into {len(layers.layout)} stages; the problem has {self.stages}", "layers")
+        is_open = layers is not None and placement is None and layers.rule != GIVEN
+        if is_open and not layers.make(self.costs, self.memory):  # they would change if the stages were cut anew
+            raise ConfigError("do not make these costs and this memory; set them without layers", "layers")
 
     def __repr__(self) -> str:
         name = f"{shown(self.name, BRIEF)}, " if self.name else ""
@@ -372,7 +375,7 @@ class Problem(Displayable):
     @cached_property
     def ticks(self) -> Ticks:
         """The costs in integer ticks, on the devices of the placement; at speed 1 without links while it is open."""
-        units, ways, along = self.units, [Route(range(self.microbatches), None)], None
+        costs, units, ways, along = self.costs, self.units, [Route(range(self.microbatches), None)], None
         if self.has_units and self.placement is not None:
             ways = self.ways
         elif not self.has_units:
@@ -382,7 +385,13 @@ class Problem(Displayable):
             units = Units(len(devices), None, WHOLE)
             if len(devices) > 1:
                 along = np.repeat([int(way.is_second) for way in self.ways], [len(way[0]) for way in self.ways])
-        rows = ticks_of(self._fine_costs, units, ways, self.speed, self.links)
+        least = costs.resolution  # fine enough for the step, and where its layers are cut anew
+        if self.has_step:
+            least = lcm(least, step_resolution(costs, self.side, self.speed))
+        if self.layers is not None and self.speed is not None and not self.has_units:
+            least = lcm(least, self.layers.resolution_at(map(to_fraction, self.speed)))
+        fine = costs if least == costs.resolution else replace(costs, resolution=least)
+        rows = ticks_of(fine, units, ways, self.speed, self.links)
         return Ticks(*rows, self.microbatches * self.slices.count, along)
 
     @cached_property
@@ -410,16 +419,6 @@ class Problem(Displayable):
     def step_grains(self) -> StepGrains:
         """What comes and goes beside activations, in grains."""
         return step_grains(self.memory, self.sharding, self.side, self.grains.per_unit)
-
-    @cached_property
-    def _fine_costs(self) -> Costs:
-        """The costs with ticks that are fine enough for the step, and where its layers are cut anew."""
-        least = self.costs.resolution
-        if self.has_step:
-            least = lcm(least, step_resolution(self.costs, self.side, self.speed))
-        if self.layers is not None and self.speed is not None and not self.has_units:
-            least = lcm(least, self.layers.resolution_at(map(to_fraction, self.speed)))
-        return self.costs if least == self.costs.resolution else replace(self.costs, resolution=least)
 
     @cached_property
     def _kept(self) -> Memory:

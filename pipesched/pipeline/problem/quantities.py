@@ -98,27 +98,19 @@ def in_one_scale(values: Iterable[Exact]) -> tuple[list[int], int]:
     kinds = {*map(type, numbers)}
     if kinds <= {int}:
         return numbers, 1  # type: ignore[return-value]
-    short = _as_decimals(numbers) if kinds <= {int, float} else None
-    if short is not None:
-        return short
-    known = {number: to_fraction(number) for number in {*numbers}}
-    scale = lcm(1, *{one.denominator for one in known.values()})
-    ints = {number: one.numerator * (scale // one.denominator) for number, one in known.items()}
-    return [ints[number] for number in numbers], scale
-
-
-def _as_decimals(numbers: Sequence[Exact]) -> tuple[list[int], int] | None:
-    """Return decimals of few digits so at once, without a fraction of each; None where some have more."""
     # a float is the nearest one to just one decimal of at most 15 digits, which is its text
-    for places in range(1, MOST_DIGITS + 1):
+    for places in range(1, MOST_DIGITS + 1) if kinds <= {int, float} else ():
         scale = 10**places
         if max(numbers) * scale >= 10**15:
-            return None
+            break
         if all(round(number * scale) / scale == number for number in numbers):
             ints = [round(number * scale) for number in numbers]
             common = gcd(scale, *ints)
             return [one // common for one in ints] if common > 1 else ints, scale // common
-    return None
+    known = {number: to_fraction(number) for number in {*numbers}}
+    scale = lcm(1, *{one.denominator for one in known.values()})
+    wholes = {number: one.numerator * (scale // one.denominator) for number, one in known.items()}
+    return [wholes[number] for number in numbers], scale
 
 
 def is_scalar(value: object) -> bool:

@@ -15,15 +15,14 @@ from typing import Any
 from pipesched.checks import require_flag, require_label, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.layers.layers import (
+    OPTIONAL,
     PARTS,
     TIMES,
+    Blocks,
     GivenLayers,
-    layer_of,
     read_layers,
-    require_one_layout,
     rows_of,
     stage_values,
-    values_across,
 )
 from pipesched.pipeline.layers.layout_text import looks_like_text, read_megatron_text
 from pipesched.pipeline.layers.recut import balanced_for, cut_again
@@ -61,11 +60,11 @@ from pipesched.pipeline.problem.quantities import (
     length_text,
     to_fraction,
 )
-from pipesched.pipeline.problem.shapes import Field
-from pipesched.pipeline.problem.units import FORWARD_ONLY, Extent, Table, read_units, require_alike_pairs
+from pipesched.pipeline.problem.units import FORWARD_ONLY, Extent, read_units, require_alike_pairs
 
 # parameters with a value for each stage, which layers add up to:
 OF_STAGES = ("backward", *(key for key in TIMES if key != "whole"), *SIZES)
+ABSENT = {one.name: one.absent for one in (*COSTS.values(), *MEMORY_KEYS.values())}
 
 
 def problem_from(values: Mapping[str, Any]) -> Problem:
@@ -78,8 +77,15 @@ def problem_from(values: Mapping[str, Any]) -> Problem:
 
 def _of_stages(values: Mapping[str, Any]) -> Problem:
     """Return the problem of stages, or of layers that make them. Raises ConfigError."""
-    p = count_of("devices", values["devices"])
-    s = _stages(p, values["stages"], values["chunks"], values["layout"])
+    p, chunks, layout = count_of("devices", values["devices"]), values["chunks"], values["layout"]
+    if chunks is not None and values["stages"] is not None:
+        raise ConfigError("give either `stages`, or the `chunks` of a device", "chunks")
+    if chunks is not None:
+        s = p * count_of("chunks", chunks)
+    elif values["stages"] is not None:
+        s = count_of("stages", values["stages"])
+    else:
+        s = len(first_entries(layout, MOST_OPERATIONS)) if is_several(layout) else p
     given = {key: values[key] for key in OF_STAGES}
     time = Unit(TIME, require_label(values["time_unit"], "time_unit"))
     size = Unit(MEMORY, require_label(values["unit"], "unit"))
@@ -92,16 +98,24 @@ def _of_stages(values: Mapping[str, Any]) -> Problem:
     every = m * units["rounds"]
     require_size(letters_of(units["mode"], split=split), s, every, units["slices"].count)  # before a list is made of it
     by_layer = {key: values[key] for key in ("layers", *PARTS, "layout")}
-    model = read_layers(GivenLayers(**by_layer, across=across, microbatches=m), p, s, time, size)
-    if model is not None:
-        across = values_across(model, across)
-        given = stage_values(model, given)
-        require_one_layout(units["slices"], model)
-    unlike = {**units, "speed": read_speed(values["speed"], p), "links": read_links(values["links"], p, time)}
-    given = {**given, **across, **{key: values[key] for key in ("budget", "kv", "receive", "tied")}}
+    model = None
+    if any(value is not None for value in by_layer.values()):
+        model = read_layers(GivenLayers(**by_layer, across=across, microbatches=m), p, s, time, size)
+    made = {**given, **across} if model is None else stage_values(model, given, across, units["slices"])
+    made = {key: ABSENT[key] if value is None and key in given else value for key, value in made.items()}
+    unlike = {
+        **units,
+        "speed": None if values["speed"] is None else read_speed(values["speed"], p),
+        "links": None if values["links"] is None else read_links(values["links"], p, time),
+    }
+    given = {**made, **{key: values[key] for key in ("budget", "kv", "receive", "tied")}}
     there = read_placement(values["placement"], p, s)
     extent = Extent(p, s, m, time, size)
-    costs, memory = _costs(given, extent, split=split), _memory(given, extent)
+    if given["activation"] is None:
+        given["activation"] = Fraction(p, s)
+    costs = _costs(given, extent, split=split)
+    held: dict[str, Any] = {key: extent.read(one, given[key]) for key, one in MEMORY_KEYS.items() if key != "unit"}
+    memory = Memory(**held, unit=size.label)
     unlike["shard"] = read_shard(values["shard"], p, gathers=costs.gather is not None)
     unlike["clip"] = None if values["clip"] is None else require_flag(values["clip"], "clip")
     unlike["side"] = read_side(values["side"], extent)
@@ -109,14 +123,11 @@ def _of_stages(values: Mapping[str, Any]) -> Problem:
     if memory.receive and unlike["messages"] is None:
         raise ConfigError("has no effect where messages are free: `messages` names their queue", "receive")
     sizes: dict[str, Any] = {"devices": p, "stages": s, "microbatches": every, "placement": there}
-    return _checked(Problem(**sizes, costs=costs, memory=memory, layers=model, **unlike))
-
-
-def _checked(problem: Problem) -> Problem:
-    """Return a problem with the cut of its rule, and of forwards alone without other costs. Raises ConfigError."""
+    problem = Problem(**sizes, costs=costs, memory=memory, layers=model, **unlike)
     if problem.mode == FORWARD_ONLY:
-        return balanced_for(forwards_alone(problem))
-    require_alike_pairs(problem.costs, problem.sizes)
+        problem = forwards_alone(problem)
+    elif costs.overlap is not None:
+        require_alike_pairs(costs, problem.sizes)
     return balanced_for(problem)
 
 
@@ -126,10 +137,16 @@ def _of_blocks(values: Mapping[str, Any]) -> Problem:
     free = dict.fromkeys(("layout", *PARTS[1:], "placement", "chunks" if stages is not None else "stages"))
     free |= dict.fromkeys(("shard", "clip", "side"))  # which are of the stages that are made
     blocks = problem_from({**values, **free})
-    p2p = blocks.costs.p2p
+    p2p, costs, memory = blocks.costs.p2p, blocks.costs, blocks.memory
+    columns: dict[str, Any] = {key: getattr(costs, key) for key in TIMES if key not in ("whole", *HALVES)}
+    columns |= {key: getattr(costs, key) for key in HALVES if costs.split}
+    columns["backward"] = costs.whole if costs.split else costs.backward
+    columns |= {key: getattr(memory, key) for key in SIZES}
+    columns |= {key: column for key in AVERAGED if len({*(column := getattr(memory, key))}) > 1}
+    layer = Blocks({key: [*map(fractions_of, column)] for key, column in columns.items() if column is not None})
     made_of = {
         **values, **dict.fromkeys((*OF_STAGES, "stages")),
-        "layers": blocks.stages, "layer": layer_of(blocks.costs, blocks.memory), "chunks": chunks,
+        "layers": blocks.stages, "layer": layer, "chunks": chunks,
         "p2p": [*map(fractions_of, p2p)] if len({*p2p}) > 1 or rows_of(p2p) > 1 else sum(map(to_fraction, p2p[:1])),
         "microbatches": blocks.batches, "slices": blocks.slices,
         **{key: column[0] if len({*(column := getattr(blocks.memory, key))}) == 1 else default
@@ -153,29 +170,24 @@ def with_budget(problem: Problem, budget: Any) -> Problem:
     return cut_again(replace(problem, memory=replace(problem.memory, budget=limits)))
 
 
-def _memory(given: Mapping[str, Any], extent: Extent) -> Memory:
-    filled = {**given, "activation": Fraction(extent.devices, extent.stages)} if given["activation"] is None else given
-    values: dict[str, Any] = {name: _read(extent, one, filled) for name, one in MEMORY_KEYS.items() if name != "unit"}
-    return Memory(**values, unit=extent.size.label)
-
-
-def _read(extent: Extent, one: Field, given: Mapping[str, Any]) -> Any:
-    """Return the numbers of a key, as they are given or by default; layers make those of stages."""
-    value = given[one.name]
-    return extent.read(one, one.absent if value is None and one.name in OF_STAGES else value)
-
-
 def _costs(given: Mapping[str, Any], extent: Extent, *, split: bool) -> Costs:
     if is_several(given["tied"]):
         raise ConfigError("must be one number: first and last stage add up the gradients that they share", "tied")
-    read_apart = (*HALVES, "whole")
-    values: dict[str, Any] = {name: _read(extent, one, given) for name, one in COSTS.items() if name not in read_apart}
+    values: dict[str, Any] = {key: extent.read(one, given[one.name]) for key, one in COSTS.items()}
     if values["reload"] is not None and values["offload"] is None:
         raise ConfigError("the way back from host memory; `offload` is needed too", "reload")
     values["recompute"] = values["recompute"] or values["forward"]
     values["reload"] = values["reload"] or values["offload"]
-    halves: Any = _halves(extent, values["forward"], *(given[key] for key in ("backward", *HALVES)))
-    return Costs(**values, **dict(zip(read_apart, halves, strict=True)), split=split)
+    require_decimals(in_one(values["whole"] or ()), "backward")
+    lacking = [key for key in HALVES if values[key] is None]
+    if len(lacking) == 1:
+        other = HALVES[lacking == [HALVES[0]]]
+        raise ConfigError(f"half of the backward; `{lacking[0]}` is needed too", other)
+    if lacking:  # half of B each, by default twice F
+        whole = values["whole"]
+        half = values["forward"] if whole is None else tuple(scaled(entry, Fraction(1, 2)) for entry in whole)
+        values |= {"whole": None, **dict.fromkeys(HALVES, half)}
+    return Costs(**values, split=split)
 
 
 def forwards_alone(problem: Problem) -> Problem:
@@ -186,18 +198,11 @@ def forwards_alone(problem: Problem) -> Problem:
         reload=None, split=False, whole=None,
     )  # fmt: skip
     memory, layers = replace(problem.memory, gradients=nothing, states=nothing), problem.layers
-    return replace(problem, costs=costs, memory=memory, layers=layers and layers.forwards_alone)
-
-
-def _stages(devices: int, stages: Any, chunks: Any, layout: Any) -> int:
-    """Return the number of stages: as given, by the chunks of a device, by a layout, or else one a device."""
-    if chunks is not None and stages is not None:
-        raise ConfigError("give either `stages`, or the `chunks` of a device", "chunks")
-    if chunks is not None:
-        return devices * count_of("chunks", chunks)
-    if stages is not None:
-        return count_of("stages", stages)
-    return len(first_entries(layout, MOST_OPERATIONS)) if is_several(layout) else devices
+    if layers is not None:
+        absent: dict[str, Any] = dict.fromkeys((*HALVES, "recompute", "gradients", "states"), 0)
+        absent |= dict.fromkeys(key for key in OPTIONAL if key != "gather")
+        layers = replace(layers, **{key: replace(getattr(layers, key), **absent) for key in PARTS})
+    return replace(problem, costs=costs, memory=memory, layers=layers)
 
 
 def read_placement(value: Any, devices: int, stages: int) -> Placement | None:
@@ -235,31 +240,11 @@ def _listed_placement(given: Iterable[Any], devices: int, stages: int) -> Placem
     return explicit_placement(tuple(map(int, numbers)), devices)
 
 
-def _halves(
-    extent: Extent, forward: Table, backward: Any, half_input: Any, half_weight: Any
-) -> tuple[Table, Table, Table | None]:
-    """Return I and W of each stage, as given or half of B each, and B if it is given beside them; default twice F."""
-    whole = extent.read(COSTS["whole"], backward)
-    require_decimals(in_one(whole or ()), "backward")
-    if half_input is None and half_weight is None:
-        if whole is None:
-            return forward, forward, None
-        half = tuple(scaled(entry, Fraction(1, 2)) for entry in whole)
-        return half, half, None
-    if half_input is None:
-        raise ConfigError("half of the backward; `backward_input` is needed too", "backward_weight")
-    if half_weight is None:
-        raise ConfigError("half of the backward; `backward_weight` is needed too", "backward_input")
-    return extent.read(COSTS[HALVES[0]], half_input), extent.read(COSTS[HALVES[1]], half_weight), whole
-
-
 FORM = "{size: 4, inside: 0.05, between: 0.4}, the same with `groups` instead of `size`, or a list for each device"
 
 
-def read_speed(value: Any, devices: int) -> tuple[Exact, ...] | None:
+def read_speed(value: Any, devices: int) -> tuple[Exact, ...]:
     """Return the speed of each device, from a list, one number for all, or numbers by device. Raises ConfigError."""
-    if value is None:
-        return None
     if not isinstance(value, Mapping):
         return exact_speed(exact_numbers("speed", value, devices, "one a device", None), devices)
     speeds: list[Exact] = [1] * devices
@@ -269,10 +254,8 @@ def read_speed(value: Any, devices: int) -> tuple[Exact, ...] | None:
     return exact_speed(speeds, devices)
 
 
-def read_links(value: Any, devices: int, time: Unit) -> Links | None:
+def read_links(value: Any, devices: int, time: Unit) -> Links:
     """Return the latency from each device to each, from that matrix, or from groups of devices. Raises ConfigError."""
-    if value is None:
-        return None
     if isinstance(value, Mapping):
         return _of_groups(value, devices, time)
     if not is_several(value):
@@ -297,20 +280,18 @@ def _of_groups(value: Mapping[Any, Any], devices: int, time: Unit) -> Links:
         what = f"`{absent}` is missing" if absent else "one of `size` and `groups` is needed"
         raise ConfigError(f"{what}; this is {FORM}", "links")
     inside, between = (_latency(value[key], f"`{key}`", time) for key in ("inside", "between"))
-    group = _by_size(value["size"], devices) if given == ["size"] else _by_lists(value["groups"], devices)
+    if given == ["groups"]:
+        group = _by_lists(value["groups"], devices)
+    else:
+        try:
+            each = count_of("links", value["size"])
+        except ConfigError as error:
+            raise ConfigError(f"`size` {error.message}", "links") from None
+        group = [device // each for device in range(devices)]  # so many in a row; the last one may have fewer
     return tuple(
         tuple(0 if here == there else inside if group[here] == group[there] else between for there in range(devices))
         for here in range(devices)
     )
-
-
-def _by_size(size: Any, devices: int) -> list[int]:
-    """Return the group of each device, where groups are so many devices in a row (the last one may have fewer)."""
-    try:
-        each = count_of("links", size)
-    except ConfigError as error:
-        raise ConfigError(f"`size` {error.message}", "links") from None
-    return [device // each for device in range(devices)]
 
 
 def _by_lists(groups: Any, devices: int) -> list[int]:

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
-from pipesched.checks import require_mapping, require_name, require_type, require_whole, shown
+from pipesched.checks import require_mapping, require_name, require_whole, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError, Place
 from pipesched.pipeline.problem.costs import TABLED, Costs, Entry, exact_tuple, fields_of
@@ -114,19 +114,14 @@ def shares_of(parts: Sequence[Exact | Decimal], tokens: Shares | None = None) ->
     simple = [simplest(Decimal(repr(part))) for part in floats]
     if sum(simple) == 1:
         return tuple(simple)
-    by_rule = None if tokens is None else _by_attention(floats, tokens)
-    return by_rule or (*simple[:-1], 1 - sum(simple[:-1], Fraction(0)))
-
-
-def _by_attention(work: Sequence[float], tokens: Shares) -> Shares | None:
-    """Return the parts of the work that have these floats, by the part that attention has in it; None if none has."""
-    linear, core = (work_of(tokens, Fraction(part)) for part in (0, 1))
-    entry = max(range(len(tokens)), key=lambda one: abs(core[one] - linear[one]))
-    if core[entry] == linear[entry]:
-        return None
-    attention = round((Fraction(work[entry]) - linear[entry]) / (core[entry] - linear[entry]), ATTENTION_PLACES)
-    made = work_of(tokens, attention)
-    return made if [*map(float, made)] == [*work] else None
+    if tokens is not None:
+        linear, core = (work_of(tokens, Fraction(part)) for part in (0, 1))
+        entry = max(range(len(tokens)), key=lambda one: abs(core[one] - linear[one]))
+        if whole := core[entry] - linear[entry]:
+            made = work_of(tokens, round((Fraction(floats[entry]) - linear[entry]) / whole, ATTENTION_PLACES))
+            if [*map(float, made)] == floats:
+                return made
+    return (*simple[:-1], 1 - sum(simple[:-1], Fraction(0)))
 
 
 @dataclass(frozen=True)
@@ -243,17 +238,6 @@ def _cut(work: Fraction, attention: Fraction) -> Fraction:
         return Fraction(round((root - linear) / (2 * core), PLACES))
 
 
-def require_units(sizes: Any, slices: Any, microbatches: int, stages: int) -> None:
-    """Raise ConfigError for factors of other microbatches, and for slices with work of other stages."""
-    require_type(sizes, (Sizes, type(None)), "Sizes or None", "sizes")
-    require_type(slices, Slices, "Slices", "slices")
-    if sizes is not None and len(sizes.work) != microbatches:
-        raise ConfigError(f"are of {len(sizes.work)} microbatches; the problem has {microbatches}", "sizes")
-    for key in SHARED:
-        if len(getattr(slices, key)) not in (1, stages):
-            raise ConfigError(f"have the {key} of {len(getattr(slices, key))} stages; there are {stages}", "slices")
-
-
 def unit_values(sizes: Sizes | None, slices: Slices, mode: str) -> dict[str, Any]:
     """Return what makes microbatches differ, as a config gives it; what is as of whole alike ones is left out."""
     found: dict[str, Any] = {}
@@ -299,24 +283,6 @@ WHOLE_ONLY = ("recompute", "offload", "reload", "overlap")
 NEAR = Fraction(1, 10**9)  # how far from 1 the sum of given parts may be
 Table = tuple[Entry, ...]
 EACH = {"stage": "one a stage", "boundary": "one a boundary between stages", "device": "one a device"}
-
-
-def counted(tables: Mapping[str, Any], sizes: Any, microbatches: Any, shape: tuple[int, int]) -> int:
-    """Return the number of microbatches: as given, as the first list for each has, or two a device.
-
-    `shape` is the numbers of devices and stages. Raises ConfigError for a list of another length, about its key.
-    """
-    devices, stages = shape
-    count = None if microbatches is None else count_of("microbatches", microbatches)
-    said = f"microbatches is {count}: leave that out, or give lists of {count}"
-    for key, entry, length in _lengths(tables, sizes, stages):
-        if count is None:
-            said = f"{key}.{entry} lists {length}" if key == "sizes" else f"{key} lists {length}"
-            count = length
-        if length != count or not length:
-            what = f"lists {length} numbers, one a microbatch; {said}" if length else "must list one a microbatch"
-            raise ConfigError(what, key, entry=entry)
-    return 2 * devices if count is None else count
 
 
 def _lengths(tables: Mapping[str, Any], sizes: Any, stages: int) -> Iterator[tuple[str, Place, int]]:
@@ -372,19 +338,18 @@ def exact_table(key: str, value: Any, count: int, each: str, unit: Unit | None, 
     if len(entries) != count:
         what, found = "entries" if any(map(is_several, entries)) else "numbers", length_text(value, entries, count)
         raise ConfigError(f"a list here needs {count} {what} ({each}); this one has {found}", key)
-    return tuple(_row(key, row, unit, microbatches, entry) for entry, row in enumerate(entries))
-
-
-def _row(key: str, row: Any, unit: Unit | None, microbatches: int, entry: int) -> Entry:
-    """Return an entry of a table: one number where all are equal."""
-    if not is_several(row):
-        return canonical(exact_number(key, row, unit, entry=entry))
-    numbers = first_entries(row, microbatches)
-    if len(numbers) != microbatches:
-        found = length_text(row, numbers, microbatches)
-        raise ConfigError(f"needs {microbatches} numbers (one a microbatch); this row has {found}", key, entry=entry)
-    exact = listed_numbers(key, numbers, unit, row=(entry,))
-    return exact[0] if len({*exact}) == 1 else exact
+    table = list[Entry]()
+    for entry, row in enumerate(entries):
+        if not is_several(row):
+            table.append(canonical(exact_number(key, row, unit, entry=entry)))
+            continue
+        numbers = first_entries(row, microbatches)
+        if len(numbers) != microbatches:
+            what = f"{microbatches} numbers (one a microbatch); this row has {length_text(row, numbers, microbatches)}"
+            raise ConfigError(f"needs {what}", key, entry=entry)
+        exact = listed_numbers(key, numbers, unit, row=(entry,))
+        table.append(exact[0] if len({*exact}) == 1 else exact)
+    return tuple(table)
 
 
 def read_units(
@@ -393,21 +358,37 @@ def read_units(
     """Return the number of microbatches (of a round), and the fields of a Problem that make them differ.
 
     `units` are the parameters `sizes`, `slices`, `mode` and `rounds` of make_problem, `given` its costs, and `shape`
-    the numbers of devices and stages. Raises ConfigError about the parameter at fault.
+    the numbers of devices and stages. There are as many microbatches as are given, as the first list for each has, or
+    two a device. Raises ConfigError about the parameter at fault, also for a list of another length.
     """
     sizes, slices, mode, rounds = units
     turns = count_of("rounds", rounds)
-    count = counted(given, sizes, microbatches, shape)
+    count = None if microbatches is None else count_of("microbatches", microbatches)
+    said = f"microbatches is {count}: leave that out, or give lists of {count}"
+    for key, entry, length in _lengths(given, sizes, shape[1]):
+        if count is None:
+            said = f"{key}.{entry} lists {length}" if key == "sizes" else f"{key} lists {length}"
+            count = length
+        if length != count or not length:
+            what = f"lists {length} numbers, one a microbatch; {said}" if length else "must list one a microbatch"
+            raise ConfigError(what, key, entry=entry)
+    count = 2 * shape[0] if count is None else count
     cut = read_slices(slices, shape[1], time)
     named = require_name(MODES, mode, "mode", "mode")
-    if named != FORWARD_ONLY:
-        require_whole_microbatches(given, given["layer"], cut)
-    return count, {"sizes": read_sizes(sizes, count), "slices": cut, "mode": named, "rounds": turns}
+    if named != FORWARD_ONLY and cut.are_several:
+        layer, refused = given["layer"], "goes with whole microbatches, not with `slices`"
+        for key in WHOLE_ONLY:
+            if given[key] is not None:
+                raise ConfigError(refused, key)
+            if isinstance(layer, Mapping) and layer.get(key) is not None:
+                raise ConfigError(refused, "layer", entry=key)
+    factors = None if sizes is None else read_sizes(sizes, count)
+    return count, {"sizes": factors, "slices": cut, "mode": named, "rounds": turns}
 
 
 def read_sizes(value: Any, microbatches: int) -> Sizes | None:
     """Return the factors of each microbatch; None where all are 1. Raises ConfigError about `sizes`."""
-    if value is None or isinstance(value, Sizes):
+    if isinstance(value, Sizes):
         return value
     given = known_entries(value, FACTORS, "sizes")
     columns: dict[str, tuple[Exact, ...]] = dict.fromkeys(FACTORS, (1,) * microbatches)
@@ -437,8 +418,9 @@ def read_slices(value: Any, stages: int, time: Unit) -> Slices:
     """Return how microbatches are cut, from a number of slices, or a mapping. Raises ConfigError about `slices`."""
     if isinstance(value, Slices):
         return value
-    if value is None or not isinstance(value, Mapping):
-        value = 1 if value is None else value
+    if value is None or (type(value) is int and value == 1):
+        return WHOLE
+    if not isinstance(value, Mapping):
         return _open({}, 0) if value == AUTO else _rule({}, 0, MOST_SLICES).slices(_whole(value, or_auto=True))
     given = known_entries(value, [*SLICES], "slices")
     with entry_of("slices", "overhead"):
@@ -519,23 +501,18 @@ def _shares(value: Any, count: int, name: str, tokens: Shares | None = None) -> 
         raise ConfigError(f"needs {count} parts, one a slice; this has {found}", "slices", entry=name)
     parts = []
     for entry, one in enumerate(entries):
-        with entry_of("slices", f"{name}[{entry}]"):
-            parts.append(_share(one))
+        place = f"{name}[{entry}]"
+        try:
+            part = to_fraction(one)  # with all its digits: 0.3333333333333333 is a third
+        except ValueError as error:
+            raise ConfigError(no_number(one, error), "slices", entry=place) from None
+        if not 0 < part <= 1:
+            raise ConfigError(f"must be more than 0 and at most 1, not {shown(one)}", "slices", entry=place)
+        parts.append(part)
     whole = sum(parts, Fraction(0))
     if abs(whole - 1) > NEAR:
         raise ConfigError(f"must have the sum 1, not {shown(float(whole))}", "slices", entry=name)
     return shares_of(parts, tokens)
-
-
-def _share(value: Any) -> Fraction:
-    """Return one part with all its digits: 0.3333333333333333 is a third. Raises ConfigError about `slices`."""
-    try:
-        number = to_fraction(value)
-    except ValueError as error:
-        raise ConfigError(no_number(value, error), "slices") from None
-    if not 0 < number <= 1:
-        raise ConfigError(f"must be more than 0 and at most 1, not {shown(value)}", "slices")
-    return number
 
 
 def _whole(value: Any, *, or_auto: bool = False) -> int:
@@ -549,24 +526,12 @@ def _whole(value: Any, *, or_auto: bool = False) -> int:
     return number
 
 
-def require_whole_microbatches(given: Mapping[str, Any], layer: Any, slices: Slices) -> None:
-    """Raise ConfigError for costs that no slice has: of recompute, offload, and overlapped pairs, of `layer` too."""
-    if slices.count == 1 and slices.rule is None:
-        return
-    refused = "goes with whole microbatches, not with `slices`"
-    for key in WHOLE_ONLY:
-        if given[key] is not None:
-            raise ConfigError(refused, key)
-        if isinstance(layer, Mapping) and layer.get(key) is not None:
-            raise ConfigError(refused, "layer", entry=key)
-
-
 def require_alike_pairs(costs: Costs, sizes: Sizes | None) -> None:
-    """Raise ConfigError for `overlap` where the halves of pairs last differently long from microbatch to microbatch."""
+    """Raise ConfigError, about `overlap`, where halves of pairs last differently long from microbatch to microbatch."""
     differ = [key for key in ("forward", *SHARED[1:]) if any(isinstance(entry, tuple) for entry in getattr(costs, key))]
     if sizes is not None and {*sizes.work} != {1}:
         differ.append("sizes.work")
-    if costs.overlap is not None and differ:
+    if differ:
         raise ConfigError(
             f"is one time for all pairs of a stage; with `{differ[0]}` by microbatch, leave it out: a pair then lasts"
             " the sum of its parts",
