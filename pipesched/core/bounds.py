@@ -121,27 +121,21 @@ def _sharpened(
         position[task] = number
     for task in order:
         jobs: list[list[Job]] = [[] for _ in graph.unit_counts]
-        for before, gap in _gaps(task, arrows, graph.durations, position):
+        # every task before it, and the ticks between the end of that and its start by the longest path
+        gaps, coming = {task: -graph.durations[task]}, [(-position[task], task)]
+        while coming:
+            _, here = heappop(coming)
+            for before, lag in arrows[here]:
+                if before not in gaps:
+                    heappush(coming, (-position[before], before))
+                gaps[before] = max(gaps.get(before, 0), gaps[here] + graph.durations[here] + lag)
+        del gaps[task]
+        for before, gap in gaps.items():
             head[task] = max(head[task], head[before] + graph.durations[before] + gap)
             if graph.resources[before] != NOWHERE:
                 jobs[graph.resources[before]].append(Job(head[before], graph.durations[before], gap))
         head[task] = max(head[task], *map(head_work_tail, jobs, graph.unit_counts), 0)
     return head
-
-
-def _gaps(
-    task: int, arrows: Sequence[Sequence[tuple[int, int]]], durations: Sequence[int], position: Sequence[int]
-) -> list[tuple[int, int]]:
-    """Return every task before `task`, and the ticks between its end and the start of `task` by the longest path."""
-    gaps = {task: -durations[task]}
-    coming = [(-position[task], task)]
-    for _, here in iter(lambda: heappop(coming) if coming else None, None):
-        for before, lag in arrows[here]:
-            if before not in gaps:
-                heappush(coming, (-position[before], before))
-            gaps[before] = max(gaps.get(before, 0), gaps[here] + durations[here] + lag)
-    del gaps[task]
-    return list(gaps.items())
 
 
 class JobPiece(NamedTuple):
@@ -169,7 +163,11 @@ def least_length(first: Sequence[JobPiece], second: Sequence[JobPiece]) -> int:
             straight = now + max(one.length - one.ends[i], two.length - two.ends[j])
             if straight >= best:
                 continue
-            k, m = _obstacle(one, two, i, j)
+            # the first pieces of one machine that meet when both jobs go on; all pieces of one that ends before
+            k, m, ahead = i, j, two.ends[j] - one.ends[i]
+            while k < len(one.pieces) and m < len(two.pieces) and one.pieces[k].machine != two.pieces[m].machine:
+                until, other = one.ends[k + 1] + ahead, two.ends[m + 1]
+                k, m = k + (until <= other), m + (other <= until)
             if k == len(one.pieces) or m == len(two.pieces):
                 best = straight
                 continue
@@ -187,15 +185,6 @@ class _Job:
         self.pieces = pieces
         self.ends = [*accumulate((piece.ticks for piece in pieces), initial=0)]
         self.length = self.ends[-1]
-
-
-def _obstacle(one: _Job, two: _Job, i: int, j: int) -> tuple[int, int]:
-    """Return the first pieces of one machine that meet when both jobs go on; all pieces of one that ends before."""
-    k, m, ahead = i, j, two.ends[j] - one.ends[i]
-    while k < len(one.pieces) and m < len(two.pieces) and one.pieces[k].machine != two.pieces[m].machine:
-        until, other = one.ends[k + 1] + ahead, two.ends[m + 1]
-        k, m = k + (until <= other), m + (other <= until)
-    return k, m
 
 
 MOST_NODES, FEWEST_NODES = 200, 4  # systems that are solved before the answer is left open

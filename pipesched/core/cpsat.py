@@ -154,7 +154,16 @@ class TaskModel:
         if on_bound is not None:
             tell_bound = callbacks.guarded(on_bound)
             solver.best_bound_callback = lambda bound: tell_bound(_rounded_up(bound))
-        reporter = None if progress is None else self._reporter(callbacks.guarded(progress))
+        reporter, variables = None, self.starts
+        if progress is not None:
+            tell = callbacks.guarded(progress)
+
+            class Reporter(self.cp.CpSolverSolutionCallback):  # type: ignore[name-defined, misc]
+                def on_solution_callback(self) -> None:
+                    values = [self.value(start) for start in variables]
+                    tell(values, round(self.objective_value), round(self.best_objective_bound))
+
+            reporter = Reporter()
         status, interrupted = _in_thread(solver, self.model, reporter, limits.stop)
         if callbacks.failure is not None:
             raise callbacks.failure
@@ -172,17 +181,6 @@ class TaskModel:
         parameters.linearization_level = limits.linearization
         parameters.catch_sigint_signal = False
         self.tune(parameters, limits)
-
-    def _reporter(self, tell: Callable[..., None]) -> Any:
-        """Return a CP-SAT callback that hands every better schedule on."""
-        starts = self.starts
-
-        class Reporter(self.cp.CpSolverSolutionCallback):  # type: ignore[name-defined, misc]
-            def on_solution_callback(self) -> None:
-                values = [self.value(start) for start in starts]
-                tell(values, round(self.objective_value), round(self.best_objective_bound))
-
-        return Reporter()
 
 
 class _Callbacks:

@@ -261,7 +261,13 @@ class _Engine:
         self.graph, self.tie = graph, tie.kind
         random, count = Random(seed), len(graph) if tie.kind == DRAWN else 0
         self.drawn = column([random.getrandbits(BITS) for _ in range(count)])
-        self.key = _ranks(priority, tie.span) * tie.span + tie.key
+        ranks = np.asarray(priority)  # as numbers from 0 on, which the span times as large are within 64 bits
+        if ranks.dtype.kind == "i" and (int(ranks.max()) - int(ranks.min()) + 1) * tie.span < LARGEST:
+            ranks = ranks - int(ranks.min())
+        else:
+            place = {value: number for number, value in enumerate(sorted(set(priority)))}
+            ranks = column([place[value] for value in priority])
+        self.key = ranks * tie.span + tie.key
 
     def run(self, limits: PoolLimits, make: Callable[[Kernels], Any]) -> Dispatch:
         """Return the schedule with the pools that `make` makes, as far as tasks fit in memory."""
@@ -302,17 +308,6 @@ class _Engine:
         number = column(unit)
         number[placed] -= first_unit[resource[placed]]
         return Dispatch(lists(start), number.tolist(), lists(picked)[: run.picks])
-
-
-def _ranks(priority: Sequence[float], span: int) -> Ints:
-    """Return priorities as numbers from 0 on, in the same order, which `span` times as large are within 64 bits."""
-    values = np.asarray(priority)
-    if values.dtype.kind == "i":
-        least = int(values.min())
-        if (int(values.max()) - least + 1) * span < LARGEST:
-            return values - least
-    place = {value: number for number, value in enumerate(sorted(set(priority)))}
-    return column([place[value] for value in priority])
 
 
 class Listing(NamedTuple):

@@ -308,7 +308,14 @@ class Branching:
                         windows = zip(self.bounds.earliest, listing.starts, self.bounds.latest, strict=True)
                         fits = fits or all(first <= start <= last for first, start, last in windows)
                         yield listing
-                    waiting += self._halves()
+                    # the later and the earlier half of a window: of a task that most others wait for, then the widest
+                    bounds, slack, after = self.windows.bounds, self.windows.slack, self.graph.successors
+                    wide = [(len(after[task]), slack(task), -task) for task in range(len(self.graph)) if slack(task)]
+                    if wide:
+                        task = -max(wide)[2]
+                        first, last = bounds.earliest[task], bounds.latest[task]
+                        middle = (first + last) // 2
+                        waiting += [(bounds, (task, middle + 1, last)), (bounds, (task, first, middle))]
                 except Impossible:
                     pass
             self.is_refuted = not fits
@@ -327,17 +334,6 @@ class Branching:
         starts = self.windows.bounds.earliest.copy()
         if not any(violations(self.graph, starts)):  # a schedule, and the only one when no window is left to split
             yield Listing(starts, "linear relaxation")
-
-    def _halves(self) -> list[tuple[Bounds, Part]]:
-        """Return the later and the earlier half of a window: of a task that most others wait for, then the widest."""
-        bounds, slack = self.windows.bounds, self.windows.slack
-        wide = [task for task in range(len(self.graph)) if slack(task)]
-        if not wide:
-            return []
-        task = max(wide, key=lambda task: (len(self.graph.successors[task]), slack(task)))
-        first, last = bounds.earliest[task], bounds.latest[task]
-        middle = (first + last) // 2
-        return [(bounds, (task, middle + 1, last)), (bounds, (task, first, middle))]
 
 
 class Margins(NamedTuple):
@@ -523,26 +519,23 @@ def _by_horizons(margins: Margins, best: Optimum, limits: Limits, deadline: floa
     tried = -1
     for is_upwards in (True, False):
         while best.is_open and (horizon := best.bound if is_upwards else best.length - 1) != tried:
-            left = deadline - monotonic()
+            left, tried = deadline - monotonic(), horizon
             if left <= 0:
                 return best
-            best, tried = _within(margins, best, horizon, limits._replace(seconds=left * PART_OF_ONE)), horizon
+            part = limits._replace(seconds=left * PART_OF_ONE)
+            search = HorizonSearch(margins.graph, margins.within(horizon), part)
+            try:
+                for listing in search.run():
+                    best = _better(margins.graph, best, [listing])
+                    if best.length <= horizon:
+                        break
+            except KeyboardInterrupt:
+                return replace(best, stopped_by="interrupt")
+            if search.refuted_by:
+                best = best.raised(horizon + 1, f"no schedule of {horizon} ({search.refuted_by})")
+            if search.is_interrupted and not best.is_proved:
+                return replace(best, stopped_by="interrupt")
     return best
-
-
-def _within(margins: Margins, best: Optimum, horizon: int, limits: Limits) -> Optimum:
-    """Refute `horizon`, which raises the bound, or find a schedule within it."""
-    search = HorizonSearch(margins.graph, margins.within(horizon), limits)
-    try:
-        for listing in search.run():
-            best = _better(margins.graph, best, [listing])
-            if best.length <= horizon:
-                break
-    except KeyboardInterrupt:
-        return replace(best, stopped_by="interrupt")
-    if search.refuted_by:
-        best = best.raised(horizon + 1, f"no schedule of {horizon} ({search.refuted_by})")
-    return replace(best, stopped_by="interrupt") if search.is_interrupted and not best.is_proved else best
 
 
 def _by_intervals(margins: Margins, best: Optimum, limits: Limits) -> Optimum:

@@ -262,12 +262,27 @@ def idle_gaps(tasks: TimedTasks, takes: Sequence[int], fits: Fits) -> Iterator[G
     `takes` says what each task takes at its start; `fits` is asked only for one that takes something.
     """
     for device, order in enumerate(tasks.orders[: tasks.devices]):
-        yield from _joined(_gaps_of(tasks, device, order, takes, fits))
+        joined: list[Gap] = []
+        for gap in _gaps_of(tasks, device, order, takes, fits):
+            if joined and (joined[-1].end, *joined[-1][3:]) == (gap.start, *gap[3:]):
+                joined[-1] = joined[-1]._replace(end=gap.end)
+            else:
+                joined.append(gap)
+        yield from joined
 
 
 def _gaps_of(tasks: TimedTasks, device: int, order: Sequence[int], takes: Sequence[int], fits: Fits) -> Iterator[Gap]:
     """Yield the idle time of a device in order of time."""
-    candidates = _candidates(tasks, order, takes)
+    # for each position the candidates from there on: of each sort the least ready, of several the earliest
+    best: list[GapCandidate | None] = [None, None]
+    candidates: list[Candidates] = [(None, None)] * (len(order) + 2)
+    for position, task in reversed([*enumerate(order)]):
+        ready = max((tasks.ends[arc.before] + arc.lag for arc in tasks.inputs[task]), default=0)
+        sort = 0 if takes[task] else 1
+        here = GapCandidate(max(ready, 0), position, task, bool(takes[task]))
+        other = best[sort]
+        best[sort] = here if other is None else min(here, other)
+        candidates[position] = (best[0], best[1])
     clock = 0
     for position, task in enumerate(order):
         start = tasks.starts[task]
@@ -315,21 +330,6 @@ class GapCandidate(NamedTuple):
     position: int
     task: int
     takes: bool
-
-
-def _candidates(tasks: TimedTasks, order: Sequence[int], takes: Sequence[int]) -> list[Candidates]:
-    """Return for each position the candidates from there on: of each sort the least ready, of several the earliest."""
-    best: list[GapCandidate | None] = [None, None]
-    found: list[Candidates] = [(None, None)] * (len(order) + 2)
-    for position in reversed(range(len(order))):
-        task = order[position]
-        ready = max((tasks.ends[arc.before] + arc.lag for arc in tasks.inputs[task]), default=0)
-        sort = 0 if takes[task] else 1
-        here = GapCandidate(max(ready, 0), position, task, bool(takes[task]))
-        other = best[sort]
-        best[sort] = here if other is None else min(here, other)
-        found[position] = (best[0], best[1])
-    return found
 
 
 def _pieces(tasks: TimedTasks, task: int, start: int, end: int, candidates: Candidates, fits: Fits) -> Iterator[Piece]:
@@ -392,17 +392,6 @@ def _within(first: int, last: int, idle: Idle | None, culprit: int, start: int, 
         yield first, last, idle, culprit
 
 
-def _joined(gaps: Iterator[Gap]) -> list[Gap]:
-    """Return the gaps of a device with touching ones of the same class, culprit and waiting task as one."""
-    joined: list[Gap] = []
-    for gap in gaps:
-        if joined and (joined[-1].end, *joined[-1][3:]) == (gap.start, *gap[3:]):
-            joined[-1] = joined[-1]._replace(end=gap.end)
-        else:
-            joined.append(gap)
-    return joined
-
-
 class CostRange(NamedTuple):
     """How often a cost stands on a longest path: at least, and at most."""
 
@@ -436,7 +425,12 @@ def path_counts(
     ending: list[_Bounds] = []
     for task in order:
         arcs = [*_tight_arcs(tasks, task, critical)]
-        found = _of_all_ways([_passed(known[arc.before], arc.tag) for arc in arcs], not tasks.allowed[task], count)
+        arriving, nothing = [_passed(known[arc.before], arc.tag) for arc in arcs], np.zeros(count, np.int32)
+        least = most = nothing
+        if arriving:
+            least = np.minimum.reduce([bounds.least for bounds in arriving])
+            most = np.maximum.reduce([bounds.most for bounds in arriving])
+        found = _Bounds(least if tasks.allowed[task] else nothing, most.copy())  # else it may also begin a path
         own = columns(task)
         for column in own:
             found.most[column] += 1
@@ -470,18 +464,6 @@ def _passed(bounds: _Bounds, tag: int) -> _Bounds:
     least[tag] += 1
     most[tag] += 1
     return _Bounds(least, most)
-
-
-def _of_all_ways(arriving: Sequence[_Bounds], is_first: bool, count: int) -> _Bounds:
-    """Return the counts of all ways to a task; one that `is_first` may also begin a path."""
-    nothing = np.zeros(count, np.int32)
-    if not arriving:
-        return _Bounds(nothing, nothing.copy())
-    least, most = arriving[0].least.copy(), arriving[0].most.copy()
-    for bounds in arriving[1:]:
-        np.minimum(least, bounds.least, out=least)
-        np.maximum(most, bounds.most, out=most)
-    return _Bounds(nothing if is_first else least, most)
 
 
 class Places(NamedTuple):
@@ -542,23 +524,6 @@ def _reaching(
     return latest
 
 
-def movable(tasks: TimedTasks) -> list[int]:
-    """Return the tasks of devices whose move alone may shorten the schedule, in order of the critical path.
-
-    Each stands on every longest path, and the critical path enters or leaves it by the order of its device: any other
-    move leaves a longest path whole.
-    """
-    on_all = _on_every_longest_path(tasks)
-    path = tasks.critical_path
-    found = []
-    for position, task in enumerate(path):
-        arcs = [tasks.tight[other] for other in path[position : position + 2]]
-        by_order = any(arc is not None and not arc.is_input for arc in arcs)
-        if by_order and task in on_all and tasks.machine[task] < tasks.devices:
-            found.append(task)
-    return found
-
-
 def _on_every_longest_path(tasks: TimedTasks) -> set[int]:
     """Return the tasks on every longest path: those that no arc between critical tasks passes by."""
     # critical tasks are numbered so that arcs go upwards; a path that has no stop at a number jumps over it
@@ -598,7 +563,14 @@ def candidate_moves(tasks: TimedTasks, limits: TimedTasks | None = None) -> Iter
     Of two moves that give the same order (neighbours that change places) the first is yielded. `limits` are the same
     tasks with the arcs alone that stay as they are when one moves; default: all do.
     """
-    chosen = movable(tasks)
+    # a task on every longest path, which the critical path enters or leaves by the order of its device: any other move
+    # leaves a longest path whole
+    on_all, path, chosen = _on_every_longest_path(tasks), tasks.critical_path, list[int]()
+    for position, task in enumerate(path):
+        arcs = [tasks.tight[other] for other in path[position : position + 2]]
+        by_order = any(arc is not None and not arc.is_input for arc in arcs)
+        if by_order and task in on_all and tasks.machine[task] < tasks.devices:
+            chosen.append(task)
     positions = _positions(tasks)
     found = [
         (abs(to - positions[task]), on_path, task, positions[task], to)
