@@ -108,7 +108,12 @@ def judge_of(
     Raises:
         ConfigError: For an unknown source, and a run that cannot be read, with its number.
     """
-    own = [(one, _estimated(one)) for one in ([] if measured is None else read_own_runs(measured))]
+    own = []
+    for one in [] if measured is None else read_own_runs(measured):
+        try:
+            own.append((one, estimate_of(one.config)))
+        except PipeschedError as error:
+            raise ConfigError(f"{one.name}: {error}", KEY) from None
     base = evidence_base(low=low or any(found.setup.recipe is not None for _, found in own))
     if like is not None:
         base.require_source(like, "like")
@@ -120,13 +125,6 @@ def judge_of(
         if off > FARTHEST:
             notes.append(f"{mine.name} is {off:.1f} spreads off what published runs say: wrong unit or setting?")
     return judge._replace(model=judge.model.with_runs(compared), own=len(own)), tuple(notes)
-
-
-def _estimated(one: OwnRun) -> Estimate:
-    try:
-        return estimate_of(one.config)
-    except PipeschedError as error:
-        raise ConfigError(f"{one.name}: {error}", KEY) from None
 
 
 def read_own_runs(measured: Measured) -> list[OwnRun]:

@@ -53,10 +53,12 @@ def load_hardware(
         require_name(KEYS, key, f"key in {name}:")
     counts = {**_numbers(content, "units", name), **units}
     latencies = {**_numbers(content, "latency", name), **latency}
-    classes = [*_names(content, "pipelined", name), *pipelined]
+    classes = _list(content, "pipelined", name)
+    if not all(isinstance(value, str) for value in classes):
+        raise ConfigError(f"{name}: pipelined: must be a list of unit classes, not {shown(classes)}")
     graph = _graph(content, name, loop)
     try:
-        return HardwareTask(graph, make_units(counts, latencies, classes))
+        return HardwareTask(graph, make_units(counts, latencies, [*classes, *pipelined]))
     except ConfigError as error:
         parameter = {"counts": "units", "latencies": "latency"}.get(str(error.key), error.key)
         raise ConfigError(error.message, parameter) from None
@@ -80,33 +82,28 @@ def _file(source: str) -> Path | None:
 
 def _content(text: str, name: str) -> dict[str, Any]:
     """Return the mapping in a file; a file that is neither JSON nor YAML is a program."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) < len(pairs):
+            twice = next(key for number, (key, _) in enumerate(pairs) if key in dict(pairs[:number]))
+            raise ConfigError(f"{name}: {twice!r} stands there twice")
+        return dict(pairs)
+
     suffix = Path(name).suffix.lower()
-    if suffix in JSON:
-        content = _parse_json(text, name)
-    elif suffix in YAML:
+    if suffix in YAML:
         content = parse_yaml(text, name).plain()
-    else:
+    elif suffix not in JSON:
         return {"program": text}
+    else:
+        try:
+            content = json.loads(text, object_pairs_hook=once)
+        except json.JSONDecodeError as error:
+            line = text.split("\n")[error.lineno - 1]
+            raise SourcePosition(name, error.lineno, error.colno - 1, line).error(error.msg) from None
+        except (RecursionError, ValueError):  # the latter: numbers of thousands of digits
+            raise ConfigError(f"{name}: no graph: nested too deeply, or a number of thousands of digits") from None
     if not isinstance(content, dict):
         raise ConfigError(f"{name}: must be a mapping with `ops` and `edges`, or `program`, not {shown(content)}")
-    return content
-
-
-def _parse_json(text: str, name: str) -> Any:
-    try:
-        return json.loads(text, object_pairs_hook=lambda pairs: _once(pairs, name))
-    except json.JSONDecodeError as error:
-        lines = text.split("\n")
-        raise SourcePosition(name, error.lineno, error.colno - 1, lines[error.lineno - 1]).error(error.msg) from None
-    except (RecursionError, ValueError):  # the latter: numbers of thousands of digits
-        raise ConfigError(f"{name}: no graph: nested too deeply, or a number of thousands of digits") from None
-
-
-def _once(pairs: list[tuple[str, Any]], name: str) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        twice = next(key for number, (key, _) in enumerate(pairs) if key in dict(pairs[:number]))
-        raise ConfigError(f"{name}: {twice!r} stands there twice")
     return content
 
 
@@ -120,7 +117,11 @@ def _graph(content: Mapping[str, Any], name: str, loop: bool) -> DataflowGraph:
         where = f"{name}: program" if in_file else name
         graph = parse_program(content["program"], where, loop=loop)
         return replace(graph, name=str(content.get("name") or name))
-    operations = [_operation(entry, position, name) for position, entry in enumerate(_list(content, "ops", name))]
+    operations = []
+    for position, entry in enumerate(_list(content, "ops", name)):
+        if not isinstance(entry, list) or len(entry) != 2 or not all(map(_is_word, entry)):
+            raise ConfigError(f"{name}: ops[{position}]: must be [name, type], not {shown(entry)}")
+        operations.append(Operation(str(entry[0]), str(entry[1])))
     numbers = {operation.name: number for number, operation in enumerate(operations)}
     if len(numbers) < len(operations):
         twice = next(op.name for number, op in enumerate(operations) if numbers[op.name] != number)
@@ -130,12 +131,6 @@ def _graph(content: Mapping[str, Any], name: str, loop: bool) -> DataflowGraph:
     if graph.is_loop and not loop:
         raise ConfigError(f"{name}: edges with a distance make a loop; schedule it as one (`pipeline`)")
     return graph
-
-
-def _operation(entry: Any, position: int, name: str) -> Operation:
-    if not isinstance(entry, list) or len(entry) != 2 or not all(_is_word(part) for part in entry):
-        raise ConfigError(f"{name}: ops[{position}]: must be [name, type], not {shown(entry)}")
-    return Operation(str(entry[0]), str(entry[1]))
 
 
 def _dependence(entry: Any, position: int, numbers: Mapping[str, int], name: str) -> Dependence:
@@ -163,13 +158,6 @@ def _list(content: Mapping[str, Any], key: str, name: str) -> list[Any]:
     if not isinstance(value, list):
         raise ConfigError(f"{name}: {key}: must be a list, not {shown(value)}")
     return value
-
-
-def _names(content: Mapping[str, Any], key: str, name: str) -> list[str]:
-    values = _list(content, key, name)
-    if not all(isinstance(value, str) for value in values):
-        raise ConfigError(f"{name}: {key}: must be a list of unit classes, not {shown(values)}")
-    return values
 
 
 def _numbers(content: Mapping[str, Any], key: str, name: str) -> dict[str, int]:

@@ -11,12 +11,14 @@ from pipesched.checks import require_flag, require_name, shown
 from pipesched.config import values as config_values
 from pipesched.config.values import Source, Values, rounding_note
 from pipesched.errors import ConfigError, blame
+from pipesched.pipeline.layers.layers import WORK, rows_of
 from pipesched.pipeline.layers.recut import can_be_cut, fitted_to, seeks_best
 from pipesched.pipeline.plan.plan import Plan
 from pipesched.pipeline.problem.placement import PLACEMENTS, Placement
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import count_of, is_several
 from pipesched.pipeline.problem.shapes import Flag, Label, OneOf, declare, declared
+from pipesched.pipeline.problem.units import Sizes
 from pipesched.text.given import Given, located
 
 if TYPE_CHECKING:
@@ -148,8 +150,13 @@ def load_config(config: str | Path | Source | None, overrides: Mapping[str, Any]
         trust = read_trust(values["trust"].value if "trust" in values else None)
     else:
         problem = config_values.problem_of(values)  # which refuses what is no number
-    halves, alike = config_values.assumes_halves(values), config_values.assumes_alike_memory(values, problem)
-    return Config(problem, algorithm_of(values), halves, setup, notes, rounding_note(values), trust, choices, alike)
+    sizes = values["sizes"].value if "sizes" in values else None
+    is_said = isinstance(sizes, Sizes) or (isinstance(sizes, Mapping) and sizes.get("activation") is not None)
+    factors = 1 if problem.sizes is None else len({*problem.sizes.work})
+    works = factors > 1 or any(rows_of(getattr(problem.costs, key)) > 1 for key in WORK)
+    alike = works and not is_said and rows_of(problem.memory.activation) == 1
+    halves, rounded = config_values.assumes_halves(values), rounding_note(values)
+    return Config(problem, algorithm_of(values), halves, setup, notes, rounded, trust, choices, alike)
 
 
 def load_values(config: str | Path | Source | None, overrides: Mapping[str, Any]) -> Values:
@@ -195,7 +202,14 @@ def imported_problem(
     else:
         values = load_values(config, overrides)
     if config_values.has_setup(values):
-        return _of_setup(plan, placement, values, file)
+        from pipesched.config.derived import derived
+
+        problem, setup, _ = derived(values)
+        for name, key in {"devices": "parallel.pipeline", "microbatches": "batch.global"}.items():
+            size, own = _sizes(plan)[name], getattr(problem, name)
+            if size != own:
+                raise ConfigError(f"{setup.name} has {own} {name}, but {file} has {size}", key)
+        return _fitted(plan, problem, placement, values, file)
     is_open = {"layers", "layer", "chunks", "layout"} & {*values}  # the stages are known once there is a problem
     for name, size in _sizes(plan).items():
         if name != "stages" or not is_open:
@@ -205,19 +219,6 @@ def imported_problem(
     problem = config_values.problem_of(values)
     if not can_be_cut(problem):
         _require_agreement(Given(problem.stages), "stages", plan.index.stages, file)
-    return _fitted(plan, problem, placement, values, file)
-
-
-def _of_setup(plan: Plan, placement: Placement, values: Values, file: str) -> ImportedProblem:
-    """Return the problem of `plan` under the costs that are derived from a training run. Raises ConfigError."""
-    from pipesched.config.derived import derived
-
-    problem, setup, _ = derived(values)
-    keys = {"devices": "parallel.pipeline", "microbatches": "batch.global"}
-    for name, key in keys.items():
-        size, own = _sizes(plan)[name], getattr(problem, name)
-        if size != own:
-            raise ConfigError(f"{setup.name} has {own} {name}, but {file} has {size}", key)
     return _fitted(plan, problem, placement, values, file)
 
 

@@ -6,6 +6,7 @@ Both follow from the declarations of keys, as the list of all keys does.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import product
 from math import gcd
 
 from pipesched.checks import require_whole
@@ -80,7 +81,14 @@ def json_schema() -> Schema:
     """Return the JSON Schema (draft 2020-12) of a config file, for editors."""
     top = {field.key: field.schema for field in FIELDS if "." not in field.key and field.key != "algorithm"}
     top["devices"] = BY_KEY["devices"].described(BY_KEY["devices"].shape.one)
-    top["algorithm"] = {"description": BY_KEY["algorithm"].help, "anyOf": [*_algorithms(), {"type": "null"}]}
+    families = {name: family(name) for name in (*FAMILIES, *ALIASES)}
+    given = {
+        name: {**object_schema({key: OPTIONS[key].schema for key in options_of(known)}), "type": ["object", "null"]}
+        for name, known in families.items()
+    }
+    one_name = {**object_schema(given), "minProperties": 1, "maxProperties": 1}
+    algorithms = [{"enum": list(families)}, one_name, {"type": "null"}]
+    top["algorithm"] = {"description": BY_KEY["algorithm"].help, "anyOf": algorithms}
     sections = {
         section: {
             **object_schema({key: BY_KEY[f"{section}.{key}"].schema for key in keys_of(section)}),
@@ -95,16 +103,6 @@ def json_schema() -> Schema:
         **object_schema({**top, **sections, **setup}),
         "anyOf": [{"required": ["devices"]}, {"required": ["model", "hardware", "parallel", "batch"]}],
     }
-
-
-def _algorithms() -> list[Schema]:
-    """Return the schemas of the key `algorithm`: a name, or one name with its options."""
-    families = {name: family(name) for name in (*FAMILIES, *ALIASES)}
-    given = {
-        name: {**object_schema({key: OPTIONS[key].schema for key in options_of(known)}), "type": ["object", "null"]}
-        for name, known in families.items()
-    }
-    return [{"enum": list(families)}, {**object_schema(given), "minProperties": 1, "maxProperties": 1}]
 
 
 def _setup(section: str) -> list[Schema]:
@@ -187,35 +185,27 @@ def _setup_on(
 
 def _laid_out(model: str, hardware: str, gpus: int | None) -> tuple[Setup, bool]:
     """Return the first setup that fits, by rising numbers of GPUs where none is given; else the last, and that."""
+    from pipesched.results.outcome import run
+
     found = alone = _setup_on(model, hardware, 1)
     # enough is a power of two of at least 8, whose memory holds the states twice
     needed = 2 * STATES * parameters(alone.model).total / (alone.hardware.memory * 1e9)
     enough = max(8, 2 ** (int(needed) - 1).bit_length()) if needed > 1 else 8
+    whole = alone.model
     for count in [gpus] if gpus is not None else [enough * more for more in (1, 2, 4)]:
-        for recompute in ("none", "full"):
-            for tensor, pipeline in _layouts(alone, count):
-                found = _setup_on(model, hardware, count, tensor, pipeline, recompute)
-                if _fits(found):
-                    return found, True
+        # tensor and pipeline by how many ranks hold the model; tensor stays in a node, and divides the model
+        node = min(alone.hardware.gpus_per_node, count)
+        sizes = [count, whole.heads, whole.ffn] + ([whole.kv_heads] if whole.latent is None else [])
+        layouts = [
+            (tensor, pipeline)
+            for tensor in RANKS
+            if tensor <= node and not any(size % tensor for size in sizes)
+            for pipeline in range(1, min(count // tensor, whole.layers) + 1)
+            if count // tensor % pipeline == 0 and (pipeline > 1 or count == tensor)
+        ]
+        layouts.sort(key=lambda pair: (pair[0] * pair[1], pair[0]))
+        for recompute, (tensor, pipeline) in product(("none", "full"), layouts):
+            found = _setup_on(model, hardware, count, tensor, pipeline, recompute)
+            if run(derive(found, {}), "1f1b").schedule.fits:
+                return found, True
     return found, False
-
-
-def _layouts(setup: Setup, gpus: int) -> Iterator[tuple[int, int]]:
-    """Yield tensor and pipeline by how many ranks hold the model; tensor stays in a node, and divides the model."""
-    node, model = min(setup.hardware.gpus_per_node, gpus), setup.model
-    sizes = [gpus, model.heads, model.ffn] + ([model.kv_heads] if model.latent is None else [])
-    tensors = [ranks for ranks in RANKS if ranks <= node and not any(size % ranks for size in sizes)]
-    pairs = [
-        (tensor, pipeline)
-        for tensor in tensors
-        for pipeline in range(1, min(gpus // tensor, model.layers) + 1)
-        if gpus // tensor % pipeline == 0 and (pipeline > 1 or gpus == tensor)
-    ]
-    yield from sorted(pairs, key=lambda pair: (pair[0] * pair[1], pair[0]))
-
-
-def _fits(setup: Setup) -> bool:
-    """Return whether a setup fits its memory under 1F1B."""
-    from pipesched.results.outcome import run
-
-    return run(derive(setup, {}), "1f1b").schedule.fits

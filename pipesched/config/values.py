@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import look_up, shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.layers.layers import PARTS, WORK, rows_of
+from pipesched.pipeline.layers.layers import PARTS
 from pipesched.pipeline.plan.step import EACH, FREE, GRADIENTS, WEIGHTS, Messages, Shard
 from pipesched.pipeline.problem import declared
 from pipesched.pipeline.problem.arguments import make_problem
@@ -134,15 +135,6 @@ def assumes_halves(values: Mapping[str, Given]) -> bool:
     return by_layers or ("backward" in given and HALVES[0] not in given)
 
 
-def assumes_alike_memory(values: Mapping[str, Given], problem: Problem) -> bool:
-    """Return whether microbatches of a problem differ in their work, and nothing is said of their activations."""
-    sizes = values["sizes"].value if "sizes" in values else None
-    is_said = isinstance(sizes, Sizes) or (isinstance(sizes, Mapping) and sizes.get("activation") is not None)
-    factors = 1 if problem.sizes is None else len({*problem.sizes.work})
-    works = factors > 1 or any(rows_of(getattr(problem.costs, key)) > 1 for key in WORK)
-    return works and not is_said and rows_of(problem.memory.activation) == 1
-
-
 def values_of(source: Source | None) -> Values:
     """Return the values of a config (None: the built-in default). Raises ConfigError."""
     if source is None:
@@ -231,27 +223,20 @@ def override(values: Values, overrides: Mapping[str, Any]) -> None:
         raise ConfigError("give either `stages`, or the `chunks` of a device", "chunks")
     if halves and "backward" in given:
         values.update({name: Given(given[name]) for name in ("backward", *halves)})
-    known = dict(declared.PARAMETERS)
-    known |= {field.name: field for field in declared.SETUP}
+    fields = dict(declared.PARAMETERS) | {field.name: field for field in declared.SETUP}
     for name in sorted(overrides, key=lambda name: name != "layout"):  # it says what the stages are
-        field = look_up(known, name, "parameter", name)
+        field = look_up(fields, name, "parameter", name)
         if name not in given:
             values.pop(name, None)
-        elif name in declared.SETUP_NAMES:
-            _put_section(values, name, given[name])
+        elif name in declared.SETUP_NAMES:  # the built-in default does not stand beside a section of a setup
+            from pipesched.text.sections import merged
+
+            for other in [key for key, known in values.items() if known.built_in]:
+                del values[other]
+            below = values.get(name, Given(None))
+            values[name] = Given(merged(below.value, given[name], name), below.where)
         else:
             put(values, field, Given(given[name]))
-
-
-def _put_section(values: Values, name: str, above: Any) -> None:
-    """Put a section of a setup on top of what there is; the built-in default does not stand beside it."""
-    from pipesched.text.sections import merged
-
-    for other in [key for key, given in values.items() if given.built_in]:
-        del values[other]
-    below = values.get(name)
-    section = merged(None if below is None else below.value, above, name)
-    values[name] = Given(section, None if below is None else below.where)
 
 
 def put(values: Values, field: Field, given: Given) -> None:
@@ -315,7 +300,11 @@ def problem_of(values: Mapping[str, Given]) -> Problem:
         return derived(values)[0]
     plain = {name: given.value for name, given in values.items() if name != "algorithm"}
     if plain.get("stages") is TWO_A_DEVICE:
-        plain["stages"] = _two_a_device(plain["devices"])
+        try:
+            count = to_fraction(plain["devices"])
+        except ValueError:  # which the problem refuses, as what is not whole
+            count = Fraction(1, 2)
+        plain["stages"] = 2 * int(count) if count.denominator == 1 else None
     try:
         return make_problem(**plain)
     except ConfigError as error:
@@ -331,15 +320,6 @@ def _of_other_stages(error: ConfigError, values: Mapping[str, Given]) -> ConfigE
     if not is_listed or given.where is None or stages.where is not None or stages.built_in:
         return error
     return ConfigError(f"{error.message}; leave `stages` out to fuse the stages of the config", error.key)
-
-
-def _two_a_device(devices: Any) -> int | None:
-    """Return twice the devices; None for what is no whole number, which the problem refuses."""
-    try:
-        count = to_fraction(devices)
-    except ValueError:
-        return None
-    return 2 * int(count) if count.denominator == 1 else None
 
 
 PARTED = ("tokens", "work")  # of slices: parts of a whole, of which all digits count
