@@ -247,7 +247,8 @@ def frontier_of(content: dict[str, Any]) -> Frontier:
         require_metrics(row, "")
         if texts["status"] not in (Status.OPTIMAL.value, Status.FEASIBLE.value):
             raise ConfigError(f"status must be optimal or feasible, not {shown(texts['status'])}")
-        return FrontierPoint(*numbers.values(), **{**texts, "status": Status(texts["status"])}, row=row)
+        budget, value, bound, gap = numbers.values()
+        return FrontierPoint(budget, value, bound, gap, **{**texts, "status": Status(texts["status"])}, row=row)
 
     defaults = {"time_unit": "", "memory_unit": "", "covers": CHOSEN}
     labels = {key: str(content.get(key, default)) for key, default in defaults.items()}

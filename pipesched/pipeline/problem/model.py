@@ -13,7 +13,7 @@ whole. Where all units are alike a row holds one number for all of them, or two:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain
@@ -348,30 +348,20 @@ class StepModel:
     is_plain: bool
     rounds: int = 1
 
-    @property
-    def stages(self) -> int:
-        """The number of stages."""
-        return len(self.held.static)
+    stages: int = field(init=False)
+    slices: int = field(init=False)  # of each microbatch
+    microbatches: int = field(init=False)
+    units: int = field(init=False)
 
-    @property
-    def slices(self) -> int:
-        """The number of slices of each microbatch."""
-        return self.held.slices
-
-    @property
-    def microbatches(self) -> int:
-        """The number of microbatches."""
-        return self.units // self.slices
+    def __post_init__(self) -> None:
+        held, counts = self.held, vars(self)
+        counts["stages"], counts["slices"], counts["units"] = len(held.static), held.slices, held.units
+        counts["microbatches"] = held.units // held.slices
 
     @property
     def around(self) -> int:
         """The latency from the last stage to the first one of the next round."""
         return 0 if self.where[0, 0] == self.where[-1, 0] else self.lasts.mean["around"][0]
-
-    @property
-    def units(self) -> int:
-        """The number of units."""
-        return self.held.units
 
     @cached_property
     def unlike(self) -> tuple[Ints, Ints]:
@@ -425,15 +415,13 @@ class StepModel:
     @cached_property
     def there(self) -> Ints:
         """The latency of each boundary for forwards."""
-        return self._hops("p2p")
+        hops: Ints = np.where(self.where[1:] == self.where[:-1], 0, self.lasts.each("p2p"))
+        return hops
 
     @cached_property
     def back(self) -> Ints:
         """The latency of each boundary for gradients."""
-        return self._hops("p2p_back")
-
-    def _hops(self, name: str) -> Ints:
-        hops: Ints = np.where(self.where[1:] == self.where[:-1], 0, self.lasts.each(name))
+        hops: Ints = np.where(self.where[1:] == self.where[:-1], 0, self.lasts.each("p2p_back"))
         return hops
 
     @cached_property
