@@ -308,18 +308,14 @@ def problem_of(values: Mapping[str, Given]) -> Problem:
     try:
         return make_problem(**plain)
     except ConfigError as error:
-        raise located(_of_other_stages(error, values), values) from None
-
-
-def _of_other_stages(error: ConfigError, values: Mapping[str, Given]) -> ConfigError:
-    """Return an error about a list of a file where other stages were asked for, with what to do about it."""
-    field, stages, given = declared.BY_NAME.get(error.key or ""), values.get("stages"), values.get(error.key or "")
-    if field is None or stages is None or given is None or error.entry is not None:
-        return error
-    is_listed = isinstance(field.shape, Each) and field.shape.per != "device" and isinstance(given.value, list)
-    if not is_listed or given.where is None or stages.where is not None or stages.built_in:
-        return error
-    return ConfigError(f"{error.message}; leave `stages` out to fuse the stages of the config", error.key)
+        # a list of a file where other stages were asked for?
+        field, stages, given = BY_NAME.get(error.key or ""), values.get("stages"), values.get(error.key or "")
+        if field is not None and stages is not None and given is not None and error.entry is None:
+            is_listed = isinstance(field.shape, Each) and field.shape.per != "device" and isinstance(given.value, list)
+            if is_listed and given.where is not None and stages.where is None and not stages.built_in:
+                what = f"{error.message}; leave `stages` out to fuse the stages of the config"
+                error = ConfigError(what, error.key)
+        raise located(error, values) from None
 
 
 PARTED = ("tokens", "work")  # of slices: parts of a whole, of which all digits count

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from heapq import heapify, heappop, heappush
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipesched.core.arrays import Ints, Kernels, column, compiled_kernels, in_range, is_wide, lists, np
 from pipesched.core.clock import check_deadline
@@ -239,11 +239,8 @@ def _lengthened(graph: TaskGraph, begun: Ints, arrows: WaitTable) -> list[int]:
     return lists(found)
 
 
-class _RowsOfLevel(NamedTuple):
-    """Neighbouring rows of a level, and those (None: all) that have a first wait, a second, ..; its number and row."""
-
-    rows: slice
-    waiting: list[tuple[Ints | None, Ints, Ints]]
+# neighbouring rows of a level, and those (None: all) that have a first wait, a second, ..; its number and row
+_RowsOfLevel = tuple[slice, list[tuple["Ints | None", Ints, Ints]]]
 
 
 class CaseSweep:
@@ -357,7 +354,7 @@ class CaseSweep:
                 some = np.flatnonzero(counts > number)
                 waits = firsts[some] + number
                 waiting.append((None if len(some) == end - start else some, waits, self.before[waits]))
-            yield _RowsOfLevel(slice(start, end), waiting)
+            yield slice(start, end), waiting
 
     def longest(self, ends: Ints, delays: Ints | None = None) -> Ints:
         """Return 1 for the rows of a longest path of each case, whose ends are given, and 0 for all others."""

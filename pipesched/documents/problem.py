@@ -231,7 +231,18 @@ def problem_values(content: dict[str, Any]) -> dict[str, Any]:
 def read_problem(content: dict[str, Any]) -> Problem:
     """Return the problem of a document. Raises ConfigError that says where in it the value at fault stands."""
     try:
-        problem = _made(problem_values(content))
+        values = problem_values(content)
+        problem = make_problem(**{key: value for key, value in values.items() if key not in BY_LAYER})
+        if "layers" in values:
+            made = make_problem(**by_layer(values))
+            costs = replace(made.costs, recompute=problem.costs.recompute)
+            memory = replace(made.memory, checkpoint=problem.memory.checkpoint)
+            theirs, ours = ([*map(float, part.memory.retain)] for part in (problem, made))
+            if memory.retain != problem.memory.retain and nearly_equal(theirs, ours):  # means of many digits
+                problem = replace(problem, memory=replace(problem.memory, retain=memory.retain))
+            if replace(made, costs=costs, memory=memory) != problem or made.layers is None:
+                raise ConfigError("do not make the costs and the memory of the stages", "layers")
+            problem = replace(problem, layers=replace(made.layers, blocks=values.get(BLOCKS, False)))
         slices = content.get("slices")
         tried = slices.get(TRIED, []) if isinstance(slices, dict) else []
         if not isinstance(tried, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in tried):
@@ -246,22 +257,6 @@ def read_problem(content: dict[str, Any]) -> Problem:
     except ConfigError as error:
         field = BY_NAME.get(error.key or "")
         raise error.at(f"problem.{field.key}" if field else "problem") from None
-
-
-def _made(values: Mapping[str, Any]) -> Problem:
-    """Return the problem of a document's values, by the parameters of make_problem, with its layers if it has them."""
-    by_stage = make_problem(**{key: value for key, value in values.items() if key not in BY_LAYER})
-    if "layers" not in values:
-        return by_stage
-    problem = make_problem(**by_layer(values))
-    costs = replace(problem.costs, recompute=by_stage.costs.recompute)
-    memory = replace(problem.memory, checkpoint=by_stage.memory.checkpoint)
-    theirs, ours = ([*map(float, part.memory.retain)] for part in (by_stage, problem))
-    if memory.retain != by_stage.memory.retain and nearly_equal(theirs, ours):
-        by_stage = replace(by_stage, memory=replace(by_stage.memory, retain=memory.retain))  # means of many digits
-    if replace(problem, costs=costs, memory=memory) != by_stage or problem.layers is None:
-        raise ConfigError("do not make the costs and the memory of the stages", "layers")
-    return replace(by_stage, layers=replace(problem.layers, blocks=values.get(BLOCKS, False)))
 
 
 def _entries_or_numbers(value: Any, read: Callable[[int | Decimal], Any]) -> Any:

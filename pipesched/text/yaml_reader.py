@@ -7,7 +7,6 @@ decimals; a plain word that is no number, true, false or null is text.
 from __future__ import annotations
 
 import re
-from decimal import Decimal
 from os.path import isdir
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -110,7 +109,19 @@ class _Builder:
             return Value(self._mapping(node, depth, key), line)
         if isinstance(node, yaml.SequenceNode):
             return Value([self.build(child, depth + 1, key) for child in node.value], line)
-        return Value(self._scalar(node, f"{line}: {key}" if key else str(line)), line)
+        kind = node.tag.rpartition(":")[2]
+        if kind != "float":
+            known = {"null": None, "bool": node.value.lower() == "true"}
+            return Value(known.get(kind, str(node.value)), line)
+        place = f"{line}: {key}" if key else str(line)
+        try:
+            number = parse_number(node.value.replace("_", ""))
+        except OutOfLimits as error:
+            raise ConfigError(f"{self.name}:{place}: {cut(node.value)} {error}") from None
+        except ValueError:
+            raise ConfigError(f"{self.name}:{place}: {node.value} is no finite number") from None
+        is_short = -20 < number.adjusted() < 20 and number == number.to_integral_value()
+        return Value(int(number) if is_short else number, line)
 
     def _mapping(self, node: Any, depth: int, key: str) -> Tree:
         tree: Tree = {}
@@ -128,22 +139,6 @@ class _Builder:
             entry = self.build(value_node, depth + 1, f"{key}.{key_node.value}" if key else key_node.value)
             tree[key_node.value] = entry._replace(line=line)
         return tree
-
-    def _scalar(self, node: Any, place: str) -> Decimal | int | bool | str | None:
-        kind = node.tag.rpartition(":")[2]
-        if kind == "null":
-            return None
-        if kind == "bool":
-            return bool(node.value.lower() == "true")
-        if kind != "float":
-            return str(node.value)
-        try:
-            number = parse_number(node.value.replace("_", ""))
-        except OutOfLimits as error:
-            raise ConfigError(f"{self.name}:{place}: {cut(node.value)} {error}") from None
-        except ValueError:
-            raise ConfigError(f"{self.name}:{place}: {node.value} is no finite number") from None
-        return int(number) if -20 < number.adjusted() < 20 and number == number.to_integral_value() else number
 
 
 MOST_BYTES = 1_000_000  # of a config

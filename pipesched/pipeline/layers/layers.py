@@ -8,8 +8,7 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipesched.checks import (
     require_flag,
@@ -410,71 +409,62 @@ KEYS = ("forward", "backward", *_FIELDS)
 MOST_LAYERS = 10_000
 
 
-class GivenLayers(NamedTuple):
-    """What a user gave of the layers of a model: the parameters of make_problem of these names."""
-
-    layers: Any
-    layer: Any
-    first: Any
-    last: Any
-    mtp: Any
-    layout: Any
-    across: Mapping[str, Any] = MappingProxyType({})  # p2p, retain and checkpoint
-    microbatches: int = 1
-
-
 class Blocks(dict[str, Any]):
     """Stages that count as layers: the parameter `layer`, in which an entry may hold one number for each microbatch."""
 
 
-def read_layers(given: GivenLayers, devices: int, stages: int, time: Unit, size: Unit) -> Layers | None:
+def read_layers(
+    given: Mapping[str, Any], microbatches: int, devices: int, stages: int, time: Unit, size: Unit
+) -> Layers | None:
     """Return the layers of a model, with a layout of that many stages; one that is to be balanced is equal until then.
 
-    None where neither `layers` nor lists of what each costs are given. `time` and `size` are the units of the problem.
-    Raises ConfigError, about the parameter at fault.
+    None where neither `layers` nor lists of what each costs are `given`, the parameters of make_problem. `time` and
+    `size` are the units of the problem. Raises ConfigError, about the parameter at fault.
     """
-    entries = {key: _entries(key, getattr(given, key), time, size, given.microbatches) for key in PARTS}
+    entries = {key: _entries(key, given[key], time, size, microbatches) for key in PARTS}
     count = _count(given, entries["layer"])
     if count is None:
         for key in (*PARTS, "layout"):
-            if getattr(given, key) is not None:
+            if given[key] is not None:
                 raise ConfigError("has no effect without `layers`, the number of layers", key)
         return None
-    _require_alike(entries, given.across)
+    _require_alike(entries, given)
     for key in STEP_TIMES:  # a stage may have them beside its layers alone
         if any(key in part for part in entries.values()):
             entries["layer"].setdefault(key, 0)
     defaults: dict[str, Amount] = {"forward": 1, "activation": canonical(Fraction(devices, count))}
     layer = _costs(entries["layer"], defaults, entries["layer"])
     shares: dict[str, Amount] = {  # of what stands beside the layers
-        key: canonical(exact_number(key, given.across[key], None, MEMORY_KEYS[key].number.most))
+        key: canonical(exact_number(key, given[key], None, MEMORY_KEYS[key].number.most))
         for key in AVERAGED
         if key in entries["layer"]
     }
     parts: dict[str, Any] = {
         key: _costs({**shares, **entries[key]}, {"forward": 0}, entries["layer"]) for key in PARTS[1:]
     }
-    layers = Layers(layer, layout=(count,), rule=GIVEN, p2p=_latencies(given, count, stages, time), **parts)
-    made = _laid_out(given.layout, layers, stages, devices)
-    if (given.mtp is None) != all(stage.mtp == 0 for stage in made.items):
-        if given.mtp is None:
+    layers = Layers(
+        layer, layout=(count,), rule=GIVEN, p2p=_latencies(given, microbatches, count, stages, time), **parts
+    )
+    made = _laid_out(given["layout"], layers, stages, devices)
+    if (given["mtp"] is None) != all(stage.mtp == 0 for stage in made.items):
+        if given["mtp"] is None:
             raise ConfigError("has m, a layer of multi-token prediction: give what one costs in `mtp`", "layout")
         raise ConfigError("has no effect without m (MTP layers) in `layout`, Megatron-LM's text: E|t*4|t*3m|L", "mtp")
     return made
 
 
-def _count(given: GivenLayers, layer: Mapping[str, Amount]) -> int | None:
+def _count(given: Mapping[str, Any], layer: Mapping[str, Amount]) -> int | None:
     """Return the number of layers: as given, or the length of the lists; None for neither. Raises ConfigError."""
     lengths = {key: len(value) for key, value in layer.items() if isinstance(value, tuple)}
-    if given.layers is not None:
-        count, what = count_of("layers", given.layers), "`layers` is"
+    if given["layers"] is not None:
+        count, what = count_of("layers", given["layers"]), "`layers` is"
     elif lengths:
         first, count = next(iter(lengths.items()))
         what = f"`layer.{first}` lists"
     else:
         return None
     if count > MOST_LAYERS:
-        where = {"key": "layers"} if given.layers is not None else {"key": "layer", "entry": next(iter(lengths))}
+        where = {"key": "layers"} if given["layers"] is not None else {"key": "layer", "entry": next(iter(lengths))}
         raise ConfigError(f"must be at most {MOST_LAYERS:,}, not {count}", **where)
     for key, length in lengths.items():
         if length != count:
@@ -482,22 +472,24 @@ def _count(given: GivenLayers, layer: Mapping[str, Amount]) -> int | None:
     return count
 
 
-def _latencies(given: GivenLayers, count: int, stages: int, time: Unit) -> tuple[Entry, ...] | None:
+def _latencies(
+    given: Mapping[str, Any], microbatches: int, count: int, stages: int, time: Unit
+) -> tuple[Entry, ...] | None:
     """Return the latency of each boundary between layers; None for one number, and for a list by a given layout."""
-    p2p = given.across["p2p"]
+    p2p = given["p2p"]
     if not is_listed(p2p):
         return None
-    entries, is_laid_out = first_entries(p2p, MOST_LAYERS), is_several(given.layout)
+    entries, is_laid_out = first_entries(p2p, MOST_LAYERS), is_several(given["layout"])
     if is_laid_out and len(entries) == stages - 1:
         return None
     if len(entries) != count - 1:
-        what = "layer" if given.layers is None else "layers"
+        what = "layer" if given["layers"] is None else "layers"
         needed = f"{count - 1} numbers (one a boundary between layers: `{what}` says {count})"
         needed += f" or {stages - 1} (between stages: `layout` lists {stages})" if is_laid_out else ""
         found = length_text(p2p, entries, MOST_LAYERS)
         raise ConfigError(f"must be one number, or a list of {needed}; this one has {found}", "p2p")
     between = "one a boundary between layers"
-    latencies = exact_table("p2p", entries, count - 1, between, time, given.microbatches)
+    latencies = exact_table("p2p", entries, count - 1, between, time, microbatches)
     return latencies if len({*latencies}) > 1 or rows_of(latencies) > 1 else None
 
 
@@ -505,7 +497,19 @@ def _laid_out(layout: Any, layers: Layers, stages: int, devices: int) -> Layers:
     """Return layers with a layout that is given, or with equal counts until a rule finds it. Raises ConfigError."""
     count, first, last = layers.count, layers.first, layers.last
     if is_several(layout):
-        counts = _listed_layout([one[1] if isinstance(one, StageItems) else one for one in layout], count, stages)
+        given = [one.layers if isinstance(one, StageItems) else one for one in layout]
+        if len(entries := first_entries(given, stages)) != stages:
+            found = length_text(given, entries, stages)
+            raise ConfigError(f"lists the layers of {found} stages; there are {stages}", "layout")
+        numbers = [exact_number("layout", value, None) for value in entries]
+        wrong = next((one for one, number in zip(entries, numbers, strict=True) if number.denominator != 1), None)
+        if wrong is not None:
+            raise ConfigError(f"must be whole numbers, not {shown(wrong)}", "layout")
+        counts = tuple(map(int, numbers))
+        if not counts:
+            raise ConfigError("must list the layers of each stage", "layout")
+        if sum(counts) != count:
+            raise ConfigError(f"lists {sum(counts)} layers; `layers` is {count}", "layout")
         is_plain = layout == stages_of_counts(counts) or not isinstance(layout[0], StageItems)
         return replace(layers, layout=counts, items=() if is_plain else tuple(layout))
     if layout is not None and not isinstance(layout, str):
@@ -553,23 +557,6 @@ def stage_values(model: Layers, given: Mapping[str, Any], across: Mapping[str, A
     return found
 
 
-def _listed_layout(given: Any, count: int, stages: int) -> tuple[int, ...]:
-    entries = first_entries(given, stages)
-    if len(entries) != stages:
-        found = length_text(given, entries, stages)
-        raise ConfigError(f"lists the layers of {found} stages; there are {stages}", "layout")
-    numbers = [exact_number("layout", value, None) for value in entries]
-    for value, number in zip(entries, numbers, strict=True):
-        if number.denominator != 1:
-            raise ConfigError(f"must be whole numbers, not {shown(value)}", "layout")
-    layout = tuple(map(int, numbers))
-    if not layout:
-        raise ConfigError("must list the layers of each stage", "layout")
-    if sum(layout) != count:
-        raise ConfigError(f"lists {sum(layout)} layers; `layers` is {count}", "layout")
-    return layout
-
-
 def _entries(part: str, given: Any, time: Unit, size: Unit, microbatches: int) -> dict[str, Amount]:
     """Return the numbers of a part, of a `layer` also lists of them. Raises ConfigError."""
     what = "numbers by their names (forward, backward, activation, static, ..)"
@@ -603,10 +590,10 @@ def _entries(part: str, given: Any, time: Unit, size: Unit, microbatches: int) -
     return numbers
 
 
-def _require_alike(entries: Mapping[str, Mapping[str, Amount]], across: Mapping[str, Any]) -> None:
+def _require_alike(entries: Mapping[str, Mapping[str, Amount]], given: Mapping[str, Any]) -> None:
     """Raise ConfigError where `first` or `last` has what `layer` lacks, or gives the backward in another way.
 
-    So do lists `across` stages of what each layer has.
+    So do lists that are `given` of stages, of what each layer has.
     """
     layer = entries["layer"]
     by_halves = HALVES[0] in layer
@@ -617,7 +604,7 @@ def _require_alike(entries: Mapping[str, Mapping[str, Amount]], across: Mapping[
         if by_halves and "backward" in entries[key] and "backward" not in layer:
             raise ConfigError("is given by its halves for a `layer`; give these", key, entry="backward")
     for key in AVERAGED:
-        if key in layer and is_several(across[key]):
+        if key in layer and is_several(given[key]):
             raise ConfigError(f"must be one number beside `layer.{key}`: that of what stands beside the layers", key)
 
 

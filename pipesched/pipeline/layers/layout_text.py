@@ -91,7 +91,16 @@ def read_megatron_text(
     Raises ConfigError about the parameter `layout`.
     """
     letters = _LayoutReader(require_text(text, KEY)).read()
-    _require_order(letters.replace("|", ""))
+    items = letters.replace("|", "")
+    if not re.fullmatch("Et*m*L+", items):
+        for letter in "EL":
+            if items.count(letter) != 1 and (letter == "E" or letter not in items):
+                raise ConfigError(f"must have one {letter} ({LETTERS[letter]}), not {items.count(letter)}", KEY)
+        if not items.startswith("E"):
+            raise ConfigError(f"must begin with E (embedding), not {items[0]} ({LETTERS[items[0]]})", KEY)
+        if not items.endswith("L"):
+            raise ConfigError(f"must end with L (head with the loss), not {items[-1]} ({LETTERS[items[-1]]})", KEY)
+        raise ConfigError("all t (layers) must come before the first m (MTP layer)", KEY)
     parts = letters.split("|")
     for letter, stage in (("E", 0), ("L", len(parts) - 1)):
         if letter not in parts[stage]:
@@ -101,20 +110,6 @@ def read_megatron_text(
         if expected is not None and count != expected:
             raise ConfigError(f"has {count:,} {what}; there must be {expected:,}", KEY)
     return tuple(StageItems(*map(part.count, LETTERS)) for part in parts)
-
-
-def _require_order(letters: str) -> None:
-    """Raise ConfigError unless these are E, then layers, then MTP layers, then one L or more."""
-    if re.fullmatch("Et*m*L+", letters):
-        return
-    for letter in "EL":
-        if letters.count(letter) != 1 and (letter == "E" or letter not in letters):
-            raise ConfigError(f"must have one {letter} ({LETTERS[letter]}), not {letters.count(letter)}", KEY)
-    if not letters.startswith("E"):
-        raise ConfigError(f"must begin with E (embedding), not {letters[0]} ({LETTERS[letters[0]]})", KEY)
-    if not letters.endswith("L"):
-        raise ConfigError(f"must end with L (head with the loss), not {letters[-1]} ({LETTERS[letters[-1]]})", KEY)
-    raise ConfigError("all t (layers) must come before the first m (MTP layer)", KEY)
 
 
 class _LayoutReader:

@@ -162,11 +162,6 @@ def _linear(devices: int, stages: int) -> Placement:
     return Placement(tuple(d for d in range(devices) for _ in range(each + (d < more))))
 
 
-def _loop(devices: int, stages: int) -> Placement:
-    """Return stage s on device s mod P."""
-    return Placement(tuple(stage % devices for stage in range(stages)))
-
-
 def _v(devices: int, stages: int) -> Placement:
     """Return the stages down the devices and back up: device d holds the stages d and 2P-1-d."""
     if stages != 2 * devices:
@@ -197,7 +192,7 @@ def _bidirectional(devices: int, stages: int) -> Placement:
 
 PLACEMENTS: dict[str, Callable[[int, int], Placement]] = {
     "linear": _linear,
-    "loop": _loop,
+    "loop": lambda devices, stages: Placement(tuple(stage % devices for stage in range(stages))),
     "v": _v,
     "wave": _wave,
     "bidirectional": _bidirectional,

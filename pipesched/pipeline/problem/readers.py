@@ -14,16 +14,7 @@ from typing import Any
 
 from pipesched.checks import require_flag, require_label, shown
 from pipesched.errors import ConfigError
-from pipesched.pipeline.layers.layers import (
-    OPTIONAL,
-    PARTS,
-    TIMES,
-    Blocks,
-    GivenLayers,
-    read_layers,
-    rows_of,
-    stage_values,
-)
+from pipesched.pipeline.layers.layers import OPTIONAL, PARTS, TIMES, Blocks, read_layers, rows_of, stage_values
 from pipesched.pipeline.layers.layout_text import looks_like_text, read_megatron_text
 from pipesched.pipeline.layers.recut import balanced_for, cut_again
 from pipesched.pipeline.plan.step import read_messages, read_place, read_shard, read_side
@@ -97,10 +88,8 @@ def _of_stages(values: Mapping[str, Any]) -> Problem:
     m, units = read_units(varied, tables, values["microbatches"], (p, s), time)
     every = m * units["rounds"]
     require_size(letters_of(units["mode"], split=split), s, every, units["slices"].count)  # before a list is made of it
-    by_layer = {key: values[key] for key in ("layers", *PARTS, "layout")}
-    model = None
-    if any(value is not None for value in by_layer.values()):
-        model = read_layers(GivenLayers(**by_layer, across=across, microbatches=m), p, s, time, size)
+    has_layers = any(values[key] is not None for key in ("layers", *PARTS, "layout"))
+    model = read_layers(values, m, p, s, time, size) if has_layers else None
     made = {**given, **across} if model is None else stage_values(model, given, across, units["slices"])
     made = {key: ABSENT[key] if value is None and key in given else value for key, value in made.items()}
     unlike = {
