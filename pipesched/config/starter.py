@@ -5,9 +5,10 @@ Both follow from the declarations of keys, as the list of all keys does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from math import gcd
+from types import MappingProxyType
 
 from pipesched.checks import require_whole
 from pipesched.config.load import TrustSection
@@ -22,7 +23,7 @@ from pipesched.pipeline.problem.shapes import ByKey, Field, Flag, Label, Number,
 from pipesched.schedulers.options import OPTIONS, options_of
 from pipesched.schedulers.registry import ALIASES, FAMILIES, family
 from pipesched.text.sections import merged
-from pipesched.text.writer import fill, spelled
+from pipesched.text.writer import spelled
 
 COLUMN, WIDEST = 31, 140  # of remarks
 HEAD = """\
@@ -46,9 +47,9 @@ SETUP_HEAD = """\
 #   pipesched compare 1f1b interleaved zb-h1 -c THIS_FILE
 # Costs and memory are derived, in ms and GB; keys of costs and memory would replace them.{warning}
 
-name: llama-3-8b
-model: llama-3-8b
-hardware: h100-sxm
+name: {name}
+model: {model}
+hardware: {hardware}
 """
 
 
@@ -64,12 +65,12 @@ def starter() -> str:
     return "\n".join(parts) + "\n"
 
 
-def _lines(indent: str, fields: Iterable[Field]) -> Iterator[str]:
-    """Yield the line of each key: its example, as a comment unless it is live, and a remark."""
+def _lines(indent: str, fields: Iterable[Field], values: Mapping[str, object] = MappingProxyType({})) -> Iterator[str]:
+    """Yield the line of each key: its value or its example, as a comment unless it is live, and a remark."""
     for field in fields:
         if field.live or field.example:
             *sections, key = field.key.split(".")
-            text = f"{key}: {field.live or field.example}"
+            text = f"{key}: {values.get(field.key, field.live or field.example)}"
             if sections and not indent:
                 text = f"{sections[0]}: {{{text}}}"
             line = f"{indent}{'' if field.live else '# '}{text}"
@@ -151,19 +152,16 @@ def setup_starter(model: str, hardware: str | None = None, gpus: int | None = No
     setup, fits = _laid_out(model, gpu, gpus)
     parallel, batch = setup.parallel, setup.batch
     values = {
-        "name": spelled(setup.name),
-        "model": spelled(model),
-        "hardware": spelled(gpu),
         **{f"parallel.{key}": getattr(parallel, key) for key in ("gpus", "tensor", "pipeline", "expert", "data")},
         "batch.sequence": batch.sequence,
         "batch.global": batch.size,
         "training.recompute": setup.training.recompute,
     }
-    remarks = {"title": setup.name, "microbatches": str(setup.microbatches), "warning": "" if fits else WARNING}
-    parts = [SETUP_HEAD.rstrip("\n")]
+    named = {"name": spelled(setup.name), "model": spelled(model), "hardware": spelled(gpu)}
+    parts = [SETUP_HEAD.format(title=setup.name, warning="" if fits else WARNING, **named).rstrip("\n")]
     for section, known in OF_SETUP.items():
-        parts += [f"\n{section}:", *_lines("  ", known.values())]
-    return fill("\n".join(parts) + "\n", values, remarks)
+        parts += [f"\n{section}:", *_lines("  ", known.values(), values)]
+    return ("\n".join(parts) + "\n").replace("{microbatches}", str(setup.microbatches))
 
 
 def _setup_on(

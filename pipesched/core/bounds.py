@@ -154,37 +154,29 @@ def least_length(first: Sequence[JobPiece], second: Sequence[JobPiece]) -> int:
     machine are an obstacle. Both jobs go on until there is one; then either piece goes first, which leads to a corner
     of the obstacle, where a piece of each has just ended.
     """
-    one, two = (_Job([piece for piece in job if piece.ticks]) for job in (first, second))
-    best = one.length + two.length
-    spent = [[best] * len(two.ends) for _ in one.ends]  # until so many pieces of each are done
+    ones, twos = ([piece for piece in job if piece.ticks] for job in (first, second))
+    one, two = ([*accumulate((piece.ticks for piece in job), initial=0)] for job in (ones, twos))
+    best = one[-1] + two[-1]
+    spent = [[best] * len(two) for _ in one]  # until so many pieces of each are done
     spent[0][0] = 0
     for i, row in enumerate(spent):
         for j, now in enumerate(row):
-            straight = now + max(one.length - one.ends[i], two.length - two.ends[j])
+            straight = now + max(one[-1] - one[i], two[-1] - two[j])
             if straight >= best:
                 continue
             # the first pieces of one machine that meet when both jobs go on; all pieces of one that ends before
-            k, m, ahead = i, j, two.ends[j] - one.ends[i]
-            while k < len(one.pieces) and m < len(two.pieces) and one.pieces[k].machine != two.pieces[m].machine:
-                until, other = one.ends[k + 1] + ahead, two.ends[m + 1]
+            k, m, ahead = i, j, two[j] - one[i]
+            while k < len(ones) and m < len(twos) and ones[k].machine != twos[m].machine:
+                until, other = one[k + 1] + ahead, two[m + 1]
                 k, m = k + (until <= other), m + (other <= until)
-            if k == len(one.pieces) or m == len(two.pieces):
+            if k == len(ones) or m == len(twos):
                 best = straight
                 continue
-            first_waits = now + max(one.ends[k] - one.ends[i], two.ends[m + 1] - two.ends[j])
-            second_waits = now + max(one.ends[k + 1] - one.ends[i], two.ends[m] - two.ends[j])
+            first_waits = now + max(one[k] - one[i], two[m + 1] - two[j])
+            second_waits = now + max(one[k + 1] - one[i], two[m] - two[j])
             spent[k][m + 1] = min(spent[k][m + 1], first_waits)
             spent[k + 1][m] = min(spent[k + 1][m], second_waits)
     return best
-
-
-class _Job:
-    """Pieces of some length; `ends[i]` is how long the first i take without a pause."""
-
-    def __init__(self, pieces: Sequence[JobPiece]) -> None:
-        self.pieces = pieces
-        self.ends = [*accumulate((piece.ticks for piece in pieces), initial=0)]
-        self.length = self.ends[-1]
 
 
 MOST_NODES, FEWEST_NODES = 200, 4  # systems that are solved before the answer is left open

@@ -399,13 +399,6 @@ class CostRange(NamedTuple):
     most: int
 
 
-class _Bounds(NamedTuple):
-    """The least and the largest counts of each column on longest paths to a task."""
-
-    least: Ints
-    most: Ints
-
-
 def path_counts(
     tasks: TimedTasks,
     columns: Callable[[int], Sequence[int]],
@@ -420,50 +413,43 @@ def path_counts(
     """
     critical = [not slack for slack in tasks.slack]
     order = [task for task in tasks.topological if critical[task]]
-    held = Counter(arc.before for task in order for arc in _tight_arcs(tasks, task, critical))
-    known: dict[int, _Bounds] = {}
-    ending: list[_Bounds] = []
+    arcs = {
+        task: [
+            arc
+            for arc in tasks.arcs(task)
+            if critical[arc.before] and tasks.ends[arc.before] + arc.lag == tasks.allowed[task]
+        ]
+        for task in order
+    }
+    held = Counter(arc.before for into in arcs.values() for arc in into)
+    known: dict[int, Ints] = {}  # the least counts on longest paths to a task, and the largest ones below 0
+    ending: list[Ints] = []
+
+    def passed(counts: Ints, tag: int) -> Ints:
+        if tag != NOTHING:
+            counts = counts.copy()
+            counts[:, tag] += (1, -1)
+        return counts
+
     for task in order:
-        arcs = [*_tight_arcs(tasks, task, critical)]
-        arriving, nothing = [_passed(known[arc.before], arc.tag) for arc in arcs], np.zeros(count, np.int32)
-        least = most = nothing
-        if arriving:
-            least = np.minimum.reduce([bounds.least for bounds in arriving])
-            most = np.maximum.reduce([bounds.most for bounds in arriving])
-        found = _Bounds(least if tasks.allowed[task] else nothing, most.copy())  # else it may also begin a path
+        arriving = [passed(known[arc.before], arc.tag) for arc in arcs[task]]
+        found = np.minimum.reduce(arriving) if arriving else np.zeros((2, count), np.int32)
+        if not tasks.allowed[task]:  # a path may begin with it too
+            found[0] = 0
         own = columns(task)
         for column in own:
-            found.most[column] += 1
+            found[1, column] -= 1
         for column in own if lasting is None else lasting(task):
-            found.least[column] += 1
+            found[0, column] += 1
         known[task] = found
         if tasks.outs[task] == tasks.makespan and tasks.may_end(task):
-            ending.append(_passed(found, tasks.delivery_tags[task] if tasks.delivery_tags else NOTHING))
-        for arc in arcs:
+            ending.append(passed(found, tasks.delivery_tags[task] if tasks.delivery_tags else NOTHING))
+        for arc in arcs[task]:
             held[arc.before] -= 1
             if not held[arc.before]:
                 del known[arc.before]
-    if not ending:
-        return [CostRange(0, 0)] * count
-    least = np.minimum.reduce([bounds.least for bounds in ending])
-    most = np.maximum.reduce([bounds.most for bounds in ending])
-    return [CostRange(int(low), int(high)) for low, high in zip(least, most, strict=True)]
-
-
-def _tight_arcs(tasks: TimedTasks, task: int, critical: Sequence[bool]) -> list[Arc]:
-    """Return the arcs of longest paths into a critical task."""
-    allowed, ends = tasks.allowed[task], tasks.ends
-    return [arc for arc in tasks.arcs(task) if critical[arc.before] and ends[arc.before] + arc.lag == allowed]
-
-
-def _passed(bounds: _Bounds, tag: int) -> _Bounds:
-    """Return the counts at the end of an arc or a delivery with this tag."""
-    if tag == NOTHING:
-        return bounds
-    least, most = bounds.least.copy(), bounds.most.copy()
-    least[tag] += 1
-    most[tag] += 1
-    return _Bounds(least, most)
+    counts = np.minimum.reduce(ending).T.tolist() if ending else [(0, 0)] * count
+    return [CostRange(least, -below) for least, below in counts]
 
 
 class Places(NamedTuple):

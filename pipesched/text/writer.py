@@ -1,4 +1,4 @@
-"""The one writer of configs: keys, sections, numbers, lists and remarks; and starters, which are filled."""
+"""The one writer of configs: keys, sections, numbers, lists and remarks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from pipesched.pipeline.problem.quantities import (
 )
 
 PLAIN = re.compile(r"[A-Za-z][\w ./-]*[\w]", re.ASCII)  # a text that YAML takes for one
-ENTRY = re.compile(r"(?P<before>(?P<indent> *)(?:# )?(?P<key>\w+): *)(?P<value>[^#]*?)(?P<gap> *)(?P<remark>#.*)?")
 DUMP_WIDTH = 110
 Numbers = tuple[Number, ...]
 
@@ -168,25 +167,3 @@ def _plain(value: Any, place: str, decimals: Decimals) -> Any:
     if value is None or isinstance(value, (bool, str)):
         return value
     return value if isinstance(value, int) else plain(canonical(decimals.of(value, place)))
-
-
-def fill(starter: str, values: Mapping[str, object], remarks: Mapping[str, str]) -> str:
-    """Return a starter with other values of keys ("parallel.tensor"), also of those that are commented out.
-
-    Remarks keep their column; `{name}` in one is replaced by that of `remarks`.
-    """
-    lines, section = [], ""
-    for line in starter.splitlines():
-        entry = ENTRY.fullmatch(line)
-        if entry and not entry["value"] and not entry["indent"]:
-            section = f"{entry['key']}."
-        key = f"{section if entry['indent'] else ''}{entry['key']}" if entry else ""
-        if entry and key in values:
-            room = len(entry["value"] + entry["gap"]) if entry["remark"] else 0
-            lines.append(f"{entry['before']}{values[key]!s:<{room}}{entry['remark'] or ''}")
-        else:
-            lines.append(line)
-    text = "\n".join(lines) + "\n"
-    for name, remark in remarks.items():
-        text = text.replace(f"{{{name}}}", remark)
-    return text

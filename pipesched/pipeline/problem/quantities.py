@@ -342,7 +342,16 @@ def _converted(text: str, unit: Unit) -> Fraction:
     """Return the number of a text with a unit, in the unit of the problem. Raises ConfigError, ValueError."""
     dimension, label = unit
     number, name = _split(text)
-    own = _known_unit(name, text, dimension)
+    own = "us" if name in MICRO and dimension is TIME else name
+    if own not in dimension.units:
+        for other in DIMENSIONS:
+            if other is not dimension and (name in other.units or (name in MICRO and other is TIME)):
+                raise ConfigError(f"must be {dimension.noun}, not {shown(text)}, which is {other.noun}")
+        by_letters = {unit.lower(): unit for unit in dimension.units}
+        close = get_close_matches(name.lower(), by_letters, n=1, cutoff=0.5)
+        near = dimension.spellings.get(name.lower()) or (by_letters[close[0]] if close else None)
+        hint = f"did you mean {near!r}? " if near else ""
+        raise ConfigError(f"{shown(text)} has the unknown unit {name!r}; {hint}known are {', '.join(dimension.units)}")
     target = dimension.unit_of(label)
     if target is None:
         said = f"`{dimension.key}` is {shown(label)}" if label else f"no `{dimension.key}` is given"
@@ -362,22 +371,6 @@ def _converted(text: str, unit: Unit) -> Fraction:
 def _split(text: str) -> tuple[str, str]:
     parts = _MEASURED.fullmatch(text.strip())
     return (parts[1], parts[parts.lastindex or 0]) if parts else (text, "")
-
-
-def _known_unit(name: str, text: str, dimension: Dimension) -> str:
-    """Return the unit of that name; `µs` is us. Raises ConfigError for an unknown one, and for one of another kind."""
-    if name in dimension.units:
-        return name
-    if name in MICRO and dimension is TIME:
-        return "us"
-    for other in DIMENSIONS:
-        if other is not dimension and (name in other.units or (name in MICRO and other is TIME)):
-            raise ConfigError(f"must be {dimension.noun}, not {shown(text)}, which is {other.noun}")
-    by_letters = {unit.lower(): unit for unit in dimension.units}
-    close = get_close_matches(name.lower(), by_letters, n=1, cutoff=0.5)
-    near = dimension.spellings.get(name.lower()) or (by_letters[close[0]] if close else None)
-    hint = f"did you mean {near!r}? " if near else ""
-    raise ConfigError(f"{shown(text)} has the unknown unit {name!r}; {hint}known are {', '.join(dimension.units)}")
 
 
 NOT_SEVERAL = (str, bytes, bytearray, Mapping, Set)  # these can be looped over, and are no lists
