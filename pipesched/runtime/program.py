@@ -134,7 +134,7 @@ def programs(schedule: Schedule) -> list[list[ProgramStep]]:
     rows = [_Row() for _ in issued]
     for row, behind in zip(rows, issued, strict=True):
         row.call(behind.get(NOTHING_BEFORE, ()))
-    earlier = _predecessors_of_transfers(plan, placement)
+    earlier = _predecessors_of_transfers(plan)
     offloads = _offloads_before(plan, placement, {*plan.waits, *waits})
     for number in order:
         if number >= index.passes:
@@ -205,16 +205,14 @@ def warn_left_out(schedule: Schedule, level: int = 3) -> None:
         warnings.warn(what, PipeschedWarning, stacklevel=level)
 
 
-def _predecessors_of_transfers(plan: Plan, placement: Placement) -> dict[int, list[int]]:
+def _predecessors_of_transfers(plan: Plan) -> dict[int, list[int]]:
     """Return for each transfer what it waits for: its counterpart, the one before it on its lane, its wait edges."""
     index, before = plan.index, dict[int, list[int]]()
     for lane in chain.from_iterable(plan.lanes):
-        for number in lane:
+        for place, number in enumerate(lane):
             kind = KINDS[index.op(number).kind]
-            before[number] = [index.counterpart(number, need.letter) for need in kind.needs if not need.slice]
-        for own in _of_each_device(lane, plan, placement):
-            for first, second in pairwise(own):
-                before[second].append(first)
+            counterparts = [index.counterpart(number, need.letter) for need in kind.needs if not need.slice]
+            before[number] = [*counterparts, *lane[max(place - 1, 0) : place]]
     for first, second in plan.waits:
         if second in before:
             before[second].append(first)
@@ -223,23 +221,12 @@ def _predecessors_of_transfers(plan: Plan, placement: Placement) -> dict[int, li
 
 def _offloads_before(plan: Plan, placement: Placement, waits: Iterable[tuple[int, int]]) -> dict[int, int]:
     """Return how many offloads of its device an operation waits for: those that `waits` names, and all before these."""
-    places = {}
-    for lanes in plan.lanes:
-        for own in _of_each_device(lanes.offloads, plan, placement):
-            places.update({number: place for place, number in enumerate(own, 1)})
+    places = {number: place for lanes in plan.lanes for place, number in enumerate(lanes.offloads, 1)}
     waiting = Counter[int]()
     for first, second in waits if places else ():
         if first in places and _device(first, plan, placement) == _device(second, plan, placement):
             waiting[second] = max(places[first], waiting[second])
     return waiting
-
-
-def _of_each_device(lane: Sequence[int], plan: Plan, placement: Placement) -> Iterable[list[int]]:
-    """Return the transfers of a lane apart by their devices, two of which may share it."""
-    found: dict[int, list[int]] = {}
-    for number in lane:
-        found.setdefault(_device(number, plan, placement), []).append(number)
-    return found.values()
 
 
 def _device(number: int, plan: Plan, placement: Placement) -> int:

@@ -189,7 +189,8 @@ def _serve(rank: int, count: int, kind: str, meeting: Path, pipe: Connection, er
         errors.take()
     if sys.platform == "linux":  # PR_SET_PDEATHSIG: also while C code holds Python's lock
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-    Thread(target=_end_with, args=[parent_process()], daemon=True).start()
+    parent: Any = parent_process()
+    Thread(target=lambda: parent.join() or os._exit(1), daemon=True).start()
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
     from torch import distributed as dist
@@ -217,8 +218,3 @@ def _serve(rank: int, count: int, kind: str, meeting: Path, pipe: Connection, er
             answer = _Failure(2 if is_lost(error) else 0, line_of(error), trace=trace_of(error))
         pipe.send((True, answer))
     dist.destroy_process_group()
-
-
-def _end_with(parent: Any) -> None:
-    parent.join()
-    os._exit(1)

@@ -145,15 +145,10 @@ class _PlanTrial(NamedTuple):
             sizes={"work": factors, "activation": factors},
             **times,
             activation=[one.activation for one in each],
-            retain=[_exact(one.retain, one.activation) for one in each],
-            checkpoint=[_exact(one.checkpoint, one.activation) for one in each],
+            retain=[Fraction(round(one.retain * one.activation), one.activation) for one in each],  # whole bytes
+            checkpoint=[Fraction(round(one.checkpoint * one.activation), one.activation) for one in each],
         )
         return run(problem, self.algorithm, recompute=self.recompute, offload=self.offload).schedule
-
-
-def _exact(part: float, whole: int) -> Fraction:
-    """Return a part of so many bytes that is a number of bytes itself."""
-    return Fraction(round(part * whole), whole)
 
 
 TRIALS = (
@@ -201,11 +196,10 @@ def self_test(
     require_callable(listener, "listener")
     rows, gpus = list[SelfTestRow](), torch.cuda.device_count() if kind == CUDA else 0
     where = f"{gpus} x {torch.cuda.get_device_name(0)}" if gpus else CPU
+    fault = None
     for count in usual_ranks(kind, gpus) if ranks is None else [ranks]:
-        fault = _first_fault(count, kind, rows, listener or (lambda _: None))
-        if fault is not None:
-            return SelfTest(where, gpus, torch.__version__, tuple(rows), *fault)
-    return SelfTest(where, gpus, torch.__version__, tuple(rows))
+        fault = fault or _first_fault(count, kind, rows, listener or (lambda _: None))
+    return SelfTest(where, gpus, torch.__version__, tuple(rows), *(fault or ()))
 
 
 def usual_ranks(kind: str, gpus: int) -> Sequence[int]:
