@@ -25,11 +25,6 @@ class Spec(NamedTuple):
     workers: int
     address: str = ""
 
-    @property
-    def is_local(self) -> bool:
-        """Whether processes of this machine are asked for."""
-        return not self.address
-
 
 def read_spec(text: object) -> Spec:
     """Return what a text asks for. Raises ConfigError, with the nearest valid text where there is one."""
@@ -55,7 +50,7 @@ def spec_of_jobs(jobs: int, executor: str | None) -> str:
     spec = read_spec(executor)
     if not jobs:
         return executor
-    if not spec.is_local:
+    if spec.address:
         raise ConfigError(f"is the number of processes of this machine, and `executor` is {executor}", "jobs")
     if ":" in executor and spec.workers != jobs:
         raise ConfigError(f"is {jobs}, and `executor` is {executor}; give one of them", "jobs")
@@ -100,7 +95,7 @@ def open_executor(spec: str = "local") -> Executor:
         ConfigError: For another text, without the extra `dask`, and where no scheduler answers within 10 seconds.
     """
     wanted = read_spec(spec)
-    if not wanted.is_local:
+    if wanted.address:
         from pipesched.executors.dask_cluster import DaskExecutor
 
         return DaskExecutor(wanted.address)
@@ -138,7 +133,7 @@ def lent(executor: Executor | str | None, work: int) -> Iterator[Executor | None
         yield None
     elif isinstance(executor, str):
         wanted = read_spec(executor)
-        if wanted.is_local and (wanted.workers == 1 or work < FEWEST_OPERATIONS):
+        if not wanted.address and (wanted.workers == 1 or work < FEWEST_OPERATIONS):
             yield None
             return
         opened = open_executor(executor)

@@ -15,7 +15,7 @@ from pipesched.runtime.engine import Engine, report_of
 from pipesched.runtime.model_source import add_place, batch_norms, require_modules, require_none_in_training
 from pipesched.runtime.program import SEND, checked_schedule, programs, warn_left_out
 from pipesched.runtime.stage import Role, StageRunner
-from pipesched.runtime.team import LostRank, Team, described, is_lost
+from pipesched.runtime.team import LostRank, Team, text_of_error
 from pipesched.runtime.training_data import loss_weights, require_entries, shapes_in
 from pipesched.runtime.weight_copies import Tied, WeightCopies, weights_here
 
@@ -163,13 +163,13 @@ class Runtime:
 
     def _fail(self, error: BaseException) -> None:
         """Tell the other ranks, close the connections, and name the operation in the error; or raise their reason."""
-        doing, rank = self._engine.doing, self._team.rank
-        lost = is_lost(error)
-        reason = self._team.reason() if lost else None
-        if lost and reason is None:
-            peer = f" to rank {error.peer}" if isinstance(error, LostRank) else ""
-            reason = f"a rank is gone: {doing} on rank {rank} lost its connection{peer} in step {self._steps}"
-        self._team.tell(reason or described(error, doing, rank, self._steps))
+        where = f"{self._engine.doing} on rank {self._team.rank}"
+        peer = f" to rank {error.peer}" if isinstance(error, LostRank) else ""
+        reason = self._team.stop(
+            error,
+            f"{where} failed in step {self._steps}: {text_of_error(error)}",
+            f"a rank is gone: {where} lost its connection{peer} in step {self._steps}",
+        )
         self._mirrors.give_up()
         self.close()
         with suppress(Exception):  # a copy may be under way to what is dropped
@@ -178,7 +178,7 @@ class Runtime:
             runner.held.clear()
         if reason is not None:
             raise RankFailed(reason) from None
-        add_place(error, f"{doing} on rank {rank}")
+        add_place(error, where)
 
     def close(self) -> None:
         """Close the connections to other ranks, which also ends when nothing refers to the runtime any more."""

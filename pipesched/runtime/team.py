@@ -77,7 +77,7 @@ class Team:
 
         `gpu` tells the GPU of this rank from others, so that all know whether some share one.
         """
-        verdict = (plan, None if error is None else _text_of(error), uuid4().hex, gpu)
+        verdict = (plan, None if error is None else text_of_error(error), uuid4().hex, gpu)
         verdicts: list[Any] = [verdict]
         if self.size > 1:
             verdicts = [None] * self.size
@@ -110,14 +110,11 @@ class Team:
     @contextmanager
     def setting_up(self) -> Iterator[None]:
         """Tell the other ranks what goes wrong while connections are made. Raises RankFailed where another is gone."""
-        doing = "the setting up of connections"
         try:
             yield
         except BaseException as error:
-            reason = self.reason() if is_lost(error) else None
-            if is_lost(error) and reason is None:
-                reason = f"a rank is gone: {doing} on rank {self.rank} failed: {_text_of(error)}"
-            self.tell(reason or f"{doing} on rank {self.rank} failed: {_text_of(error)}")
+            failed = f"the setting up of connections on rank {self.rank} failed: {text_of_error(error)}"
+            reason = self.stop(error, failed, f"a rank is gone: {failed}")
             if reason is not None:
                 raise RankFailed(reason) from None
             raise
@@ -152,20 +149,20 @@ class Team:
         self._control.allreduce([self._count]).wait()
         return bool(self._count)
 
-    def tell(self, reason: str) -> None:
-        """Write why this rank stops, unless a reason is known already, and close all connections."""
+    def stop(self, error: BaseException, failed: str, gone: str) -> str | None:
+        """Write why this rank stops, unless a reason is known already, and close all connections.
+
+        Return the reason of another rank, or `gone`; None where the error is of this one: `failed` is written then.
+        """
+        reason = gone if is_lost(error) else None
         if self.store is not None:
             with suppress(RuntimeError):  # the store may be gone, with the process that held it
-                self.store.compare_set("failed", "", cut(reason, LONGEST))
-        self.close()
-
-    def reason(self) -> str | None:
-        """Return why a rank stopped, as far as that is known."""
-        if self.store is not None:
+                if reason is not None and self.store.check(["failed"]):
+                    reason = str(self.store.get("failed").decode())
             with suppress(RuntimeError):
-                if self.store.check(["failed"]):
-                    return str(self.store.get("failed").decode())
-        return None
+                self.store.compare_set("failed", "", cut(reason or failed, LONGEST))
+        self.close()
+        return reason
 
     @property
     def is_closed(self) -> bool:
@@ -196,10 +193,6 @@ def _receive_nothing(group: Any, tag: int = UNUSED_TAG, patience: timedelta = ti
         group.recv([torch.empty(1, dtype=torch.uint8)], (group.rank() + 1) % group.size(), tag).wait(patience)
 
 
-def _text_of(error: BaseException) -> str:
+def text_of_error(error: BaseException) -> str:
+    """Return the type and the message of an exception."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-
-
-def described(error: BaseException, doing: str, rank: int, step: int) -> str:
-    """Return a sentence for the other ranks: which operation of which rank raised what."""
-    return f"{doing} on rank {rank} failed in step {step}: {_text_of(error)}"
