@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing import connection, get_context
 from pathlib import Path
 from typing import Any
 
-SECONDS = 60
+import pytest
+
+SECONDS = 60  # for one job: one that hangs is stopped then
+TOO_LATE = "no answer in time"
 DEVICE = os.environ.get("PIPESCHED_TEST_DEVICE", "cpu")  # cuda: ranks share GPUs where these are too few
 
 
@@ -52,7 +55,7 @@ class Pool:
         wrong = None
         for pipe in self._pipes:
             try:
-                answer = pipe.recv() if pipe.poll(seconds) else "no answer in time"
+                answer = pipe.recv() if pipe.poll(seconds) else TOO_LATE
             except EOFError:
                 answer = (None,)
             if isinstance(answer, str):
@@ -74,6 +77,18 @@ class Pool:
             process.join()
 
 
+def pool_of(count: int) -> Any:
+    """A fixture of a module: so many processes."""
+
+    @pytest.fixture(scope="module")
+    def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
+        made = Pool(count, tmp_path_factory.mktemp("ranks"))
+        yield made
+        made.stop()
+
+    return pool
+
+
 def _serve(rank: int, count: int, meeting: Path, pipe: connection.Connection) -> None:
     """One rank: join the others, then answer jobs until the process is killed."""
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
@@ -83,10 +98,9 @@ def _serve(rank: int, count: int, meeting: Path, pipe: connection.Connection) ->
     import torch.distributed as dist
 
     torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo", init_method=f"file://{meeting}", rank=rank, world_size=count, timeout=timedelta(seconds=SECONDS)
-    )
-    groups = {size: dist.new_group(range(size)) for size in range(1, count + 1)}
+    address, limit = f"file://{meeting}", timedelta(seconds=SECONDS)
+    dist.init_process_group("gloo", init_method=address, rank=rank, world_size=count, timeout=limit)
+    groups = {size: dist.new_group(range(size), timeout=limit) for size in range(1, count + 1)}
     while True:
         size, job, args = pipe.recv()
         try:

@@ -1,20 +1,16 @@
-"""A pool of processes, one a rank, that run schedules in PyTorch's own runtime and compare with the model in one piece.
-
-The processes join one gloo group on the loopback interface when the pool is made, and then run file after file.
-PyTorch is imported by them alone.
-"""
+"""Jobs of a pool of ranks: they run schedules in PyTorch's own runtime, and compare with the model in one piece."""
 
 from __future__ import annotations
 
 import os
-import traceback
 from importlib.metadata import version
 from importlib.util import find_spec
-from multiprocessing import connection, get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+
+from tests.runtime_ranks import SECONDS, Pool
 
 # Tests that need torch are skipped without it, unless the environment asks for it: then they fail.
 REQUIRED = os.environ.get("PIPESCHED_REQUIRE_TORCH") == "1"
@@ -24,9 +20,7 @@ needs_torch = pytest.mark.skipif(find_spec("torch") is None and not REQUIRED, re
 HAS_WAITS = find_spec("torch") is not None and tuple(map(int, version("torch").split(".")[:2])) >= (2, 15)
 
 WIDTH, ROWS = 4, 2  # of the model, and of a microbatch
-TOO_LATE = "no answer in time"
 TRACED = 4  # steps under the profiler
-SECONDS = 60  # for one step; a schedule that hangs is stopped then
 
 
 class Job(NamedTuple):
@@ -63,73 +57,9 @@ class Ran(NamedTuple):
     loss_error: float
 
 
-class Failed(Exception):
-    """The step raised an exception on some rank, or did not end in time."""
-
-
-class Ranks:
-    """Processes that wait for jobs. After a failure they are replaced, because the group may be in any state."""
-
-    def __init__(self, count: int, folder: Path) -> None:
-        self.count, self.folder, self._started = count, folder, 0
-        self._context = get_context("forkserver")
-        self._context.set_forkserver_preload(["torch.distributed.pipelining"])
-        self._start()
-
-    def _start(self) -> None:
-        self._started += 1
-        meeting = self.folder / f"meeting{self._started}"
-        pipes = [self._context.Pipe() for _ in range(self.count)]
-        self._pipes = [ours for ours, _ in pipes]
-        self._processes = [
-            self._context.Process(target=serve, args=(rank, self.count, meeting, theirs), daemon=True)
-            for rank, (_, theirs) in enumerate(pipes)
-        ]
-        for process in self._processes:
-            process.start()
-
-    def run(self, job: Job | Dump, seconds: float = SECONDS) -> list[Ran]:
-        """What each rank did. Raises Failed."""
-        for pipe in self._pipes:
-            pipe.send(job)
-        ran: list[Ran] = []
-        for pipe in self._pipes:
-            answer = pipe.recv() if pipe.poll(seconds) else TOO_LATE
-            if isinstance(answer, str):
-                self.stop()
-                self._start()
-                raise Failed(answer)
-            ran.append(answer)
-        return ran[: len(set(job.devices_of_stages))]
-
-    def stop(self) -> None:
-        """End the processes."""
-        for process in self._processes:
-            process.kill()
-        for process in self._processes:
-            process.join()
-
-
-def serve(rank: int, count: int, meeting: Path, pipe: connection.Connection) -> None:
-    """One rank: join the others, then answer jobs until the process is killed."""
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    from datetime import timedelta
-
-    import torch
-    import torch.distributed as dist
-
-    torch.set_num_threads(1)
-    address, limit = f"file://{meeting}", timedelta(seconds=SECONDS)
-    dist.init_process_group("gloo", init_method=address, rank=rank, world_size=count, timeout=limit)
-    groups = {size: dist.new_group(range(size), timeout=limit) for size in range(1, count + 1)}
-    while True:
-        job = pipe.recv()
-        work = _step if isinstance(job, Job) else _dump
-        try:
-            devices = len(set(job.devices_of_stages))
-            pipe.send(work(job, rank, groups[devices]) if rank < devices else Ran([], 0.0, 0.0))
-        except Exception:
-            pipe.send(traceback.format_exc())
+def run_job(pool: Pool, job: Job | Dump, seconds: float = SECONDS) -> list[Ran]:
+    """What each rank did. Raises Failed."""
+    return pool.run(len(set(job.devices_of_stages)), _step if isinstance(job, Job) else _dump, job, seconds=seconds)
 
 
 def _stages(devices_of_stages: tuple[int, ...], rank: int, group: Any, frozen: int = 0) -> list[Any]:
@@ -145,7 +75,7 @@ def _stages(devices_of_stages: tuple[int, ...], rank: int, group: Any, frozen: i
     ]
 
 
-def _dump(job: Dump, rank: int, group: Any) -> Ran:
+def _dump(rank: int, group: Any, job: Dump) -> Ran:
     """Write the order of a class of PyTorch's."""
     from torch.distributed.pipelining import schedules
 
@@ -160,7 +90,7 @@ def _dump(job: Dump, rank: int, group: Any) -> Ran:
     return Ran([], 0.0, 0.0)
 
 
-def _step(job: Job, rank: int, group: Any) -> Ran:
+def _step(rank: int, group: Any, job: Job) -> Ran:
     """One training step of this rank's stages, by the file."""
     import torch
 

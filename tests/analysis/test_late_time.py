@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from io import StringIO
 from pathlib import Path
 from random import Random
@@ -43,7 +43,8 @@ from pipesched.render.summary import summary
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.registry import FAMILIES
 from tests.analysis.traces_of_runs import NEEDS, Ran, made, one_run, primus_files, replayed, torch_traces
-from tests.torch_ranks import TRACED, Job, Ranks, needs_torch
+from tests.runtime_ranks import Pool, pool_of
+from tests.torch_ranks import TRACED, Job, needs_torch, run_job
 
 CLOCKS = [0, 7_000_123, -55_555_000, 987_654_321]
 LENGTHS = {"F": 1_000_000, "B": 2_000_000, "I": 1_000_000, "W": 1_000_000}
@@ -614,17 +615,12 @@ def test_a_device_is_idle_beside_its_transfers() -> None:
     assert [wait and (wait.start, wait.end) for wait in waits] == [(0, 0), (10, 10), (10, 10), (20, 50), (20, 55)]
 
 
-@pytest.fixture(scope="module")
-def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ranks]:
-    """Two processes that run schedules."""
-    pool = Ranks(2, tmp_path_factory.mktemp("ranks"))
-    yield pool
-    pool.stop()
+ranks = pool_of(2)
 
 
 @pytest.mark.parametrize(("algorithm", "chunks"), [("1f1b", 1), ("zb-h1", 1), ("interleaved", 2), ("dualpipe-v", 2)])
 @needs_torch
-def test_a_real_run(ranks: Ranks, tmp_path: Path, algorithm: str, chunks: int) -> None:
+def test_a_real_run(ranks: Pool, tmp_path: Path, algorithm: str, chunks: int) -> None:
     """Every operation of the schedule is measured in each step, in its order, within every rule, below its plan."""
     problem = pipesched.make_problem(
         devices=2, chunks=chunks, microbatches=4, forward=100, backward=200, time_unit="us"
@@ -634,7 +630,7 @@ def test_a_real_run(ranks: Ranks, tmp_path: Path, algorithm: str, chunks: int) -
     read = pipesched.read(tmp_path / "schedule.csv", problem=problem)
     assert isinstance(read, pipesched.Outcome)
     placement = read.problem.settled_placement.devices
-    ranks.run(Job(tmp_path / "schedule.csv", placement, 4, traces=tmp_path))
+    run_job(ranks, Job(tmp_path / "schedule.csv", placement, 4, traces=tmp_path))
     timeline = pipesched.read_traces([tmp_path / "trace1.json", tmp_path / "trace0.json"], plan=read)
     assert check(timeline.outcome) == []
     assert timeline.steps == TRACED - 1

@@ -6,7 +6,6 @@ Needs torch, and is skipped without it; with PIPESCHED_REQUIRE_TORCH=1 in the en
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,28 +18,24 @@ from pipesched.file_formats.pytorch_csv import dump, parse
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.schedulers.registry import FAMILIES
 from tests.file_formats.pytorch_files import disturb, with_transfers, with_waits
+from tests.runtime_ranks import TOO_LATE, Failed, Pool, pool_of
 from tests.solved import solved
 from tests.strategies import plan_of, random_plan
-from tests.torch_ranks import HAS_WAITS, TOO_LATE, Dump, Failed, Job, Ran, Ranks, needs_torch
+from tests.torch_ranks import HAS_WAITS, Dump, Job, Ran, needs_torch, run_job
 
 TOLERANCE = 1e-9  # the model is in float64
 pytestmark = needs_torch
 
 
-@pytest.fixture(scope="module")
-def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ranks]:
-    """Four processes that run schedules of up to four devices."""
-    pool = Ranks(4, tmp_path_factory.mktemp("ranks"))
-    yield pool
-    pool.stop()
+ranks = pool_of(4)
 
 
-def run_text(ranks: Ranks, folder: Path, text: str, form: str = "compute_only") -> list[Ran]:
+def run_text(ranks: Pool, folder: Path, text: str, form: str = "compute_only") -> list[Ran]:
     """Run the text of a file."""
     path = folder / "schedule.csv"
     path.write_text(text)
     plan, placement = parse(text, path.name)
-    return ranks.run(Job(path, placement.devices, plan.index.microbatches, form))
+    return run_job(ranks, Job(path, placement.devices, plan.index.microbatches, form))
 
 
 def as_loaded(text: str) -> str:
@@ -82,7 +77,7 @@ def made(algorithm: str, devices: int, chunks: int, **options: Any) -> Schedule:
 
 @pytest.mark.parametrize("devices", [2, 4])
 @pytest.mark.parametrize("algorithm", FAMILIES)
-def test_every_family(ranks: Ranks, tmp_path: Path, algorithm: str, devices: int) -> None:
+def test_every_family(ranks: Pool, tmp_path: Path, algorithm: str, devices: int) -> None:
     """Each family with two stages a device where it can have them; a bidirectional one says that it cannot be run."""
     options = block_of(2 * devices) if algorithm == "block" else {}
     schedule = made(algorithm, devices, chunks=2, **options)
@@ -108,7 +103,7 @@ OTHERS = [
 
 @pytest.mark.parametrize(("algorithm", "devices", "chunks", "options"), OTHERS)
 def test_options_of_families(
-    ranks: Ranks, tmp_path: Path, algorithm: str, devices: int, chunks: int, options: dict[str, Any]
+    ranks: Pool, tmp_path: Path, algorithm: str, devices: int, chunks: int, options: dict[str, Any]
 ) -> None:
     """Backwards in reverse, more chunks a device, an odd group, three ranks, a random tie, blocks split and loose."""
     text = dump(made(algorithm, devices, chunks, **options))
@@ -116,7 +111,7 @@ def test_options_of_families(
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_random_legal_plans(ranks: Ranks, tmp_path: Path, seed: int) -> None:
+def test_random_legal_plans(ranks: Pool, tmp_path: Path, seed: int) -> None:
     """Any order that keeps the rules runs: stages anywhere, B and I with W mixed, pairs, microbatches in any order."""
     random = Random(seed)
     devices, extra = random.choice([2, 3, 4]), random.randint(0, 4)
@@ -133,7 +128,7 @@ def test_random_legal_plans(ranks: Ranks, tmp_path: Path, seed: int) -> None:
 @pytest.mark.parametrize("method", ["list", "portfolio", "cpsat", "improve"])
 @pytest.mark.parametrize("placement", ["linear", "loop", "v"])
 @pytest.mark.parametrize("split", [False, True])
-def test_schedules_under_a_budget(ranks: Ranks, tmp_path: Path, method: str, placement: str, split: bool) -> None:
+def test_schedules_under_a_budget(ranks: Pool, tmp_path: Path, method: str, placement: str, split: bool) -> None:
     """What is found under a memory budget, by a rule or by the solver, trains the same model."""
     costs: dict[str, Any] = {"backward_input": 4, "backward_weight": 3} if split else {"backward": 7}
     problem = pipesched.make_problem(
@@ -158,20 +153,20 @@ def test_schedules_under_a_budget(ranks: Ranks, tmp_path: Path, method: str, pla
 
 
 @pytest.mark.parametrize("algorithm", ["1f1b", "interleaved-zb", "dualpipe-v"])
-def test_what_pytorch_adds_to_our_files(ranks: Ranks, tmp_path: Path, algorithm: str) -> None:
+def test_what_pytorch_adds_to_our_files(ranks: Pool, tmp_path: Path, algorithm: str) -> None:
     """PyTorch's compute_comms version of a file keeps our rules, means the same, and runs as well."""
     text, lowered = dump(made(algorithm, devices=4, chunks=2)), tmp_path / "lowered.csv"
     plan, placement = parse(text, "ours")
     path = tmp_path / "ours.csv"
     path.write_text(text)
-    ranks.run(Job(path, placement.devices, plan.index.microbatches, lowered=lowered))
+    run_job(ranks, Job(path, placement.devices, plan.index.microbatches, lowered=lowered))
     again = parse(lowered.read_text(), "theirs")
     assert (again.plan.orders, again.plan.pairs, again.placement) == (plan.orders, plan.pairs, placement)
     assert_trains(run_text(ranks, tmp_path, lowered.read_text(), "compute_comms"), lowered.read_text())
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_what_passes_the_check_runs(ranks: Ranks, tmp_path: Path, seed: int) -> None:
+def test_what_passes_the_check_runs(ranks: Pool, tmp_path: Path, seed: int) -> None:
     """Files with communication, changed at random until one passes the check: PyTorch trains by it as it should."""
     random = Random(seed)
     problem = pipesched.make_problem(devices=3, stages=4, microbatches=3, placement=random.sample([0, 1, 2, 1], 4))
@@ -213,11 +208,11 @@ BUILT_IN = [
 
 @pytest.mark.parametrize(("name", "algorithm", "devices_of_stages", "microbatches"), BUILT_IN)
 def test_built_in_schedules(
-    ranks: Ranks, tmp_path: Path, name: str, algorithm: str, devices_of_stages: tuple[int, ...], microbatches: int
+    ranks: Pool, tmp_path: Path, name: str, algorithm: str, devices_of_stages: tuple[int, ...], microbatches: int
 ) -> None:
     """PyTorch's classes and our families have the same order, operation by operation."""
     path = tmp_path / "theirs.csv"
-    ranks.run(Dump(path, name, devices_of_stages, microbatches))
+    run_job(ranks, Dump(path, name, devices_of_stages, microbatches))
     rounds = max(1, microbatches // 4)
     options: dict[str, Any] = {"group_size": microbatches // rounds} if algorithm.startswith("interleaved") else {}
     problem = pipesched.make_problem(devices=4, stages=len(devices_of_stages), microbatches=microbatches)
@@ -228,47 +223,47 @@ def test_built_in_schedules(
 
 
 @pytest.mark.parametrize("name", ["ScheduleInterleavedZeroBubble", "ScheduleZBVZeroBubble", "ScheduleDualPipeV"])
-def test_built_in_schedules_with_communication(ranks: Ranks, tmp_path: Path, name: str) -> None:
+def test_built_in_schedules_with_communication(ranks: Pool, tmp_path: Path, name: str) -> None:
     """The files of PyTorch's classes, communication and sharding included, keep the rules."""
     path, devices_of_stages = tmp_path / "theirs.csv", LOOP if "Interleaved" in name else V
-    ranks.run(Dump(path, name, devices_of_stages, 8, "compute_comms"))
+    run_job(ranks, Dump(path, name, devices_of_stages, 8, "compute_comms"))
     assert "SEND_B" in path.read_text()
     assert parse(path.read_text(), path.name).placement.devices == devices_of_stages
 
 
 @pytest.mark.parametrize(("name", "algorithm"), [("ScheduleGPipe", "naive"), ("Schedule1F1B", "1f1b")])
-def test_what_built_in_schedules_execute(ranks: Ranks, name: str, algorithm: str) -> None:
+def test_what_built_in_schedules_execute(ranks: Pool, name: str, algorithm: str) -> None:
     """The classes of one stage a rank, which run code instead of a list, do what our files say."""
     text = dump(pipesched.run(pipesched.make_problem(devices=4, microbatches=7), algorithm).schedule)
-    assert_trains(ranks.run(Job(name, LINE, 7)), text)
+    assert_trains(run_job(ranks, Job(name, LINE, 7)), text)
 
 
-def test_built_in_1f1b_is_off_by_one(ranks: Ranks, tmp_path: Path) -> None:
+def test_built_in_1f1b_is_off_by_one(ranks: Pool, tmp_path: Path) -> None:
     """What Schedule1F1B writes for its last rank starts at microbatch 1; it runs something else. The check says so."""
     path = tmp_path / "theirs.csv"
-    ranks.run(Dump(path, "Schedule1F1B", LINE, 8))
+    run_job(ranks, Dump(path, "Schedule1F1B", LINE, 8))
     with pytest.raises(InvalidSchedule) as caught:
         parse(path.read_text(), path.name)
     assert any("3F0 is missing" in violation for violation in caught.value.violations)
 
 
-def test_deferred_receives_mix_up_microbatches(ranks: Ranks, tmp_path: Path) -> None:
+def test_deferred_receives_mix_up_microbatches(ranks: Pool, tmp_path: Path) -> None:
     """With defer_pp_recv=True dualpipe-v trains wrongly, without a word; the file that it makes fails our check."""
     path, lowered = tmp_path / "ours.csv", tmp_path / "lowered.csv"
     path.write_text(dump(made("dualpipe-v", devices=4, chunks=2)))
     plan, placement = parse(path.read_text(), path.name)
-    ran = ranks.run(Job(path, placement.devices, plan.index.microbatches, defer_recv=True, lowered=lowered))
+    ran = run_job(ranks, Job(path, placement.devices, plan.index.microbatches, defer_recv=True, lowered=lowered))
     assert max(one.gradient_error for one in ran) > 1e-3
     with pytest.raises(InvalidSchedule, match="deadlock"):
         parse(lowered.read_text(), "lowered")
 
 
-def test_split_backward_behind_frozen_stages(ranks: Ranks, tmp_path: Path) -> None:
+def test_split_backward_behind_frozen_stages(ranks: Pool, tmp_path: Path) -> None:
     """Where the input of a stage needs no gradient, PyTorch's I and W lose the gradients of its weights; B does not."""
     path, errors = tmp_path / "ours.csv", {}
     for algorithm in ("1f1b", "zb-h1"):
         path.write_text(dump(made(algorithm, devices=3, chunks=1)))
-        errors[algorithm] = [one.gradient_error for one in ranks.run(Job(path, (0, 1, 2), 7, frozen=1))]
+        errors[algorithm] = [one.gradient_error for one in run_job(ranks, Job(path, (0, 1, 2), 7, frozen=1))]
     assert max(errors["1f1b"]) < TOLERANCE
     assert errors["zb-h1"][1] == float("inf")
     assert max(errors["zb-h1"][0], errors["zb-h1"][2]) < TOLERANCE
@@ -281,7 +276,7 @@ def mistaken(text: str) -> list[str]:
     return list(caught.value.violations)
 
 
-def test_last_stage_out_of_order(ranks: Ranks, tmp_path: Path) -> None:
+def test_last_stage_out_of_order(ranks: Pool, tmp_path: Path) -> None:
     """PyTorch loads a last stage out of order, and its gradients are wrong: the check names the cell."""
     text = "0F1,0F0,0I1,0W1,0I0,0W0\n1F1,1F0,1I1,1W1,1I0,1W0\n"
     assert mistaken(text) == [
@@ -290,13 +285,13 @@ def test_last_stage_out_of_order(ranks: Ranks, tmp_path: Path) -> None:
     ]
     (tmp_path / "mistaken.csv").write_text(text)
     try:
-        ran = ranks.run(Job(tmp_path / "mistaken.csv", (0, 1), 2))
+        ran = run_job(ranks, Job(tmp_path / "mistaken.csv", (0, 1), 2))
     except Failed:
         return
     assert max(one.gradient_error for one in ran) > 1e-3
 
 
-def test_gradients_without_reduce_grad(ranks: Ranks, tmp_path: Path) -> None:
+def test_gradients_without_reduce_grad(ranks: Pool, tmp_path: Path) -> None:
     """With communication in the file, PyTorch scales gradients only at REDUCE_GRAD; the check notes a missing one."""
     first = "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1"
     last = "1RECV_F0,1F0,1RECV_F1,1B0,1SEND_B0,1F1,1B1,1SEND_B1"
@@ -308,10 +303,10 @@ def test_gradients_without_reduce_grad(ranks: Ranks, tmp_path: Path) -> None:
     assert "no REDUCE_GRAD" in parse(without, "x.csv").plan.note
 
 
-def test_missing_send_hangs(ranks: Ranks, tmp_path: Path) -> None:
+def test_missing_send_hangs(ranks: Pool, tmp_path: Path) -> None:
     """A missing SEND stops nobody from loading the file, and then the ranks wait for ever: the check says where."""
     text = as_loaded("0F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n")
     assert mistaken(text) == ["row 1: 0SEND_F0 is missing, for which 1RECV_F0 (row 2, column 1) waits forever"]
     (tmp_path / "mistaken.csv").write_text(text)
     with pytest.raises(Failed, match=TOO_LATE):
-        ranks.run(Job(tmp_path / "mistaken.csv", (0, 1), 1, "compute_comms"), seconds=3)
+        run_job(ranks, Job(tmp_path / "mistaken.csv", (0, 1), 1, "compute_comms"), seconds=3)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from pipesched.pipeline.problem.ops import parse_op
 from pipesched.schedulers.registry import FAMILIES
 from tests.examples import at_night_but
 from tests.runtime.random_plans import made, random_schedule, sizes_of
-from tests.runtime_ranks import Pool
+from tests.runtime_ranks import Pool, pool_of
 from tests.solved import solved
 from tests.torch_ranks import needs_torch
 
@@ -25,12 +24,7 @@ TOLERANCE = 1e-9  # the model is in float64
 pytestmark = needs_torch
 
 
-@pytest.fixture(scope="module")
-def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
-    """Four processes that train by schedules of up to four devices."""
-    ranks = Pool(4, tmp_path_factory.mktemp("ranks"))
-    yield ranks
-    ranks.stop()
+pool = pool_of(4)
 
 
 def assert_trains(
@@ -110,12 +104,7 @@ def test_random_legal_plans(pool: Pool, seed: int) -> None:
 DEVICES, MICROBATCHES = 2, 6
 
 
-@pytest.fixture(scope="module")
-def pool_memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
-    """Two processes."""
-    ranks = Pool(DEVICES, tmp_path_factory.mktemp("ranks"))
-    yield ranks
-    ranks.stop()
+pool_memory = pool_of(DEVICES)
 
 
 def problem(**more: Any) -> pipesched.Problem:

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from time import sleep
 from typing import Any
@@ -17,7 +16,7 @@ import pytest
 import pipesched
 from pipesched.documents.schedule import document
 from pipesched.errors import RankFailed
-from tests.runtime_ranks import DEVICE, Pool
+from tests.runtime_ranks import DEVICE, Pool, pool_of
 from tests.solved import solved
 from tests.torch_ranks import needs_torch
 
@@ -25,12 +24,7 @@ pytestmark = needs_torch
 DEVICES, MICROBATCHES = 4, 6
 
 
-@pytest.fixture(scope="module")
-def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
-    """Four processes."""
-    ranks = Pool(DEVICES, tmp_path_factory.mktemp("ranks"))
-    yield ranks
-    ranks.stop()
+pool = pool_of(DEVICES)
 
 
 def problem(**more: Any) -> pipesched.Problem:

@@ -6,7 +6,6 @@ Those tests take the ranks of one GPU for machines. PIPESCHED_TEST_DEVICE=cuda r
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from pathlib import Path
 from threading import Barrier, Lock
 from types import SimpleNamespace
@@ -17,7 +16,7 @@ import pytest
 import pipesched
 from pipesched.errors import ConfigError
 from tests.runtime.random_plans import made, random_schedule, sizes_of
-from tests.runtime_ranks import DEVICE, Pool
+from tests.runtime_ranks import DEVICE, Pool, pool_of
 from tests.torch_ranks import needs_torch
 
 pytestmark = needs_torch
@@ -128,12 +127,7 @@ def test_communicators_end_all_at_once(monkeypatch: pytest.MonkeyPatch, failed: 
     assert len(kept) == 2 * failed
 
 
-@pytest.fixture(scope="module")
-def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
-    """Four processes."""
-    ranks = Pool(RANKS, tmp_path_factory.mktemp("ranks"))
-    yield ranks
-    ranks.stop()
+pool = pool_of(RANKS)
 
 
 @needs_gpu
