@@ -1,4 +1,4 @@
-"""What is edited: tasks in the orders of machines, with times and names, whoever runs them.
+"""Where a task of a board may stand, what a board measures, and what planners take and return.
 
 Where one task may stand is said as `core.reasons.legal_places` says it of many: with the reasons, without a table.
 """
@@ -6,11 +6,11 @@ Where one task may stand is said as `core.reasons.legal_places` says it of many:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, TypeVar
 
-from pipesched.core.reasons import NOTHING, Gap, TimedTasks, moved
-from pipesched.errors import InvalidSchedule
+from pipesched.core.reasons import NOTHING, TimedTasks
 
 Onward = Callable[[int], Iterator[int]]
 
@@ -110,165 +110,9 @@ class Amounts(NamedTuple):
     over: Sequence[str]
 
 
-class Board(Protocol):
-    """Tasks in the orders of machines: a pipeline's operations on devices, or operations on functional units.
-
-    Boards never change: an edit makes another one. What has a body here is so on most boards.
-    """
-
-    @property
-    def first(self) -> int:
-        """The tick of the schedule that is time 0 of the tasks."""
-        return 0
-
-    @property
-    def tasks(self) -> TimedTasks:
-        """The tasks with their times."""
-
-    @property
-    def users(self) -> Sequence[Sequence[int]]:
-        """What waits for each task, but for the orders of machines."""
-
-    @property
-    def limits(self) -> tuple[TimedTasks, Sequence[Sequence[int]]]:
-        """The tasks, and what waits for each, with no more waits than hold whatever the orders: where tasks may go."""
-        return self.tasks, self.users
-
-    @property
-    def amounts(self) -> Amounts:
-        """The measures."""
-
-    @property
-    def gaps(self) -> Sequence[Gap]:
-        """All idle time of the devices by class and culprit."""
-
-    @property
-    def is_late(self) -> bool:
-        """Whether some task starts later than it could."""
-
-    @property
-    def missing(self) -> int:
-        """How many tasks are still in no order."""
-
-    def name(self, task: int) -> str:
-        """Return the text of a task."""
-
-    def find(self, text: str) -> int | None:
-        """Return the task of a text, if the orders hold it."""
-
-    def row_name(self, row: int) -> str:
-        """Name a device or a unit."""
-
-    def drawn_with(self, row: int) -> int:
-        """Return the device or unit below which a row is drawn: of a lane the last of its devices."""
-        return row
-
-    def why_fixed(self, task: int) -> str:
-        """Say why a task cannot be moved at all; empty if it can."""
-        return ""
-
-    def narrowed(self, task: int, limits: PlaceLimits) -> PlaceLimits:
-        """Return the limits of a task without positions that are refused for more than what waits for what."""
-        return limits
-
-    def reordered(self, row: int, order: Sequence[int]) -> Board:
-        """Return the board with another order of one row, at its earliest times. Raises InvalidSchedule."""
-
-    def gap_words(self, gap: Gap) -> str:
-        """Say why a row idles."""
-
-    def through(self, chain: Sequence[int]) -> str:
-        """Say how the first of a chain reaches its last."""
-
-    def what_costs_do(self, task: int) -> str:
-        """Say what a change of the cost of a task does to the makespan; empty where that is not known."""
-        return ""
-
-    def number(self, ticks: int) -> str:
-        """Return a time for people, in the user's unit."""
-
-    def emptied(self) -> Board:
-        """Return the board of the same tasks with none in an order."""
-
-    def homes(self, task: int) -> Sequence[int]:
-        """Return the rows on which a task may run."""
-
-    def home_name(self, task: int) -> str:
-        """Name them in a word of at most four letters, where that is possible: `d3`, `mul`."""
-
-    def why_not_on(self, task: int, row: int) -> str:
-        """Say why a task cannot run on a row that is none of its homes."""
-
-    def likely_after(self, task: int) -> int:
-        """Return what is often placed behind a task: the same of the next microbatch; NOTHING if nothing is."""
-        return NOTHING
-
-    def code(self) -> str:
-        """Return what is placed as a line of Python."""
-
-    def light(self) -> Board:
-        """Return the same board without what was computed from it."""
-
-    def save(self, path: str, name: str, *, force: bool) -> str:
-        """Write a file in the format of its suffix, check it, and say so. Raises ConfigError and InvalidSchedule."""
-
-
-class Place(NamedTuple):
-    """Where a task stands: its row, and its position in the order of that."""
-
-    row: int
-    position: int
-
-
-def place_of(board: Board, task: int) -> Place:
-    """Return where a task stands."""
-    row = board.tasks.machine[task]
-    return Place(row, board.tasks.orders[row].index(task))
-
-
-def rows_of(board: Board) -> Sequence[Sequence[int]]:
-    """Return the orders of the devices, without those of lanes."""
-    return board.tasks.orders[: board.tasks.devices]
-
-
-def legal(board: Board, task: int) -> PlaceLimits:
-    """Return where a task may stand."""
-    return board.narrowed(task, limits_of(*board.limits, task))
-
-
-def refusal(board: Board, task: int, position: int, known: PlaceLimits | None = None) -> str:
-    """Say why a task may not stand at a position; empty if it may. `known` are its limits, if they are known."""
-    fixed = board.why_fixed(task)
-    if fixed:
-        return fixed
-    row = board.tasks.machine[task]
-    size = len(board.tasks.orders[row])
-    if not 0 <= position < size:
-        return f"{board.row_name(row)} has positions 0 to {size - 1}"
-    limits = known or legal(board, task)
-    if limits.allow(position):
-        return ""
-    wide = limits_of(*board.limits, task)
-    if wide.allow(position):  # nothing that waits is in the way
-        try:
-            board.reordered(row, moved(board.tasks.orders[row], place_of(board, task).position, position))
-        except InvalidSchedule as error:
-            return str(error)
-        return ""
-    data = limits_of(
-        *board.limits, task, by_data=True
-    )  # the plainer reason, if the position is too far for that already
-    reasons = wide if data.allow(position) else data
-    return waits_for(board, reasons.behind if position < wide.first else reasons.before)
-
-
-def waits_for(board: Board, chain: Sequence[int]) -> str:
-    """Say that the last of a chain of tasks waits for its first."""
-    return f"{board.name(chain[-1])} waits for {board.name(chain[0])}{board.through(chain)}"
-
-
 SECONDS = 60.0  # of a solve, unless it is stopped
 Tell = Callable[[str], None]
+BoardKind_co = TypeVar("BoardKind_co", covariant=True)
 
 
 class Choice(NamedTuple):
@@ -286,10 +130,11 @@ class FormField(NamedTuple):
     value: str
 
 
-class Planned(NamedTuple):
+@dataclass(frozen=True)
+class Planned(Generic[BoardKind_co]):
     """A board, the name of what planned it, and what to say of it."""
 
-    board: Board
+    board: BoardKind_co
     algorithm: str
     note: str = ""
 

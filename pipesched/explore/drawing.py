@@ -13,9 +13,8 @@ from rich.segment import Segment
 from rich.style import Style
 
 from pipesched.core.reasons import NOTHING
-from pipesched.explore.board import Board, place_of
 from pipesched.explore.pipeline_board import PipelineBoard
-from pipesched.explore.sheet import held_back_by
+from pipesched.explore.sheet import Board, held_back_by, place_of
 from pipesched.explore.state import State
 from pipesched.explore.unit_board import UnitBoard
 from pipesched.pipeline.problem.kinds import Resource
@@ -182,10 +181,7 @@ Painter = PipelinePainter | UnitPainter
 
 def painter_of(board: Board) -> Painter:
     """Return what draws a board."""
-    if isinstance(board, UnitBoard):
-        return UnitPainter(board)
-    assert isinstance(board, PipelineBoard)
-    return PipelinePainter(board)
+    return UnitPainter(board) if isinstance(board, UnitBoard) else PipelinePainter(board)
 
 
 class Viewport:

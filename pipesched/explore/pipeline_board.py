@@ -12,19 +12,7 @@ from pipesched.analysis.explain import OVERLAP, Sensitivity, gaps_of, idle_gap, 
 from pipesched.core.clock import Clock, deadline
 from pipesched.core.reasons import NOTHING, Arc, Gap, TimedTasks, moved, users_of
 from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.explore.board import (
-    LIVE,
-    SECONDS,
-    Amounts,
-    Board,
-    Choice,
-    FormField,
-    Move,
-    PlaceLimits,
-    Planned,
-    Tell,
-    place_of,
-)
+from pipesched.explore.board import LIVE, SECONDS, Amounts, Choice, FormField, Move, PlaceLimits, Planned, Tell
 from pipesched.file_formats.files import content_of, read, refuse_existing, write_file
 from pipesched.file_formats.registry import format_for
 from pipesched.pipeline.check.check import checked, violations
@@ -71,7 +59,7 @@ class Fixed:
 
 
 @dataclass(frozen=True, eq=False)
-class PipelineBoard(Board):
+class PipelineBoard:
     """A plan of a problem; `given` is a schedule with times of its own, else every slot is as early as it can be."""
 
     problem: Problem
@@ -88,6 +76,7 @@ class PipelineBoard(Board):
 
     @cached_property
     def tasks(self) -> TimedTasks:
+        """The tasks with their times."""
         schedule, plan = self.schedule, self.plan
         if plan.network:  # what lanes wait for depends on the orders
             return timed_tasks(schedule)
@@ -100,6 +89,7 @@ class PipelineBoard(Board):
 
     @cached_property
     def first(self) -> int:
+        """The tick of the schedule that is time 0 of the tasks."""
         if self.plan.network:
             return self.schedule.last_ticks - self.schedule.makespan_ticks
         starts = (times[0] for times in self.schedule.slot_start_ticks if times)
@@ -107,10 +97,12 @@ class PipelineBoard(Board):
 
     @cached_property
     def users(self) -> Sequence[Sequence[int]]:
+        """What waits for each task, but for the orders of machines."""
         return users_of(self.tasks) if self.plan.network else self.fixed.users
 
     @cached_property
     def limits(self) -> tuple[TimedTasks, Sequence[Sequence[int]]]:
+        """The tasks, and what waits for each, with no more waits than hold whatever the orders: where tasks may go."""
         if not self.plan.network:
             return self.tasks, self.users
         tasks = timed_tasks(self.schedule, moving=True)
@@ -129,10 +121,12 @@ class PipelineBoard(Board):
 
     @cached_property
     def gaps(self) -> Sequence[Gap]:
+        """All idle time of the devices by class and culprit."""
         return gaps_of(self.schedule, self.tasks) if self.plan.machines and any(self.plan.orders) else []
 
     @cached_property
     def is_late(self) -> bool:
+        """Whether some task starts later than it could."""
         tasks = self.tasks
         return self.given is not None and any(
             tasks.starts[task] != tasks.allowed[task] for order in tasks.orders for task in order
@@ -140,6 +134,7 @@ class PipelineBoard(Board):
 
     @property
     def missing(self) -> int:
+        """How many tasks are still in no order."""
         return sum(map(len, self.fixed.orders)) - sum(map(len, self.plan.orders))
 
     def name(self, task: int) -> str:
@@ -184,6 +179,7 @@ class PipelineBoard(Board):
         return f"the lane of device {lane} {'from' if back else 'to'} host memory"
 
     def drawn_with(self, row: int) -> int:
+        """Return the device or unit below which a row is drawn: of a lane the last of its devices."""
         devices = self.problem.devices
         network = row - devices - 2 * len(self.plan.lanes)
         if row < devices or network >= 0:
@@ -191,6 +187,7 @@ class PipelineBoard(Board):
         return (row - devices) // 2
 
     def why_fixed(self, task: int) -> str:
+        """Say why a task cannot be moved at all; empty if it can."""
         kind = self.plan.index.op(task).kind
         if kind in NETWORK_KINDS:
             return f"{self.name(task)} is moved by the network; only what devices run can be moved"
@@ -202,7 +199,8 @@ class PipelineBoard(Board):
         """Leave out where programs of lanes refuse the task, and what lies behind that."""
         if not self.plan.network or len(self.tasks.durations) > LIVE:
             return limits
-        row, position = place_of(self, task)
+        row = self.tasks.machine[task]
+        position = self.tasks.orders[row].index(task)
         walk = self._walked if self.problem.sharding.divides(WEIGHTS) else self._furthest
         return limits._replace(first=walk(row, position, limits.first), last=walk(row, position, limits.last))
 
@@ -248,6 +246,7 @@ class PipelineBoard(Board):
         return plan
 
     def reordered(self, row: int, order: Sequence[int]) -> PipelineBoard:
+        """Return the board with another order of one row, at its earliest times. Raises InvalidSchedule."""
         board = PipelineBoard(self.problem, self._moved(row, order), self.fixed)
         _ = board.schedule
         return board
@@ -296,6 +295,7 @@ class PipelineBoard(Board):
         return number(in_units(ticks, self.problem.ticks.per_unit))
 
     def emptied(self) -> PipelineBoard:
+        """Return the board of the same tasks with none in an order."""
         bare = replace(self.plan, orders=[[] for _ in self.plan.orders], note="", waits=(), lanes=())
         return PipelineBoard(self.problem, bare, self.fixed)
 
@@ -305,12 +305,14 @@ class PipelineBoard(Board):
         return [] if home is None else [home]
 
     def home_name(self, task: int) -> str:
+        """Name where a task may run in a word of at most four letters, where that is possible: `d3`, `mul`."""
         return f"d{self.fixed.home[task]}"
 
     def why_not_on(self, task: int, row: int) -> str:
         return f"{self.name(task)} runs on device {self.fixed.home[task]}, where its stage is"
 
     def likely_after(self, task: int) -> int:
+        """Return what is often placed behind a task: the same of the next microbatch; NOTHING if nothing is."""
         index = self.plan.index
         op, last = index.op(task), index.slices - 1
         parts = range(last + 1) if op.kind == "F" else range(last, -1, -1)  # of a microbatch, as they run
@@ -326,9 +328,11 @@ class PipelineBoard(Board):
         return f"plan(problem, [{rows}])"
 
     def light(self) -> PipelineBoard:
+        """Return the same board without what was computed from it."""
         return PipelineBoard(self.problem, self.plan, self.fixed, self.given)
 
     def save(self, path: str, name: str, *, force: bool) -> str:
+        """Write a file in the format of its suffix, check it, and say so. Raises ConfigError and InvalidSchedule."""
         form = format_for(path, SCHEDULE)
         target = Path(path).expanduser()
         refuse_existing(target, force)
@@ -372,7 +376,7 @@ class PipelinePlanner:
         """Return the algorithms."""
         return [Choice(family.name, family.needs) for family in algorithms()]
 
-    def _problem(self, board: Board, parameters: Mapping[str, str]) -> Problem:
+    def _problem(self, board: object, parameters: Mapping[str, str]) -> Problem:
         """Return the problem before an algorithm fuses its stages."""
         if self._state is None:
             assert isinstance(board, PipelineBoard)
@@ -381,7 +385,7 @@ class PipelinePlanner:
             self._stated = ({**parameters}, self._state(parameters))
         return self._stated[1]
 
-    def fields(self, board: Board, parameters: Mapping[str, str]) -> Sequence[FormField]:
+    def fields(self, board: object, parameters: Mapping[str, str]) -> Sequence[FormField]:
         """Return the parameters of a board, which texts of `parameters` led to."""
         problem = self._problem(board, parameters)
         costs, memory = problem.costs, problem.memory
@@ -397,12 +401,12 @@ class PipelinePlanner:
         alike = [(key, label) for key, label in times if not any(isinstance(entry, tuple) for entry in columns[key])]
         return fields + [FormField(key, label, _text(columns[key]) or "0") for key, label in alike]
 
-    def plan(self, algorithm: str | None, parameters: Mapping[str, str]) -> Planned:
+    def plan(self, algorithm: str | None, parameters: Mapping[str, str]) -> Planned[PipelineBoard]:
         """Plan anew. Raises ConfigError and NoSchedule."""
         outcome = self._make(algorithm, parameters)
         return Planned(board_of(outcome), outcome.algorithm)
 
-    def solve(self, board: Board, stop: Event, tell: Tell) -> Planned:
+    def solve(self, board: object, stop: Event, tell: Tell) -> Planned[PipelineBoard]:
         """Search from the schedule as it stands, for the same placement, until proved, stopped or 60 s over.
 
         It may split backwards, recompute and offload where the schedule does, but overlaps nothing. The note says what
@@ -426,7 +430,7 @@ class PipelinePlanner:
         )
         return _shorter(board, board_of(outcome), outcome.bound.ticks)
 
-    def best_move(self, board: Board, stop: Event) -> Move | None:
+    def best_move(self, board: object, stop: Event) -> Move | None:
         """Return the move of one task that shortens a schedule most, if there is one. Raises TimeIsUp."""
         assert isinstance(board, PipelineBoard)
         with deadline(Clock(stop=stop)):
@@ -434,7 +438,7 @@ class PipelinePlanner:
         return Move(board.plan.orders[moves[0].device][moves[0].start], moves[0].to) if moves else None
 
 
-def _shorter(before: PipelineBoard, found: PipelineBoard, bound: int) -> Planned:
+def _shorter(before: PipelineBoard, found: PipelineBoard, bound: int) -> Planned[PipelineBoard]:
     """Return the found board if it is shorter, or else the one before; and what the bound says of its makespan."""
     makespan, best = before.amounts.makespan, found.amounts.makespan
     keeps = not before.missing and best >= makespan

@@ -1,4 +1,7 @@
-"""One schedule under edit: the board, what is undone and redone, what is selected, and what is said of it."""
+"""One schedule under edit: the board, what is undone and redone, what is selected, and what is said of it.
+
+Boards never change: an edit makes another one.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,67 @@ from typing import NamedTuple
 
 from pipesched.core.reasons import NOTHING, Arc, Idle, TimedTasks, moved
 from pipesched.errors import InvalidSchedule
-from pipesched.explore.board import LIVE, Board, legal, place_of, rows_of
+from pipesched.explore.board import LIVE, PlaceLimits, limits_of
+from pipesched.explore.pipeline_board import PipelineBoard
+from pipesched.explore.unit_board import UnitBoard
 from pipesched.render.palette import IDLE_MARKS
 
+Board = PipelineBoard | UnitBoard
 MOST_STEPS = 1_000  # that can be undone
+
+
+class Place(NamedTuple):
+    """Where a task stands: its row, and its position in the order of that."""
+
+    row: int
+    position: int
+
+
+def place_of(board: Board, task: int) -> Place:
+    """Return where a task stands."""
+    row = board.tasks.machine[task]
+    return Place(row, board.tasks.orders[row].index(task))
+
+
+def rows_of(board: Board) -> Sequence[Sequence[int]]:
+    """Return the orders of the devices, without those of lanes."""
+    return board.tasks.orders[: board.tasks.devices]
+
+
+def legal(board: Board, task: int) -> PlaceLimits:
+    """Return where a task may stand."""
+    return board.narrowed(task, limits_of(*board.limits, task))
+
+
+def refusal(board: Board, task: int, position: int, known: PlaceLimits | None = None) -> str:
+    """Say why a task may not stand at a position; empty if it may. `known` are its limits, if they are known."""
+    fixed = board.why_fixed(task)
+    if fixed:
+        return fixed
+    row = board.tasks.machine[task]
+    size = len(board.tasks.orders[row])
+    if not 0 <= position < size:
+        return f"{board.row_name(row)} has positions 0 to {size - 1}"
+    limits = known or legal(board, task)
+    if limits.allow(position):
+        return ""
+    wide = limits_of(*board.limits, task)
+    if wide.allow(position):  # nothing that waits is in the way
+        try:
+            board.reordered(row, moved(board.tasks.orders[row], place_of(board, task).position, position))
+        except InvalidSchedule as error:
+            return str(error)
+        return ""
+    data = limits_of(
+        *board.limits, task, by_data=True
+    )  # the plainer reason, if the position is too far for that already
+    reasons = wide if data.allow(position) else data
+    return waits_for(board, reasons.behind if position < wide.first else reasons.before)
+
+
+def waits_for(board: Board, chain: Sequence[int]) -> str:
+    """Say that the last of a chain of tasks waits for its first."""
+    return f"{board.name(chain[-1])} waits for {board.name(chain[0])}{board.through(chain)}"
 
 
 class Pause(NamedTuple):
@@ -49,12 +109,6 @@ def by_size(found: Iterable[Pause]) -> list[Pause]:
     return sorted(found, key=lambda pause: (-pause.length, pause.row, pause.start))
 
 
-def along(board: Board, task: int, steps: int) -> int:
-    """Return the task so many positions further on in the same row, or the row's first or last one."""
-    row, position = place_of(board, task)
-    order = board.tasks.orders[row]
-    return order[min(max(position + steps, 0), len(order) - 1)]
-
 
 def across(board: Board, task: int, steps: int) -> int:
     """Return the task nearest in time on the next device that has one (from a lane: on its own), or the task itself."""
@@ -78,22 +132,19 @@ def nearest(tasks: TimedTasks, order: Sequence[int], twice: int) -> int:
     return order[min(around, key=lambda position: abs(middles[position] - twice))]
 
 
-def next_pause(board: Board, task: int, current: Pause | None, steps: int) -> Pause | None:
-    """Return the next pause in order of rows and time, or the one before; None if there is none."""
-    listed = pauses(board.tasks)
+def next_pause(board: Board, task: int, current: Pause | None, steps: int, *, sized: bool) -> Pause | None:
+    """Return the next pause in order of rows and time, or the one before; None if there is none.
+
+    With `sized` the next smaller one (of a negative `steps` the next larger), at first the largest.
+    """
+    found = pauses(board.tasks)
+    listed, place = by_size(found) if sized else found, 0
     if current is not None and current in listed:
         place = listed.index(current) + steps
-    else:
+    elif not sized:
         ends = [(pause.row, pause.end) for pause in listed]
         here = (board.tasks.machine[task], board.tasks.starts[task])
         place = bisect_right(ends, here) if steps > 0 else bisect_left(ends, here) - 1
-    return listed[place] if 0 <= place < len(listed) else None
-
-
-def pause_by_size(board: Board, current: Pause | None, steps: int) -> Pause | None:
-    """Return the next smaller pause (of a negative `steps` the next larger); at first the largest."""
-    listed = by_size(pauses(board.tasks))
-    place = listed.index(current) + steps if current is not None and current in listed else 0
     return listed[place] if 0 <= place < len(listed) else None
 
 
@@ -249,25 +300,19 @@ def details(board: Board, task: int) -> Iterator[tuple[str, str]]:
         critical = "critical" if not tasks.slack[task] else f"slack {board.number(tasks.slack[task])}"
     more = f"  late by {board.number(late)}" if late else ""
     yield board.name(task), f"{board.row_name(row)} position {position}  {when}  {critical}{more}"
-    yield "waits for", _inputs(board, task)
+    texts, arcs = [], sorted(tasks.arcs(task), key=lambda arc: (arc != held, -tasks.ends[arc.before] - arc.lag))
+    for arc in arcs[:MOST_INPUTS]:
+        what = "" if arc.is_input else " (order)" if arc.before == tasks.previous[task] else " (wait edge)"
+        there = board.number(tasks.ends[arc.before] + arc.lag)
+        texts.append(f"{board.name(arc.before)}{what} at {there}{' binds' * (arc == held)}")
+    texts += [f"{len(arcs) - MOST_INPUTS} more"] * (len(arcs) > MOST_INPUTS)
+    yield "waits for", ", ".join(texts) or "nothing"
     yield "may stand at", _moves(board, task)
     yield "gap before", _gap_before(board, task)
     costs = board.what_costs_do(task)
     if costs:
         yield "cost", costs
 
-
-def _inputs(board: Board, task: int) -> str:
-    tasks, tight = board.tasks, held_back_by(board.tasks, task)
-    arcs = sorted(tasks.arcs(task), key=lambda arc: (arc != tight, -_there(board, arc)))
-    if not arcs:
-        return "nothing"
-    texts = []
-    for arc in arcs[:MOST_INPUTS]:
-        what = "" if arc.is_input else " (order)" if arc.before == tasks.previous[task] else " (wait edge)"
-        binds = " binds" if arc == tight else ""
-        texts.append(f"{board.name(arc.before)}{what} at {board.number(_there(board, arc))}{binds}")
-    return ", ".join(texts) + (f", {len(arcs) - MOST_INPUTS} more" if len(arcs) > MOST_INPUTS else "")
 
 
 def held_back_by(tasks: TimedTasks, task: int) -> Arc | None:
@@ -279,9 +324,6 @@ def held_back_by(tasks: TimedTasks, task: int) -> Arc | None:
     reaching = [arc for arc in arcs if tasks.ends[arc.before] + arc.lag == allowed]
     return min(reaching, key=lambda arc: (not arc.is_input, -arc.lag, tasks.ranks[arc.before]))
 
-
-def _there(board: Board, arc: Arc) -> int:
-    return board.tasks.ends[arc.before] + arc.lag
 
 
 def _moves(board: Board, task: int) -> str:

@@ -12,20 +12,24 @@ from typing import NamedTuple
 
 from pipesched.core.reasons import NOTHING, moved
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule
-from pipesched.explore.board import LIVE, Board, FormField, Move, PlaceLimits, Planned, legal, place_of, refusal
+from pipesched.explore.board import LIVE, FormField, Move, PlaceLimits, Planned
 from pipesched.explore.pipeline_board import PipelinePlanner
 from pipesched.explore.sheet import (
+    Board,
     EditHistory,
     EditStep,
     Version,
     across,
-    along,
+
     change,
     edited,
+    legal,
     loaded,
     next_pause,
-    pause_by_size,
+
     pause_reasons,
+    place_of,
+    refusal,
 )
 from pipesched.explore.unit_board import UnitPlanner
 
@@ -94,7 +98,9 @@ class State:
         if self.selected == NOTHING:
             return
         if along_row:
-            self.select(along(self.board, self.selected, along_row))
+            row, position = place_of(self.board, self.selected)
+            order = self.board.tasks.orders[row]
+            self.select(order[min(max(position + along_row, 0), len(order) - 1)])
         if rows:
             self.select(across(self.board, self.selected, rows))
 
@@ -114,13 +120,10 @@ class State:
         if self.selected == NOTHING:
             return
         sheet = self.sheet
-        if by_size:
-            found, where = pause_by_size(self.board, sheet.pause, steps), "smaller" if steps > 0 else "larger"
-        else:
-            found = next_pause(self.board, self.selected, sheet.pause, steps)
-            where = "further" if steps > 0 else "earlier"
+        found = next_pause(self.board, self.selected, sheet.pause, steps, sized=by_size)
         if found is None:
-            self.message = f"no {where} gap"
+            words = ("smaller", "larger") if by_size else ("further", "earlier")
+            self.message = f"no {words[steps < 0]} gap"
             return
         self.select(found.task)
         sheet.pause = found
@@ -212,11 +215,11 @@ class State:
         version = self.sheet.version
         given = {**dict(version.parameters), **(parameters or {})}
         try:
-            planned = self.planner.plan(algorithm or version.algorithm, given)
+            planned: Planned[Board] = self.planner.plan(algorithm or version.algorithm, given)
         except (ConfigError, NoSchedule, InvalidSchedule) as error:
             return self._refuse(str(error))
         if self.board.missing:  # then all of the new plan is to be placed
-            planned = planned._replace(board=planned.board.emptied())
+            planned = Planned(planned.board.emptied(), planned.algorithm, planned.note)
         self.adopt(planned, tuple(given.items()), again=again)
         return True
 
@@ -233,7 +236,7 @@ class State:
         return self._refuse(f"no algorithm {text!r} yet{hint}" if beginning else f"no algorithm {text!r}{hint}")
 
     def adopt(
-        self, planned: Planned, parameters: tuple[tuple[str, str], ...] | None = None, *, again: bool = False
+        self, planned: Planned[Board], parameters: tuple[tuple[str, str], ...] | None = None, *, again: bool = False
     ) -> None:
         """Take a schedule that was planned or found, as one step."""
         before = self.sheet.done[-1].version if again else self.sheet.version
@@ -250,7 +253,7 @@ class State:
         note = f"; {planned.note}" if planned.note else dropped  # a solve begins from the edits
         self.message = f"{planned.algorithm}: makespan {makespan}{gain}{note}"
 
-    def take_solved(self, planned: Planned) -> None:
+    def take_solved(self, planned: Planned[Board]) -> None:
         """Take what a solve found, as one step, unless it is what stands here: then nothing shorter was found."""
         board = self.board
         if planned.board is board:

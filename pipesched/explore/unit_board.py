@@ -15,7 +15,7 @@ from pipesched.core.timing import earliest_times
 from pipesched.documents.explanation import hardware_document
 from pipesched.documents.json_text import dump
 from pipesched.errors import ConfigError
-from pipesched.explore.board import SECONDS, Amounts, Board, Choice, FormField, Move, Planned, Tell
+from pipesched.explore.board import SECONDS, Amounts, Choice, FormField, Move, PlaceLimits, Planned, Tell
 from pipesched.file_formats.files import refuse_existing, write_file
 from pipesched.file_formats.registry import format_of
 from pipesched.hls.explanation import timed_units
@@ -27,7 +27,7 @@ Loader = Callable[[Mapping[str, int]], tuple[DataflowGraph, Units]]  # takes how
 
 
 @dataclass(frozen=True, eq=False)
-class UnitBoard(Board):
+class UnitBoard:
     """A schedule of operations on units; `bound` is that on its latency.
 
     Where only some operations are placed, `placed` holds them in the orders of units, and those of `schedule` that are
@@ -37,6 +37,7 @@ class UnitBoard(Board):
     schedule: HardwareSchedule
     bound: int
     placed: Sequence[Sequence[int]] | None = None
+    first = 0
 
     @cached_property
     def tasks(self) -> TimedTasks:
@@ -68,6 +69,10 @@ class UnitBoard(Board):
     @cached_property
     def users(self) -> Sequence[Sequence[int]]:
         return users_of(self.tasks)
+
+    @property
+    def limits(self) -> tuple[TimedTasks, Sequence[Sequence[int]]]:
+        return self.tasks, self.users
 
     @cached_property
     def amounts(self) -> Amounts:
@@ -110,6 +115,21 @@ class UnitBoard(Board):
                 return f"{unit.name} {row}"
             row -= unit.count
         return ""
+
+    def drawn_with(self, row: int) -> int:
+        return row
+
+    def why_fixed(self, task: int) -> str:
+        return ""
+
+    def narrowed(self, task: int, limits: PlaceLimits) -> PlaceLimits:
+        return limits
+
+    def what_costs_do(self, task: int) -> str:
+        return ""
+
+    def likely_after(self, task: int) -> int:
+        return NOTHING
 
     def reordered(self, row: int, order: Sequence[int]) -> UnitBoard:
         orders = [*self.tasks.orders]
@@ -203,11 +223,11 @@ class UnitPlanner:
     def choices(self) -> Sequence[Choice]:
         return [Choice(f"{priority}/{tie}", "list scheduler") for priority in PRIORITIES for tie in TIES]
 
-    def fields(self, board: Board, parameters: Mapping[str, str]) -> Sequence[FormField]:
+    def fields(self, board: object, parameters: Mapping[str, str]) -> Sequence[FormField]:
         assert isinstance(board, UnitBoard)
         return [FormField(unit.name, f"{unit.name} units", str(unit.count)) for unit in board.schedule.units]
 
-    def plan(self, algorithm: str | None, parameters: Mapping[str, str]) -> Planned:
+    def plan(self, algorithm: str | None, parameters: Mapping[str, str]) -> Planned[UnitBoard]:
         priority, _, tie = (algorithm or "").partition("/")
         if priority not in PRIORITIES or tie not in TIES:
             priority, tie = PRIORITY, TIE
@@ -220,7 +240,7 @@ class UnitPlanner:
         outcome = list_outcome(graph, units, priority=priority, tie=tie)
         return Planned(unit_board(outcome), rule_name(priority, tie))
 
-    def solve(self, board: Board, stop: Event, tell: Tell) -> Planned:
+    def solve(self, board: object, stop: Event, tell: Tell) -> Planned[UnitBoard]:
         """Search for the least latency until it is proved, stopped, or 60 s are over."""
         assert isinstance(board, UnitBoard)
         tell("solving")
@@ -231,7 +251,8 @@ class UnitPlanner:
         note = "proved" if least <= bound else f"at most {(least - bound) / bound:.1%} from the best"
         return Planned(kept, "solve", note)
 
-    def best_move(self, board: Board, stop: Event) -> Move | None:
+    def best_move(self, board: object, stop: Event) -> Move | None:
+        assert isinstance(board, UnitBoard)
         tasks, best, least = board.tasks, None, board.amounts.makespan
         for task, start, to in candidate_moves(tasks):
             if stop.is_set():

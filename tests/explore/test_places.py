@@ -11,9 +11,8 @@ from hypothesis import given, strategies as st
 
 from pipesched import Deadlock, Outcome, Problem, schedule_plan
 from pipesched.core.reasons import legal_places, moved
-from pipesched.explore.board import legal, place_of, refusal
 from pipesched.explore.pipeline_board import PipelineBoard, board_of
-from pipesched.explore.sheet import held_back_by
+from pipesched.explore.sheet import held_back_by, legal, place_of, refusal
 from tests.examples import examples
 from tests.explore.conftest import outcome_of
 from tests.strategies import ALL_PLACEMENTS, SETTLED, plan_of, problems, random_plan, random_saving_plan, saving_plan_of

@@ -12,9 +12,8 @@ from hypothesis import given, strategies as st
 
 import pipesched
 from pipesched import Outcome, Problem, Schedule, check, read, run, schedule_plan
-from pipesched.explore.board import place_of
 from pipesched.explore.pipeline_board import PipelineBoard, PipelinePlanner, board_of
-from pipesched.explore.sheet import details, loaded, pauses, title
+from pipesched.explore.sheet import details, loaded, pauses, place_of, title
 from pipesched.explore.state import State
 from tests.examples import examples
 from tests.explore.conftest import maker, outcome_of, planner_of, state_of

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.explore.board import legal, refusal
 from pipesched.explore.drawing import BoardScreen, Viewport, draw
 from pipesched.explore.pipeline_board import PipelineBoard, PipelinePlanner, board_of
-from pipesched.explore.sheet import loaded
+from pipesched.explore.sheet import legal, loaded, refusal
 from pipesched.explore.state import State
 from pipesched.pipeline.check.check import violations
 from tests.stepped import SHARDED, SIDE, SMALL, TIED

@@ -12,8 +12,7 @@ from pipesched import hls
 from pipesched.config.hardware import load_hardware
 from pipesched.core.reasons import moved
 from pipesched.errors import Deadlock
-from pipesched.explore.board import legal
-from pipesched.explore.sheet import loaded
+from pipesched.explore.sheet import legal, loaded
 from pipesched.explore.state import State, Unplaced
 from pipesched.explore.unit_board import UnitBoard, UnitPlanner, unit_board
 from pipesched.hls.schedule import Units, checked

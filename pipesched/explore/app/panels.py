@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
 from rich.segment import Segment
@@ -11,10 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from pipesched.core.reasons import NOTHING, Idle
-from pipesched.explore.board import LIVE, FormField, legal, rows_of, waits_for
+from pipesched.explore.board import LIVE, FormField
 from pipesched.explore.drawing import BoardDrawing, painter_of
 from pipesched.explore.pipeline_board import MOST_SENSITIVE, PipelineBoard
-from pipesched.explore.sheet import by_size, details, pause_reasons, pauses, title
+from pipesched.explore.sheet import by_size, details, legal, pause_reasons, pauses, rows_of, title, waits_for
 from pipesched.explore.state import ALGORITHM, KEYS, State, Unplaced
 from pipesched.pipeline.problem.kinds import KINDS
 from pipesched.render.gantt import Line
@@ -96,8 +96,14 @@ def reasons_text(state: State, *, asked: bool = False) -> Text:
     busy = sum(tasks.durations[task] for order in rows_of(board) for task in order)
     least = max(tasks.devices * board.amounts.bound - busy, 0)
     text.append(f"no order avoids {board.number(least)} of it, one might {board.number(whole - least)}\n\n")
-    for line in _sensitive(state):
-        text.append(line)
+    if isinstance(board, PipelineBoard) and not board.is_late and len(tasks.durations) <= MOST_SENSITIVE:
+        text.append("one unit of a cost\n", style="bold")
+        text.append(f"{''.ljust(18)}{'less':>6}{'more':>6}\n", style="dim")
+        rows = sorted(board.sensitive, key=lambda row: (-row.faster, -row.slower, row.stage, row.kind))
+        for row in (row for row in rows[:MOST_ROWS] if row.slower):
+            name = KINDS[row.kind].name if row.kind in KINDS else row.kind
+            text.append(f"{f'{name} {row.stage}'.ljust(18)}{-row.faster:>6}{row.slower:>+6}\n")
+        text.append("\n")
     text.append("longest gaps\n", style="bold")
     for pause in by_size(pauses(tasks))[:MOST_ROWS]:
         when = f"{board.row_name(pause.row)}  {board.number(pause.start)}-{board.number(pause.end)}"
@@ -105,19 +111,6 @@ def reasons_text(state: State, *, asked: bool = False) -> Text:
         text.append(f"{when}  {classes}\n").append(f"  {words}\n", style="dim")
     return text
 
-
-def _sensitive(state: State) -> Iterator[Text]:
-    board = state.board
-    if not isinstance(board, PipelineBoard) or board.is_late or len(board.tasks.durations) > MOST_SENSITIVE:
-        return
-    rows = sorted(board.sensitive, key=lambda row: (-row.faster, -row.slower, row.stage, row.kind))
-    yield Text("one unit of a cost\n", style="bold")
-    yield Text(f"{''.ljust(18)}{'less':>6}{'more':>6}\n", style="dim")
-    for row in rows[:MOST_ROWS]:
-        if row.slower:
-            name = KINDS[row.kind].name if row.kind in KINDS else row.kind
-            yield Text(f"{f'{name} {row.stage}'.ljust(18)}{-row.faster:>6}{row.slower:>+6}\n")
-    yield Text("\n")
 
 
 def kept_lines(
