@@ -22,18 +22,18 @@ from pipesched.render.gantt import (
     Item,
     LegendKey,
     Line,
+    LineBelow,
     Look,
     cells_of,
-    drawn_lanes,
     full_scale,
     is_by_kind,
-    memory_strip,
+    lines_below,
     peak_text,
     wrap,
 )
 from pipesched.render.hardware import UnitChart
 from pipesched.render.palette import DIM, OVER
-from pipesched.render.scene import MEASURED_MEMORY, NETWORK_LANE, Row, Run, TimeScale, Window, device_row, fit, quantum
+from pipesched.render.scene import NETWORK_LANE, Row, Run, TimeScale, Window, device_row, fit, quantum
 from pipesched.render.view import WIDE, LineFrame, axis
 
 NEARLY = 1.02  # of a window: what shows that much less than all shows all
@@ -56,16 +56,6 @@ AXIS = 2  # lines
 LEGEND = 3  # lines with the one between
 SPACED = 3  # lines of a row with its marks and its memory
 LEAST_USED = 0.8  # of the width by equal columns for equal times; else time is spread over all of it
-
-
-class Extra(NamedTuple):
-    """A line below a row: its name, its segments, and what stands at its end; of a lane its row and its runs."""
-
-    name: str
-    segments: Line
-    end: str = ""
-    row: int = NOTHING
-    runs: Sequence[Run] = ()
 
 
 class PipelinePainter:
@@ -98,24 +88,18 @@ class PipelinePainter:
         """Return the lines of a row."""
         return self.cells.lines(runs)
 
-    def below(self, number: int, *, memory: bool) -> Iterator[Extra]:
-        """Yield what stands below a row: memory, transfers."""
-        layout = self.layout
-        if memory:
-            if self.schedule.own_lengths and not number:
-                yield Extra("", [Segment(MEASURED_MEMORY[: layout.scale.columns], DIM)])
-            strip = memory_strip(self.schedule, number, layout, full_scale([self.schedule]))
-            yield Extra("mem", strip, peak_text(self.schedule, number))
-        problem = self.schedule.problem
-        for name, _, runs, lines in drawn_lanes(self.schedule, number, self.cells, layout):
-            if name == NETWORK_LANE:
+    def below(self, number: int, *, memory: bool) -> Iterator[tuple[int, LineBelow]]:
+        """Yield what stands below a row, memory and transfers, each with the row that it shows."""
+        problem, full = self.schedule.problem, full_scale([self.schedule]) if memory else None
+        for line in lines_below(self.schedule, number, self.cells, self.layout, full=full, is_first=not number):
+            row = number
+            if line.lane == NETWORK_LANE:
                 row = problem.devices + 2 * len(self.schedule.plan.lanes) + number
-            else:
-                row = problem.resource(number, Resource(name))
-            for count, line in enumerate(lines):
-                yield Extra("" if count else name, line, "", row, runs)
+            elif line.lane:
+                row = problem.resource(number, Resource(line.lane))
+            yield row, line
 
-    def bottom(self) -> Iterator[Extra]:
+    def bottom(self) -> Iterator[LineBelow]:
         """Yield what stands below all rows: nothing."""
         yield from ()
 
@@ -163,14 +147,14 @@ class UnitPainter:
     def lines(self, runs: Sequence[Run]) -> list[Line]:
         return self.chart.lines(runs, self.layout)
 
-    def below(self, number: int, *, memory: bool) -> Iterator[Extra]:
+    def below(self, number: int, *, memory: bool) -> Iterator[tuple[int, LineBelow]]:
         yield from ()
 
-    def bottom(self) -> Iterator[Extra]:
+    def bottom(self) -> Iterator[LineBelow]:
         running = self.board.running
         if running is not None:
             first, *_ = Segment.split_lines(self.measured.registers(self.layout))
-            yield Extra("regs", [*first[1:-1]], str(running.registers))
+            yield LineBelow("regs", [*first[1:-1]], str(running.registers))
 
     def legend(self, look: Look, *, memory: bool) -> Iterator[Item]:
         return self.measured.legend(look, self.layout)
@@ -405,7 +389,10 @@ class _Pen:
             rows += [shown for shown, _ in block]
         lines += bottom
         rows += [NOTHING] * len(bottom)
-        lines += self._legend(self.screen.height - len(lines))
+        items = [*self.painter.legend(self.look, memory=self.memory)] if self.look.apart or self.look.shared else []
+        legend = [*wrap(iter(items), self.screen.width)]
+        if len(lines) < self.screen.height:
+            lines += [[], *legend] if len(lines) + len(legend) < self.screen.height else legend
         del lines[self.screen.height :]
         wanted = AXIS + whole + len(bottom) + LEGEND
         return BoardDrawing(lines, rows, self.layout.gutter, self.layout.scale, self.first, wanted)
@@ -430,8 +417,14 @@ class _Pen:
         marked = self.marks.segments(number, colour=layout.colour)
         if marked:
             lines.append([left, *marked])
-        room: list[tuple[int, Line]] = [(number, [])] if spaced and not marked else []
-        return [*((number, line) for line in lines), *self._below(number), *room]
+        found = [(number, line) for line in lines]
+        extras = [*painter.below(number, memory=self.memory)]
+        for (shown, extra), after in zip_longest(extras, extras[1:]):
+            found.append((shown, self._extra(extra)))
+            of_lane = self.marks.segments(shown, colour=layout.colour) if shown != number else []
+            if of_lane and (after is None or after[0] != shown):
+                found.append((shown, [left, *of_lane]))
+        return found + [(number, [])] * (spaced and not marked)
 
     def _selected(self, runs: Sequence[Run], cells: Line) -> Line:
         """Return the cells with the selected task in reverse, where there are colours; else a mark below says it."""
@@ -443,25 +436,8 @@ class _Pen:
             for run, cell in zip(runs, cells, strict=True)
         ]
 
-    def _below(self, number: int) -> Iterator[tuple[int, Line]]:
-        """Yield what stands below a device: memory, and the lanes of its transfers, each with its marks."""
-        extras = [*self.painter.below(number, memory=self.memory)]
-        for extra, after in zip_longest(extras, extras[1:]):
-            row = number if extra.row == NOTHING else extra.row
-            yield row, self._extra(extra)
-            marked = self.marks.segments(row, colour=self.layout.colour) if row != number else []
-            if marked and (after is None or after.row != extra.row):
-                yield row, [Segment(" " * self.layout.gutter), *marked]
-
-    def _extra(self, extra: Extra) -> Line:
+    def _extra(self, extra: LineBelow) -> Line:
         head = Segment(extra.name.ljust(self.layout.gutter), DIM)
         end = [Segment(extra.end.rjust(self.layout.tail), DIM)] if extra.end else []
         segments = self._selected(extra.runs, extra.segments) if extra.runs else extra.segments
         return [head, *segments, *end]
-
-    def _legend(self, left: int) -> list[Line]:
-        if left <= 0:
-            return []
-        items = [*self.painter.legend(self.look, memory=self.memory)] if self.look.apart or self.look.shared else []
-        lines = [*wrap(iter(items), self.screen.width)]
-        return [[], *lines] if len(lines) < left else lines

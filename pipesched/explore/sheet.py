@@ -109,7 +109,6 @@ def by_size(found: Iterable[Pause]) -> list[Pause]:
     return sorted(found, key=lambda pause: (-pause.length, pause.row, pause.start))
 
 
-
 def across(board: Board, task: int, steps: int) -> int:
     """Return the task nearest in time on the next device that has one (from a lane: on its own), or the task itself."""
     tasks, rows = board.tasks, rows_of(board)
@@ -314,7 +313,6 @@ def details(board: Board, task: int) -> Iterator[tuple[str, str]]:
         yield "cost", costs
 
 
-
 def held_back_by(tasks: TimedTasks, task: int) -> Arc | None:
     """Return the arc that holds a task back, as `TimedTasks.tight` says it of all, without looking at others."""
     arcs = [*tasks.arcs(task)]
@@ -323,7 +321,6 @@ def held_back_by(tasks: TimedTasks, task: int) -> Arc | None:
         return None
     reaching = [arc for arc in arcs if tasks.ends[arc.before] + arc.lag == allowed]
     return min(reaching, key=lambda arc: (not arc.is_input, -arc.lag, tasks.ranks[arc.before]))
-
 
 
 def _moves(board: Board, task: int) -> str:

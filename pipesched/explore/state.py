@@ -20,13 +20,11 @@ from pipesched.explore.sheet import (
     EditStep,
     Version,
     across,
-
     change,
     edited,
     legal,
     loaded,
     next_pause,
-
     pause_reasons,
     place_of,
     refusal,
@@ -122,8 +120,8 @@ class State:
         sheet = self.sheet
         found = next_pause(self.board, self.selected, sheet.pause, steps, sized=by_size)
         if found is None:
-            words = ("smaller", "larger") if by_size else ("further", "earlier")
-            self.message = f"no {words[steps < 0]} gap"
+            ways = ("smaller", "larger") if by_size else ("further", "earlier")
+            self.message = f"no {ways[steps < 0]} gap"
             return
         self.select(found.task)
         sheet.pause = found

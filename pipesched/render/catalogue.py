@@ -45,31 +45,24 @@ class CatalogueTable:
         table = grid()
         for heading, least in zip(names, longest, strict=True):
             table.add_column(heading, overflow="fold", width=min(least, width))
-        if self.refusals is None:
-            formulas = self._formulas(width)
-            left = width - sum(longest) - GAP * (len(longest) + len(formulas) - 1)
-            for heading in formulas:
-                table.add_column(heading, overflow="fold", width=left // len(formulas))
-        else:
+        bubbles, formulas = [_bubble(family) for family in self.families], {}
+        if self.refusals is not None:
             formulas = {"applies": [self.refusals[family.name] or APPLIES for family in self.families]}
-            table.add_column("applies", overflow="fold")
+        elif width >= WIDE:
+            formulas["bubble"] = ["" if IDLE in one else one for one in bubbles]
+            formulas["idle time"] = [one.replace(IDLE, "") if IDLE in one else "" for one in bubbles]
+            formulas[PEAK] = [family.memory for family in self.families]
+        elif width >= NARROW:
+            both = zip(bubbles, self.families, strict=True)
+            texts = [bubble if one.summary else f"{one.bubble}; {one.memory}" for bubble, one in both]
+            formulas = {f"bubble, or idle time; {PEAK}": texts}
+        left = width - sum(longest) - GAP * (len(longest) + len(formulas) - 1)
+        for heading in formulas:
+            share = left // len(formulas) if self.refusals is None else None
+            table.add_column(heading, overflow="fold", width=share)
         for row in zip(*names.values(), *formulas.values(), strict=True):
             table.add_row(*row)
         yield table
-
-    def _formulas(self, width: int) -> dict[str, list[str]]:
-        """Return the columns of bubble and memory that have room."""
-        if width < NARROW:
-            return {}
-        if width < WIDE:
-            formulas = [_bubble(one) if one.summary else f"{one.bubble}; {one.memory}" for one in self.families]
-            return {f"bubble, or idle time; {PEAK}": formulas}
-        bubbles = [_bubble(family) for family in self.families]
-        return {
-            "bubble": ["" if IDLE in one else one for one in bubbles],
-            "idle time": [one.replace(IDLE, "") if IDLE in one else "" for one in bubbles],
-            PEAK: [family.memory for family in self.families],
-        }
 
 
 def keys_table(fields: Iterable[Field]) -> Table:

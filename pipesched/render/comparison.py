@@ -6,7 +6,7 @@ its name and its unit. And a packing of documents stands beside those of other r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from string import ascii_lowercase, ascii_uppercase, digits
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -142,9 +142,7 @@ class ComparisonTable:
                 "each algorithm has its own cut, the best found; a layout that is given is the same for all",
                 style="dim",
             )
-        yield from frozen(self.comparison)
-        yield from told_apart(self.comparison)
-        yield from refusals(self.comparison)
+        yield from (*frozen(self.comparison), *told_apart(self.comparison), *refusals(self.comparison))
 
 
 def frozen(comparison: Iterable[Entry]) -> Iterator[Text]:
@@ -334,59 +332,33 @@ def _proved(packing: Packing) -> Iterator[Text]:
     yield Text("idle: of the devices' time until the slowest rank is done", style="dim")
 
 
-BUBBLE = "bubble"
+BUBBLE, UTILIZATION = "bubble", "utilization"
 MICROBATCHES = "microbatches"
 TIME, MEMORY, SHARE = "time", "memory", "share"  # what a measure is measured in
 
 
 class Measure(NamedTuple):
-    """What a cell of the table shows: its name in words, its formula, its unit, and whether more of it is better."""
+    """What a cell of the table shows: its name in words, its formula, its unit."""
 
     name: str
     formula: str
     unit: str
-    value: Callable[[Mapping[str, Any], float], float]
-    more_is_better: bool = False
-
-    @property
-    def is_share(self) -> bool:
-        """Whether it is a part of something, which is told in percent."""
-        return self.unit == SHARE
-
-    def text(self, value: float) -> str:
-        """Return a value as a cell shows it."""
-        return f"{value:.2%}" if self.is_share else number(int(value) if value.is_integer() else value)
-
-    def scaled(self, value: float) -> float:
-        """Return a value as an axis shows it: a share in percent."""
-        return value * 100 if self.is_share else value
-
-
-def _metric(name: str, unit: str, formula: str = "", **more: Any) -> Measure:
-    words = name.replace("_", " ").replace("bubble span", "bubble of span")
-    return Measure(words, formula or FORMULAS[words], unit, lambda metrics, _: float(metrics[name]), **more)
-
-
-def _most(name: str, formula: str, held: Callable[[Mapping[str, Any]], Sequence[float]]) -> Measure:
-    return Measure(name, formula, MEMORY, lambda metrics, _: float(max(held(metrics))))
 
 
 MEASURES = {  # by their names in documents
-    "makespan": _metric("makespan", TIME),
-    "microbatch": Measure(
-        "time a microbatch", "makespan / microbatches", TIME, lambda metrics, count: float(metrics["makespan"] / count)
-    ),
-    "span": _metric("span", TIME),
-    "ideal": _metric("ideal", TIME),
-    "lower_bound": _metric("lower_bound", TIME, "no schedule of its cut, placement and backward is shorter"),
-    "gap": _metric("gap", SHARE, "(makespan - bound) / bound"),
-    BUBBLE: _metric(BUBBLE, SHARE),
-    "bubble_over_ideal": _metric("bubble_over_ideal", SHARE),
-    "bubble_span": _metric("bubble_span", SHARE),
-    "imbalance": _metric("imbalance", SHARE, "part of the bubble that uneven work makes"),
-    "utilization": _metric("utilization", SHARE, "useful work / (devices x makespan)", more_is_better=True),
-    "memory": _most("memory of the fullest device", "activations and static memory", memory_of),
-    "peak_memory": _most("peak memory", "activations of the fullest device", lambda metrics: metrics["peak_memory"]),
+    "makespan": Measure("makespan", FORMULAS["makespan"], TIME),
+    "microbatch": Measure("time a microbatch", "makespan / microbatches", TIME),
+    "span": Measure("span", FORMULAS["span"], TIME),
+    "ideal": Measure("ideal", FORMULAS["ideal"], TIME),
+    "lower_bound": Measure("lower bound", "no schedule of its cut, placement and backward is shorter", TIME),
+    "gap": Measure("gap", "(makespan - bound) / bound", SHARE),
+    BUBBLE: Measure(BUBBLE, FORMULAS[BUBBLE], SHARE),
+    "bubble_over_ideal": Measure("bubble over ideal", FORMULAS["bubble over ideal"], SHARE),
+    "bubble_span": Measure("bubble of span", FORMULAS["bubble of span"], SHARE),
+    "imbalance": Measure("imbalance", "part of the bubble that uneven work makes", SHARE),
+    UTILIZATION: Measure("utilization", "useful work / (devices x makespan)", SHARE),  # the one of which more is better
+    "memory": Measure("memory of the fullest device", "activations and static memory", MEMORY),
+    "peak_memory": Measure("peak memory", "activations of the fullest device", MEMORY),
 }
 OTHER_NAMES = dict.fromkeys(("bubble_of_span", "of_span"), "bubble_span")  # as tables write them
 OTHER_NAMES |= {"over_ideal": "bubble_over_ideal", "vs_bound": "gap"}
@@ -401,14 +373,10 @@ def name_of_measure(show: object) -> str:
     return known
 
 
-def measure_named(show: object) -> Measure:
-    """Return the measure of a name. Raises ConfigError."""
-    return MEASURES[name_of_measure(show)]
-
-
-def title_of(sweep: Sweep, measure: Measure) -> str:
-    """Return the name of a measure with its unit: `bubble of span (%)`."""
-    return with_unit(measure.name, {TIME: sweep.time_unit, MEMORY: sweep.memory_unit, SHARE: "%"}[measure.unit])
+def title_of(sweep: Sweep, show: str) -> str:
+    """Return the name of a measure with its unit: `bubble of span (%)`. Raises ConfigError for an unknown one."""
+    name, _, unit = MEASURES[name_of_measure(show)]
+    return with_unit(name, {TIME: sweep.time_unit, MEMORY: sweep.memory_unit, SHARE: "%"}[unit])
 
 
 def title_of_field(sweep: Sweep) -> str:
@@ -424,14 +392,18 @@ def fits(entry: Entry) -> bool:
     return entry.metrics is not None and bool(entry.metrics["fits"])
 
 
-def value_of(entry: Entry, point: SweepPoint, sweep: Sweep, measure: Measure) -> float | None:
-    """Return a measure of an algorithm at a value of the field; None where it does not apply."""
+def value_of(entry: Entry, point: SweepPoint, sweep: Sweep, measure: str) -> float | None:
+    """Return a measure, by its name in MEASURES, of an algorithm at a value of the field; None where it does not apply.
+
+    Of memory it is that of the fullest device.
+    """
     if entry.metrics is None:
         return None
+    if measure != "microbatch":
+        value = memory_of(entry.metrics) if measure == "memory" else entry.metrics[measure]
+        return float(value if isinstance(value, (int, float)) else max(value))
     count = 1 if sweep.field != MICROBATCHES or isinstance(point.value, str) else point.value
-    if entry.outcome is not None:
-        count = entry.outcome.problem.microbatches
-    return measure.value(entry.metrics, count)
+    return float(entry.metrics["makespan"] / (count if entry.outcome is None else entry.outcome.problem.microbatches))
 
 
 LITTLE = 0.01  # of the time a microbatch: what one more microbatch gains beyond the elbow
@@ -449,37 +421,40 @@ def sweep_view(sweep: Sweep, show: str = BUBBLE, *, ascii_only: bool = False) ->
 
 def sweep_table(sweep: Sweep, show: str = BUBBLE) -> Group:
     """Return a measure of each algorithm by the value of the field, with the best marked, and why others have none."""
-    measure = measure_named(show)
+    known = name_of_measure(show)
+    name, formula, unit = MEASURES[known]
     rows: list[list[Text]] = []
     notes: dict[str, None] = {}  # in order, each once
     for point in sweep.points:
-        values = [value_of(entry, point, sweep, measure) for entry in point.comparison]
+        values = [value_of(entry, point, sweep, known) for entry in point.comparison]
         fitting = [value for value, entry in zip(values, point.comparison, strict=True) if fits(entry)]
-        known = [value for value in fitting if value is not None]
-        best = (max if measure.more_is_better else min)(known, default=None)
+        best = (max if known == UTILIZATION else min)((one for one in fitting if one is not None), default=None)
         cells: list[Text] = []
         for entry, value in zip(point.comparison, values, strict=True):
-            text = "n/a" if value is None else f"{measure.text(value)}{'' if fits(entry) else '!'}"
-            cells.append(Text(text, "dim" if value is None else GOOD if fits(entry) and value == best else ""))
+            if value is None:
+                cells.append(Text("n/a", "dim"))
+                continue
+            text = f"{value:.2%}" if unit == SHARE else number(int(value) if value.is_integer() else value)
+            cells.append(Text(text + "!" * (not fits(entry)), GOOD if fits(entry) and value == best else ""))
         rows.append(cells)
         for row in point.comparison:
-            at = f" at {words_of(sweep.field)} {_text(point)}: {row.reason}"
+            where = point.value if isinstance(point.value, str) else number(point.value)
+            at = f" at {words_of(sweep.field)} {where}: {row.reason}"
             if row.metrics is None:
                 notes[called(row.algorithm) + " failed" * row.failed + at] = None
             elif not row.metrics["fits"]:
                 notes["! over budget"] = None
         notes |= dict.fromkeys(text.plain for text in frozen(point.comparison))
-    asks_for_time = name_of_measure(show) == "microbatch" and sweep.field == MICROBATCHES
-    elbow = [_elbow(sweep)] if asks_for_time else []
-    head = measure.name if measure.is_share else title_of(sweep, measure)  # cells have their %
-    return Group(f"{head}: {measure.formula}", _oriented(sweep, rows), *[line for line in elbow if line], *notes)
+    elbow = _elbow(sweep) if known == "microbatch" and sweep.field == MICROBATCHES else None
+    head = name if unit == SHARE else title_of(sweep, show)  # cells have their %
+    return Group(f"{head}: {formula}", _oriented(sweep, rows), *([elbow] if elbow else []), *notes)
 
 
 def _oriented(sweep: Sweep, rows: Sequence[Sequence[Text]]) -> Table:
     """Return the cells as a table: a column for each algorithm, or a row, where they are many and the values fewer."""
     entries = sweep.points[0].comparison if sweep.points else ()
     field, names = title_of_field(sweep), [entry.label + " (frozen)" * entry.frozen for entry in entries]
-    values = [_text(point) for point in sweep.points]
+    values = [one.value if isinstance(one.value, str) else number(one.value) for one in sweep.points]
     if len(names) <= max(MOST_COLUMNS, len(values)):
         each, down = zip(names, zip(*rows, strict=True), strict=True), zip(values, rows, strict=True)
         columns = (folded(name, justify="right", min_width=width_of("", cells)) for name, cells in each)
@@ -487,10 +462,6 @@ def _oriented(sweep: Sweep, rows: Sequence[Sequence[Text]]) -> Table:
     columns, across = (Column(value, justify="right") for value in values), zip(*rows, strict=True)
     named = zip(names, across, strict=True)
     return grid(folded(f"{field}:"), *columns, rows=([name, *cells] for name, cells in named))
-
-
-def _text(point: SweepPoint) -> str:
-    return point.value if isinstance(point.value, str) else number(point.value)
 
 
 def _elbow(sweep: Sweep) -> str | None:
@@ -522,7 +493,7 @@ class PlotMark(NamedTuple):
 
 def sweep_lines(sweep: Sweep, show: str = BUBBLE) -> dict[str, list[PlotMark]]:
     """Return the values of a measure by algorithm and rising value of the field (words: places); shares in percent."""
-    measure = measure_named(show)
+    measure = name_of_measure(show)
     lines: dict[str, list[PlotMark]] = {}
     where: dict[Any, int | float] = {
         point.value: place if isinstance(point.value, str) or sweep.of_words else point.value
@@ -532,14 +503,15 @@ def sweep_lines(sweep: Sweep, show: str = BUBBLE) -> dict[str, list[PlotMark]]:
         for entry in point.comparison:
             value = value_of(entry, point, sweep, measure)
             if value is not None:
-                mark = PlotMark(where[point.value], measure.scaled(value), fits(entry))
+                shown = value * 100 if MEASURES[measure].unit == SHARE else value
+                mark = PlotMark(where[point.value], shown, fits(entry))
                 lines.setdefault(entry.label, []).append(mark)
     return lines
 
 
 def best_lines(sweep: Sweep, show: str = BUBBLE) -> tuple[dict[str, list[PlotMark]], str]:
     """Return the lines that a plot shows, of many the best at the largest value, and in words that they are not all."""
-    lines, more_is_better = sweep_lines(sweep, show), measure_named(show).more_is_better
+    lines, more_is_better = sweep_lines(sweep, show), name_of_measure(show) == UTILIZATION
     if len(lines) <= MOST_LINES:
         return lines, ""
 
@@ -563,7 +535,7 @@ def sweep_plot(sweep: Sweep, show: str = BUBBLE, *, ascii_only: bool = False) ->
     return Scatter(
         [PlotPoint(x, y, mark, style if fit else OVER) for mark, style, line in looks.values() for x, y, fit in line],
         x_title=title_of_field(sweep),
-        y_title=title_of(sweep, measure_named(show)),
+        y_title=title_of(sweep, show),
         paths=[Path([(x, y) for x, y, _ in line], style) for _, style, line in looks.values()],
         names=[(mark, name, style) for name, (mark, style, _) in looks.items()],
         note=note,

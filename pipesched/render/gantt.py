@@ -142,17 +142,13 @@ def label_of(label: str, op: Op, paired: Op | None, width: int) -> str:
         return str(op.stage)[-width:]
     if label == "op":
         return (f"{op}" if paired is None else f"{op}&{paired}")[:width]
+    both = (op,) if paired is None else (op, paired)
     if op.is_sliced:
-        text = _apart(op, paired, "{0.microbatch}.{0.slice}")
+        text = "&".join(f"{one.microbatch}.{one.slice}" for one in both)
         if len(text) < width:  # else neighbours would run together
             return text
-    text = _apart(op, paired, "{0.microbatch}")
+    text = "&".join(f"{one.microbatch}" for one in both)
     return text if len(text) <= width else str(op.microbatch)[-width:]
-
-
-def _apart(op: Op, paired: Op | None, form: str) -> str:
-    """Return what a form says of an operation, and of the one that is paired with it."""
-    return form.format(op) if paired is None else f"{form.format(op)}&{form.format(paired)}"
 
 
 class LetterCells:
@@ -172,7 +168,7 @@ class LetterCells:
         """Return the lines that spell out `runs`."""
         lines = ["".join(map(row, runs)) for row in (self._kind, self._text)]
         if self.chunks > 1:
-            lines.append("".join(self._number(run, self.chunk) for run in runs))
+            lines.append("".join(self._text(run, chunk=True) for run in runs))
         return [[Segment(line)] for line in (lines[0], *(line.rstrip() for line in lines[1:] if line.strip()))]
 
     def _kind(self, run: Run) -> str:
@@ -185,19 +181,16 @@ class LetterCells:
         kind = self.plan.index.kind_of(run.slot)
         return letter_of(kind).ljust(run.width, ALL_KINDS[kind].mark)
 
-    def _text(self, run: Run) -> str:
+    def _text(self, run: Run, *, chunk: bool = False) -> str:
+        """Return the label of a run, or its chunk."""
         if run.slot is None or run.shared:
             return " " * run.width
         op, paired = self.plan.index.op(run.slot), self.plan.paired(run.slot)
-        return label_of(self.label, op, paired, run.width).ljust(run.width)
-
-    def _number(self, run: Run, of_stage: Sequence[int]) -> str:
-        if run.slot is None or run.shared:
-            return " " * run.width
-        op = self.plan.index.op(run.slot)
+        if not chunk:
+            return label_of(self.label, op, paired, run.width).ljust(run.width)
         if op.kind in (*STEP_KINDS, *SIDE_MESSAGES):  # the line above shows their stages, and side work has none
             return " " * run.width
-        return str(of_stage[op.stage])[-run.width :].ljust(run.width)
+        return str(self.chunk[op.stage])[-run.width :].ljust(run.width)
 
 
 Cells = ColourCells | LetterCells
@@ -229,13 +222,33 @@ def cells_of(
     return ColourCells(schedule, label, layout, by_kind=by_kind, underlined=underlined)
 
 
-def drawn_lanes(
-    schedule: Schedule, device: int, cells: Cells, layout: LineFrame
-) -> Iterator[tuple[str, Row, list[Run], list[Line]]]:
-    """Yield name, row, runs and lines of each lane below a device that moves something."""
+class LineBelow(NamedTuple):
+    """A line below a device: its name, its segments, what stands at its end; of a lane its name, its row, its runs."""
+
+    name: str
+    segments: Line
+    end: str = ""
+    lane: str = ""
+    row: Row | None = None
+    runs: Sequence[Run] = ()
+
+
+def lines_below(
+    schedule: Schedule, device: int, cells: Cells, layout: LineFrame, *, full: int | None, is_first: bool
+) -> Iterator[LineBelow]:
+    """Yield a device's memory, as a share of `full` (None: no memory), and each of its lanes that moves something.
+
+    Memory of a measured schedule is said to be as planned, once.
+    """
+    if full is not None:
+        if schedule.own_lengths and is_first:
+            columns = sum(scale.columns for scale in layout.scales)
+            yield LineBelow("", [Segment(MEASURED_MEMORY[:columns], DIM)])
+        yield LineBelow("mem", memory_strip(schedule, device, layout, full), peak_text(schedule, device))
     for name, row in lane_rows(schedule, device):
         runs = row.runs(*layout.scales)
-        yield name, row, runs, cells.lines(runs)
+        for place, segments in enumerate(cells.lines(runs)):
+            yield LineBelow("" if place else name, segments, "", name, row, runs)
 
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -330,10 +343,7 @@ class LegendKey:
 
     def items(self, look: Look) -> Iterator[Item]:
         """Yield the items of the legend, for charts that contain what `look` says."""
-        if self.colour:
-            yield from self._colour_items(look)
-        else:
-            yield from self._letter_items(look)
+        yield from self._colour_items(look) if self.colour else self._letter_items(look)
         problem = self.schedules[0].problem
         yield [Segment(ASCII_IDLE if self.ascii_only else IDLE, DIM), Segment(" idle")]
         if look.shared:
@@ -583,7 +593,8 @@ class Gantt(Widely, Displayable):
             yield from line(items)
         if self.show_legend:
             for other in (other for other in self.together if other is not self.schedule):
-                scales = self._folded(other, _columns(layout, options)) if self.must_fold else layout.scales
+                columns = max(options.max_width - layout.gutter - layout.tail, 2)
+                scales = self._folded(other, columns) if self.must_fold else layout.scales
                 for row in rows_of(other):
                     look.add(row, row.runs(*scales), *scales)
             key = LegendKey(self.together, layout, memory=self.memory, by_kind=by_kind)
@@ -634,18 +645,14 @@ class Gantt(Widely, Displayable):
             tail = max(tail, max(map(len, peaks)) + 1)
         colour = has_colour(console, ascii_only)
         few_colours = colour and console.color_system in ("standard", "windows")
-        layout = LineFrame(gutter, [], tail, colour, ascii_only, few_colours)
-        return layout._replace(scales=self._scales(_columns(layout, options)))
-
-    def _scales(self, columns: int) -> Sequence[TimeScale]:
-        """Return the scale of the chart, or several where it is folded."""
-        whole = [fit(self.window, quantum(self.together), columns)]
-        if self.must_fold:
-            return self._folded(self.schedule, columns)
-        if not self.may_fold or len(self.together) > 1 or not is_narrow(self.together, whole) or not self._fold:
-            return whole
-        folded = self._folded(self.schedule, columns)
-        return folded if helps(self.schedule, self._fold, folded, whole) else whole
+        columns = max(width - gutter - tail, 2)
+        scales: Sequence[TimeScale] = [fit(self.window, quantum(self.together), columns)]
+        may_fold = self.may_fold and len(self.together) == 1 and is_narrow(self.together, scales)
+        if self.must_fold or (may_fold and self._fold):
+            folded = self._folded(self.schedule, columns)
+            if self.must_fold or (self._fold and helps(self.schedule, self._fold, folded, scales)):
+                scales = folded
+        return LineFrame(gutter, scales, tail, colour, ascii_only, few_colours)
 
     def _device(self, device: int, cells: Cells, layout: LineFrame, look: Look) -> Iterator[Segment]:
         """Yield the lines of a device, its marks, its memory and its lanes; `look` is told what they contain."""
@@ -666,20 +673,10 @@ class Gantt(Widely, Displayable):
             yield from line([Segment(" " * layout.gutter), *cell_line])
         if self.marks:
             yield from line([Segment(self.marks.name.ljust(layout.gutter), DIM), *self.marks.line(device, layout)])
-        if self.memory:
-            if self.schedule.own_lengths and device == self.devices[0]:
-                columns = sum(scale.columns for scale in layout.scales)
-                yield from line([Segment(" " * layout.gutter), Segment(MEASURED_MEMORY[:columns], DIM)])
-            strip = memory_strip(self.schedule, device, layout, full_scale(self.together))
-            peak = Segment(peak_text(self.schedule, device).rjust(layout.tail), OVER if over else DIM)
-            yield from line([Segment("mem".ljust(layout.gutter), DIM), *strip, peak])
-        for name, lane, runs, lines in drawn_lanes(self.schedule, device, cells, layout):
-            look.add(lane, runs, *layout.scales)
-            for place, segments in enumerate(lines):
-                head = Segment(" " * layout.gutter) if place else Segment(name.ljust(layout.gutter), DIM)
-                yield from line([head, *segments])
-
-
-def _columns(layout: LineFrame, options: ConsoleOptions) -> int:
-    """Return the columns that a line has for time."""
-    return max(options.max_width - layout.gutter - layout.tail, 2)
+        full, is_first = full_scale(self.together) if self.memory else None, device == self.devices[0]
+        for below in lines_below(self.schedule, device, cells, layout, full=full, is_first=is_first):
+            if below.row is not None and below.name:
+                look.add(below.row, below.runs, *layout.scales)
+            head = Segment(below.name.ljust(layout.gutter), DIM if below.name else None)
+            peak = [Segment(below.end.rjust(layout.tail), OVER if over else DIM)] if below.end else []
+            yield from line([head, *below.segments, *peak])

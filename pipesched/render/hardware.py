@@ -41,17 +41,24 @@ LONGEST = 36  # letters of an expression, of which a longer one shows the beginn
 MOST = 12  # operations that are explained
 
 
-def explained(operations: Sequence[Operation], width: int, ascii_only: bool) -> Iterator[Item]:
-    """Yield an item for each of the first operations, none wider than `width`, and how many more there are."""
-    gap = " ... " if ascii_only else " … "
-    for operation in operations[:MOST]:
-        label = f"{operation.name} = "
-        text = shortened(operation.text, max(min(LONGEST, width - len(label)), len(gap)), gap)
-        yield [Segment(label + text)]
-    if len(operations) > MOST:
-        more = f"and {len(operations) - MOST} more"
-        full = f"{more} without a name"
-        yield [Segment(full if len(full) <= width else more, DIM)]
+class Numbers:
+    """What the labels of the first operations without a name stand for, as many on a line as fit; how many more are."""
+
+    def __init__(self, operations: Sequence[Operation], *, ascii_only: bool) -> None:
+        self.operations, self.gap = operations, " ... " if ascii_only else " … "
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width, items = options.max_width, list[Item]()
+        for operation in self.operations[:MOST]:
+            label = f"{operation.name} = "
+            most = max(min(LONGEST, width - len(label)), len(self.gap))
+            items.append([Segment(label + shortened(operation.text, most, self.gap))])
+        if len(self.operations) > MOST:
+            more = f"and {len(self.operations) - MOST} more"
+            full = f"{more} without a name"
+            items.append([Segment(full if len(full) <= width else more, DIM)])
+        for line_of_items in wrap(iter(items), width):
+            yield from line(line_of_items)
 
 
 class UnitChart(Widely):
@@ -102,8 +109,7 @@ class UnitChart(Widely):
         for items in wrap(self.legend(look, layout), options.max_width):
             yield from line(items)
         numbered = [self.schedule.graph.operations[task] for task in sorted(self.numbered)]
-        for items in wrap(explained(numbered, options.max_width, layout.ascii_only), options.max_width):
-            yield from line(items)
+        yield Numbers(numbered, ascii_only=layout.ascii_only)
 
     def set_names(self, width: int) -> None:
         """Take names that fit into so many columns, where they do; which ones did not is known after `lines`."""
@@ -277,31 +283,29 @@ def rule_table(table: RuleTable, width: int) -> Group:
         count = max(fitting((width_of(tie.replace("-", "-\n"), cells[tie]) for tie in ties), room), 1)
         rows = grid(folded("priority"), *(folded(tie.replace("-", "-\n"), justify="right") for tie in ties[:count]))
         for priority in dict.fromkeys(priority for priority, _ in table.results):
-            found = [table.results[priority, tie] for tie in ties[:count]]
-            styles = [GOOD if cell.latency == table.optimum.schedule.latency else "" for cell in found]
-            rows.add_row(priority, *map(Text, map(_cell, found), styles))
+            results = [table.results[priority, tie] for tie in ties[:count]]
+            styles = [GOOD if cell.latency == table.optimum.schedule.latency else "" for cell in results]
+            rows.add_row(priority, *map(Text, map(_cell, results), styles))
         grids.append(rows)
         ties = ties[count:]
+    found = table.optimum
+    latency, registers = counted(found.schedule.latency, "cycle"), counted(found.schedule.registers, "register")
+    stop = f", stopped by {STOPS[found.stopped_by]}" if found.stopped_by else ""
+    best = f"Best found: {latency}; at least {found.bound} ({found.proof}){stop}."
+    if found.status == "optimal":
+        best = f"Optimum: {latency} ({registers} in this schedule). Proved by: {found.proof}."
     return Group(
         Text("latency/registers of list schedules, by priority and tie", style="dim"),
         *grids,
         "",
         Text("pairing: first what completes the operands of an operation whose others were issued", style="dim"),
-        _optimum_line(table.optimum),
+        best,
         *table.remarks,
     )
 
 
 def _cell(result: RuleResult) -> str:
     return f"{result.latency}/{result.registers}"
-
-
-def _optimum_line(outcome: HardwareOutcome) -> str:
-    latency, registers = counted(outcome.schedule.latency, "cycle"), counted(outcome.schedule.registers, "register")
-    if outcome.status == "optimal":
-        return f"Optimum: {latency} ({registers} in this schedule). Proved by: {outcome.proof}."
-    stop = f", stopped by {STOPS[outcome.stopped_by]}" if outcome.stopped_by else ""
-    return f"Best found: {latency}; at least {outcome.bound} ({outcome.proof}){stop}."
 
 
 MOST_GAPS = 10  # that are told
@@ -480,15 +484,3 @@ class _Words:
         costs = " later costs nothing" if reasons.slack else "; each cycle later is a cycle more of latency"
         yield Text(f"slack: {counted(reasons.slack, 'cycle')}{costs}")
         yield self.chain("chain from cycle 0", reasons.chain[::-1])
-
-
-class Numbers:
-    """What the labels of operations without a name stand for, as many on a line as fit."""
-
-    def __init__(self, operations: Sequence[Operation], *, ascii_only: bool) -> None:
-        self.operations, self.ascii_only = operations, ascii_only
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width = options.max_width
-        for items in wrap(explained(self.operations, width, self.ascii_only), width):
-            yield from line(items)

@@ -20,12 +20,12 @@ from pipesched.pipeline.problem.declared import BY_NAME
 from pipesched.pipeline.problem.kinds import KEEP_ONLY, MemorySavings
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import canonical, in_units, plain, rounded, to_fraction
-from pipesched.pipeline.problem.units import FORWARD_ONLY, Slices
+from pipesched.pipeline.problem.units import FORWARD_ONLY
 from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.scene import MEASURED_MEMORY, Spelling, as_parameters, counted, devices_text, has_static, number
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.covered import in_chunks
-from pipesched.results.outcome import Advice, Outcome, SolveReport
+from pipesched.results.outcome import Outcome, SolveReport
 from pipesched.results.status import Status, StoppedBy
 from pipesched.schedulers.ordering import Ordering
 from pipesched.schedulers.registry import called
@@ -113,7 +113,11 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
     if outcome.ordering is not None:
         yield "order", *_order(outcome.ordering, outcome.algorithm)
     if problem.slices.tried:
-        yield "slices", str(problem.slices.count), _tried(problem.slices)
+        makespans, best = dict(problem.slices.tried), problem.slices.count
+        others = (count for count in dict.fromkeys((best - 1, best + 1, 1)) if count in makespans and count != best)
+        takes = {count: number(plain(rounded(to_fraction(f"{makespans[count]:.5g}")))) for count in (best, *others)}
+        note = f"{counted(best, 'slice')}: {takes.pop(best)}" + "; " * bool(takes)
+        yield "slices", str(best), note + ", ".join(f"{count}: {text}" for count, text in takes.items())
     yield "span", time(schedule.span), FORMULAS["span"] + ", a network lane or a stage" * beside
     each = f"microbatches a {problem.time_unit or 'unit of time'}: {problem.batches} in flight / round"
     yield from (
@@ -130,8 +134,12 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
     yield "bubble over ideal", f"{schedule.bubble_over_ideal:.2%}", ""
     yield "bubble of span", f"{schedule.bubble_span:.2%}", ""
     yield from step_rows(schedule, time)
-    yield "memory" if has_static(problem) else "peak memory", *peak_row(schedule, memory)
-    yield from class_rows(schedule, memory)
+    what = f"{MEASURED_MEMORY}; " * schedule.own_lengths + held_text(problem)
+    name = "memory" if has_static(problem) else "peak memory"
+    yield name, *_most(schedule.memory, what, problem.memory.unit, memory)
+    peaks = {what: peak for what in schedule.held if any(peak := schedule.peak_of(what))}  # of what comes and goes
+    classes = {} if peaks.keys() <= {ACTIVATIONS} else peaks
+    yield from ((f"  {what}", *_most(peak, "own peak", problem.memory.unit, memory)) for what, peak in classes.items())
     yield from _saved(outcome, spell)
     if problem.memory.budget is not None:
         yield "budget", *_budget(outcome, memory)
@@ -198,25 +206,11 @@ def _solve_rows(
         yield "time", f"{report.seconds:.2f} s", f"stopped by {report.stopped_by}"
 
 
-def _tried(slices: Slices) -> str:
-    """Say which number of slices is the best, and what those beside it take, and one alone."""
-    makespans, best = dict(slices.tried), slices.count
-    others = [count for count in dict.fromkeys((best - 1, best + 1, 1)) if count in makespans and count != best]
-    texts = [f"{count}: {_briefly(makespans[count])}" for count in others]
-    return "; ".join([f"{counted(best, 'slice')}: {_briefly(makespans[best])}", *([", ".join(texts)] if texts else [])])
-
-
-def _briefly(value: int | float) -> str:
-    return number(plain(rounded(to_fraction(f"{value:.5g}"))))
-
-
 def _order(ordering: Ordering, algorithm: str) -> tuple[str, str]:
     """Return the order in which microbatches are fed, and where it is from; of many the order is in the note."""
     listed = ", ".join(map(str, ordering.order))
-    source = f"feed the microbatches in this order; {ordering.source(algorithm)}"
-    if len(ordering.order) <= FEW_MICROBATCHES:
-        return listed, source
-    return f"of {len(ordering.order)}", f"{source}: {listed}"
+    source, count = f"feed the microbatches in this order; {ordering.source(algorithm)}", len(ordering.order)
+    return (listed, source) if count <= FEW_MICROBATCHES else (f"of {count}", f"{source}: {listed}")
 
 
 def _useless(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
@@ -403,14 +397,6 @@ def held_text(problem: Problem) -> str:
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
-def peak_row(schedule: Schedule, every: bool) -> tuple[str, str]:
-    """Return the most that a device holds, and a note of all devices, or of many the largest and the smallest."""
-    what = held_text(schedule.problem)
-    if schedule.own_lengths:
-        what = f"{MEASURED_MEMORY}; {what}"
-    return _most(schedule.memory, what, schedule.problem.memory.unit, every)
-
-
 def _most(held: Sequence[int | float], what: str, unit: str, every: bool) -> tuple[str, str]:
     """Return the most of what devices hold, and a note of all devices, or of many the largest and the smallest."""
     value = f"{number(max(held))} {unit}".strip()
@@ -426,15 +412,6 @@ def _most(held: Sequence[int | float], what: str, unit: str, every: bool) -> tup
         texts.append(f"{word} {number(extreme)} on {where}")
     extremes = texts[0].replace("largest ", "") if max(held) == min(held) else ", ".join(texts)
     return value, f"{what}: {extremes}"
-
-
-def class_rows(schedule: Schedule, every: bool) -> Iterator[tuple[str, str, str]]:
-    """Yield the peak of each class of what comes and goes, where that is more than activations."""
-    peaks = {what: schedule.peak_of(what) for what in schedule.held}
-    if any(any(peaks[what]) for what in peaks if what != ACTIVATIONS):
-        for what, held in peaks.items():
-            if any(held):
-                yield f"  {what}", *_most(held, "own peak", schedule.problem.memory.unit, every)
 
 
 def _budget(outcome: Outcome, every: bool) -> tuple[Text, str]:
@@ -471,18 +448,13 @@ def advice_rows(
     yield "would help", "at most", "by heuristics alone; a solve with one of these changes does no worse"
     for advice in report.advice:
         share = -advice.difference / report.value if report.value else 0.0
-        yield f"  {advice.change}", time(advice.makespan_at_most), f"{share:.1%} shorter: {spell(_typed(advice))}"
-
-
-def _typed(advice: Advice) -> str:
-    """Return what makes a change: settings of a solve, and values of the problem by their keys in a config."""
-    settings = [f"`{name}`" if value else f"`{name}=False`" for name, value in advice.solve.items()]
-    keys = {name: BY_NAME[name].key if name in BY_NAME else name for name in advice.problem}
-    values = [f"`{keys[name]}` {_text_of(value)}" for name, value in advice.problem.items()]
-    text = " ".join(settings + values)
-    if len(text) <= MOST_TYPED:
-        return text
-    return f"{values[0]}, with the values of solver.advice in the JSON document"
+        typed = [f"`{name}`" if value else f"`{name}=False`" for name, value in advice.solve.items()]
+        keys = {name: BY_NAME[name].key if name in BY_NAME else name for name in advice.problem}
+        values = [f"`{keys[name]}` {_text_of(value)}" for name, value in advice.problem.items()]
+        text = " ".join(typed + values)
+        if len(text) > MOST_TYPED:
+            text = f"{values[0]}, with the values of solver.advice in the JSON document"
+        yield f"  {advice.change}", time(advice.makespan_at_most), f"{share:.1%} shorter: {spell(text)}"
 
 
 def _text_of(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -204,33 +204,19 @@ def axis(layout: LineFrame, ticks_a_unit: int, marked: Window | None = None) -> 
         for column, text in axis_ticks(scale, ticks_a_unit, step):
             if all(column + len(text) < other or column > other + len(texts[other]) for other in texts):
                 texts[column] = text
-        labels += (" " if position else "") + _written(texts, scale.columns)
-        marks += (pause if position else "") + _ruled(texts, scale, glyphs, marked)
+        rule, written = [glyphs[0]] * scale.columns, ""
+        if marked is not None and scale.window.start <= marked.start < scale.window.end:
+            for column in range(scale.column(marked.start), min(scale.column_before(marked.end) + 1, scale.columns)):
+                rule[column] = glyphs[2]
+        for column, text in sorted(texts.items()):
+            if column + len(text) <= scale.columns:  # others would be cut
+                written = written.ljust(column) + text
+                rule[column] = glyphs[1]
+        labels += (" " if position else "") + written.ljust(scale.columns)
+        marks += (pause if position else "") + "".join(rule)
     share = "idle".rjust(layout.tail) if layout.tail >= len(" idle") else ""
     yield from line([Segment(labels + share, DIM)])
     yield from line([Segment(marks, DIM)])
-
-
-def _written(texts: Mapping[int, str], columns: int) -> str:
-    """Return the labels at their columns, but for those that would be cut."""
-    written = ""
-    for column, text in sorted(texts.items()):
-        if column + len(text) <= columns:
-            written = written.ljust(column) + text
-    return written.ljust(columns)
-
-
-def _ruled(texts: Mapping[int, str], scale: TimeScale, glyphs: str, marked: Window | None) -> str:
-    """Return a rule with a mark for each label that is written."""
-    plain, tick, double = glyphs[0], glyphs[1], glyphs[2]
-    rule = [plain] * scale.columns
-    if marked is not None and scale.window.start <= marked.start < scale.window.end:
-        for column in range(scale.column(marked.start), min(scale.column_before(marked.end) + 1, scale.columns)):
-            rule[column] = double
-    for column, text in texts.items():
-        if column + len(text) <= scale.columns and column < scale.columns:
-            rule[column] = tick
-    return "".join(rule)
 
 
 def line(segments: Iterable[Segment]) -> Iterator[Segment]:

@@ -1,32 +1,19 @@
-"""Helpers of the render tests: consoles of a fixed kind and width, and golden texts."""
+"""Helpers of the render tests: text as a terminal of a fixed kind and width gets it."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from typing import Any
 
-import pytest
 from rich.console import Console, RenderableType
 
-Renderer = Callable[..., str]
+Golden = Callable[[str, str], None]
 
 
-@pytest.fixture
-def draw() -> Renderer:
-    """Render to text, as a terminal of that width would get it; `colour` keeps the escape codes."""
-
-    def render(renderable: RenderableType, width: int, *, colour: bool = False) -> str:
-        console = Console(
-            file=io.StringIO(),
-            width=width,
-            force_terminal=colour,
-            color_system="truecolor" if colour else None,
-            no_color=not colour,
-            highlight=False,
-            legacy_windows=False,
-        )
-        console.print(renderable)
-        assert isinstance(console.file, io.StringIO)
-        return console.file.getvalue()
-
-    return render
+def draw(renderable: RenderableType, width: int, *, colour: bool = False, system: Any = "truecolor") -> str:
+    """Return what a terminal of that width would get; `colour` keeps the escape codes, of so many colours."""
+    file = io.StringIO()
+    kind: Any = {"force_terminal": colour, "color_system": system if colour else None, "no_color": not colour}
+    Console(file=file, width=width, highlight=False, legacy_windows=False, **kind).print(renderable)
+    return file.getvalue()

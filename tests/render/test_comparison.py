@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from pipesched.comparing.compare import compare
 from pipesched.documents.comparison import comparison_document, comparison_of
 from pipesched.pipeline.problem.arguments import make_problem
-from pipesched.render.comparison import ComparisonTable, frozen, sweep_table
+from pipesched.render.comparison import ComparisonTable, frozen, marks, pareto, sweep_table
 from pipesched.render.gantt import Gantt
-from pipesched.results.comparison import Sweep, SweepPoint
+from pipesched.results.comparison import Comparison, Sweep, SweepPoint, pareto_points
 from pipesched.results.outcome import run
+from tests.render.conftest import draw
 
-Renderer = Callable[..., str]
 NAMES = ["naive", "1f1b", "interleaved"]
 AUTOPIPE: dict[str, Any] = {"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backward": 10}
 
 
 @pytest.mark.parametrize("width", [60, 79, 80, 120])
-def test_no_number_of_the_table_is_cut(draw: Renderer, width: int) -> None:
+def test_no_number_of_the_table_is_cut(width: int) -> None:
     """The table names every makespan, difference, bubble and peak whole, at any usual width."""
     entries = compare(make_problem(**AUTOPIPE), NAMES)
     text = draw(ComparisonTable(entries), width)
@@ -33,7 +31,7 @@ def test_no_number_of_the_table_is_cut(draw: Renderer, width: int) -> None:
 
 
 @pytest.mark.parametrize(("width", "has_differences"), [(40, False), (48, True), (55, True)])
-def test_a_narrow_table_keeps_names_makespans_and_peaks(draw: Renderer, width: int, has_differences: bool) -> None:
+def test_a_narrow_table_keeps_names_makespans_and_peaks(width: int, has_differences: bool) -> None:
     """Where there is no room for every column, those left are whole, and nothing is explained that is not there."""
     text = draw(ComparisonTable(compare(make_problem(**AUTOPIPE, budget=5), NAMES)), width)
     assert "…" not in text
@@ -43,7 +41,7 @@ def test_a_narrow_table_keeps_names_makespans_and_peaks(draw: Renderer, width: i
     assert re.search(r"no room for .*runs in, bubble, of span, over ideal", " ".join(text.split()))
 
 
-def test_a_schedule_over_budget_is_never_the_best(draw: Renderer) -> None:
+def test_a_schedule_over_budget_is_never_the_best() -> None:
     """Equal makespans: the one that does not fit gets no mark, and neither `best` nor `optimal`."""
     entries = compare(make_problem(**AUTOPIPE, budget=4), ["naive", "1f1b"])
     naive, fitting = draw(ComparisonTable(entries), 100).splitlines()[2:4]
@@ -54,7 +52,7 @@ def test_a_schedule_over_budget_is_never_the_best(draw: Renderer) -> None:
 
 @pytest.mark.parametrize("width", [60, 64, 80, 100])
 @pytest.mark.parametrize("budget", [None, 4.5])
-def test_charts_of_a_comparison_share_their_columns(draw: Renderer, width: int, budget: float | None) -> None:
+def test_charts_of_a_comparison_share_their_columns(width: int, budget: float | None) -> None:
     """The axes of all charts stand at the same columns, whatever their own costs and peaks are."""
     schedules = [
         entry.outcome.schedule for entry in compare(make_problem(**AUTOPIPE, budget=budget), NAMES) if entry.outcome
@@ -64,7 +62,7 @@ def test_charts_of_a_comparison_share_their_columns(draw: Renderer, width: int, 
     assert len({draw(chart, width).splitlines()[1] for chart in charts}) == 1
 
 
-def test_the_legend_explains_all_charts(draw: Renderer) -> None:
+def test_the_legend_explains_all_charts() -> None:
     """B of one schedule, I and W of another, and the chunks of a third stand in one legend."""
     entries = compare(make_problem(**AUTOPIPE), ["naive", "zb-h1", "interleaved"])
     schedules = [entry.outcome.schedule for entry in entries if entry.outcome]
@@ -72,7 +70,7 @@ def test_the_legend_explains_all_charts(draw: Renderer) -> None:
     assert all(item in text for item in ("F- forward", "B= backward", "I= input", "W~ weight", "then chunk"))
 
 
-def test_the_strip_has_no_holes_where_a_tick_is_several_columns_wide(draw: Renderer) -> None:
+def test_the_strip_has_no_holes_where_a_tick_is_several_columns_wide() -> None:
     """Cost 1 on a wide terminal: memory is shown in every column from the first forward to the last backward."""
     problem = make_problem(devices=4, microbatches=8, forward=1, backward=2, budget=4)
     entry = compare(problem, ["1f1b"])[0]
@@ -84,7 +82,7 @@ def test_the_strip_has_no_holes_where_a_tick_is_several_columns_wide(draw: Rende
     assert len(levels) == 66  # two columns for each of the 33 units
 
 
-def test_a_sweep_says_why_there_is_no_number(draw: Renderer) -> None:
+def test_a_sweep_says_why_there_is_no_number() -> None:
     """n/a and ! are explained below the table, and what is over budget is not marked best."""
     points = []
     for stages in (4, 6, 8):
@@ -104,7 +102,17 @@ def test_a_frozen_order_says_so_beside_algorithms_that_plan_anew() -> None:
     for one in (both, comparison_of(comparison_document(both))):
         assert [text.plain for text in frozen(one)] == [said]
     assert not [*frozen(compare(problem, plans=plans))]
-    console = Console(width=100, color_system=None)
-    with console.capture() as capture:
-        console.print(sweep_table(Sweep("microbatches", (SweepPoint(4, both),))))
-    assert said in capture.get()
+    assert said in draw(sweep_table(Sweep("microbatches", (SweepPoint(4, both),))), 100)
+
+
+def test_marks_say_what_is_dominated() -> None:
+    """A large letter is on the frontier; after the letters come digits, then #."""
+    first, other = compare(make_problem(**AUTOPIPE), ["1f1b", "naive"])
+    found = marks(pareto_points(Comparison((first, *[other] * 40))))
+    assert "".join(found) == "Abcdefghijklmnopqrstuvwxyz0123456789#####"
+
+
+def test_nothing_takes_time() -> None:
+    """All costs zero: one point for all, and no failure."""
+    entries = compare(make_problem(devices=2, forward=0, backward=0), ["naive", "1f1b"])
+    assert "A+ = A B" in draw(pareto(pareto_points(entries), entries), 80)

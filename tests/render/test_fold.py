@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 from rich.cells import cell_len
-from rich.console import Console
 from rich.text import Text
 
 import pipesched
@@ -19,9 +17,8 @@ from pipesched.render.gantt import NOTHING, Fold, fold_of
 from pipesched.render.palette import BREAK, HUES, colour_of
 from pipesched.render.scene import Window, fit_parts
 from tests.examples import examples
+from tests.render.conftest import Golden, draw
 
-Renderer = Callable[..., str]
-Golden = Callable[[str, str], None]
 REAL: dict[str, Any] = {"devices": 8, "microbatches": 48, "forward": 5, "backward": 10}
 
 
@@ -35,24 +32,7 @@ def folds(chart: str) -> bool:
     return BREAK in chart
 
 
-@pytest.mark.parametrize("algorithm", ["1f1b", "zb-h1"])
-def test_real_size_without_colour(draw: Renderer, golden: Golden, algorithm: str) -> None:
-    """8 devices and 48 microbatches at 80 columns, folded by itself, look as in tests/golden."""
-    golden(f"fold-{algorithm}-plain-80.txt", draw(pipesched.Gantt(scheduled(algorithm)), 80))
-
-
-def test_real_size_in_ascii_with_memory(draw: Renderer, golden: Golden) -> None:
-    """Under a budget the strips of memory are folded too, and in ASCII the break is a slash."""
-    schedule = scheduled("interleaved", stages=16, budget=12)
-    golden("fold-interleaved-ascii-80.txt", draw(pipesched.Gantt(schedule, ascii_only=True), 80))
-
-
-def test_real_size_in_colour(draw: Renderer, golden: Golden) -> None:
-    """The same in true colour: hues by kind, and a legend that says so."""
-    golden("fold-1f1b-colour-80.txt", draw(pipesched.Gantt(scheduled("1f1b")), 80, colour=True))
-
-
-def test_charts_together_fold_each_by_itself(draw: Renderer, golden: Golden) -> None:
+def test_charts_together_fold_each_by_itself(golden: Golden) -> None:
     """Asked for, charts of a comparison leave out what repeats in each, on one scale."""
     both = [scheduled("1f1b", devices=4), scheduled("sequential", devices=4)]
     charts = [draw(pipesched.Gantt(each, together=both, fold=True, memory=False), 80) for each in both]
@@ -61,7 +41,7 @@ def test_charts_together_fold_each_by_itself(draw: Renderer, golden: Golden) -> 
 
 
 @pytest.mark.parametrize(("algorithm", "width"), [("1f1b", 100), ("zb-h1", 80), ("eager-1f1b", 100), ("dualpipe", 90)])
-def test_what_is_drawn_is_as_in_the_whole_chart(draw: Renderer, algorithm: str, width: int) -> None:
+def test_what_is_drawn_is_as_in_the_whole_chart(algorithm: str, width: int) -> None:
     """Left of the break a row begins, and right of it ends, as in the whole chart on the same scale."""
     schedule = scheduled(algorithm)
     folded = draw(pipesched.Gantt(schedule, show_legend=False, memory=True), width)
@@ -82,7 +62,7 @@ def test_what_is_drawn_is_as_in_the_whole_chart(draw: Renderer, algorithm: str, 
         assert begins[2:] == long[head + columns - right : head + columns][2:]  # a slot may begin in the gap
 
 
-def test_times_on_both_sides_of_the_break(draw: Renderer) -> None:
+def test_times_on_both_sides_of_the_break() -> None:
     """The axis says where the time ends that is drawn, and where it goes on, and the line below how much is missing."""
     schedule = scheduled("1f1b", time_unit="ms")
     fold = fold_of(schedule)
@@ -117,12 +97,12 @@ def test_a_schedule_that_only_repeats_keeps_its_last_period() -> None:
         ({"fold": True}, 400, True),
     ],
 )
-def test_when_a_chart_is_folded(draw: Renderer, options: dict[str, Any], width: int, expected: bool) -> None:
+def test_when_a_chart_is_folded(options: dict[str, Any], width: int, expected: bool) -> None:
     """By itself where slots are narrower than two columns, but no part and no common axis; always if asked for."""
     assert folds(draw(pipesched.Gantt(scheduled("1f1b"), **options), width)) == expected
 
 
-def test_small_schedules_are_drawn_whole(draw: Renderer) -> None:
+def test_small_schedules_are_drawn_whole() -> None:
     """Where less than a third would be left out, or a period comes three times only, slots may be narrow."""
     assert not folds(draw(pipesched.Gantt(scheduled("1f1b", devices=4, microbatches=8)), 50))
     thrice = scheduled("1f1b", devices=2, microbatches=5)
@@ -134,7 +114,7 @@ def test_small_schedules_are_drawn_whole(draw: Renderer) -> None:
 
 
 @pytest.mark.parametrize("show_legend", [True, False])
-def test_nothing_to_fold_is_said(draw: Renderer, show_legend: bool) -> None:
+def test_nothing_to_fold_is_said(show_legend: bool) -> None:
     """Asked for in vain, the chart is whole and a note says why; not asked for, nothing is said."""
     schedule = scheduled("1f1b", devices=4, microbatches=3)
     asked = draw(pipesched.Gantt(schedule, fold=True, show_legend=show_legend), 80)
@@ -142,7 +122,7 @@ def test_nothing_to_fold_is_said(draw: Renderer, show_legend: bool) -> None:
     assert draw(pipesched.Gantt(schedule, show_legend=show_legend), 80) == asked.replace(f"{NOTHING}\n", "")
 
 
-def test_few_slots_that_run_otherwise_are_counted(draw: Renderer) -> None:
+def test_few_slots_that_run_otherwise_are_counted() -> None:
     """An own order that repeats but for a few slots folds like its family, and the chart says how many they are."""
     whole = scheduled("zb-h1", devices=4, stages=4, microbatches=64)
     orders = [list(whole.plan.slots(device)) for device in range(4)]
@@ -159,7 +139,7 @@ def colours(chart: str, name: str) -> set[tuple[int, int, int]]:
     return {tuple(style.bgcolor.get_truecolor()) for style in styles if style.bgcolor}  # type: ignore[misc]
 
 
-def test_narrow_slots_are_coloured_by_kind(draw: Renderer) -> None:
+def test_narrow_slots_are_coloured_by_kind() -> None:
     """Below two columns a slot there are as many hues as kinds, wider ones have that of their microbatch."""
     narrow = draw(pipesched.Gantt(scheduled("zb-h1")), 80, colour=True)
     assert colours(narrow, "device 0") == {colour_of(None, kind) for kind in "FIW"}
@@ -169,7 +149,7 @@ def test_narrow_slots_are_coloured_by_kind(draw: Renderer) -> None:
     assert "microbatch " in Text.from_ansi(wide).plain
 
 
-def test_charts_together_have_one_kind_of_colours(draw: Renderer) -> None:
+def test_charts_together_have_one_kind_of_colours() -> None:
     """One narrow chart makes all go by kind, since they share a legend."""
     both = [scheduled(name, devices=4, stages=8, microbatches=8) for name in ("1f1b", "interleaved")]
     for each in both:
@@ -178,7 +158,7 @@ def test_charts_together_have_one_kind_of_colours(draw: Renderer) -> None:
         assert "colour by kind" in chart
 
 
-def test_a_shared_column_has_the_hue_of_its_kind(draw: Renderer) -> None:
+def test_a_shared_column_has_the_hue_of_its_kind() -> None:
     """Thousands of slots: columns of forwards are blue, of backwards orange, and nothing else is on the row."""
     schedule = scheduled("naive", devices=2, microbatches=2000)
     chart = draw(pipesched.Gantt(schedule, fold=False), 80, colour=True)
@@ -193,7 +173,7 @@ def test_a_shared_column_has_the_hue_of_its_kind(draw: Renderer) -> None:
 
 @pytest.mark.parametrize("algorithm", ["interleaved", "interleaved-zb", "zb-v", "v-half", "dualpipe-v", "looped-bfs"])
 @pytest.mark.parametrize("microbatches", [16, 64])
-def test_several_chunks_fold_wherever_their_order_repeats(draw: Renderer, algorithm: str, microbatches: int) -> None:
+def test_several_chunks_fold_wherever_their_order_repeats(algorithm: str, microbatches: int) -> None:
     """Also where a period of all chunks comes twice only; and what is left has its letters."""
     schedule = scheduled(algorithm, devices=4, stages=8, microbatches=microbatches)
     chart = draw(pipesched.Gantt(schedule), 80)
@@ -221,11 +201,8 @@ def test_no_line_of_a_folded_chart_is_wider_than_the_terminal(
     values = {"devices": devices, "microbatches": microbatches, "forward": forward, "p2p": p2p, "budget": budget}
     schedule, other = scheduled(algorithm, **values), scheduled("sequential", **values)
     for together in ((), (schedule, other), (other,)):
-        system: Any = "truecolor" if colour else None
-        console = Console(width=width, force_terminal=colour, no_color=not colour, color_system=system)
-        with console.capture() as capture:
-            console.print(pipesched.Gantt(schedule, fold=True, together=together))
-        lines = Text.from_ansi(capture.get()).plain.splitlines()
+        chart = draw(pipesched.Gantt(schedule, fold=True, together=together), width, colour=colour)
+        lines = Text.from_ansi(chart).plain.splitlines()
         assert max(map(cell_len, lines)) <= width
         rows = [line for line in lines if re.match(r"(device |d)\d", line)]
         assert {BREAK in row for row in rows} == {fold_of(schedule) is not None}
@@ -239,7 +216,7 @@ def test_parts_have_a_column_each() -> None:
     assert [scale.columns for scale in fit_parts(parts, 1, 50, 10**9)] == [1, 1]
 
 
-def test_a_chart_beside_others_that_lack_it(draw: Renderer) -> None:
+def test_a_chart_beside_others_that_lack_it() -> None:
     """The schedule need not be among those that share its scale."""
     own, other = scheduled("1f1b"), scheduled("zb-h1")
     chart = draw(pipesched.Gantt(own, together=[other], fold=True), 100)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -21,9 +20,8 @@ from pipesched.render.gantt import AXIS_EVERY, HALF, Gantt
 from pipesched.render.palette import colour_of
 from pipesched.results.outcome import run
 from tests.examples import examples
+from tests.render.conftest import draw
 
-Renderer = Callable[..., str]
-Golden = Callable[[str, str], None]
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -31,24 +29,6 @@ def scheduled(algorithm: str, **values: Any) -> Schedule:
     """The default problem, or another one, by an algorithm."""
     problem = make_problem(**{"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backward": 10, **values})
     return run(problem, algorithm).schedule
-
-
-@pytest.mark.parametrize("width", [60, 80, 120, 200])
-def test_interleaved_in_ascii_at_the_usual_widths(draw: Renderer, golden: Golden, width: int) -> None:
-    """The interleaved schedule of the default under a budget, in ASCII, looks as in tests/golden."""
-    schedule = scheduled("interleaved", budget=5)
-    golden(f"interleaved-ascii-{width}.txt", draw(Gantt(schedule, ascii_only=True), width))
-
-
-@pytest.mark.parametrize("width", [60, 120])
-def test_one_forward_one_backward_without_colour(draw: Renderer, golden: Golden, width: int) -> None:
-    """1F1B without colour, in Unicode, looks as in tests/golden."""
-    golden(f"1f1b-plain-{width}.txt", draw(Gantt(scheduled("1f1b")), width))
-
-
-def test_colours_are_as_in_the_golden_file(draw: Renderer, golden: Golden) -> None:
-    """1F1B in true colour, escape codes and all, looks as in tests/golden."""
-    golden("1f1b-colour-80.txt", draw(Gantt(scheduled("1f1b")), 80, colour=True))
 
 
 def read_back(chart: str, columns_of_a_tick: int, chunks: int) -> list[list[tuple[str, str, int]]]:
@@ -71,7 +51,7 @@ def read_back(chart: str, columns_of_a_tick: int, chunks: int) -> list[list[tupl
 
 
 @pytest.mark.parametrize("algorithm", ["naive", "1f1b", "eager-1f1b", "looped-bfs", "interleaved"])
-def test_every_slot_can_be_read_from_the_letters(draw: Renderer, algorithm: str) -> None:
+def test_every_slot_can_be_read_from_the_letters(algorithm: str) -> None:
     """Kind, microbatch and start of every operation can be read back from the ASCII chart alone."""
     schedule = scheduled(algorithm, microbatches=6, forward=1, backward=2)
     chart = draw(Gantt(schedule, ascii_only=True, show_legend=False), 200)
@@ -98,7 +78,7 @@ def test_every_slot_can_be_read_from_the_letters(draw: Renderer, algorithm: str)
     zoom=st.sampled_from([1, 1.5, 40]),
 )
 def test_no_line_is_ever_wider_than_the_terminal(
-    draw_once: Renderer, width: int, devices: int, chunks: int, microbatches: int, forward: object, zoom: float,
+    width: int, devices: int, chunks: int, microbatches: int, forward: object, zoom: float,
     backward: int, p2p: int, budget: int | None, colour: bool,
 ) -> None:  # fmt: skip
     """Whatever the problem, the width and the zoom: nothing wraps."""
@@ -106,26 +86,11 @@ def test_no_line_is_ever_wider_than_the_terminal(
     schedule = scheduled(
         "interleaved", devices=devices, stages=devices * chunks, microbatches=microbatches, budget=budget, **costs
     )
-    chart = draw_once(Gantt(schedule, zoom=zoom), width, colour=colour)
+    chart = draw(Gantt(schedule, zoom=zoom), width, colour=colour)
     assert max(cell_len(ANSI.sub("", line)) for line in chart.splitlines()) <= width
 
 
-@pytest.fixture(scope="module")
-def draw_once() -> Renderer:
-    """`draw` for hypothesis, which does not like fixtures of a function's scope."""
-    from rich.console import Console
-
-    def render(chart: Gantt, width: int, *, colour: bool) -> str:
-        system = "truecolor" if colour else None
-        console = Console(width=width, force_terminal=colour, color_system=system, no_color=not colour)  # type: ignore[arg-type]
-        with console.capture() as capture:
-            console.print(chart)
-        return capture.get()
-
-    return render
-
-
-def test_colour_and_letters_agree_on_what_is_idle(draw: Renderer) -> None:
+def test_colour_and_letters_agree_on_what_is_idle() -> None:
     """The coloured chart is idle in exactly the columns in which the plain one is."""
     schedule = scheduled("interleaved")
     plain = [line for line in draw(Gantt(schedule), 100).splitlines() if line.startswith("device")]
@@ -135,7 +100,7 @@ def test_colour_and_letters_agree_on_what_is_idle(draw: Renderer) -> None:
 
 
 @pytest.mark.parametrize("devices", [1, 16, 17, 64])
-def test_many_devices_all_print_and_repeat_the_axis(draw: Renderer, devices: int) -> None:
+def test_many_devices_all_print_and_repeat_the_axis(devices: int) -> None:
     """Every device has its row, and the axis stands again above every sixteenth."""
     schedule = scheduled("1f1b", devices=devices, stages=devices, microbatches=4)
     lines = draw(Gantt(schedule, ascii_only=True), 120).splitlines()
@@ -155,7 +120,7 @@ def shares(schedule: Schedule, device: int, left: int, right: int) -> dict[str, 
 
 
 @pytest.mark.parametrize("algorithm", ["1f1b", "zb-v", "dualpipe-v", "naive", "interleaved"])
-def test_kinds_take_turns_in_shared_columns(draw: Renderer, algorithm: str) -> None:
+def test_kinds_take_turns_in_shared_columns(algorithm: str) -> None:
     """Hundreds of slots in seventy columns: each shows a kind that is there, and each kind as often as its share."""
     schedule = scheduled(algorithm, microbatches=100, forward=3, backward=10)
     columns, length = 70, schedule.makespan_ticks
@@ -172,7 +137,7 @@ def test_kinds_take_turns_in_shared_columns(draw: Renderer, algorithm: str) -> N
             assert abs(row.count(kind) - count) < 2, (device, kind)
 
 
-def test_half_columns_have_two_colours(draw: Renderer) -> None:
+def test_half_columns_have_two_colours() -> None:
     """With colours a column is two halves, so that of three kinds in each column all are seen as often as they run."""
     schedule = scheduled("zb-h1", microbatches=300, forward=5, backward_input=5, backward_weight=5)
     chart = draw(Gantt(schedule, fold=False), 79, colour=True)
@@ -187,7 +152,7 @@ def test_half_columns_have_two_colours(draw: Renderer) -> None:
     assert max(counts.values()) - min(counts.values()) <= 4
 
 
-def test_a_timeline_of_a_million_units_keeps_its_kinds(draw: Renderer) -> None:
+def test_a_timeline_of_a_million_units_keeps_its_kinds() -> None:
     """Thousands of slots a column: forwards, backwards, and nothing where nothing runs; and the scale is said."""
     schedule = scheduled("naive", stages=4, microbatches=500, forward=700, backward=1300)
     assert schedule.makespan_ticks > 1_000_000
@@ -200,7 +165,7 @@ def test_a_timeline_of_a_million_units_keeps_its_kinds(draw: Renderer) -> None:
 @pytest.mark.parametrize(("devices", "rows", "left_out"), [(64, None, ""), (65, None, "1 device"), (65, "all", ""),
                                                            (1000, None, "936 devices"), (1000, [7], "")])  # fmt: skip
 def test_of_many_devices_the_first_and_last_are_drawn(
-    draw: Renderer, devices: int, rows: str | list[int] | None, left_out: str
+    devices: int, rows: str | list[int] | None, left_out: str
 ) -> None:
     """At most 64 rows, with a line between that says how many are left out, unless rows are asked for."""
     schedule = scheduled("1f1b", devices=devices, stages=devices, microbatches=2)
@@ -221,20 +186,18 @@ def test_16_colours_have_one_for_each_kind(width: int) -> None:
     """F, B, I, W and R have five backgrounds that differ, whether slots are wide or narrow."""
     found: dict[str, str] = {}
     for algorithm, options in (("1f1b", {"recompute": "full"}), ("zb-v", {})):
-        console = Console(width=width, force_terminal=True, color_system="standard", no_color=False)
         problem = make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10, recompute=5)
-        with console.capture() as capture:
-            console.print(Gantt(run(problem, algorithm, **options)))
+        chart = draw(Gantt(run(problem, algorithm, **options)), width, colour=True, system="standard")
         for kind in "FBIWR":
-            for background in re.findall(rf"\x1b\[\d+;(4\d)m {kind} \x1b", capture.get()):
+            for background in re.findall(rf"\x1b\[\d+;(4\d)m {kind} \x1b", chart):
                 assert found.setdefault(kind, background) == background
-        rows = "".join(line for line in capture.get().splitlines() if line.startswith("device"))
+        rows = "".join(line for line in chart.splitlines() if line.startswith("device"))
         assert set(re.findall(r"\x1b\[\d+;(4\d)m", rows)) <= set(found.values())
     assert set(found) == set("FBIWR")
     assert len(set(found.values())) == 5
 
 
-def test_window_and_zoom_show_the_part_that_was_asked_for(draw: Renderer) -> None:
+def test_window_and_zoom_show_the_part_that_was_asked_for() -> None:
     """From 150 on, four times closer: the axis starts there and slots are wide enough for their op text."""
     schedule = scheduled("1f1b", stages=4)
     chart = draw(Gantt(schedule, start=90, end=165, zoom=1), 120, colour=True)
@@ -244,7 +207,7 @@ def test_window_and_zoom_show_the_part_that_was_asked_for(draw: Renderer) -> Non
     assert "150" in draw(Gantt(schedule, start=150, end=165, zoom=3), 120).splitlines()[0]
 
 
-def test_a_pair_is_marked_in_letters_and_in_colour(draw: Renderer) -> None:
+def test_a_pair_is_marked_in_letters_and_in_colour() -> None:
     """An overlapped forward and backward is one slot marked & with both microbatches."""
     problem = make_problem(devices=1, stages=1, microbatches=2, forward=4, backward=8, overlap=9, placement="linear")
     slots: list[Slot] = [Op(0, "F", 0), Pair(Op(0, "F", 1), Op(0, "B", 0)), Op(0, "B", 1)]
@@ -255,12 +218,12 @@ def test_a_pair_is_marked_in_letters_and_in_colour(draw: Renderer) -> None:
     assert "0F1&0B0" in ANSI.sub("", draw(Gantt(schedule), 80, colour=True))
 
 
-def test_a_schedule_that_takes_no_time_still_draws(draw: Renderer) -> None:
+def test_a_schedule_that_takes_no_time_still_draws() -> None:
     """All costs zero: names and legend, no failure."""
     assert "device 3" in draw(Gantt(scheduled("1f1b", forward=0, backward=0)), 80)
 
 
-def test_labels(draw: Renderer) -> None:
+def test_labels() -> None:
     """--label chooses what stands in a slot: the stage, the op text, or nothing."""
     schedule = scheduled("1f1b", stages=4, microbatches=3, forward=8)
     rows = {label: draw(Gantt(schedule, label=label, show_legend=False), 120, colour=True) for label in

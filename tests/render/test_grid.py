@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given, strategies as st
@@ -11,8 +10,8 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from pipesched.render.grid import GAP, FittedTable, fitting, fitting_columns, shortened, width_of
+from tests.render.conftest import draw
 
-Renderer = Callable[..., str]
 NAMES = [Text("1f1b"), Text("interleaved")]
 ROWS: list[dict[str, Text | str]] = [
     {"\nmakespan": "330", "vs\nbest": "+15.8%", "peak\nmemory": Text("8 over")},
@@ -54,14 +53,14 @@ interleaved       285    best       5
 
 
 @pytest.mark.parametrize("width", DRAWN)
-def test_a_narrow_table_has_fewer_columns(draw: Renderer, width: int) -> None:
+def test_a_narrow_table_has_fewer_columns(width: int) -> None:
     """Columns stand in the order of the cells, and leave in the order that is told, the last first."""
     text = draw(FittedTable(NAMES, ROWS, COLUMN_PRIORITY), width)
     assert "".join(f"{line.rstrip()}\n" for line in text.splitlines()) == DRAWN[width]
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
-def test_a_long_name_is_shortened(draw: Renderer, width: int) -> None:
+def test_a_long_name_is_shortened(width: int) -> None:
     """It leaves all columns where short names do, keeps both ends, and is said as a whole once."""
     long = "a-schedule-whose-name-says-" + "everything-" * 8 + "at-last"
     text = draw(FittedTable([*NAMES[:1], Text(long)], ROWS, COLUMN_PRIORITY), width)

@@ -9,13 +9,13 @@ import sys
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 import pipesched
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.render.html.page import page as page_of
 from pipesched.render.palette import colour_of
+from tests.render.conftest import draw
 from tests.tuning.made import MADE
 
 PROBLEM = pipesched.make_problem(
@@ -227,11 +227,9 @@ def test_figures_show_themselves_as_svg() -> None:
                                   "problem", "plan"])  # fmt: skip
 def test_tables_print_in_a_terminal(name: str) -> None:
     """Table is a Rich renderable for every noun, and fits the width."""
-    console = Console(width=80, color_system=None)
-    with console.capture() as capture:
-        console.print(pipesched.Table(NOUNS[name][0]))
-    assert capture.get().strip()
-    assert max(map(len, capture.get().splitlines())) <= 80
+    text = draw(pipesched.Table(NOUNS[name][0]), 80)
+    assert text.strip()
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_a_long_plan_is_cut() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 import pipesched
 from pipesched.render.comparison import packing_view
 from tests.packings import GOLDEN
+from tests.render.conftest import draw
 
 TWO = pipesched.make_problem(devices=2, forward=1, backward=2, time_unit="ms")
 
@@ -18,9 +18,7 @@ def shown(**given: Any) -> list[str]:
     """Return the lines of a packing's tables, 80 columns wide; arguments are those of one rank of two microbatches."""
     usual = {"ranks": 1, "microbatches": 2, "cap": 10, "problem": TWO}
     packing = pipesched.pack(**{**usual, **given})
-    with (console := Console(width=80, color_system=None, highlight=False)).capture() as capture:
-        console.print(packing_view(packing))
-    return [line.rstrip() for line in capture.get().splitlines()]
+    return [line.rstrip() for line in draw(packing_view(packing), 80).splitlines()]
 
 
 def test_best_of_all() -> None:

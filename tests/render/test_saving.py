@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
-
-import pytest
 
 from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
 from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.render.gantt import Gantt
 from pipesched.render.summary import summary
 from pipesched.results.outcome import Outcome
+from tests.render.conftest import draw
 from tests.strategies import Texts, saving_plan_of
 
-Renderer = Callable[..., str]
-Golden = Callable[[str, str], None]
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -38,18 +34,7 @@ def scheduled(**values: Any) -> Schedule:
     return schedule_plan(problem, saving_plan_of(problem, texts))
 
 
-@pytest.mark.parametrize("width", [60, 100])
-def test_lanes_in_ascii(draw: Renderer, golden: Golden, width: int) -> None:
-    """Recomputes in their device, lanes below it, all in letters."""
-    golden(f"transfers-device-ascii-{width}.txt", draw(Gantt(scheduled(), ascii_only=True), width))
-
-
-def test_colours_are_as_in_the_golden_file(draw: Renderer, golden: Golden) -> None:
-    """The same in true colour."""
-    golden("transfers-colour-80.txt", draw(Gantt(scheduled()), 80, colour=True))
-
-
-def test_summary_counts(draw: Renderer) -> None:
+def test_summary_counts() -> None:
     """The summary says how many activations are recomputed and offloaded, of how many."""
     text = draw(summary(Outcome("by hand", scheduled())), 160)
     assert re.search(r"recomputed +1 of 6 ", text)
@@ -57,7 +42,7 @@ def test_summary_counts(draw: Renderer) -> None:
     assert "without recompute" in text
 
 
-def test_nothing_is_said_where_nothing_is_saved(draw: Renderer) -> None:
+def test_nothing_is_said_where_nothing_is_saved() -> None:
     """Lanes that stay empty have no row, and their letters no legend."""
     problem = make_problem(devices=1, microbatches=1, offload=1, placement="linear")
     schedule = schedule_plan(problem, saving_plan_of(problem, Texts([["0F0", "0B0"]], [[], []], [])))

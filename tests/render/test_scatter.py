@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
@@ -15,9 +14,7 @@ from rich.measure import Measurement
 
 from pipesched.render.scatter import PLAIN, Amount, PlotPoint, Scatter, Wall
 from pipesched.render.scene import round_number
-
-Renderer = Callable[..., str]
-Golden = Callable[[str, str], None]
+from tests.render.conftest import draw
 
 STAIRS: list[tuple[Amount, Amount]] = [(1, 90), (3, 70), (4, Fraction(129, 2)), (8, 50)]
 POINTS = [
@@ -30,20 +27,7 @@ POINTS = [
 EXAMPLE = Scatter(POINTS, "memory (GB)", "makespan (ms)", STAIRS, walls=[Wall(6, "budget 6 GB")], ceiling=100)
 
 
-@pytest.mark.parametrize("width", [40, 80, 120])
-def test_looks_as_in_the_golden_file(draw: Renderer, golden: Golden, width: int) -> None:
-    """Stairs, a wall, a shared cell and a point off the scale, in Unicode."""
-    golden(f"scatter-plain-{width}.txt", draw(EXAMPLE, width))
-
-
-def test_ascii_twin(draw: Renderer, golden: Golden) -> None:
-    """The same in ASCII, and nothing but ASCII."""
-    text = draw(Scatter(**{**vars(EXAMPLE), "ascii_only": True}), 80)
-    assert text.isascii()
-    golden("scatter-ascii-80.txt", text)
-
-
-def test_colour_changes_no_character(draw: Renderer) -> None:
+def test_colour_changes_no_character() -> None:
     """With colours the plot has the same letters."""
     assert re.sub(r"\x1b\[[0-9;]*m", "", draw(EXAMPLE, 80, colour=True)) == draw(EXAMPLE, 80)
 
@@ -114,7 +98,7 @@ def rendered(plot: Scatter, width: int) -> str:
     return "".join(segment.text for segment in plot.__rich_console__(console, options))  # type: ignore[union-attr]
 
 
-def test_far_wall_does_not_squeeze_the_points(draw: Renderer) -> None:
+def test_far_wall_does_not_squeeze_the_points() -> None:
     """A limit far beyond all points stands in the legend, with its side."""
     points = [PlotPoint(1, 1, "a"), PlotPoint(2, 2, "b")]
     near, far = (draw(Scatter(points, "x", "y", walls=[Wall(x, "limit")]), 60) for x in (3, 30))
@@ -124,7 +108,7 @@ def test_far_wall_does_not_squeeze_the_points(draw: Renderer) -> None:
     assert "┊ limit (left of the plot)" in draw(Scatter(points, "x", "y", walls=[Wall(0 - 5, "limit")]), 60)
 
 
-def test_titles_and_round_ticks(draw: Renderer) -> None:
+def test_titles_and_round_ticks() -> None:
     """Axes carry their titles, and labels that are round."""
     text = draw(EXAMPLE, 80)
     assert text.startswith("makespan (ms)")
@@ -134,14 +118,14 @@ def test_titles_and_round_ticks(draw: Renderer) -> None:
     assert re.search(r"^ +1 +2 +3 +4 +5 +6 +7 +8$", text, re.MULTILINE)
 
 
-def test_what_is_off_the_scale_is_said(draw: Renderer) -> None:
+def test_what_is_off_the_scale_is_said() -> None:
     """A point above the ceiling stands in the top row, and the legend has its value."""
     text = draw(EXAMPLE, 80)
     assert re.match(r" +↑ │ +e", text.splitlines()[1])
     assert "↑ e off the scale: 180" in text
 
 
-def test_a_crowded_cell_is_listed_whole_on_a_narrow_terminal(draw: Renderer) -> None:
+def test_a_crowded_cell_is_listed_whole_on_a_narrow_terminal() -> None:
     """Twelve equal points at 20 columns: the list goes on in a second line."""
     points = [PlotPoint(1, 1, mark) for mark in "abcdefghijkl"]
     assert draw(Scatter(points, "x", "y"), 20).endswith("a+ = a b c d e f g h\na+ = i j k l\n")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 from rich.cells import cell_len
-from rich.console import Console
 
 import pipesched
 from pipesched import Gantt, Outcome, Table
@@ -23,33 +21,14 @@ from pipesched.render.summary import heading, summary
 from tests.examples import examples
 from tests.oracle.drawn import Config, configs, random_rows
 from tests.oracle.setup import read_setup
+from tests.render.conftest import draw
 from tests.stepped import forwards, sized, sliced
 
-Renderer = Callable[..., str]
-Golden = Callable[[str, str], None]
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 SHOWN = {"sized": sized(), "sliced": sliced(), "forwards": forwards(2, 4, kv=0.25)}
 
 
-@pytest.mark.parametrize("width", [80, 160])
-@pytest.mark.parametrize("name", [*SHOWN])
-def test_charts_without_colour(draw: Renderer, golden: Golden, name: str, width: int) -> None:
-    """Widths go by durations; a slot says its slice where that fits, else its microbatch; as in tests/golden."""
-    golden(f"{name}-plain-{width}.txt", draw(Gantt(SHOWN[name]), width))
-
-
-@pytest.mark.parametrize("name", [*SHOWN])
-def test_charts_in_colour(draw: Renderer, golden: Golden, name: str) -> None:
-    """Slices of a microbatch have its hue in shades, and a legend says so; as in tests/golden."""
-    golden(f"{name}-colour-160.txt", draw(Gantt(SHOWN[name]), 160, colour=True))
-
-
-def test_in_ascii_with_memory(draw: Renderer, golden: Golden) -> None:
-    """The same with letters, with the memory of slices below each device."""
-    golden("sliced-ascii-80.txt", draw(Gantt(sliced(2, 4, kv=0.25, budget=2), ascii_only=True), 80))
-
-
-def test_slots_are_as_wide_as_they_last(draw: Renderer) -> None:
+def test_slots_are_as_wide_as_they_last() -> None:
     """One column a unit of time: on device 3 forwards of 1, 2, .. and backwards of 2, 4, .. stand in turn."""
     chart = draw(Gantt(sized(), ascii_only=True), 160).splitlines()
     row = next(line for line in chart if line.startswith("device 3"))[9:]
@@ -57,7 +36,7 @@ def test_slots_are_as_wide_as_they_last(draw: Renderer) -> None:
 
 
 @pytest.mark.parametrize(("width", "label", "first"), [(44, "auto", "0"), (56, "auto", "0.0"), (110, "op", "0F0.0")])
-def test_labels_of_slices_by_width(draw: Renderer, width: int, label: str, first: str) -> None:
+def test_labels_of_slices_by_width(width: int, label: str, first: str) -> None:
     """A slot says its slice where a column is left over, else its microbatch; or its text where that is asked for."""
     line = draw(Gantt(forwards(2, 4), label=label), width).splitlines()[3]
     assert line.split() == [
@@ -66,14 +45,9 @@ def test_labels_of_slices_by_width(draw: Renderer, width: int, label: str, first
     ]
 
 
-def test_sixteen_colours_have_no_shades(draw: Renderer) -> None:
+def test_sixteen_colours_have_no_shades() -> None:
     """There a colour is a kind, and the legend has no slices."""
-    import io
-
-    console = Console(file=io.StringIO(), width=120, color_system="standard", force_terminal=True, legacy_windows=False)
-    console.print(Gantt(sliced()))
-    assert isinstance(console.file, io.StringIO)
-    text = ANSI.sub("", console.file.getvalue())
+    text = ANSI.sub("", draw(Gantt(sliced()), 120, colour=True, system="standard"))
     assert "colour by kind:   F  forward   B  backward  · idle" in text
     assert "slice" not in text
 
@@ -89,12 +63,12 @@ def test_shades_get_lighter(kind: str) -> None:
     assert colour_of(0, kind, place=place_of(0, 1)) == colour_of(0, kind)
 
 
-def test_few_slices_of_many_in_the_legend(draw: Renderer) -> None:
+def test_few_slices_of_many_in_the_legend() -> None:
     """Of more than four the first and the last."""
     assert "slice  0 .. 7 " in ANSI.sub("", draw(Gantt(forwards(2, 8)), 160, colour=True))
 
 
-def test_a_period_is_of_whole_microbatches(draw: Renderer) -> None:
+def test_a_period_is_of_whole_microbatches() -> None:
     """Of 32 microbatches in 4 slices one of 12 time units is drawn for all that repeat."""
     fold = fold_of(sliced(32).schedule)
     assert fold is not None
@@ -115,18 +89,15 @@ def test_no_line_is_wider_than_the_terminal(config: Config, width: int, colour: 
     """Whatever the sizes and slices; and all times of operations are whole quanta."""
     problem = pipesched.make_problem(**config)
     schedule = pipesched.schedule_plan(problem, pipesched.plan(problem, random_rows(read_setup(config), random)))
-    system: Any = "truecolor" if colour else None
-    console = Console(width=width, force_terminal=colour, color_system=system, no_color=not colour)
-    with console.capture() as capture:
-        console.print(Gantt(schedule, memory=True))
-    assert max(cell_len(ANSI.sub("", line)) for line in capture.get().splitlines()) <= width
+    chart = draw(Gantt(schedule, memory=True), width, colour=colour)
+    assert max(cell_len(ANSI.sub("", line)) for line in chart.splitlines()) <= width
     step, durations = quantum([schedule]), {*schedule.graph.durations}
     assert not step or not any(time % step for time in durations)
     assert durations <= {*operation_times(schedule)}
     assert {KINDS[letter].name for letter in problem.letters} >= {"forward"}
 
 
-def said(outcome: Outcome, draw: Renderer) -> list[str]:
+def said(outcome: Outcome) -> list[str]:
     return draw(summary(outcome), 200).splitlines()
 
 
@@ -137,23 +108,23 @@ def test_headings() -> None:
     assert heading(forwards(2)).plain == "naive  4 devices, 4 stages, 2 microbatches, forwards alone"
 
 
-def test_summaries(draw: Renderer) -> None:
+def test_summaries() -> None:
     """The summary of forwards alone speaks of no backward and no gradient."""
-    lines = said(forwards(2, 4, kv=0.25), draw)
+    lines = said(forwards(2, 4, kv=0.25))
     assert not [line for line in lines if "backward" in line or "gradient" in line]
     assert [" ".join(lines[row].split()) for row in (0, 2)] == [
         "makespan 11 last end - first start, over all devices",
         "gap optimal makespan = lower bound",
     ]
-    uneven = said(forwards(3, forward=[4, 1, 1, 1]), draw)[1]
+    uneven = said(forwards(3, forward=[4, 1, 1, 1]))[1]
     assert " ".join(uneven.split()) == (
         "lower bound 15 device 0: work 12, then 3 until the last forward ends; for this placement"
     )
-    assert " ".join(said(sized(), draw)[0].split()[:2]) == "makespan 103"
-    assert " ".join(said(sliced(8), draw)[0].split()[:2]) == "makespan 105"
+    assert " ".join(said(sized())[0].split()[:2]) == "makespan 103"
+    assert " ".join(said(sliced(8))[0].split()[:2]) == "makespan 105"
 
 
-def test_the_table_of_a_problem(draw: Renderer) -> None:
+def test_the_table_of_a_problem() -> None:
     """Factors of microbatches, parts of slices and the mode stand there, and only where there are any."""
     table = draw(Table(sized(sizes={"work": [1, 2, 3], "message": [1, 1, 2]}).problem), 100)
     assert [line.split(maxsplit=1)[0] for line in table.splitlines()][3:6] == ["x", "x", "placement"]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from rich.console import Console
 from rich.table import Table
 
 import pipesched
@@ -14,10 +13,9 @@ from pipesched.render.comparison import ComparisonTable
 from pipesched.render.gantt import Gantt, fold_of
 from pipesched.render.scene import devices_text
 from pipesched.render.summary import summary
+from tests.render.conftest import Golden, draw
 from tests.stepped import REDUCED, SHARDED, SIDE, TIED
 
-Renderer = Callable[..., str]
-Golden = Callable[[str, str], None]
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "tied": ("1f1b", TIED),
     "sharded": ("interleaved", SHARDED),
@@ -40,28 +38,26 @@ def rows(table: Table) -> Iterator[tuple[str, ...]]:
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 @pytest.mark.parametrize("case", [*CASES])
-def test_chart_in_letters(draw: Renderer, golden: Golden, case: str, width: int) -> None:
+def test_chart_in_letters(golden: Golden, case: str, width: int) -> None:
     """A line `net` under each device, optimizers and side work as slots, their marks in the legend."""
     golden(f"step-{case}-{width}.txt", draw(Gantt(made(case), ascii_only=width == 80), width))
 
 
 @pytest.mark.parametrize("case", [*CASES])
-def test_chart_in_colour(draw: Renderer, golden: Golden, case: str) -> None:
+def test_chart_in_colour(golden: Golden, case: str) -> None:
     """The same in true colour: gathers, reductions and optimizers have colours of their own."""
     golden(f"step-{case}-colour.txt", draw(Gantt(made(case), memory=True), 100, colour=True))
 
 
 def test_chart_in_sixteen_colours() -> None:
     """Each kind has a colour of its own there."""
-    console = Console(width=80, force_terminal=True, color_system="standard", no_color=False, record=True)
-    with console.capture() as capture:
-        console.print(Gantt(made("tied")))
-    backgrounds = {part.split("m")[0].split(";")[-1] for part in capture.get().split("\x1b[")[1:]}
+    chart = draw(Gantt(made("tied")), 80, colour=True, system="standard")
+    backgrounds = {part.split("m")[0].split(";")[-1] for part in chart.split("\x1b[")[1:]}
     assert {"44", "43", "103", "101", "105", "100"} <= backgrounds
 
 
 @pytest.mark.parametrize("case", [*CASES])
-def test_summary(draw: Renderer, golden: Golden, case: str) -> None:
+def test_summary(golden: Golden, case: str) -> None:
     """What the step costs beside the passes, what of it is hidden, and the peak of each class of memory."""
     golden(f"step-{case}-summary.txt", draw(summary(made(case)), 100))
 
@@ -97,7 +93,7 @@ def test_devices_text(devices: list[int], text: str) -> None:
     assert devices_text(devices) == text
 
 
-def test_comparison_has_a_column(draw: Renderer) -> None:
+def test_comparison_has_a_column() -> None:
     """What the network adds, where there is a step, and no such column where there is none."""
     names = ["1f1b", "zb-h1"]
     text = draw(ComparisonTable(pipesched.compare(pipesched.make_problem(**REDUCED), names)), 120)

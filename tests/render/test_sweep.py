@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,9 +22,8 @@ from pipesched.render.comparison import (
 from pipesched.render.scatter import PlotPoint, Scatter
 from pipesched.render.table import display_parts
 from pipesched.results.comparison import Comparison, Sweep, SweepPoint
+from tests.render.conftest import draw
 
-Renderer = Callable[..., str]
-Golden = Callable[[str, str], None]
 NAMES = ("naive", "1f1b", "interleaved", "zb-h1")
 
 
@@ -34,21 +32,9 @@ def swept(field: str = "microbatches", values: Any = (4, 8, 16, 32), **overrides
     return pipesched.sweep(None, field, values, NAMES, overrides=overrides)
 
 
-@pytest.mark.parametrize(("form", "width"), [("plain", 80), ("ascii", 80), ("ascii", 60), ("plain", 120)])
-def test_plots_look_as_in_the_golden_files(draw: Renderer, golden: Golden, form: str, width: int) -> None:
-    """Marks of four algorithms, joined by dots; the legend names them, and marks that share a cell."""
-    sweep = swept(values=range(8, 97, 8))
-    golden(f"sweep-{form}-{width}.txt", draw(sweep_view(sweep, "utilization", ascii_only=form == "ascii"), width))
-
-
-def test_colours_of_lines(draw: Renderer, golden: Golden) -> None:
-    """In true colour each line has its hue, in the legend too, and what is over the budget is red."""
-    golden("sweep-colour-80.txt", draw(sweep_view(swept(budget=4), "memory"), 80, colour=True))
-
-
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 200])
 @pytest.mark.parametrize("show", sorted(MEASURES))
-def test_no_line_is_wider_than_the_terminal(draw: Renderer, width: int, show: str) -> None:
+def test_no_line_is_wider_than_the_terminal(width: int, show: str) -> None:
     """Whatever the measure and the width: the plot does not wrap."""
     plot = sweep_plot(swept(), show)
     assert plot is not None
@@ -58,7 +44,7 @@ def test_no_line_is_wider_than_the_terminal(draw: Renderer, width: int, show: st
 @pytest.mark.parametrize(
     ("field", "values"), [("p2p", (0, 0.1, 0.25, 3)), ("forward", (1e-3, 7, 1234.5)), ("budget", (4, 5.5, 6, 100))]
 )
-def test_any_numbers_may_vary(draw: Renderer, field: str, values: Any) -> None:
+def test_any_numbers_may_vary(field: str, values: Any) -> None:
     """Values need be neither whole nor evenly spaced: the axis has round ones, and each algorithm a mark at each."""
     sweep = swept(field, values)
     for line in sweep_lines(sweep, "makespan").values():
@@ -92,7 +78,7 @@ def test_what_does_not_apply_has_no_marks() -> None:
     }
 
 
-def test_rows_of_a_document_are_drawn_too(tmp_path: Any, draw: Renderer) -> None:
+def test_rows_of_a_document_are_drawn_too(tmp_path: Any) -> None:
     """A sweep that was written and read back has the same lines, the same plot and the same figure."""
     sweep = swept()
     again = pipesched.read(pipesched.write(sweep, tmp_path / "sweep.json"))
@@ -131,7 +117,7 @@ def test_the_figure_marks_what_is_over_budget() -> None:
 
 
 @pytest.mark.slow
-def test_of_many_algorithms_the_best_are_plotted(draw: Renderer) -> None:
+def test_of_many_algorithms_the_best_are_plotted() -> None:
     """Eight lines can be told apart; the table, then a row for each algorithm, has all, and plot and figure say so."""
     sweep = pipesched.sweep(None, "microbatches", [8, 16, 24], "all")
     lines, note = best_lines(sweep, "utilization")
@@ -148,7 +134,7 @@ def test_of_many_algorithms_the_best_are_plotted(draw: Renderer) -> None:
     assert [text.get_text() for text in legend.get_texts()] == [*lines, note]
 
 
-def test_a_mark_that_is_shared_otherwise_elsewhere(draw: Renderer) -> None:
+def test_a_mark_that_is_shared_otherwise_elsewhere() -> None:
     """Where a line meets one line at one value and two at another, the legend says `a+` once, with both meanings."""
     lines = {"x": (1, 1, 1), "y": (1, 1, 5), "z": (9, 1, 9)}
     points = [PlotPoint(x, y, mark) for mark, ys in lines.items() for x, y in enumerate(ys)]
@@ -190,7 +176,7 @@ def test_every_metric_of_a_document_can_be_shown() -> None:
     assert numbers - {"fits"} <= set(MEASURES)
 
 
-def test_a_document_keeps_the_units(tmp_path: Any, draw: Renderer) -> None:
+def test_a_document_keeps_the_units(tmp_path: Any) -> None:
     """A sweep that is read back has the heads of the one that was written."""
     sweep = swept("budget", (4, 5), time_unit="ms", unit="GB")
     again: Any = pipesched.read(pipesched.write(sweep, tmp_path / "sweep.json"))
@@ -198,7 +184,7 @@ def test_a_document_keeps_the_units(tmp_path: Any, draw: Renderer) -> None:
     assert draw(sweep_view(again, "span"), 80) == draw(sweep_view(sweep, "span"), 80)
 
 
-def test_a_column_says_that_its_plan_is_frozen(draw: Renderer) -> None:
+def test_a_column_says_that_its_plan_is_frozen() -> None:
     """That of a plan does, also where it is for no value; those that plan anew do not. A long name is not cut."""
     plan = pipesched.run(pipesched.make_problem(devices=2, microbatches=4), "1f1b").schedule.plan
     sweep = pipesched.sweep("devices: 2", "microbatches", [2, 4], ["1f1b"], plans={"mine": plan, "word" * 20: plan})

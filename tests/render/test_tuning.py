@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 
 import pipesched
 from pipesched.render.estimate import gpus_text, heading
@@ -14,6 +14,7 @@ from pipesched.render.scene import numbers_text
 from pipesched.render.tuning import PointsTable, a_line_each, pareto_view, sentence, tuning_table, tuning_view
 from pipesched.tuning.result import Doubt, TimeShare, Tuning
 from pipesched.tuning.trial import Trial
+from tests.render.conftest import draw
 from tests.tuning.made import MADE, NOTHING, ROWS, SETUP, layout, trial, trusted
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -32,10 +33,8 @@ ROWS_ALONE = tuple(replace(row, trust=None, behind=None) for row in ROWS)
 
 
 def text(part: RenderableType, width: int) -> str:
-    """What a terminal without colour gets."""
-    with (console := Console(width=width, color_system=None, highlight=False)).capture() as capture:
-        console.print(part)
-    return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
+    """What a terminal without colour gets, without blanks at the ends of lines."""
+    return "\n".join(line.rstrip() for line in draw(part, width).splitlines()) + "\n"
 
 
 @pytest.mark.parametrize(("form", "width"), [("plain", 80), ("ascii", 80), ("plain", 40)])

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from hypothesis import given, strategies as st
-from rich.console import Console
 from rich.text import Text
 
 from pipesched.config.hardware import load_hardware
@@ -17,10 +13,9 @@ from pipesched.hls.outcome import list_outcome
 from pipesched.hls.schedule import HardwareSchedule, Units, assign_classes, bound_to_units, checked, make_units
 from pipesched.render.hardware import UnitChart, short_names
 from tests.examples import examples
+from tests.render.conftest import draw
 from tests.strategies import dataflows, unit_sets
 
-Renderer = Callable[..., str]
-Golden = Callable[[str, str], None]
 CLASSICS = Path(__file__).parents[2] / "configs" / "hls"
 
 
@@ -40,43 +35,19 @@ def ewf() -> HardwareSchedule:
     ).schedule
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_the_article(draw: Renderer, golden: Golden, width: int) -> None:
-    golden(f"hls-article-plain-{width}.txt", draw(UnitChart(article()), width))
-
-
-def test_the_article_in_colour_and_in_ascii(draw: Renderer, golden: Golden) -> None:
-    golden("hls-article-colour-80.txt", draw(UnitChart(article()), 80, colour=True))
-    golden("hls-article-ascii-80.txt", draw(UnitChart(article(), ascii_only=True), 80))
-
-
-def test_a_loop(draw: Renderer, golden: Golden) -> None:
-    """Iterations have their own line, so that letters say what colours do."""
-    golden("hls-hal-loop-plain-80.txt", draw(UnitChart(hal_loop()), 80))
-    golden("hls-hal-loop-colour-80.txt", draw(UnitChart(hal_loop()), 80, colour=True))
-
-
-@pytest.mark.parametrize("width", [40, 80, 120])
-def test_the_wave_filter(draw: Renderer, golden: Golden, width: int) -> None:
-    golden(f"hls-ewf-plain-{width}.txt", draw(UnitChart(ewf()), width))
-
-
 @examples(30)
 @given(graph=dataflows(most=30), units=unit_sets(), width=st.integers(20, 140), colour=st.booleans())
 def test_nothing_is_wider_than_the_terminal(graph: DataflowGraph, units: Units, width: int, colour: bool) -> None:
     """No line wraps; every unit has its row, and the last line of rows is the strip of registers."""
-    file = io.StringIO()
-    Console(file=file, width=width, no_color=not colour, color_system="truecolor" if colour else None).print(
-        UnitChart(list_outcome(graph, units).schedule)
-    )
-    lines = Text.from_ansi(file.getvalue()).plain.splitlines()
+    chart = draw(UnitChart(list_outcome(graph, units).schedule), width, colour=colour)
+    lines = Text.from_ansi(chart).plain.splitlines()
     assert all(len(line) <= width for line in lines)
     heads = [line[:3] for line in lines if line[:1].isalpha()]
     assert heads.count("add") >= units[0].count
     assert any(line.startswith("regs") for line in lines)
 
 
-def test_of_many_units_those_without_work_are_left_out(draw: Renderer) -> None:
+def test_of_many_units_those_without_work_are_left_out() -> None:
     schedule = list_outcome(parse_program("a+b\nc+d"), make_units({"add": 1000})).schedule
     rows = [line[:8].strip() for line in draw(UnitChart(schedule), 80).splitlines() if line.startswith("add")]
     assert rows == ["add 0", "add 1"]

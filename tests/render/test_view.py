@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import fields, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -15,8 +14,8 @@ import pipesched
 from pipesched.errors import ConfigError
 from pipesched.render.scene import Window
 from pipesched.render.view import View
+from tests.render.conftest import draw
 
-Renderer = Callable[..., str]
 PROBLEM = pipesched.make_problem(devices=4, microbatches=8, forward=2.5, backward=5)  # half of a backward is 2.5
 OUTCOME = pipesched.run(PROBLEM, "1f1b")
 LIMITED = pipesched.run(replace(PROBLEM, memory=replace(PROBLEM.memory, budget=(4,) * 4)), "1f1b")
@@ -28,7 +27,7 @@ def rows_of(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("rows", [[2], [0, 3], (3, 0), [1, 1], range(2)])
-def test_rows_choose_devices(draw: Renderer, rows: Any) -> None:
+def test_rows_choose_devices(rows: Any) -> None:
     """Only these devices are drawn, in their order, each as it stands in the whole chart."""
     whole = draw(pipesched.Gantt(OUTCOME, show_legend=False, ascii_only=True), 100).splitlines()
     part = draw(pipesched.Gantt(OUTCOME, rows=rows, show_legend=False, ascii_only=True), 100)
@@ -36,14 +35,14 @@ def test_rows_choose_devices(draw: Renderer, rows: Any) -> None:
     assert all(line in whole for line in part.splitlines())
 
 
-def test_rows_with_memory(draw: Renderer) -> None:
+def test_rows_with_memory() -> None:
     """A strip stands below each device that is drawn."""
     assert rows_of(draw(pipesched.Gantt(LIMITED, rows=[1, 3]), 100)) == ["device 1", "mem", "device 3", "mem"]
     assert rows_of(draw(pipesched.Gantt(LIMITED, rows=[1], memory=False), 100)) == ["device 1"]
     assert rows_of(draw(pipesched.Gantt(OUTCOME, rows=[1], memory=True), 100)) == ["device 1", "mem"]
 
 
-def test_until_makes_charts_comparable(draw: Renderer) -> None:
+def test_until_makes_charts_comparable() -> None:
     """Of two charts up to the same tick the shorter schedule ends earlier; without it each fills its own axis."""
     short, long = OUTCOME.schedule, pipesched.run(PROBLEM, "sequential").schedule
     until = max(long.last_end_ticks)
@@ -69,7 +68,7 @@ def test_charts_together_have_equal_ticks() -> None:
         pipesched.Gantt(OUTCOME, together=[OUTCOME, whole])
 
 
-def test_rows_may_be_an_iterator(draw: Renderer) -> None:
+def test_rows_may_be_an_iterator() -> None:
     """What can be read only once is read only once."""
     assert rows_of(draw(pipesched.Gantt(OUTCOME, rows=iter([3, 1])), 100)) == ["device 1", "device 3"]  # type: ignore[arg-type]
 
@@ -89,7 +88,7 @@ def test_ends_beyond_the_schedule() -> None:
     assert View(start=10, zoom=1000).window(OUTCOME.schedule) == Window(100, 101)
 
 
-def test_a_schedule_is_drawn_as_its_outcome(draw: Renderer) -> None:
+def test_a_schedule_is_drawn_as_its_outcome() -> None:
     """A bare schedule has the chart of its outcome, and the title of its figure."""
     assert draw(pipesched.Gantt(OUTCOME.schedule), 100) == draw(pipesched.Gantt(OUTCOME), 100)
     for one in (OUTCOME.schedule, OUTCOME):

@@ -112,7 +112,6 @@ def reasons_text(state: State, *, asked: bool = False) -> Text:
     return text
 
 
-
 def kept_lines(
     state: State, drawing: BoardDrawing, width: int, height: int, *, letters: bool, ascii_only: bool
 ) -> list[Line]:

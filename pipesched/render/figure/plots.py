@@ -19,7 +19,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from pipesched.analysis.robustness import Robustness
 from pipesched.errors import ConfigError
 from pipesched.pipeline.problem.quantities import plain
-from pipesched.render.comparison import PlotMark, best_lines, measure_named, title_of, title_of_field
+from pipesched.render.comparison import PlotMark, best_lines, title_of, title_of_field
 from pipesched.render.figure.chart import (
     DASHES,
     GREY,
@@ -286,7 +286,7 @@ def sweep_figure(sweep: Sweep, view: View) -> Drawing:
         if note:
             keys.append((Line2D([], [], linestyle="none"), note))
         axes.set_xlabel(title_of_field(sweep))
-        axes.set_ylabel(title_of(sweep, measure_named(view.show)))
+        axes.set_ylabel(title_of(sweep, view.show))
         if sweep.of_words:
             axes.set_xticks(range(len(sweep)), [str(point.value) for point in sweep])
             plain_numbers(axes.yaxis)

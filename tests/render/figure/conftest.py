@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 from xml.etree import ElementTree
-
-import pytest
 
 Colour = tuple[int, int, int]
 WHITE, IDLE = (255, 255, 255), (240, 240, 240)
@@ -66,21 +63,7 @@ class Picture:
         return int((self.pixels == colour).all(axis=2).sum())
 
 
-@pytest.fixture
-def picture() -> Callable[[bytes], Picture]:
-    """PNG bytes as a Picture."""
-    return Picture
-
-
-@pytest.fixture
-def texts() -> Callable[[bytes], list[str]]:
+def texts(svg: bytes) -> list[str]:
     """The text elements of an SVG, in order."""
-
-    def read(svg: bytes) -> list[str]:
-        return [
-            "".join(node.itertext()).strip()
-            for node in ElementTree.fromstring(svg).iter()
-            if node.tag.endswith("}text")
-        ]
-
-    return read
+    nodes = (node for node in ElementTree.fromstring(svg).iter() if node.tag.endswith("}text"))
+    return ["".join(node.itertext()).strip() for node in nodes]

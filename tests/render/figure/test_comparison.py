@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
@@ -15,8 +14,8 @@ from pipesched.render.figure.draw import image_of
 from pipesched.render.palette import HUES, colour_of
 from pipesched.render.view import View
 from pipesched.results.comparison import Comparison
+from tests.render.figure.conftest import Picture, texts
 
-Texts = Callable[[bytes], list[str]]
 FIVE = ("naive", "1f1b", "interleaved", "sequential", "zb-v")
 
 
@@ -26,9 +25,9 @@ def entries(*names: str, **values: Any) -> Comparison:
     return pipesched.compare(pipesched.make_problem(**given), names)
 
 
-def test_charts_share_one_time_scale(picture: Callable[[bytes], Any]) -> None:
+def test_charts_share_one_time_scale() -> None:
     """naive ends at 330 and interleaved at 285: at 300 the first is at work, and the second has ended."""
-    seen = picture(image_of(entries("naive", "interleaved"), View(label="none"), "png"))
+    seen = Picture(image_of(entries("naive", "interleaved"), View(label="none"), "png"))
     assert len(seen.bands) == 8
     assert (seen.at(0, 320 / 330), seen.at(3, 320 / 330)) == (colour_of(7, "B"), (240, 240, 240))
     assert seen.at(4, 280 / 330) == colour_of(7, "B", 0, 2)
@@ -43,7 +42,7 @@ def test_neighbours_have_an_edge_where_there_is_room() -> None:
     assert [0.4 in found for found in widths] == [True, False, True]
 
 
-def test_captions_and_one_legend(texts: Texts) -> None:
+def test_captions_and_one_legend() -> None:
     """Each chart has its metrics above it; the time axis and the legend stand once."""
     found = texts(image_of(entries("naive", "1f1b", "interleaved"), View(), "svg"))
     assert {
@@ -74,7 +73,7 @@ def sizes(picture: bytes) -> tuple[float, float]:
     ],
 )
 @pytest.mark.slow
-def test_a_comparison_keeps_its_form(texts: Texts, names: Any, values: Any, view: View, drawn: list[str]) -> None:
+def test_a_comparison_keeps_its_form(names: Any, values: Any, view: View, drawn: list[str]) -> None:
     """Charts one below the other, of many algorithms the best three, neither flat nor tall, whatever their size."""
     picture = image_of(entries(*names, **values), view, "svg")
     captions = [text.partition(": makespan")[0] for text in texts(picture) if ": makespan" in text]
@@ -84,7 +83,7 @@ def test_a_comparison_keeps_its_form(texts: Texts, names: Any, values: Any, view
     assert 0.3 * width < height < 1.3 * width
 
 
-def test_what_is_not_drawn_is_said(texts: Texts) -> None:
+def test_what_is_not_drawn_is_said() -> None:
     """What is far longer than the best is cut there, and of many devices eight stand for all."""
     found = texts(image_of(entries("naive", "sequential"), View(), "svg"))
     assert "sequential: makespan 960, bubble 75.0%, peak 1; cut at 660, ends at 960" in found
@@ -99,7 +98,7 @@ def test_what_is_not_drawn_is_said(texts: Texts) -> None:
     [(View(end=900), "cut at 900, ends at 960"), (View(end=1000), ""), (View(end=300), "cut at 300, ends at 960"),
      (View(zoom=2), "cut at 330, ends at 960")],
 )  # fmt: skip
-def test_an_end_that_is_asked_for_is_where_charts_end(texts: Texts, view: View, said: str) -> None:
+def test_an_end_that_is_asked_for_is_where_charts_end(view: View, said: str) -> None:
     """Beyond twice the best too: the axis runs so far, and a caption says every cut."""
     found = texts(image_of(entries("naive", "sequential"), view, "svg"))
     caption = next(text for text in found if text.startswith("sequential: "))
@@ -108,7 +107,7 @@ def test_an_end_that_is_asked_for_is_where_charts_end(texts: Texts, view: View, 
     assert ends - 200 < max(int(text) for text in found if text.isdigit()) <= ends
 
 
-def test_thin_slots_are_coloured_by_kind(texts: Texts) -> None:
+def test_thin_slots_are_coloured_by_kind() -> None:
     """Where a number of a microbatch has no room its hue says nothing: kinds have hues, and no number is written."""
     svg = image_of(entries("1f1b", "zb-h1", devices=8, stages=8, microbatches=48), View(), "svg")
     fills = set(re.findall(r"fill: (#[0-9a-f]{6})", svg.decode()))
@@ -119,7 +118,7 @@ def test_thin_slots_are_coloured_by_kind(texts: Texts) -> None:
     assert not any(text.startswith("microbatches ") for text in found)
 
 
-def test_bars_of_all(texts: Texts) -> None:
+def test_bars_of_all() -> None:
     """Without charts each algorithm is a row of bars with its figures; what does not apply is left out."""
     names = ("naive", "1f1b", "interleaved", "looped-bfs", "zb-h1", "dualpipe", "chimera", "hanayo", "list")
     shown = entries(*names, microbatches=5)  # odd: not for dualpipe
@@ -134,7 +133,7 @@ def test_bars_of_all(texts: Texts) -> None:
             assert f"{100 * entry.outcome.schedule.bubble:.1f}" in found
 
 
-def test_bars_mark_the_best_and_those_over_budget(texts: Texts) -> None:
+def test_bars_mark_the_best_and_those_over_budget() -> None:
     """The shortest that fits is green in all three panels, what is over the budget red."""
     shown = Comparison(tuple(entries("naive", "1f1b", "interleaved", budget=4)) * 3)
     svg = image_of(shown, View(charts=0), "svg").decode()

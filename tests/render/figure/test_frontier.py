@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,8 +11,8 @@ import pytest
 from pipesched.render.figure.chart import image
 from pipesched.render.figure.plots import Trade, frontier_figure
 from pipesched.render.view import View
+from tests.render.figure.conftest import texts
 
-Texts = Callable[[bytes], list[str]]
 POINTS = [
     Trade("gis-h", 345, 3, False),
     Trade("interleaved-zb", 255, 4, False),
@@ -28,7 +28,7 @@ def svg_of(points: Sequence[Trade], **given: Any) -> bytes:
     return image(frontier_figure(points, **given), "svg")
 
 
-def test_names_and_axes(texts: Texts) -> None:
+def test_names_and_axes() -> None:
     """Every point has its name, those at one place share one, and the axes have their units."""
     found = texts(svg_of(POINTS, time_unit="ms", memory_unit="GB"))
     assert {"gis-h", "interleaved-zb", "1f1b", "naive, list", "zb-h2"} <= set(found)
@@ -48,7 +48,7 @@ def test_marks_and_stairs() -> None:
     assert top == same < bottom  # down the page: less time
 
 
-def test_budget(texts: Texts) -> None:
+def test_budget() -> None:
     """A budget is a line with its name."""
     assert "budget" not in texts(svg_of(POINTS))
     svg = svg_of(POINTS, limit=5)
@@ -56,7 +56,7 @@ def test_budget(texts: Texts) -> None:
     assert svg.count(b"stroke-dasharray") == 1
 
 
-def test_bounds_say_what_is_proved(texts: Texts) -> None:
+def test_bounds_say_what_is_proved() -> None:
     """With bounds a mark is filled where they meet; else hollow, with a line down to the bound, and a legend."""
     proved, unproved = Trade("a", 300, 3, False, 300), Trade("b", 250, 4, False, 240)
     svg = svg_of([proved, unproved])
@@ -67,7 +67,7 @@ def test_bounds_say_what_is_proved(texts: Texts) -> None:
     assert "proved optimal" not in texts(svg_of(POINTS))
 
 
-def test_the_marks_of_a_comparison_are_explained(texts: Texts) -> None:
+def test_the_marks_of_a_comparison_are_explained() -> None:
     """Without bounds a mark is on the frontier or dominated; a legend says which, if there are both."""
     assert {"frontier", "dominated"} <= set(texts(svg_of(POINTS)))
     alone = [point for point in POINTS if not point.dominated]
@@ -89,7 +89,7 @@ def test_names_do_not_cover_each_other(inches: float) -> None:
             assert abs(x - other) > 20 or abs(y - above) > 5
 
 
-def test_makespans_far_apart_are_on_a_logarithmic_axis(texts: Texts) -> None:
+def test_makespans_far_apart_are_on_a_logarithmic_axis() -> None:
     """An outlier does not press the others together: 250 to 345 keep a good part of the height beside 960."""
     found = texts(svg_of([*POINTS, Trade("sequential", 960, 1, False)]))
     assert {"300", "600"} <= set(found)

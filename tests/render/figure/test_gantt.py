@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,12 +15,11 @@ from pipesched.render.figure.draw import image_of
 from pipesched.render.palette import colour_of, place_of, stripe_of
 from pipesched.render.view import View
 from tests.examples import at_night_but
+from tests.render.figure.conftest import Picture, texts
 from tests.stepped import forwards, sized, sliced
 
 IDLE, GREY, RED = (240, 240, 240), (158, 158, 158), (178, 24, 43)
 PLAIN = View(label="none")
-Look = Callable[[bytes], Any]
-Texts = Callable[[bytes], list[str]]
 
 
 def outcome(algorithm: str = "1f1b", **values: Any) -> pipesched.Outcome:
@@ -35,11 +33,11 @@ TINY = outcome(devices=2, stages=2, microbatches=2)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", at_night_but(["dualpipe-v"], ["naive", "1f1b", "zb-h1", "dualpipe-v"]))
-def test_every_slot_has_its_colour(picture: Look, algorithm: str) -> None:
+def test_every_slot_has_its_colour(algorithm: str) -> None:
     """In the middle of each slot is the colour of its microbatch, kind and chunk, and between slots is the band."""
     made = outcome(algorithm, stages=8 if algorithm == "dualpipe-v" else 4)
     schedule = made.schedule
-    seen, whole = picture(image_of(made, PLAIN, "png")), schedule.makespan_ticks
+    seen, whole = Picture(image_of(made, PLAIN, "png")), schedule.makespan_ticks
     assert len(seen.bands) == 4
     chunks = schedule.problem.stages // 4
     for device in range(4):
@@ -57,18 +55,18 @@ def test_every_slot_has_its_colour(picture: Look, algorithm: str) -> None:
             before = end
 
 
-def test_order_of_the_rows(picture: Look) -> None:
+def test_order_of_the_rows() -> None:
     """Device 0 is the top row: it starts at once, and the last one only after three forwards."""
-    seen = picture(image_of(outcome(), PLAIN, "png"))
+    seen = Picture(image_of(outcome(), PLAIN, "png"))
     assert seen.at(0, 2 / 165) == colour_of(0, "F")
     assert seen.at(3, 2 / 165) == IDLE
     assert seen.at(3, 17 / 165) == colour_of(0, "F")
 
 
 @pytest.mark.parametrize("inches", [3.5, 7])
-def test_memory_is_as_high_as_its_level(picture: Look, inches: float) -> None:
+def test_memory_is_as_high_as_its_level(inches: float) -> None:
     """The strip of device 0 in 1F1B rises by one microbatch with each of its first forwards, to 4 and not over."""
-    seen = picture(image_of(outcome(), replace(PLAIN, memory=True, inches=inches), "png"))
+    seen = Picture(image_of(outcome(), replace(PLAIN, memory=True, inches=inches), "png"))
     heights = [seen.column(0, (5 * count + 2) / 165).count(GREY) for count in range(4)]
     assert heights[0] > 3
     for count, height in enumerate(heights):
@@ -76,18 +74,18 @@ def test_memory_is_as_high_as_its_level(picture: Look, inches: float) -> None:
     assert seen.count(RED) == 0
 
 
-def test_no_memory_unless_asked_or_budgeted(picture: Look) -> None:
+def test_no_memory_unless_asked_or_budgeted() -> None:
     """Without a budget there is no strip; with one there is, unless refused."""
     plain, limited = outcome(), outcome(budget=4)
-    assert picture(image_of(plain, PLAIN, "png")).count(GREY) < 50
-    assert picture(image_of(limited, PLAIN, "png")).count(GREY) > 5000
-    assert picture(image_of(limited, replace(PLAIN, memory=False), "png")).count(GREY) < 50
+    assert Picture(image_of(plain, PLAIN, "png")).count(GREY) < 50
+    assert Picture(image_of(limited, PLAIN, "png")).count(GREY) > 5000
+    assert Picture(image_of(limited, replace(PLAIN, memory=False), "png")).count(GREY) < 50
 
 
-def test_over_budget_is_red(picture: Look, texts: Texts) -> None:
+def test_over_budget_is_red() -> None:
     """What is over the budget is red, with the name of the device and its peak, and the legend says so."""
     over = outcome("interleaved", stages=8, budget=5)
-    assert picture(image_of(over, PLAIN, "png")).count(RED) > 500
+    assert Picture(image_of(over, PLAIN, "png")).count(RED) > 500
     svg = image_of(over, PLAIN, "svg")
     assert {"peak 5.5", "peak 2.5", "over budget", "budget 5", "memory (microbatch)"} <= set(texts(svg))
     red = re.findall(r"fill: #b2182b[^>]*>([^<]+)</text>", svg.decode())
@@ -118,7 +116,7 @@ def split(algorithm: str, weight: float) -> pipesched.Outcome:
 @pytest.mark.parametrize(
     ("weight", "numbers", "striped"), [(5, 3, True), (2, 2, True), (0.1, 2, False)], ids=["all", "number", "nothing"]
 )
-def test_a_kind_has_all_or_nothing(texts: Texts, weight: float, numbers: int, striped: bool) -> None:
+def test_a_kind_has_all_or_nothing(weight: float, numbers: int, striped: bool) -> None:
     """One narrow slot leaves all of its kind without numbers, or without stripes, in the legend too."""
     svg = image_of(split("zb-h1", weight), View(inches=3.5), "svg")
     labels = texts(svg)
@@ -126,7 +124,7 @@ def test_a_kind_has_all_or_nothing(texts: Texts, weight: float, numbers: int, st
     assert (stripes_in(svg.decode(), 8) > 0) is striped
 
 
-def test_a_rule_is_of_a_figure(texts: Texts) -> None:
+def test_a_rule_is_of_a_figure() -> None:
     """What one chart of a comparison has no room for, none of them has."""
     one = split("zb-h1", 5)
     both = pipesched.compare(one.problem, ["zb-h1", "sequential"])
@@ -134,10 +132,10 @@ def test_a_rule_is_of_a_figure(texts: Texts) -> None:
     assert "3" not in texts(image_of(both, View(inches=3.5), "svg"))
 
 
-def test_slots_that_no_printer_shows_are_averaged(picture: Look, texts: Texts) -> None:
+def test_slots_that_no_printer_shows_are_averaged() -> None:
     """Of 1,536 slots in seven inches a row is one even mixture; the legend says so, and shows no stripes."""
     made = outcome("zb-h1", microbatches=512)
-    svg, seen = image_of(made, PLAIN, "svg"), picture(image_of(made, PLAIN, "png"))
+    svg, seen = image_of(made, PLAIN, "svg"), Picture(image_of(made, PLAIN, "png"))
     assert "averaged where narrower than 1 pt" in texts(svg)
     assert stripes_in(svg.decode(), 8) == 0
     mixed = [round(sum(parts) / 3) for parts in zip(*(colour_of(None, kind) for kind in "FIW"), strict=True)]
@@ -159,7 +157,7 @@ def test_slots_that_no_printer_shows_are_averaged(picture: Look, texts: Texts) -
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
-def test_options_of_papers(texts: Texts, options: dict[str, Any], there: set[str], gone: set[str]) -> None:
+def test_options_of_papers(options: dict[str, Any], there: set[str], gone: set[str]) -> None:
     """A figure has the title, the legend, the names and the numbers that a paper asks for."""
     found = set(texts(image_of(outcome("zb-h1", microbatches=12), View(**options), "svg")))
     assert there <= found
@@ -178,7 +176,7 @@ def test_font_size() -> None:
     assert large[1] == pytest.approx(10 / 7 * small[1])
 
 
-def test_text_stays_text(texts: Texts) -> None:
+def test_text_stays_text() -> None:
     """An SVG holds its labels, names, title, unit and legend as text elements."""
     found = texts(image_of(outcome(time_unit="ms"), View(), "svg"))
     slots = [f"{stage}{kind}{microbatch}" for stage in range(4) for kind in "FB" for microbatch in range(8)]
@@ -188,13 +186,13 @@ def test_text_stays_text(texts: Texts) -> None:
 
 
 @pytest.mark.parametrize(("label", "each"), [("microbatch", [8] * 7), ("stage", [16] * 3 + [0] * 4), ("none", [0] * 7)])
-def test_labels(texts: Texts, label: str, each: list[int]) -> None:
+def test_labels(label: str, each: list[int]) -> None:
     """--label says what stands in the 64 slots: of each microbatch 8, of each stage 16."""
     found = texts(image_of(outcome(), View(label=label), "svg"))
     assert [found.count(number) for number in "1234567"] == each
 
 
-def test_labels_that_do_not_fit_are_left_out(texts: Texts) -> None:
+def test_labels_that_do_not_fit_are_left_out() -> None:
     """Where an op text is too long the microbatch stands, and where that is too long nothing does."""
     narrow = texts(image_of(outcome(), View(inches=3.5), "svg"))
     assert "0F0" not in narrow
@@ -204,11 +202,11 @@ def test_labels_that_do_not_fit_are_left_out(texts: Texts) -> None:
     assert not {"0F0", "0F255"} & set(crowded)
 
 
-def test_window(picture: Look, texts: Texts) -> None:
+def test_window() -> None:
     """A window shows its part of the time only: from 50 to 75 device 0 runs B0, F4 and most of B1."""
     made = outcome()
     view = replace(PLAIN, start=50, end=75)
-    seen = picture(image_of(made, view, "png"))
+    seen = Picture(image_of(made, view, "png"))
     assert seen.at(0, 0.2) == colour_of(0, "B")
     assert seen.at(0, 0.5) == colour_of(4, "F")
     assert seen.at(0, 0.9) == colour_of(1, "B")
@@ -260,7 +258,7 @@ def test_same_schedule_same_bytes(kind: str) -> None:
     ],
     ids=str,
 )
-def test_edge_cases(texts: Texts, values: dict[str, Any]) -> None:
+def test_edge_cases(values: dict[str, Any]) -> None:
     """Nothing that takes time, no memory, a budget below the weights, odd names, many devices: still a picture."""
     found = texts(image_of(outcome(**{"microbatches": 2, **values}), View(memory=True), "svg"))
     assert "device 0" in found
@@ -279,9 +277,9 @@ def test_large_schedules_are_collections() -> None:
 
 
 @pytest.mark.parametrize("made", [sized(), sliced(), forwards(2, 4)], ids=["sized", "sliced", "forwards"])
-def test_slots_of_units_have_their_colours(picture: Look, made: pipesched.Outcome) -> None:
+def test_slots_of_units_have_their_colours(made: pipesched.Outcome) -> None:
     """As wide as they last, in the shade of their slice."""
-    schedule, seen = made.schedule, picture(image_of(made, PLAIN, "png"))
+    schedule, seen = made.schedule, Picture(image_of(made, PLAIN, "png"))
     for device in range(4):
         for slot, start, end in schedule.timeline(device):
             assert not isinstance(slot, Pair)
@@ -290,7 +288,7 @@ def test_slots_of_units_have_their_colours(picture: Look, made: pipesched.Outcom
                 assert seen.at(device, (start + part * (end - start)) / schedule.makespan) == expected, slot
 
 
-def test_labels_of_slices(texts: Texts) -> None:
+def test_labels_of_slices() -> None:
     """A slot says its slice where that fits, else its microbatch; a legend shows the shades."""
     found = texts(image_of(sliced(), View(), "svg"))
     assert {"0.3", "3.0", "slices 0, 1, 2, .."} <= set(found)

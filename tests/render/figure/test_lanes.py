@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -14,11 +13,10 @@ from pipesched.render.figure.chart import stripes
 from pipesched.render.figure.draw import image_of
 from pipesched.render.palette import colour_of, stripe_of
 from pipesched.render.view import View
+from tests.render.figure.conftest import Picture, texts
 from tests.strategies import Texts, saving_plan_of
 
 IDLE, GREY = (240, 240, 240), (158, 158, 158)
-Look = Callable[[bytes], Any]
-Read = Callable[[bytes], list[str]]
 
 
 def drawn(kind: str, **view: Any) -> tuple[Schedule, bytes]:
@@ -33,10 +31,10 @@ def drawn(kind: str, **view: Any) -> tuple[Schedule, bytes]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("memory", [False, True])
-def test_lanes_are_rows_below_their_devices(picture: Look, memory: bool) -> None:
+def test_lanes_are_rows_below_their_devices(memory: bool) -> None:
     """Every transfer has its colour at its time, in thinner rows below their device."""
     schedule, png = drawn("png", label="none", memory=memory)
-    seen, plan = picture(png), schedule.plan
+    seen, plan = Picture(png), schedule.plan
     rows = [plan.orders[0], *plan.lanes[0], plan.orders[1], *plan.lanes[1]]
     assert len(seen.bands) == len(rows)
     heights = [bottom - top for top, bottom in seen.bands]
@@ -60,7 +58,7 @@ def test_lanes_are_rows_below_their_devices(picture: Look, memory: bool) -> None
     assert (seen.count(GREY) > 5000) == memory
 
 
-def test_names_and_legend(texts: Read) -> None:
+def test_names_and_legend() -> None:
     """Rows and kinds have names."""
     found = texts(drawn("svg")[1])
     assert [found.count(name) for name in ("D2H", "H2D", "0O2", "1L1", "0R1")] == [2, 2, 1, 1, 1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,19 +10,18 @@ import pipesched
 from pipesched.render.figure.draw import image_of
 from pipesched.render.palette import colour_of
 from pipesched.render.view import View
+from tests.render.figure.conftest import Picture, texts
 from tests.stepped import SHARDED, SIDE, TIED
 
-Look = Callable[[bytes], Any]
-Read = Callable[[bytes], list[str]]
 CASES = [("1f1b", TIED), ("interleaved", SHARDED)]
 
 
 @pytest.mark.parametrize(("name", "given"), CASES)
-def test_network_lanes_are_rows_below_their_devices(picture: Look, name: str, given: dict[str, Any]) -> None:
+def test_network_lanes_are_rows_below_their_devices(name: str, given: dict[str, Any]) -> None:
     """Every gather and reduction has the colour of its kind and chunk at its time."""
     outcome = pipesched.run(pipesched.make_problem(**given), name)
     schedule = outcome.schedule
-    seen = picture(image_of(outcome, View(label="none"), "png"))
+    seen = Picture(image_of(outcome, View(label="none"), "png"))
     devices, chunks = schedule.problem.devices, schedule.problem.stages // schedule.problem.devices
     assert len(seen.bands) == 2 * devices
     for device, program in enumerate(schedule.network):
@@ -34,7 +32,7 @@ def test_network_lanes_are_rows_below_their_devices(picture: Look, name: str, gi
                 assert seen.at(2 * device + 1, middle) == colour, f"{op}"
 
 
-def test_names_and_legend(texts: Read) -> None:
+def test_names_and_legend() -> None:
     """Lanes and kinds have names; what is of no microbatch is labelled by its stage."""
     found = texts(image_of(pipesched.run(pipesched.make_problem(**TIED), "1f1b"), View(), "svg"))
     assert found.count("net") == 4
@@ -42,7 +40,7 @@ def test_names_and_legend(texts: Read) -> None:
     assert not {"0OPTIMIZER", "0REDUCE_GRAD"} & {*found}
 
 
-def test_side_work(texts: Read) -> None:
+def test_side_work() -> None:
     """Side work stands in the rows of devices, by its texts where all slots have theirs."""
     given = {**SIDE, "devices": 2, "microbatches": 2}
     found = texts(image_of(pipesched.run(pipesched.make_problem(**given), "1f1b"), View(label="op"), "svg"))
