@@ -138,17 +138,17 @@ class State:
     def move_by(self, steps: int) -> bool:
         """Move the selected task so many positions; return whether it did."""
         if self.selected == NOTHING:
-            return self._refuse("nothing is selected")
+            return self.say("nothing is selected")
         return self.move_to(place_of(self.board, self.selected).position + steps)
 
     def move_to(self, position: int) -> bool:
         """Take the selected task out of its row and put it back at a position; return whether it did."""
         task, board = self.selected, self.board
         if task == NOTHING:
-            return self._refuse("nothing is selected")
+            return self.say("nothing is selected")
         why = refusal(board, task, position, self.limits)
         if why:
-            return self._refuse(why)
+            return self.say(why)
         row, start = place_of(board, task)
         if position == start:
             self.message = ""
@@ -156,7 +156,7 @@ class State:
         try:
             after = board.reordered(row, moved(board.tasks.orders[row], start, position))
         except InvalidSchedule as error:
-            return self._refuse(str(error))
+            return self.say(str(error))
         said = f"{board.name(task)} from position {start} to {position}"
         late = "; the late times of the file are gone, all is as early as it can be" if board.is_late else ""
         over = [name for name in after.amounts.over if name not in board.amounts.over]
@@ -187,7 +187,7 @@ class State:
     def make_move(self, move: Move | None) -> bool:
         """Make the best move that was found, or say that there is none."""
         if move is None:
-            return self._refuse("no single move shortens it")
+            return self.say("no single move shortens it")
         self.select(move.task)
         return self.move_to(move.position)
 
@@ -215,7 +215,7 @@ class State:
         try:
             planned: Planned[Board] = self.planner.plan(algorithm or version.algorithm, given)
         except (ConfigError, NoSchedule, InvalidSchedule) as error:
-            return self._refuse(str(error))
+            return self.say(str(error))
         if self.board.missing:  # then all of the new plan is to be placed
             planned = Planned(planned.board.emptied(), planned.algorithm, planned.note)
         self.adopt(planned, tuple(given.items()), again=again)
@@ -231,7 +231,7 @@ class State:
         beginning = [known for known in names if text and known.startswith(text.lower())]
         nearest = beginning or get_close_matches(text.lower(), names, n=MOST_NAMED)
         hint = f": {', '.join(names[known] for known in nearest[:MOST_NAMED])}" if nearest else "; a lists them"
-        return self._refuse(f"no algorithm {text!r} yet{hint}" if beginning else f"no algorithm {text!r}{hint}")
+        return self.say(f"no algorithm {text!r} yet{hint}" if beginning else f"no algorithm {text!r}{hint}")
 
     def adopt(
         self, planned: Planned[Board], parameters: tuple[tuple[str, str], ...] | None = None, *, again: bool = False
@@ -265,7 +265,7 @@ class State:
     def keep(self) -> None:
         """Keep the schedule as it stands, for comparison."""
         if self.board.missing:
-            self._refuse("keep it when all operations are placed")
+            self.say("keep it when all operations are placed")
             return
         self.sheets.append(self.sheet.copy(f"kept {len(self.sheets)}"))
         self.message = f"kept as {len(self.sheets)}; Tab switches between them"
@@ -273,7 +273,7 @@ class State:
     def switch(self, steps: int = 1) -> None:
         """Turn to the next of the kept schedules."""
         if len(self.sheets) == 1:
-            self._refuse("c keeps a schedule to compare with; then Tab switches")
+            self.say("c keeps a schedule to compare with; then Tab switches")
             return
         self.current = (self.current + steps) % len(self.sheets)
         self.message = f"schedule {self.current + 1} of {len(self.sheets)}"
@@ -285,19 +285,20 @@ class State:
     def save(self, path: str, *, force: bool = False) -> bool:
         """Write the schedule to a file, in the format of its suffix, and check it."""
         if self.board.missing:
-            return self._refuse(f"{self.board.missing} operations are not placed yet; only a whole schedule is saved")
+            return self.say(f"{self.board.missing} operations are not placed yet; only a whole schedule is saved")
         version = self.sheet.version
         name = f"{version.algorithm} (edited)" if version.edits else version.algorithm
         try:
             self.message = self.board.save(path.strip(), name, force=force)
         except (ConfigError, InvalidSchedule) as error:
-            return self._refuse(str(error))
+            return self.say(str(error))
         self.sheet.saved = version.number
         return True
 
-    def _refuse(self, why: str) -> bool:
-        self.message = why
-        return False
+    def say(self, text: str, *, done: bool = False) -> bool:
+        """Take a message, as why something is refused unless it is `done`; return whether it is."""
+        self.message = text
+        return done
 
 
 MOST_MIRRORED = 2_000  # letters of the line that mirrors the orders as code
@@ -345,22 +346,22 @@ class Unplaced:
         """Append the chosen operation to a row that may run it, by default the first free; its inputs come before."""
         task, board, tasks = self.chosen, self.board, self.board.tasks
         if task == NOTHING:
-            return self._say("all operations are placed", done=False)
+            return self.state.say("all operations are placed")
         homes, name = board.homes(task), board.name(task)
         if row is None:
             row = min(homes, key=lambda home: max((tasks.ends[other] for other in tasks.orders[home]), default=0))
         if row not in homes:
-            return self._say(board.why_not_on(task, row), done=False)
+            return self.state.say(board.why_not_on(task, row))
         missing = [arc.before for arc in tasks.inputs[task] if tasks.machine[arc.before] == NOTHING]
         if missing:
-            return self._say(f"{name} waits for {board.name(missing[0])}, which is not placed yet", done=False)
+            return self.state.say(f"{name} waits for {board.name(missing[0])}, which is not placed yet")
         near = board.likely_after(task)
         after = board.reordered(row, [*tasks.orders[row], task])
         where = board.row_name(row)
         self.state.sheet.put(edited(self.state.sheet.version, after), f"{name} placed on {where}", select=name)
         self.chosen = near
         self.settle()
-        return self._say(f"{name} on {where}, {after.missing} to place", done=True)
+        return self.state.say(f"{name} on {where}, {after.missing} to place", done=True)
 
     def take_back(self, row: int | None = None) -> bool:
         """Take the last operation of a row out, by default of the row of the selected one."""
@@ -368,18 +369,18 @@ class Unplaced:
         if row is None:
             row = board.tasks.machine[state.selected] if state.selected != NOTHING else 0
         if not orders[row]:
-            return self._say(f"{board.row_name(row)} is empty", done=False)
+            return self.state.say(f"{board.row_name(row)} is empty")
         task = orders[row][-1]
         users = [user for user in board.users[task] if board.tasks.machine[user] != NOTHING]
         if users:
-            return self._say(f"{board.name(users[0])} is placed and waits for {board.name(task)}", done=False)
+            return self.state.say(f"{board.name(users[0])} is placed and waits for {board.name(task)}")
         after = board.reordered(row, orders[row][:-1])
         left = after.tasks.orders[row]
         select = after.name(left[-1]) if left else ""
         said = f"{board.name(task)} taken out of {board.row_name(row)}"
         state.sheet.put(edited(state.sheet.version, after), said, select=select)
         self.chosen = task
-        return self._say(said, done=True)
+        return self.state.say(said, done=True)
 
     def preset(self, number: int) -> bool:
         """Take a whole schedule: of a pipeline naive, 1f1b or interleaved."""
@@ -387,22 +388,18 @@ class Unplaced:
         try:
             planned = state.planner.plan(name, dict(state.sheet.version.parameters))
         except (ConfigError, NoSchedule) as error:
-            return self._say(str(error), done=False)
+            return state.say(str(error))
         board = planned.board
         version = loaded(board, planned.algorithm, state.sheet.version.parameters)
         state.sheet.put(version, f"preset {name}", select=state.sheet.selected_name)
         self.settle()
         makespan = board.number(board.amounts.makespan)
-        return self._say(f"{name}: makespan {makespan}; u brings back what you placed", done=True)
+        return self.state.say(f"{name}: makespan {makespan}; u brings back what you placed", done=True)
 
     def code(self) -> str:
         """Return what is placed as code, but not more of it than fits into any terminal."""
         text = self.board.code()
         return text if len(text) <= MOST_MIRRORED else f"{text[: MOST_MIRRORED - 2]}.."
-
-    def _say(self, text: str, *, done: bool) -> bool:
-        self.state.message = text
-        return done
 
 
 class Key(NamedTuple):

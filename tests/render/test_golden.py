@@ -14,7 +14,7 @@ from pipesched.render.gantt import Gantt
 from pipesched.render.hardware import UnitChart
 from pipesched.render.scatter import Scatter
 from pipesched.results.comparison import pareto_points
-from tests.render import test_fold as fold, test_gantt as gantt, test_saving as saving, test_units_chart as units
+from tests.render import test_fold as fold, test_gantt as gantt, test_step as step, test_units_chart as units
 from tests.render.conftest import Golden, draw
 from tests.render.test_scatter import EXAMPLE
 from tests.render.test_sweep import swept
@@ -39,8 +39,8 @@ DRAWN: dict[
         "ascii-80",  # with memory, whose strips are folded too
         lambda ascii_only, _: Gantt(fold.scheduled("interleaved", stages=16, budget=12), ascii_only=ascii_only),
     ),
-    "transfers": ("colour-80", lambda _, __: Gantt(saving.scheduled())),
-    "transfers-device": ("ascii-60 ascii-100", lambda ascii_only, _: Gantt(saving.scheduled(), ascii_only=ascii_only)),
+    "transfers": ("colour-80", lambda _, __: Gantt(step.saving())),
+    "transfers-device": ("ascii-60 ascii-100", lambda ascii_only, _: Gantt(step.saving(), ascii_only=ascii_only)),
     "sized": ("plain-80 plain-160 colour-160", lambda _, __: Gantt(sized())),
     "forwards": ("plain-80 plain-160 colour-160", lambda _, __: Gantt(forwards(2, 4, kv=0.25))),
     "sliced": (

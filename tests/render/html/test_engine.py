@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.analysis.explain import explain
+from pipesched.analysis.explain import Explanation, explain
 from pipesched.core.reasons import Idle, legal_places
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse
@@ -203,20 +203,26 @@ def test_reasons(explanations: list[tuple[Outcome, dict[str, Any]]]) -> None:
     """Critical path, slack, idle time by class and culprit, sensitivities and the best move are those of explain."""
     assert {gap[3] for _, answer in explanations for gap in answer["gaps"]} == {*map(str, Idle)} - {str(Idle.QUEUE)}
     for outcome, answer in explanations:
-        said, per = explain(outcome), outcome.problem.ticks.per_unit
-        assert answer["path"] == [str(slot) for slot in said.critical_path]
-        assert {op: slack / per for op, slack in answer["slack"].items()} == pytest.approx(said.slack)
-        gaps = [(g.device, g.start, g.end, g.idle, g.culprit, g.waiting) for g in said.gap_ticks]
-        slot = outcome.schedule.plan.slot
-        texts = [[d, a, b, idle.value, str(slot(c)), None if w < 0 else str(slot(w))] for d, a, b, idle, c, w in gaps]
-        assert answer["gaps"] == texts, outcome.algorithm
-        rows = {(r["stage"], r["kind"]): (r["faster"], r["slower"]) for r in answer["sensitivity"] if "kind" in r}
-        assert rows == {(r.stage, r.kind): (r.faster, r.slower) for r in said.sensitivity}
-        links = {r["boundary"]: (r["faster"], r["slower"]) for r in answer["sensitivity"] if "boundary" in r}
-        assert links == {r.boundary: (r.faster, r.slower) for r in said.p2p_sensitivity}
+        said, slot = assert_reasons(outcome, answer), outcome.schedule.plan.slot
+        waiting = [None if gap.waiting < 0 else str(slot(gap.waiting)) for gap in said.gap_ticks]
+        assert [gap[5] for gap in answer["gaps"]] == waiting, outcome.algorithm
         assert (answer["best"] is None) == (not said.moves)
         if said.moves:
-            assert answer["best"]["makespan"] / per == said.moves[0].makespan
+            assert answer["best"]["makespan"] / outcome.problem.ticks.per_unit == said.moves[0].makespan
+
+
+def assert_reasons(outcome: Outcome, answer: dict[str, Any]) -> Explanation:
+    """Critical path, slack, gaps and what costs do are those of `explain`, which is returned."""
+    said, slot, per = explain(outcome), outcome.schedule.plan.slot, outcome.problem.ticks.per_unit
+    assert answer["path"] == [str(slot) for slot in said.critical_path], outcome.algorithm
+    assert {op: slack / per for op, slack in answer["slack"].items()} == pytest.approx(said.slack)
+    gaps = [[*gap[:3], gap.idle.value, str(slot(gap.culprit))] for gap in said.gap_ticks]
+    assert [gap[:5] for gap in answer["gaps"]] == gaps, outcome.algorithm
+    rows = {(r["stage"], r["kind"]): (r["faster"], r["slower"]) for r in answer["sensitivity"] if "kind" in r}
+    assert rows == {(r.stage, r.kind): (r.faster, r.slower) for r in said.sensitivity}
+    links = {r["boundary"]: (r["faster"], r["slower"]) for r in answer["sensitivity"] if "boundary" in r}
+    assert links == {r.boundary: (r.faster, r.slower) for r in said.p2p_sensitivity}
+    return said
 
 
 QUEUED: list[tuple[str, dict[str, Any]]] = [
@@ -260,15 +266,7 @@ def test_messages_in_queues(queue: str, monkeypatch: pytest.MonkeyPatch) -> None
     made += [late(one) for one in made if not one.schedule.plan.network]
     found = answers([case(one, explain=True) for one in made])
     for outcome, answer in zip(made, found, strict=True):
-        said, slot, per = explain(outcome), outcome.schedule.plan.slot, outcome.problem.ticks.per_unit
-        assert answer["path"] == [str(slot) for slot in said.critical_path], outcome.algorithm
-        assert {op: slack / per for op, slack in answer["slack"].items()} == pytest.approx(said.slack)
-        gaps = [[*gap[:3], gap.idle.value, str(slot(gap.culprit))] for gap in said.gap_ticks]
-        assert [gap[:5] for gap in answer["gaps"]] == gaps, outcome.algorithm
-        rows = {(r["stage"], r["kind"]): (r["faster"], r["slower"]) for r in answer["sensitivity"] if "kind" in r}
-        assert rows == {(r.stage, r.kind): (r.faster, r.slower) for r in said.sensitivity}
-        links = {r["boundary"]: (r["faster"], r["slower"]) for r in answer["sensitivity"] if "boundary" in r}
-        assert links == {r.boundary: (r.faster, r.slower) for r in said.p2p_sensitivity}
+        assert_reasons(outcome, answer)
         assert answer["document"] == json.loads(dump(document(outcome))), outcome.algorithm
         parse(json.dumps(answer["document"]), "page")
     monkeypatch.setattr("pipesched.render.html.data.MOST_PLAIN", 0)
