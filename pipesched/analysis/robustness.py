@@ -5,7 +5,7 @@ A sample is drawn by the number of its block, and depends on nothing else: so it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
 from hashlib import blake2b
@@ -364,12 +364,24 @@ def robustness(
     variation = Variation(noise, device_noise, straggler, samples, seed)
     listed = _listed(outcomes, problem)
     timed = [schedule_plan(one.problem, one.schedule.plan) for one in listed if isinstance(one, Outcome)]
-    found = timings(timed, variation, chosen(executor))
-    drawn = [timing.makespans for one, timing in zip(timed, found, strict=True) if one.fits]
+    operations, blocks = sum(len(schedule.plan) for schedule in timed), len(block_sizes(variation.samples))
+    with lent(chosen(executor), operations * variation.samples // SAMPLES_OF_ONE) as pool:
+        count = 1 if workers_of(pool) == 1 else min(workers_of(pool) * PARTS, blocks)
+        some = [range(blocks * number // count, blocks * (number + 1) // count) for number in range(count)]
+        every = [_TimedPart(schedule, variation, own, own is some[-1]) for schedule in timed for own in some]
+        results: Any = map(_result, every)
+        if pool is not None:
+            from pipesched.executors.batches import map_batches
+
+            results = map_batches(pool, _result, every)
+        found = [[next(results) for _ in some] for _ in timed]
+    times = [np.concatenate([makespans for makespans, _ in own]) for own in found]
+    drawn = [makespans for one, makespans in zip(timed, times, strict=True) if one.fits]
     least = np.minimum.reduce(drawn) if drawn else None
     shortest: Any = sum(makespans == least for makespans in drawn)  # several shortest ones share a sample equally
     shares = iter([float(np.mean((makespans == least) / shortest)) for makespans in drawn])
-    known = iter(zip(timed, found, [next(shares) if one.fits else None for one in timed], strict=True))
+    fitting = [next(shares) if one.fits else None for one in timed]
+    known = iter(zip(timed, times, [own[-1][1] for own in found], fitting, strict=True))
     rows = [one if isinstance(one, RobustnessRow) else _row(one.algorithm, *next(known)) for one in listed]
     units = {one.problem.time_unit for one in listed if isinstance(one, Outcome)}
     unit = units.pop() if len(units) == 1 else ""
@@ -411,19 +423,13 @@ def _outcome(value: Any, position: int | None = None) -> Outcome:
     raise ConfigError(f"must be {what}, not {shown(value)}", "outcomes", entry=position)
 
 
-def _row(algorithm: str, schedule: Schedule, timing: Timing, share: float | None) -> RobustnessRow:
-    makespans, slow, over = timing.makespans, tuple(timing.stragglers), tuple(excesses(schedule))
-    mean, std = float(np.mean(makespans)), float(np.std(makespans, ddof=1))
+def _row(
+    algorithm: str, schedule: Schedule, makespans: NDArray[np.float64], slow: Sequence[int | float], share: float | None
+) -> RobustnessRow:
+    over, mean, std = tuple(excesses(schedule)), float(np.mean(makespans)), float(np.std(makespans, ddof=1))
     p50, p95, p99 = map(float, np.percentile(makespans, [50, 95, 99]))
     figures = (schedule.makespan, mean, std, p50, p95, p99, share)
-    return RobustnessRow(algorithm, *figures, slow, over=over, makespans=tuple(makespans.tolist()))
-
-
-class Timing(NamedTuple):
-    """The makespan of a schedule in some samples, and with each device slow, in the user's time unit."""
-
-    makespans: NDArray[np.float64]
-    stragglers: list[int | float]
+    return RobustnessRow(algorithm, *figures, tuple(slow), over=over, makespans=tuple(makespans.tolist()))
 
 
 class _TimedPart(NamedTuple):
@@ -438,24 +444,8 @@ class _TimedPart(NamedTuple):
         return f"{len(self.schedule.plan):,} operations"
 
 
-def timings(schedules: Sequence[Schedule], variation: Variation, executor: Executor | str | None) -> list[Timing]:
-    """Return the timing of each schedule."""
-    operations = sum(len(schedule.plan) for schedule in schedules)
-    blocks = len(block_sizes(variation.samples))
-    with lent(executor, operations * variation.samples // SAMPLES_OF_ONE) as pool:
-        count = 1 if workers_of(pool) == 1 else min(workers_of(pool) * PARTS, blocks)
-        some = [range(blocks * number // count, blocks * (number + 1) // count) for number in range(count)]
-        every = [_TimedPart(schedule, variation, own, own is some[-1]) for schedule in schedules for own in some]
-        results: Iterator[Timing] = map(_result, every)
-        if pool is not None:
-            from pipesched.executors.batches import map_batches
-
-            results = map_batches(pool, _result, every)
-        found = [[next(results) for _ in some] for _ in schedules]
-    return [Timing(np.concatenate([part.makespans for part in own]), own[-1].stragglers) for own in found]
-
-
-def _result(part: _TimedPart) -> Timing:
+def _result(part: _TimedPart) -> tuple[NDArray[np.float64], list[int | float]]:
+    """Return the makespan of the schedule in each sample of a part, and with each device slow, in the user's unit."""
     replay = Replay(part.schedule)
     makespans = replay.makespans(part.variation, part.blocks)
-    return Timing(makespans, replay.stragglers(part.variation.slowness) if part.is_last else [])
+    return makespans, replay.stragglers(part.variation.slowness) if part.is_last else []

@@ -19,8 +19,8 @@ from math import gcd, inf, sqrt
 from statistics import median_low
 from typing import NamedTuple
 
-from pipesched.analysis.measured.files import RecordedRun, Steps
-from pipesched.analysis.measured.ranges import PER_UNIT, Range, ops_of, producers
+from pipesched.analysis.measured.files import Steps
+from pipesched.analysis.measured.ranges import PER_UNIT, Range, Recorded, TraceSource, ops_of, producers
 from pipesched.core.arrays import round_up
 from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.problem.kinds import KINDS
@@ -488,14 +488,12 @@ def is_transfer(slot: Slot) -> bool:
     return isinstance(slot, Op) and KINDS[slot.kind].is_transfer
 
 
-def aligned(run: RecordedRun, steps: Steps) -> Aligned:
+def aligned(source: TraceSource, ranks: Sequence[Recorded], steps: Steps) -> Aligned:
     """Return the steps on one clock. Raises InvalidSchedule where no clocks fit the messages."""
-    apart = any(rank.apart for rank in run.ranks)
-    numbers = [rank.rank for rank in run.ranks]
-    unit = run.source.unit
-    if run.source.one_clock:
+    apart, numbers, unit = any(rank.apart for rank in ranks), [rank.rank for rank in ranks], source.unit
+    if source.one_clock:
         clocks: list[Clocks] = [([0] * len(numbers), frozenset())] * len(steps.names)
-    elif run.source.clock_a_step:
+    elif source.clock_a_step:
         clocks = [align(messages(steps, [step]), numbers, unit, apart=apart) for step in range(len(steps.names))]
     else:
         clocks = [align(messages(steps), numbers, unit, apart=apart)] * len(steps.names)

@@ -123,13 +123,6 @@ class TraceFile(NamedTuple):
     content: Mapping[str, Any] = MappingProxyType({})
 
 
-class RecordedRun(NamedTuple):
-    """What the ranks of a run recorded, by rank; the places in this list are the devices."""
-
-    source: TraceSource
-    ranks: Sequence[Recorded]
-
-
 def is_trace(path: str | Path) -> bool:
     """Return whether a file looks like a trace of a run, by its content; a file that cannot be read does not."""
     text = _head(path)
@@ -157,8 +150,8 @@ def read_run(
     placement: Placement | Sequence[int] | str | None = None,
     planned: Problem | None = None,
     ranges: Mapping[str, str] | str | None = None,
-) -> RecordedRun:
-    """Return what the ranks of a run recorded, one file a rank in any order, or one with all ranks.
+) -> tuple[TraceSource, Sequence[Recorded]]:
+    """Return what the ranks of a run recorded, by rank, one file a rank in any order, or one with all ranks.
 
     `placement` says which stages the chunks of a rank are, for Primus's files, which do not. None means that of the
     plan, `planned`, where it fits, else stage = chunk x P + rank. `ranges` says what ranges with names of their own
@@ -192,7 +185,7 @@ def read_run(
             raise ConfigError(f"{first.file} holds no range with one of the names of `ranges`")
         _require_each_once(found, min((one.ranks for one in ranks), default=0))
         ranks += in_steps(counted, None if planned is None else planned.microbatches) if counted else []
-    return RecordedRun(source, sorted(ranks, key=lambda rank: rank.rank))
+    return source, sorted(ranks, key=lambda rank: rank.rank)
 
 
 def _read(file: object, names: Mapping[str, str], *, alone: bool) -> TraceFile:
@@ -322,13 +315,12 @@ class Steps:
         return "".join({op.kind for op in self.home})
 
 
-def steps_of(run: RecordedRun) -> Steps:
+def steps_of(ranks: Sequence[Recorded]) -> Steps:
     """Return the steps that count: without the first, which warms up, and without those that were cut off.
 
     Raises ConfigError where the file of a rank is missing, and InvalidSchedule, naming ranks, for files that are not of
     one run.
     """
-    ranks = run.ranks
     whole = []  # of each rank the steps with the operations that most steps have: not one cut off by the end
     for rank in ranks:
         ran = {name: frozenset(chain(*(ops_of(one.slot) for one in step))) for name, step in rank.steps.items()}

@@ -74,12 +74,6 @@ def latencies(found: Iterable[Transit], boundaries: int) -> list[MeasuredLatency
     return rows
 
 
-def quartiles(lengths: Sequence[int], per_unit: int) -> Quartiles:
-    """Return the quartiles of lengths in ticks: between two of them linearly, the ends included (numpy's default)."""
-    ordered = sorted(lengths)
-    return Quartiles(*(plain(quantile(ordered, Fraction(part, 4)) / per_unit) for part in (1, 2, 3)))
-
-
 def quantile(ordered: Sequence[int], part: Fraction) -> Fraction:
     """Return the value below which a part of ordered values lies: between two of them linearly."""
     place = part * (len(ordered) - 1)

@@ -21,7 +21,6 @@ from pipesched.analysis.measured.measured_step import (
     measured_schedule,
     messages_of,
     quantile,
-    quartiles,
 )
 from pipesched.analysis.measured.ranges import PER_UNIT, Machine
 from pipesched.checks import require_type
@@ -153,22 +152,22 @@ def read_traces(
         given = Outcome(given.name, given)
     elif given is not None:
         require_type(given, Outcome, "an Outcome, a Schedule or None", "plan")
-    run = read_run(files, placement, None if given is None else given.problem, ranges)
-    steps = steps_of(run)
-    where = placement_of(steps, len(run.ranks), None if given is None else given.problem.placement)
-    found = aligned(run, steps)
+    source, ranks = read_run(files, placement, None if given is None else given.problem, ranges)
+    steps = steps_of(ranks)
+    where = placement_of(steps, len(ranks), None if given is None else given.problem.placement)
+    found = aligned(source, ranks, steps)
     step = found.typical
     lengths = _quartiles(found)
-    planned = None if given is None else in_unit(given, run.source.unit)
+    planned = None if given is None else in_unit(given, source.unit)
     base = None if planned is None else planned.problem
     if planned is not None:
         require_same_step(planned, steps, where)
     of_each = None
     if base is not None and differs(base):
         of_each = [_quartiles(found, microbatch) for microbatch in range(steps.microbatches)]
-    measured = measured_problem(lengths, steps, where, run.source.unit, base, of_each)
+    measured = measured_problem(lengths, steps, where, source.unit, base, of_each)
     ends = dict[Any, tuple[int, int]]()
-    for rank, ahead in zip(run.ranks, step.ahead, strict=True):
+    for rank, ahead in zip(ranks, step.ahead, strict=True):
         ends |= {one.slot: (one.start - ahead, one.end - ahead) for one in rank.ends.get(step.name, ())}
     schedule = measured_schedule(measured, step, 1 if base is None else base.ticks.per_unit, chain(*ends.values()))
     if planned is not None:
@@ -176,9 +175,9 @@ def read_traces(
             planned.problem, costs=replace(planned.problem.costs, resolution=schedule.problem.ticks.per_unit)
         )
         planned = Outcome(planned.algorithm, _of_problem(planned.schedule, finer, Fraction(1)))
-    is_first = steps.only and not run.source.one_clock
+    is_first = steps.only and not source.one_clock
     notes = ["only one step was recorded; the first one of a run takes longer than those behind it"] * is_first
-    if of_each is not None and not any(rank.apart for rank in run.ranks):  # ranges hold their waiting for messages
+    if of_each is not None and not any(rank.apart for rank in ranks):  # ranges hold their waiting for messages
         notes.append("clocks are told by equal times of a kind, and microbatches differ: waiting and clocks are rough")
     messages = None
     if ends and where.last:
@@ -190,13 +189,19 @@ def read_traces(
     outcome, costs = Outcome(MEASURED, schedule), [*_costs(lengths, found, base)]
     offsets = [plain(Fraction(ahead, PER_UNIT)) for ahead in step.ahead]
     p2p = latencies(transits(found, steps), steps.stages - 1)
-    machine = next((rank.machine for rank in run.ranks if rank.machine is not None), None)
-    named = len(found.steps), step.name, run.source.name
+    machine = next((rank.machine for rank in ranks if rank.machine is not None), None)
+    named = len(found.steps), step.name, source.name
     return Timeline(outcome, offsets, costs, *named, planned, notes, p2p, machine, messages)
 
 
 def _quartiles(found: Aligned, microbatch: int | None = None) -> dict[tuple[str, int], Quartiles]:
-    return {kind: quartiles(values, PER_UNIT) for kind, values in found.lengths(microbatch).items()}
+    """Return the quartiles of each kind: between two lengths linearly, the ends included (numpy's default)."""
+    lengths = {kind: sorted(values) for kind, values in found.lengths(microbatch).items()}
+    quarters = [Fraction(part, 4) for part in (1, 2, 3)]
+    return {
+        kind: Quartiles(*(plain(quantile(ordered, part) / PER_UNIT) for part in quarters))
+        for kind, ordered in lengths.items()
+    }
 
 
 def _costs(lengths: dict[tuple[str, int], Quartiles], found: Aligned, plan: Problem | None) -> Iterator[MeasuredCost]:
