@@ -31,8 +31,6 @@ from pipesched.pipeline.problem.quantities import has_unit
 from pipesched.results.kinds import COMPARISON, SWEEP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pipesched.comparing.contestants import Contestant
     from pipesched.config.load import Config
     from pipesched.config.values import Algorithm, Values
@@ -66,13 +64,14 @@ def command(
     for flag in ("--sweep",) * (comparison.sweep is not None) + ("--pareto",) * comparison.pareto:
         output.refuse_chart_options(chart, flag)
     trust.require_effect(comparison.sweep)
+    executor = executor or EVERY_CORE
     wanted = wanted_charts(comparison.charts)
     output.target_format(target, COMPARISON if comparison.sweep is None else SWEEP)
     named, problem = read_contestants(names, files, problem)
     if comparison.sweep is not None:
         from pipesched.render.comparison import BUBBLE, sweep_view
 
-        swept = _swept(comparison, named, problem, algorithm, executor or EVERY_CORE)
+        swept = _swept(comparison, named, problem, algorithm, executor)
         measure = BUBBLE if comparison.show is None else comparison.show
         with output.saving(swept, SWEEP, target, chart.view(show=measure) if target.path else None):
             parts = [sweep_view(swept, measure, ascii_only=screen.ascii_only)]
@@ -80,8 +79,15 @@ def command(
         require_one(entry for point in swept for entry in point.comparison)
         return
     config = reading.given_config(problem)
-    beside = trust.beside(config.trust.like)
-    compared = _compared(comparison, named, config, algorithm, executor or EVERY_CORE, beside)
+    how = {"everything": comparison.everything, "plotted": comparison.pareto}
+    compared = named.compared(config, algorithm, executor, trust.beside(config.trust.like), **how)
+    if comparison.only is not None:
+        every, compared = compared, compared.only(comparison.only)
+        _note_left_out(comparison.only, named.algorithms(config.algorithm, **how), [every], [compared])
+        before = [entry.outcome for entry in every]
+        for entry in compared:
+            if entry.outcome is not None and entry.outcome not in before:  # in other groups: it refuses the best
+                print(f"pipesched: note: {entry.label}: {entry.outcome.schedule.plan.note}", file=sys.stderr)
     made = (entry.outcome for entry in compared)
     reading.note_made(problem, made, assumed=config.assumes_halves, fused=config.problem)
     if comparison.pareto:
@@ -112,27 +118,6 @@ def _chunks_swept(comparison: ComparisonOptions, problem: ProblemSource) -> tupl
             raise ConfigError(f"--chunks: must be whole numbers, for instance 1,2,4, not {value!r}")
     others = {name: value for name, value in problem.overrides.items() if name != "chunks"}
     return comparison._replace(sweep=f"chunks={','.join(map(str, chunks))}"), problem._replace(overrides=others)
-
-
-def _compared(
-    comparison: ComparisonOptions,
-    named: NamedContestants,
-    config: Config,
-    options: Mapping[str, Any],
-    executor: str,
-    trust: Mapping[str, Any],
-) -> Comparison:
-    how = {"everything": comparison.everything, "plotted": comparison.pareto}
-    compared = named.compared(config, options, executor, trust, **how)
-    if comparison.only is None:
-        return compared
-    left = compared.only(comparison.only)
-    _note_left_out(comparison.only, named.algorithms(config.algorithm, **how), _names_of([compared]), _names_of([left]))
-    before = [entry.outcome for entry in compared]
-    for entry in left:
-        if entry.outcome is not None and entry.outcome not in before:  # in other groups, because it refuses the best
-            print(f"pipesched: note: {entry.label}: {entry.outcome.schedule.plan.note}", file=sys.stderr)
-    return left
 
 
 def _swept(
@@ -168,18 +153,15 @@ def _swept(
     if asked.only is None:
         return swept
     left = swept.only(asked.only)
-    _note_left_out(asked.only, chosen, *(_names_of(point.comparison for point in each) for each in (swept, left)))
+    _note_left_out(asked.only, chosen, *([point.comparison for point in each] for each in (swept, left)))
     return left
 
 
-def _names_of(comparisons: Iterable[Comparison]) -> list[str]:
-    return list(dict.fromkeys(entry.algorithm for comparison in comparisons for entry in comparison))
-
-
-def _note_left_out(trainer: str, chosen: str | Sequence[str], every: Sequence[str], left: Sequence[str]) -> None:
-    """Say on stderr which named algorithms a trainer cannot run. Raises ConfigError where it can run none."""
+def _note_left_out(trainer: str, chosen: str | Sequence[str], *both: Sequence[Comparison]) -> None:
+    """Say on stderr which algorithms of comparisons a trainer cannot run. Raises ConfigError where it can run none."""
     from pipesched.comparing.compare import ALL
 
+    every, left = (dict.fromkeys(entry.algorithm for rows in each for entry in rows) for each in both)
     out = [name for name in every if name not in left]
     if out and not left:
         raise ConfigError(f"--only: {trainer} can run none of these as they are: {', '.join(out)}")
