@@ -287,7 +287,7 @@ MUTATIONS = [
     Mutation(
         name="span bounded on one device",
         file="solver/bounds",
-        old="if len(origin.tasks) == 1:",
+        old="if len(origin.tasks) == 1 and not paired:",
         new="if len(origin.tasks) == 1 and device == 0:",
         tests=("solver/test_quality_solver",),
     ),

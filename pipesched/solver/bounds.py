@@ -33,13 +33,26 @@ def best_in_time(bounds: Iterator[Bound], quantum: int) -> Bound:
 
 def plain_bounds(variant: Variant) -> Iterator[Bound]:
     """Yield bounds on the objective of a variant whose activations are all kept."""
-    letters, paired = variant.letters, variant.problem.costs.overlap is not None
-    if variant.objective == "makespan":
-        yield from problem_bounds(variant.problem, letters, paired=paired)
-    else:
-        yield from work_bounds(variant.problem, letters, paired=paired)
-    if not paired:  # the graph has no pairs
-        yield from _span_bounds(variant) if variant.objective == "span" else _budget_bounds(variant)
+    problem, letters, paired = variant.problem, variant.letters, variant.problem.costs.overlap is not None
+    if variant.objective == "span":
+        yield from work_bounds(problem, letters, paired=paired)
+        suffix = "" if problem.memory.budget is None else " under the budget"
+        for device, origin in enumerate(variant.origins):
+            if len(origin.tasks) == 1 and not paired:  # the last end of a device counts; the graph has no pairs
+                begun = [UNREACHED] * len(variant.ordered)
+                begun[origin.tasks[0]] = 0
+                bound = _alone(variant, device, heads(variant.ordered, begun))
+                yield Bound(bound.ticks, f"{bound.reason}{suffix}")
+        return
+    yield from problem_bounds(problem, letters, paired=paired)
+    if problem.memory.budget is None or paired:
+        return
+    graph, after = variant.ordered, tails(variant.ordered)
+    longest = max(head + time + tail for head, time, tail in zip(variant.heads, graph.durations, after, strict=True))
+    yield Bound(longest, "residences one after another under the budget")
+    for device in range(problem.devices):
+        jobs = jobs_of(variant, device, variant.heads, after)
+        yield Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device} under the budget")
 
 
 def step_bounds(variant: Variant, rules: StepRules) -> Iterator[Bound]:
@@ -66,30 +79,6 @@ def recompute_offload_bounds(variant: Variant, letters: str) -> Iterator[Bound]:
         known.append(_alone(variant, problem.settled_placement.devices[0], variant.heads))
     yield from known
     yield from alone_bounds(problem, letters, paired=paired, least=max(bound.ticks for bound in known))
-
-
-def _budget_bounds(variant: Variant) -> Iterator[Bound]:
-    """Yield what the budget adds to the makespan."""
-    if variant.problem.memory.budget is None:
-        return
-    graph, after = variant.ordered, tails(variant.ordered)
-    longest = max(head + time + tail for head, time, tail in zip(variant.heads, graph.durations, after, strict=True))
-    yield Bound(longest, "residences one after another under the budget")
-    for device in range(variant.problem.devices):
-        jobs = jobs_of(variant, device, variant.heads, after)
-        yield Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device} under the budget")
-
-
-def _span_bounds(variant: Variant) -> Iterator[Bound]:
-    """Yield what a device must do after its first start; its last end counts, not the last end of all."""
-    problem = variant.problem
-    for device, origin in enumerate(variant.origins):
-        if len(origin.tasks) == 1:
-            begun = [UNREACHED] * len(variant.ordered)
-            begun[origin.tasks[0]] = 0
-            suffix = "" if problem.memory.budget is None else " under the budget"
-            bound = _alone(variant, device, heads(variant.ordered, begun))
-            yield Bound(bound.ticks, f"{bound.reason}{suffix}")
 
 
 def _alone(variant: Variant, device: int, since: Sequence[int]) -> Bound:

@@ -5,16 +5,15 @@ of the operations. `memory`, `order` and `capacity` are right where activations 
 with offload and recompute `recompute_offload_model` has other rules.
 
 Exchanging equal operations breaks no rule, so a schedule may be renamed until each row of equal operations runs its
-microbatches in order, and weight gradients that last and free the same run in the order of their input gradients.
-Models demand that, which leaves them far fewer schedules to search. Renamed, a device may pause before its first
-operation, so under the span that start is free but where nothing comes before it (`Variant.origins`).
+microbatches in order. Models demand that, which leaves them far fewer schedules to search. Renamed, a device may pause
+before its first operation, so under the span that start is free but where nothing comes before it (`Variant.origins`).
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from itertools import chain, combinations, islice, pairwise
+from itertools import chain, islice, pairwise
 from operator import add
 from typing import Any, NamedTuple
 
@@ -142,17 +141,6 @@ class PipelineModel(TunedModel):
         """Add the precedences that follow from the budget."""
         self.edges(Edges.joined(capacity_edges(self.variant.problem, self.variant.index)))
 
-    def weights(self) -> None:
-        """Run W of a device that are alike in the order of their I: exchanging two of them breaks no rule."""
-        equal = _equal_operations(self.variant)
-        for group in alike_weights(self.variant):
-            for (own, own_weight), (other, other_weight) in combinations(group, 2):
-                if equal[own] != equal[other]:  # equal ones are in order already
-                    first = self.model.new_bool_var("")
-                    for a, b in ((own, other), (own_weight, other_weight)):
-                        self.model.add(self.end(a) <= self.starts[b]).only_enforce_if(first)
-                        self.model.add(self.end(b) <= self.starts[a]).only_enforce_if(~first)
-
     def memory(self, *, beside_capacity: bool = True) -> None:
         """Keep what devices hold within their capacity; if `beside_capacity`, where `capacity` does not imply it."""
         problem, index = self.variant.problem, self.variant.index
@@ -191,32 +179,8 @@ def full_model(variant: Variant, least: int, most: int) -> PipelineModel:
     model.order()
     model.capacity()
     model.memory()
-    if model.is_small:
-        model.weights()
     model.objective()
     return model
-
-
-def alike_weights(variant: Variant) -> list[list[tuple[int, int]]]:
-    """Return the (I, W) of stages that share a device and whose W last and free the same: groups of several rows."""
-    problem, index = variant.problem, variant.index
-    if index.last == index.gradient or len(problem.settled_placement.ways) > 1:
-        return []
-    graph, groups = variant.graph, dict[tuple[int, int, int], list[tuple[int, int]]]()
-    for own, weight in zip(index.of_kind(index.gradient), index.of_kind(index.last), strict=True):
-        same = graph.pools[weight], graph.durations[weight], graph.gives[weight]
-        groups.setdefault(same, []).append((own, weight))
-    equal = _equal_operations(variant)
-    return [group for group in groups.values() if len({equal[own] for own, _ in group}) > 1]
-
-
-def _equal_operations(variant: Variant) -> list[tuple[int, int]]:
-    """Return of each operation its row and the first unit of those for which it is the same."""
-    index, first = variant.index, [0] * variant.index.units
-    for units in variant.alike:
-        for unit in units:
-            first[unit] = units[0]
-    return [(index.row_of(number), first[index.owner_of(number)]) for number in range(index.size)]
 
 
 def sorted_rows(variant: Variant, starts: Sequence[int]) -> list[int]:
@@ -233,16 +197,6 @@ def sorted_rows(variant: Variant, starts: Sequence[int]) -> list[int]:
                 numbers = [row[unit] for unit in units]
                 for number, start in zip(numbers, sorted(times[number] for number in numbers), strict=True):
                     times[number] = start
-    return times
-
-
-def sorted_weights(variant: Variant, starts: Sequence[int]) -> list[int]:
-    """Return `starts` of sorted rows with each group of alike W in the order of their I."""
-    times = list(starts)
-    for group in alike_weights(variant):
-        by_input = sorted(group, key=lambda pair: (times[pair[0]], pair))
-        for (_, weight), start in zip(by_input, sorted(times[weight] for _, weight in group), strict=True):
-            times[weight] = start
     return times
 
 

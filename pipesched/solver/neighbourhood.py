@@ -45,7 +45,12 @@ class NeighbourhoodModel(TunedModel):
         self.number = {task: number for number, task in enumerate(self.free)}
         self.value = variant.value(schedule)
         self._tasks()
-        self._rules()
+        for task in self.free:
+            for after, lag in variant.ordered.successors[task]:
+                if after in self.number:
+                    self.after(self.number[task], self.number[after], lag // self.quantum)
+        for order in self.orders:
+            self.one_at_a_time([self.number[task] for task in order])
         self._memory()
         self._objective()
         self.hint([starts[task] // self.quantum for task in self.free])
@@ -100,15 +105,6 @@ class NeighbourhoodModel(TunedModel):
                 if self.side[after] > 0:
                     tails[task] = max(tails[task], lag + graph.durations[after] + tails[after])
         return tails
-
-    def _rules(self) -> None:
-        """Add the precedences among the free operations, and run one at a time on each device."""
-        for task in self.free:
-            for after, lag in self.variant.ordered.successors[task]:
-                if after in self.number:
-                    self.after(self.number[task], self.number[after], lag // self.quantum)
-        for order in self.orders:
-            self.one_at_a_time([self.number[task] for task in order])
 
     def _memory(self) -> None:
         problem = self.variant.problem
@@ -201,7 +197,12 @@ class _NeighbourhoodSearch:
         size, starts = int(self.size), sorted(self.current.start_ticks)
         last_first = max(len(starts) - size, 0)
         first = self.random.randint(-size // 2, last_first + size // 2)
-        if self.random.random() < 1 / 2 and (pauses := _pauses(self.current)):
+        busy = self.current.busy_ticks
+        ends, begins = (
+            times[busy.index(max(busy))] for times in (self.current.slot_end_ticks, self.current.slot_start_ticks)
+        )
+        pauses = [end for end, start in zip(ends, begins[1:], strict=False) if start > end]
+        if self.random.random() < 1 / 2 and pauses:
             first = bisect_left(starts, self.random.choice(pauses)) - size // 2
         first = min(max(first, 0), last_first)
         end = starts[first + size] if first + size < len(starts) else starts[-1] + 1
@@ -226,10 +227,3 @@ class _NeighbourhoodSearch:
     def _rank(self, schedule: Schedule) -> tuple[int, int]:
         """Return the objective, and the sum of the ends of all devices."""
         return self.variant.value(schedule), sum(ends[-1] for ends in schedule.slot_end_ticks if ends)
-
-
-def _pauses(schedule: Schedule) -> list[int]:
-    """Return when the pauses of the busiest device begin."""
-    device = schedule.busy_ticks.index(max(schedule.busy_ticks))
-    slots = zip(schedule.slot_end_ticks[device], schedule.slot_start_ticks[device][1:], strict=False)
-    return [end for end, start in slots if start > end]

@@ -35,7 +35,7 @@ from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.plan_of import one_forward_one_backward, split_one_forward_one_backward
 from pipesched.solver import portfolio
 from pipesched.solver.bounds import best_in_time, plain_bounds, recompute_offload_bounds
-from pipesched.solver.model import full_model, numbering_row, recompute_offload_model, sorted_rows, sorted_weights
+from pipesched.solver.model import full_model, numbering_row, recompute_offload_model, sorted_rows
 from pipesched.solver.neighbourhood import improve
 from pipesched.solver.variant import Candidate, Improvement, Variant
 
@@ -495,7 +495,7 @@ class PlainVariant(Variant):
         return schedule_plan(self.problem, Plan(self.index, self.graph.by_resource(order.tolist())))
 
     def hint(self, schedule: Schedule) -> list[int]:
-        return sorted_weights(self, sorted_rows(self, schedule.start_ticks))
+        return sorted_rows(self, schedule.start_ticks)
 
     def most_sought(self, value: int, bound: int, *, is_own: bool) -> int:
         return value if is_own else value - self.quantum

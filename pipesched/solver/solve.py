@@ -287,7 +287,7 @@ def _heuristics(
     ahead.try_large(search, [number for number in order if number in search.open][1:])
     order.sort(key=ahead.sent.__contains__)  # what workers try comes last
     if _size(search) > search.policy.variants.large:
-        periods.begin()
+        periods.first_rounds(search.clock.part(0.35 * search.limits.seconds))  # before algorithms that take long
     for number in order:
         variant = search.variants[number]
         if search.clock.is_over:

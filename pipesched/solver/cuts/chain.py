@@ -57,6 +57,9 @@ class Load(NamedTuple):
     before: int
 
 
+NO_LOAD = Load(0, 0)
+
+
 @dataclass(frozen=True)
 class Chain:
     """Items to be cut into stages of one or more, and the devices of the stages, for so many microbatches.
@@ -257,8 +260,7 @@ class Chain:
 
     def bound_of(self, ends: Sequence[int]) -> tuple[int, int]:
         """Return the bound of a cut, and its largest work of a device for one microbatch; in ticks."""
-        none, firsts = Load(0, 0), dict[int, int]()
-        loads = [none] * len(self.devices.speed)
+        firsts, loads = dict[int, int](), [NO_LOAD] * len(self.devices.speed)
         for stage, (begin, end) in enumerate(pairwise((0, *ends))):
             device = self.devices.of_stages[stage]
             loads[device] = _sum(loads[device], self.load(stage, begin, end))
@@ -311,13 +313,13 @@ class CutLanes:
             if all(right - left >= regions.count((left, right)) * len(self.order) for left, right in regions):
                 yield place
 
-    def moves(self, number: int, place: LanePlace, way: CutWay) -> Iterator[LaneMove]:
-        """Yield what a device may take from a place on, with a way before it, so that the others can have the rest."""
-        yield from self._moved(number, place, way, (), Load(0, 0))
-
-    def _moved(
-        self, number: int, place: LanePlace, way: CutWay, moved: tuple[int, ...], load: Load
+    def moves(
+        self, number: int, place: LanePlace, way: CutWay, moved: tuple[int, ...] = (), load: Load = NO_LOAD
     ) -> Iterator[LaneMove]:
+        """Yield what a device may take from a place on, with a way before it, so that the others can have the rest.
+
+        Its lanes are moved one after another: `moved` are those that are, with their load.
+        """
         lane = len(moved)
         if lane == len(self.is_back):
             least, lanes = self.chain.least_work, zip(self.is_back, moved, place.regions, strict=True)
@@ -334,7 +336,7 @@ class CutLanes:
             runs = [(min(pair), max(pair)) for pair in zip(place.at, (*moved, end), strict=False)]
             if self.chain.bound(way, own) > self.most or not self.chain.fits(number, runs):
                 return
-            yield from self._moved(number, place, way, (*moved, end), own)
+            yield from self.moves(number, place, way, (*moved, end), own)
 
     def _ends(self, number: int, place: LanePlace, moved: tuple[int, ...]) -> range:
         """Return how far the next lane may come, nearest first, so that each device behind has an item of each lane."""

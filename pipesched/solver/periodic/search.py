@@ -366,10 +366,6 @@ class PeriodicPhase:
         self.numbers = [number for number, variant in enumerate(search.variants) if suits and suits(variant)]
         self.methods: dict[int, PeriodicMethod] = {}
 
-    def begin(self) -> None:
-        """Let every variant have a round, on large variants before algorithms that take long there."""
-        self.first_rounds(self.search.clock.part(0.35 * self.search.limits.seconds))
-
     def go_on(self) -> None:
         """Let every variant have a round, then the best more; as the only method, also refute periods."""
         part = 0.8 if self.alone else self.policy.part  # the rest is to refute periods
