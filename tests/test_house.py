@@ -42,7 +42,12 @@ BROKEN: list[tuple[Rule, str, str, str]] = [  # a rule, a file, the line that br
         "core imports pipeline/plan/plan",
     ),
     (house.imports_point_down, "cli/run", "import pipesched", "imports the package"),
-    (house.imports_point_down, "solver/model", "def f():\n    from pipesched.tuning.tune import tune", "solver imports"),
+    (
+        house.imports_point_down,
+        "solver/model",
+        "def f():\n    from pipesched.tuning.tune import tune",
+        "solver imports",
+    ),
     (
         house.imports_point_down,
         "pipeline/plan/plan",
