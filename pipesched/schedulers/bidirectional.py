@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import replace
+from functools import partial
 
 from pipesched.pipeline.plan.plan import Plan
 from pipesched.pipeline.problem.ops import OpIndex
@@ -16,17 +17,13 @@ from pipesched.schedulers.family import Family, NeedsEven
 from pipesched.schedulers.plan_of import Arranged, of_devices
 
 
-def chimera(problem: Problem) -> Plan:
-    """Merge the two directions by slot. P must be even: with odd P they want the same slots."""
-    return merged(problem)
-
-
 def merged(problem: Problem, *, eager: bool = False) -> Plan:
-    """Run each direction in units of P/2 microbatches, and merge the two by slot.
+    """Run each direction in units of P/2 microbatches, and merge the two by slot: with odd P they want the same slots.
 
-    Microbatch un+i (n = P/2, i < n) of a direction at
-    its stage s: F at slot 2Su+2i+s, B at slot 2Su+2S-1-s+2i. If `eager`, all F of a unit on stage 0 are at its first
-    slot. With an odd M the second direction has one microbatch more.
+    Microbatch un+i (n = P/2, i < n) of a direction at its stage s: F at slot 2Su+2i+s, B at slot 2Su+2S-1-s+2i. If
+    `eager`, all F of a unit on stage 0 are at its first slot: BitPipe's first stage runs them without a pause, and at
+    P = 4 these are its published orders of 4 and 8 microbatches. With an odd M the second direction has one microbatch
+    more.
     """
     stages, count = problem.stages, problem.microbatches
     index = OpIndex("FB", stages, count)
@@ -44,7 +41,7 @@ def merged(problem: Problem, *, eager: bool = False) -> Plan:
 
 CHIMERA = Family(
     name="chimera",
-    plan=chimera,
+    plan=partial(merged, eager=False),
     placement="bidirectional",
     needs="even P, any M; two copies of the weights",
     bubble="(P-2)/(2M+P-2) at B = f and P dividing M",
@@ -55,17 +52,9 @@ CHIMERA = Family(
 )
 
 
-def bitpipe(problem: Problem) -> Plan:
-    """Merge the two directions by slot as Chimera does; the first stage runs the forwards of a unit without a pause.
-
-    At P = 4 these are the published orders of 4 and 8 microbatches. P must be even.
-    """
-    return merged(problem, eager=True)
-
-
 BITPIPE = Family(
     name="bitpipe",
-    plan=bitpipe,
+    plan=partial(merged, eager=True),
     placement="bidirectional",
     chunks=2,
     needs="even P, S = 2P, any M; two copies of the weights",
@@ -93,36 +82,29 @@ def dualpipe(problem: Problem) -> Plan:
     return of_devices(index, map(arranged, range(devices)))
 
 
-def dualpipe_v(problem: Problem) -> Plan:
+def dualpipe_v(problem: Problem, *, whole: bool = False) -> Plan:
     """Run DualPipe's eight steps; phase 0 is stage d, phase 1 stage 2P-1-d, of the same microbatches.
 
-    They are exactly DeepSeek's where M >= 2P; with fewer microbatches the steps are cut as in DualPipe.
+    They are exactly DeepSeek's where M >= 2P; with fewer microbatches the steps are cut as in DualPipe. With `whole`
+    backwards no W fills the end, and F and B run in turn.
     """
     devices, count = problem.devices, problem.microbatches
-    index = OpIndex("FBIW", problem.stages, count)
+    index = OpIndex("FB" if whole else "FBIW", problem.stages, count)
     lanes = ([(device, 0), (2 * devices - 1 - device, 0)] for device in range(devices))
     return of_devices(index, (eight_steps(index, lane, devices, rank, count) for rank, lane in enumerate(lanes)))
-
-
-def dualpipe_v_whole(problem: Problem) -> Plan:
-    """Run the eight steps of `dualpipe_v` with whole backwards: no W fills the end, and F and B run in turn."""
-    devices, count = problem.devices, problem.microbatches
-    index = OpIndex("FB", problem.stages, count)
-    lanes = ([(device, 0), (2 * devices - 1 - device, 0)] for device in range(devices))
-    steps = (eight_steps(index, lane, devices, rank, count, WholeRun) for rank, lane in enumerate(lanes))
-    return of_devices(index, steps)
 
 
 class PhaseRun:
     """One device's order as it grows. Phase p works on stage `lane[p][0]`, microbatches from `lane[p][1]` on.
 
-    The first `missing` forwards and backwards that are asked of each phase have no microbatch, and are left out.
+    The first `missing` forwards and backwards that are asked of each phase have no microbatch, and are left out. Where
+    the numbers have no I and W, a backward is whole: B in place of I, no W, and F before B in place of a pair.
     """
 
     def __init__(self, index: OpIndex, lane: list[tuple[int, int]], missing: int) -> None:
         self.order: list[int] = []
         self.pairs: dict[int, int] = {}
-        self._index, self._lane = index, lane
+        self._index, self._lane, self._is_whole = index, lane, "I" not in index.letters
         self._done = {(kind, phase): -missing for kind in "FB" for phase in (0, 1)}
         self._waiting_w: deque[int] = deque()
 
@@ -140,7 +122,7 @@ class PhaseRun:
 
     def op(self, kind: str, phase: int) -> None:
         """Run the next F, B or I of a phase."""
-        self.order += self._next(kind, phase)
+        self.order += self._next("B" if kind == "I" and self._is_whole else kind, phase)
 
     def weight(self) -> None:
         """Run the W that has waited longest, if one waits."""
@@ -150,29 +132,14 @@ class PhaseRun:
     def pair(self, forward: int, backward: int) -> None:
         """Run the next F of one phase and the next B of the other together."""
         first, second = self._next("F", forward), self._next("B", backward)
-        self.order += first or second
-        self.pairs.update(zip(first, second, strict=False))
+        if self._is_whole:
+            self.order += first + second
+        else:
+            self.order += first or second
+            self.pairs.update(zip(first, second, strict=False))
 
 
-class WholeRun(PhaseRun):
-    """The same where a backward is whole: B in place of I, no W, and F before B in place of a pair."""
-
-    def op(self, kind: str, phase: int) -> None:
-        super().op("B" if kind == "I" else kind, phase)
-
-    def pair(self, forward: int, backward: int) -> None:
-        self.op("F", forward)
-        self.op("B", backward)
-
-
-def eight_steps(
-    index: OpIndex,
-    lane: list[tuple[int, int]],
-    half: int,
-    rank: int,
-    count: int,
-    kind_of_run: type[PhaseRun] = PhaseRun,
-) -> Arranged:
+def eight_steps(index: OpIndex, lane: list[tuple[int, int]], half: int, rank: int, count: int) -> Arranged:
     """Run the eight steps of the device that is `rank` devices from its end of the pipeline, out of `half`.
 
     Each phase has `count` microbatches; `lane` holds the stage and the first microbatch of each phase. Where fewer than
@@ -180,7 +147,7 @@ def eight_steps(
     either.
     """
     far, steady = half - rank - 1, count - 2 * half + rank + 1
-    run = kind_of_run(index, lane, missing=max(-steady, 0))
+    run = PhaseRun(index, lane, missing=max(-steady, 0))
     for _ in range(2 * far):
         run.op("F", 0)
     for _ in range(rank + 1):
@@ -227,7 +194,7 @@ DUALPIPE = Family(
 
 HALVED = Family(
     name="dualpipe-v",
-    plan=dualpipe_v,
+    plan=partial(dualpipe_v, whole=False),
     placement="v",
     chunks=2,
     needs="S = 2P, any M",
@@ -243,7 +210,7 @@ HALVED = Family(
 WHOLE = replace(
     HALVED,
     name="dualpipe-v-whole",
-    plan=dualpipe_v_whole,
+    plan=partial(dualpipe_v, whole=True),
     bubble="(4P-5)f idle at B = 2f a stage, P >= 2 and M >= 2P",
     paper="DualPipeV of DeepSpeed 0.19.8, which keeps gradients of weights in the backward",
     elsewhere="DeepSpeed DualPipeVModule (M >= 2P)",

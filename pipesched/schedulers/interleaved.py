@@ -22,7 +22,7 @@ from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.units import FORWARD_ONLY
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.naive import naive
-from pipesched.schedulers.one_f_one_b import seq_1f1b
+from pipesched.schedulers.one_f_one_b import one_f_one_b
 from pipesched.schedulers.ordering import BEST
 from pipesched.schedulers.plan_of import (
     Arranged,
@@ -42,15 +42,14 @@ class Rule(NamedTuple):
     """A member of the interleaved family.
 
     `step` and `extra` count the warm-up forwards of device d: step(P-1-d) + (V-1)gn + n-1 + extra, with n slices a
-    microbatch. `arrange(columns, warm_up, device)` orders a device's operations, given by kind in the order in which
-    chunks are visited.
+    microbatch. Then a forward and a backward run in turn, with `has_pairs` together.
     """
 
     name: str
     letters: str
     step: int
-    arrange: Callable[[Sequence[Sequence[int]], int, int], Arranged]
     extra: int = 0
+    has_pairs: bool = False
 
 
 def interleaved(problem: Problem, *, group_size: Size = None, judge: Judge | None = None) -> Plan:
@@ -65,11 +64,12 @@ def interleaved(problem: Problem, *, group_size: Size = None, judge: Judge | Non
     Forward passes alone visit the chunks in the same order.
     """
     if problem.stages == problem.devices and (not isinstance(group_size, int) or group_size > 0):
-        return naive(problem) if problem.mode == FORWARD_ONLY else seq_1f1b(problem)
-    return grouped(problem, FORWARDS if problem.mode == FORWARD_ONLY else INTERLEAVED, group_size, judge)
+        return naive(problem) if problem.mode == FORWARD_ONLY else one_f_one_b(problem)
+    rule = FORWARDS if problem.mode == FORWARD_ONLY else INTERLEAVED
+    return grouped(problem, rule=rule, group_size=group_size, judge=judge)
 
 
-def grouped(problem: Problem, rule: Rule, group_size: Size, judge: Judge | None = None) -> Plan:
+def grouped(problem: Problem, *, rule: Rule, group_size: Size = None, judge: Judge | None = None) -> Plan:
     """Return the plan of a rule with this group size; by default P, if that divides M, else the best; `best` always.
 
     Of n slices the default is P/n, or the next larger that runs. `judge` makes the schedule by which plans are
@@ -125,27 +125,9 @@ def _best(problem: Problem, rule: Rule, judge: Judge | None) -> Plan:
     return _arrange(problem, rule, best, note)
 
 
-def interleaved_overlap(problem: Problem, *, group_size: Size = None, judge: Judge | None = None) -> Plan:
-    """Run interleaved 1F1B with one more warm-up forward, so that the steady F and B are independent and make pairs."""
-    return grouped(problem, OVERLAPPING, group_size, judge)
-
-
-def grouped_interleaved(problem: Problem, *, group_size: Size = None, judge: Judge | None = None) -> Plan:
-    """Run interleaved's order with (V-1)g + P-1-d warm-up forwards; the paper's g are ceil(P/2) to P (default P)."""
-    return grouped(problem, GROUPING, group_size, judge)
-
-
 def half_grouped_interleaved(problem: Problem) -> Plan:
     """Run GIS-H: groups of ceil(P/2), the least memory of the family, or the next larger that runs."""
     return grouped_by(problem, GROUPING, ceil_div(problem.devices, 2))
-
-
-def interleaved_zb(problem: Problem, *, group_size: Size = None, judge: Judge | None = None) -> Plan:
-    """Run (V-1)g + P-1-d forwards on device d; then F, I and the W of the backward d steps before; then the W left.
-
-    g is P by default; PyTorch takes M/max(1, M // P).
-    """
-    return grouped(problem, SPLITTING, group_size, judge)
 
 
 def grouped_by(problem: Problem, rule: Rule, wanted: int, advice: str = "") -> Plan:
@@ -171,8 +153,13 @@ def grouped_by(problem: Problem, rule: Rule, wanted: int, advice: str = "") -> P
 
 
 def _runs(problem: Problem, rule: Rule, group: int) -> bool:
-    """Return whether the order of this group size runs: by `_safe`, else by timing it."""
-    if _safe(problem, rule, group):
+    """Return whether the order of this group size runs: surely, or by timing it.
+
+    An order runs whose last two groups hold step*P units, or where there is only one group or chunk.
+    """
+    # no counterexample is known (the tests try all small problems); some others run too
+    alone = group >= problem.microbatches or problem.stages == problem.devices
+    if alone or (group + _last(problem, group)) * problem.slices.count >= rule.step * problem.devices:
         return True
     try:
         schedule_plan(problem, _arrange(problem, rule, group))
@@ -181,39 +168,21 @@ def _runs(problem: Problem, rule: Rule, group: int) -> bool:
     return True
 
 
-def _safe(problem: Problem, rule: Rule, group: int) -> bool:
-    """Return whether the last two groups hold step*P units, or there is only one group or chunk: such orders run."""
-    # no counterexample is known (the tests try all small problems); some others run too
-    alone = group >= problem.microbatches or problem.stages == problem.devices
-    return alone or (group + _last(problem, group)) * problem.slices.count >= rule.step * problem.devices
-
-
 def _last(problem: Problem, group: int) -> int:
     """Return the size of the last group."""
     return problem.microbatches % group or group
-
-
-def in_turn(columns: Sequence[Sequence[int]], warm_up: int, _device: int) -> Arranged:
-    """Return the warm-up, then one forward and one backward in turn; without pairs."""
-    forwards, backwards = columns
-    return one_forward_one_backward(forwards, backwards, warm_up), {}
-
-
-def visit_order(chunks: int, units: int, group: int) -> list[tuple[int, int]]:
-    """Return (chunk, unit) in the order of Megatron's virtual microbatch ids: group by group, chunk by chunk."""
-    return [
-        (chunk, unit)
-        for first in range(0, units, group)
-        for chunk in range(chunks)
-        for unit in range(first, min(first + group, units))
-    ]
 
 
 def _arrange(problem: Problem, rule: Rule, group: int, note: str = "") -> Plan:
     devices, chunks, slices = problem.devices, problem.stages // problem.devices, problem.slices.count
     group = min(group, problem.batches) * slices  # in units
     index = OpIndex(rule.letters, problem.stages, problem.microbatches, slices)
-    visits = visit_order(chunks, index.units, group)
+    visits = [  # of Megatron's virtual microbatch ids: group by group, chunk by chunk
+        (chunk, unit)
+        for first in range(0, index.units, group)
+        for chunk in range(chunks)
+        for unit in range(first, min(first + group, index.units))
+    ]
     columns = []  # the operations of device 0, by kind, in the order of their visits
     for kind in rule.letters:
         rows: list[Sequence[int]] = [index.row(kind, chunk * devices) for chunk in range(chunks)]
@@ -222,33 +191,27 @@ def _arrange(problem: Problem, rule: Rule, group: int, note: str = "") -> Plan:
 
     def arranged(device: int) -> Arranged:
         warm_up = rule.step * (devices - 1 - device) + (chunks - 1) * group + slices - 1 + rule.extra
-        return rule.arrange([index.stages_on(column, device) for column in columns], warm_up, device)
+        forwards, *others = (index.stages_on(column, device) for column in columns)
+        if not others:
+            return [*forwards], {}
+        if rule.has_pairs:
+            return forwards_over_backwards(forwards, others[0], warm_up)
+        if len(others) == 1:
+            return one_forward_one_backward(forwards, others[0], warm_up), {}
+        # a W runs as many steps late as there are devices before this one
+        return split_one_forward_one_backward(forwards, others[0], others[1], warm_up, delay=device), {}
 
     return of_devices(index, map(arranged, range(devices)), note)
 
 
-def alone(columns: Sequence[Sequence[int]], _warm_up: int, _device: int) -> Arranged:
-    """Return forwards in the order of their visits."""
-    return [*columns[0]], {}
-
-
-def in_pairs(columns: Sequence[Sequence[int]], warm_up: int, _device: int) -> Arranged:
-    """Return the warm-up, then pairs."""
-    forwards, backwards = columns
-    return forwards_over_backwards(forwards, backwards, warm_up)
-
-
-def split(columns: Sequence[Sequence[int]], warm_up: int, device: int) -> Arranged:
-    """Return the warm-up, then F, I and a W in turn, as many steps late as there are devices before this one."""
-    forwards, inputs, weights = columns
-    return split_one_forward_one_backward(forwards, inputs, weights, warm_up, delay=device), {}
-
-
-INTERLEAVED = Rule(name="interleaved", letters="FB", step=2, arrange=in_turn)
-FORWARDS = INTERLEAVED._replace(letters="F", step=0, arrange=alone)  # which cannot deadlock
-OVERLAPPING = Rule(name="interleaved-overlap", letters="FB", step=2, arrange=in_pairs, extra=1)
-GROUPING = Rule(name="grouped-interleaved", letters="FB", step=1, arrange=in_turn)
-SPLITTING = Rule(name="interleaved-zb", letters="FIW", step=1, arrange=split)
+INTERLEAVED = Rule(name="interleaved", letters="FB", step=2)
+FORWARDS = INTERLEAVED._replace(letters="F", step=0)  # which cannot deadlock
+# one more warm-up forward, so that the steady F and B are independent and make pairs
+OVERLAPPING = Rule(name="interleaved-overlap", letters="FB", step=2, extra=1, has_pairs=True)
+# (V-1)g + P-1-d warm-up forwards; the paper's g are ceil(P/2) to P (default P)
+GROUPING = Rule(name="grouped-interleaved", letters="FB", step=1)
+# the same; then F, I and the W of the backward d steps before; g is P by default; PyTorch takes M/max(1, M // P)
+SPLITTING = Rule(name="interleaved-zb", letters="FIW", step=1)
 
 _looped = partial(Family, placement="loop", is_multiple=True, bubble="by simulation", settled_order=True)
 
@@ -268,7 +231,7 @@ FAMILY = _looped(
 
 OVERLAPPED = _looped(
     name="interleaved-overlap",
-    plan=interleaved_overlap,
+    plan=partial(grouped, rule=OVERLAPPING),
     needs="S = VP, any M; costs.overlap says what a pair takes",
     memory="min(VM, (V-1)g + 2(P-d))/V",
     paper="Megatron-LM, combined 1F1B for expert-parallel overlap",
@@ -280,7 +243,7 @@ OVERLAPPED = _looped(
 
 GROUPED = _looped(
     name="grouped-interleaved",
-    plan=grouped_interleaved,
+    plan=partial(grouped, rule=GROUPING),
     needs="S = VP, any M; g from P/2 to P, or others that run",
     memory="min(VM, (V-1)g + P - d)/V",
     paper="PipeOffload (Wan et al. 2025, arXiv 2503.01328)",
@@ -298,7 +261,7 @@ HALF = replace(
 
 SPLIT = _looped(
     name="interleaved-zb",
-    plan=interleaved_zb,
+    plan=partial(grouped, rule=SPLITTING),
     needs="S = VP, any M; splits the backward",
     memory="min(VM, (V-1)g + P)/V",
     paper="PyTorch, Interleaved Zero Bubble",

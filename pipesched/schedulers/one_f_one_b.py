@@ -13,25 +13,25 @@ from pipesched.pipeline.plan.plan import Plan
 from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.family import Family
-from pipesched.schedulers.plan_of import forwards_over_backwards, linear_plan, of_devices
+from pipesched.schedulers.plan_of import (
+    forwards_over_backwards,
+    last_slice_first,
+    of_devices,
+    one_forward_one_backward,
+    plain_index,
+)
 
 
-def one_f_one_b(problem: Problem) -> Plan:
-    """Run P-d-1 forwards on device d; then F and B in turn while forwards are left; then the backwards left."""
-    return linear_plan(problem, lambda device: problem.devices - device - 1)
+def one_f_one_b(problem: Problem, *, step: int = 1, extra: int = 0) -> Plan:
+    """Run P-d-1 forwards on device d; then F and B in turn while forwards are left; then the backwards left.
 
-
-def seq_1f1b(problem: Problem) -> Plan:
-    """Run P-d-2+n forwards of slices on device d; then F and B in turn while forwards are left; then the B left.
-
-    Each microbatch has n slices; its backwards begin with the last one. With one slice this is 1F1B.
+    Of n slices n-1 forwards more come first, and the backwards of each microbatch begin with the last one. Eager 1F1B
+    runs 2(P-d-1)+1 forwards first: `step` and `extra` are 2 and 1.
     """
-    return linear_plan(problem, lambda device: problem.devices - device - 2 + problem.slices.count)
-
-
-def eager_1f1b(problem: Problem) -> Plan:
-    """Run 2(P-d-1)+1 forwards on device d; then F and B in turn while forwards are left; then the backwards left."""
-    return linear_plan(problem, lambda device: 2 * (problem.devices - device - 1) + 1)
+    index = plain_index(problem)
+    backwards = (last_slice_first(index, row) for row in index.rows("B"))
+    warm_ups = (step * (problem.devices - 1 - device) + index.slices - 1 + extra for device in range(problem.devices))
+    return Plan(index, [*map(one_forward_one_backward, index.rows("F"), backwards, warm_ups)])
 
 
 def one_f_one_b_overlap(problem: Problem) -> Plan:
@@ -44,7 +44,7 @@ _linear = partial(Family, placement="linear", needs="any M", settled_order=True)
 
 FAMILY = _linear(
     name="1f1b",
-    plan=one_f_one_b,
+    plan=partial(one_f_one_b, step=1, extra=0),
     bubble="(P-1)/(M+P-1)",
     memory="min(M, P-d)",
     paper="PipeDream-Flush (Narayanan et al. 2021, arXiv 2006.09503)",
@@ -54,7 +54,7 @@ FAMILY = _linear(
 
 SLICED = _linear(
     name="seq-1f1b",
-    plan=seq_1f1b,
+    plan=partial(one_f_one_b, step=1, extra=0),
     needs="any M; slices (n = 1: 1f1b)",
     bubble="(P-1)/(nM+P-1)",
     memory="min(nM, P-d-1+n)/n",
@@ -66,7 +66,7 @@ SLICED = _linear(
 
 EAGER = _linear(
     name="eager-1f1b",
-    plan=eager_1f1b,
+    plan=partial(one_f_one_b, step=2, extra=1),
     bubble="(P-1)/(M+P-1), and p2p mostly hidden",
     memory="min(M, 2(P-d))",
     paper="Zhuang et al. 2023, arXiv 2211.05322",

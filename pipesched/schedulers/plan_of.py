@@ -7,7 +7,7 @@ follows its I may be joined with it: that frees all of an activation at its end,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain, pairwise
@@ -36,7 +36,13 @@ def joined(problem: Problem, plan: Plan) -> Plan:
     """
     if not problem.costs.chooses or "W" not in plan.index.letters:
         return plan
-    pairs = [*_adjacent(problem, plan)]
+    ticks, row = problem.model.ticks, plan.index.of_kind("I")
+    is_shorter = (ticks["backward"] < ticks["backward_input"] + ticks["backward_weight"]).ravel()
+    pairs = [  # each I, and its W, that follow each other on a device and take longer than the whole
+        (before, after)
+        for before, after in chain.from_iterable(map(pairwise, plan.orders))
+        if before in row and after == plan.index.counterpart(before, "W") and is_shorter[before - row.start]
+    ]
     if not pairs:
         return plan
     graph = lower_plan(problem, plan)
@@ -45,7 +51,7 @@ def joined(problem: Problem, plan: Plan) -> Plan:
         apart = replay.times()
     except InvalidSchedule:  # for who times it to say
         return plan
-    lasts = {KINDS[letter].cost: problem.model.ticks[KINDS[letter].cost].ravel() for letter in "BIW"}
+    lasts = {KINDS[letter].cost: ticks[KINDS[letter].cost].ravel() for letter in "BIW"}
     ends = plan.index.stages * plan.index.units
     durations = graph.duration.copy()
     inputs, weights = (column(numbers) for numbers in zip(*pairs, strict=True))
@@ -69,16 +75,6 @@ def joined(problem: Problem, plan: Plan) -> Plan:
         else:
             break
     return with_joins(plan, {one: weight_of[one] for one in left}) if _length(times) < _length(apart) else plan
-
-
-def _adjacent(problem: Problem, plan: Plan) -> Iterator[tuple[int, int]]:
-    """Yield each I, and its W, that follow each other on a device and take longer than the whole."""
-    index, ticks = plan.index, problem.model.ticks
-    is_shorter = (ticks["backward"] < ticks["backward_input"] + ticks["backward_weight"]).ravel()
-    row = index.of_kind("I")
-    for before, after in chain.from_iterable(map(pairwise, plan.orders)):
-        if before in row and after == index.counterpart(before, "W") and is_shorter[before - row.start]:
-            yield before, after
 
 
 def _length(times: Times) -> int:
@@ -206,14 +202,6 @@ def last_slice_first(index: OpIndex, row: Sequence[int]) -> Sequence[int]:
     for part in range(slices):
         order[part::slices] = row[slices - 1 - part :: slices]
     return order
-
-
-def linear_plan(problem: Problem, warm_up: Callable[[int], int]) -> Plan:
-    """Return the plan of one stage a device that runs `warm_up(d)` forwards, then a forward and a backward in turn."""
-    index = plain_index(problem)
-    backwards = (last_slice_first(index, row) for row in index.rows("B"))
-    warm_ups = map(warm_up, range(problem.devices))
-    return Plan(index, [*map(one_forward_one_backward, index.rows("F"), backwards, warm_ups)])
 
 
 def of_devices(index: OpIndex, arranged: Iterable[Arranged], note: str = "") -> Plan:

@@ -40,17 +40,11 @@ from pipesched.schedulers.plan_of import last_slice_first, split_one_forward_one
 from pipesched.schedulers.trials import Effort, Orders, Trials, trials
 
 
-def zb_h1(problem: Problem) -> Plan:
-    """Run min(nM, P-d-2+n) warm-up forwards of n slices, and each W d backwards after its I: 1F1B's memory."""
-    return _plan(problem, depth=1)
+def zb_h(problem: Problem, *, depth: int) -> Plan:
+    """Run min(nM, depth(P-d-1)+n-1) warm-up forwards of n slices, and each W depth*d backwards after its I.
 
-
-def zb_h2(problem: Problem) -> Plan:
-    """Run min(nM, 2(P-d-1)+n-1) warm-up forwards, and each W 2d backwards after its I: about twice 1F1B's memory."""
-    return _plan(problem, depth=2)
-
-
-def _plan(problem: Problem, depth: int) -> Plan:
+    ZB-H1 has 1F1B's memory, ZB-H2 about twice that.
+    """
     index = OpIndex("FIW", problem.stages, problem.microbatches, problem.slices.count)
     return Plan(index, handcrafted(index, warm_up=depth, delay=depth))
 
@@ -80,11 +74,14 @@ _linear = partial(
     slices=True,
 )
 H1 = _linear(
-    name="zb-h1", plan=zb_h1, bubble="(P-1)(f+b-w) idle when w <= f, b", memory="min(M, P); n slices: min(nM, P-1+n)/n"
+    name="zb-h1",
+    plan=partial(zb_h, depth=1),
+    bubble="(P-1)(f+b-w) idle when w <= f, b",
+    memory="min(M, P); n slices: min(nM, P-1+n)/n",
 )
 H2 = _linear(
     name="zb-h2",
-    plan=zb_h2,
+    plan=partial(zb_h, depth=2),
     bubble="in span max(0, (P-1)(f+b-2w)) idle when w <= f",
     memory="min(M, 2P-1); n slices: min(nM, 2P-2+n)/n",
 )

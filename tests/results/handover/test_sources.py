@@ -18,7 +18,7 @@ import yaml
 
 import pipesched
 from pipesched.pipeline.layers.layout_text import megatron_text, read_megatron_text
-from pipesched.schedulers.bidirectional import dualpipe_v_whole
+from pipesched.schedulers.bidirectional import dualpipe_v
 from tests.results.handover.outcomes import HYBRID, PATTERN, of_model, texts as every_text
 from tests.results.handover.packages import classes, fields_of, literals, unpacked
 
@@ -229,7 +229,7 @@ def test_deepspeed(source: Source, devices: int, microbatches: int) -> None:
     two_a_rank = pipesched.make_problem(devices=devices, stages=2 * devices, microbatches=microbatches, placement="v")
     plans = {
         "TrainSchedule": pipesched.run(one_a_rank, "1f1b").schedule.plan,
-        "DualPipeVSchedule": dualpipe_v_whole(two_a_rank),
+        "DualPipeVSchedule": dualpipe_v(two_a_rank, whole=True),
     }
     for name, plan in plans.items():
         for rank in range(devices):
