@@ -334,10 +334,11 @@ class RecomputeOffloadModel(TaskModel):
         """Let activations that never fit side by side take turns: `memory` implies it, but through many small sizes."""
         alone = self.variant.objective == "span"
         for window in PassBounds(self.variant.problem, self.full.letters, paired=False).windows(alone=alone):
-            for slots in islice(window.slots(window.views()[0]), 1):
-                if slots.most == 1 and all(chunk.forward and chunk.gradient for chunk in slots.chunks):
+            for slots in islice(window.slots(window.stays(with_weight=False)), 1):
+                chunks = [one.chunk for one in slots.stays]
+                if slots.most == 1 and all(chunk.forward and chunk.gradient for chunk in chunks):
                     own = [choice for choice in self.activations if choice.device == window.device]
-                    sized = {chunk.stage for chunk in slots.chunks}
+                    sized = {chunk.stage for chunk in chunks}
                     stays = (self._stays(choice) for choice in own if choice.stage in sized)
                     self.model.add_no_overlap([*chain.from_iterable(stays)])
 

@@ -31,10 +31,10 @@ chunks and actions, of count x cost is at most `slope` x length + `offset`. All 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, chain
 from operator import add
 from typing import NamedTuple
 
@@ -67,19 +67,19 @@ def least_capacity(problem: Problem, device: int, allowed: MemorySavings = KEEP_
     """
     stages = problem.settled_placement.stages_on(device)
     here = problem.model.where[np.ix_(column(stages), problem.model.unlike[0][:: problem.model.slices])] == device
-    kept = np.where(here, _kept(problem, stages, allowed), 0)
-    beside = column([_beside(problem, stage) for stage in stages])[:, None]
-    needed: list[int] = (kept.cumsum(axis=0) - kept + _peaks(problem, stages) + beside)[here].tolist()
-    return max(needed, default=0)
-
-
-def _beside(problem: Problem, stage: int) -> int:
-    """Return what of the step a stage holds beside the activations of its backward: whole weights, and gradients."""
-    # of a split backward it is W that needs the gradients, which may run once other activations are gone
-    if not problem.has_step:
-        return 0
-    grains, has_whole = problem.step_grains, not problem.costs.split and problem.mode != FORWARD_ONLY
-    return grains.weights[stage] + (grains.gradients[stage] if has_whole else 0)
+    is_gone = allowed.offload or problem.mode == FORWARD_ONLY  # between forward and backward
+    held = _sizes(problem, stages, "checkpointed" if allowed.recompute else "activation").sum(axis=2)
+    kept = np.where(here, held * (not is_gone), 0)
+    needed = kept.cumsum(axis=0) - kept + _peaks(problem, stages)
+    if problem.has_step:  # whole weights, and gradients beside the activations of a whole backward
+        # of a split one it is W that needs the gradients, which may run once other activations are gone
+        grains, has_whole = problem.step_grains, not problem.costs.split and problem.mode != FORWARD_ONLY
+        gradients = [grains.gradients[stage] * has_whole for stage in stages]
+        needed = (
+            needed
+            + column([grains.weights[stage] + more for stage, more in zip(stages, gradients, strict=True)])[:, None]
+        )
+    return max(needed[here].tolist(), default=0)
 
 
 def _sizes(problem: Problem, stages: Sequence[int], name: str) -> Ints:
@@ -101,13 +101,6 @@ def _peaks(problem: Problem, stages: Sequence[int]) -> Ints:
         held = held + np.maximum(retained - whole, 0) if problem.costs.split else held
     most: Ints = held.max(axis=2)
     return most
-
-
-def _kept(problem: Problem, stages: Sequence[int], allowed: MemorySavings) -> Ints:
-    """Return the least that stages hold of each microbatch between its forward and its backward, as `_peaks`."""
-    whole = _sizes(problem, stages, "checkpointed" if allowed.recompute else "activation").sum(axis=2)
-    kept: Ints = whole * 0 if allowed.offload or problem.mode == FORWARD_ONLY else whole
-    return kept
 
 
 def require_least_capacity(problem: Problem, allowed: MemorySavings = KEEP_ONLY) -> None:
@@ -142,20 +135,6 @@ def require_least_capacity(problem: Problem, allowed: MemorySavings = KEEP_ONLY)
         )
 
 
-def least_headroom(problem: Problem, device: int, index: OpIndex) -> int:
-    """Return the grains that at least are free on a device whenever it starts an F: what the next I there takes.
-
-    Nothing, where I and W take no time at all: then it is there and gone within an instant.
-    """
-    if "B" in index.letters or "I" not in index.letters:
-        return 0
-    mean, caught = problem.ticks.mean, problem.grains.largest["caught"]
-    halves = zip(mean["backward_input"], mean["backward_weight"], strict=True)
-    takes_time = [first + last > 0 for first, last in halves]
-    stages = problem.settled_placement.stages_on(device)
-    return min((caught[stage] if takes_time[stage] else 0 for stage in stages), default=0)
-
-
 def forward_headrooms(problem: Problem, index: OpIndex) -> list[int]:
     """Return for each operation the grains that are to stay free beside what it takes: with F, what any I there takes.
 
@@ -182,36 +161,27 @@ def order_edges(problem: Problem, index: OpIndex, rows: Sequence[range] = ()) ->
     They cost nothing without offload and recompute: equal operations wait alike, so sorting those of a row by
     microbatch breaks no rule. Microbatches that go other ways, or differ in any cost or size, have no order.
     """
-    pairs = [pair for group in alike(problem) for pair in _runs(group)]
-    parts = [(index.in_units(before), index.in_units(after)) for before, after in pairs]
+    slices, groups = index.slices, [column(group)[:, None] for group in alike(problem) if len(group) > 1]
+    units = [(group * slices + np.arange(slices)).ravel() for group in groups]
     for row in rows or (row for kind in index.letters for row in index.rows(kind)):
-        yield from (Edges(row[before], row[after]) for before, after in parts)
-
-
-def _runs(group: Sequence[int]) -> Iterator[tuple[range, range]]:
-    """Yield numbers of a group with the next ones: those of neighbours together, and from each such run to the next."""
-    start = 0
-    for place, number in enumerate(group):
-        if place + 1 == len(group) or group[place + 1] != number + 1:
-            if place > start:
-                yield range(group[start], number), range(group[start] + 1, number + 1)
-            if place + 1 < len(group):
-                after = group[place + 1]
-                yield range(number, number + 1), range(after, after + 1)
-            start = place + 1
+        yield from (Edges(row.start + own[:-slices], row.start + own[slices:]) for own in units)
 
 
 def capacity_edges(problem: Problem, index: OpIndex) -> Iterator[Edges]:
     """Yield the edges that follow from the budget of each device; none where microbatches are not alike."""
     if not problem.are_alike:
         return
+    # of each stage, what the next I takes, unless it is there and gone within an instant: at an F so much is free
+    mean, largest = problem.ticks.mean, problem.grains.largest
+    is_split = "I" in index.letters and "B" not in index.letters
+    halves = zip(mean["backward_input"], mean["backward_weight"], largest["caught"], strict=True)
+    headroom = [caught if is_split and first + last > 0 else 0 for first, last, caught in halves]
     for device, capacity in enumerate(problem.capacity_grains):
         if capacity is None:
             continue
         stages = problem.settled_placement.stages_on(device)
-        largest = problem.grains.largest
         held = list(accumulate(largest["activation"][stage] for stage in stages))
-        room = capacity - least_headroom(problem, device, index)
+        room = capacity - min((headroom[stage] for stage in stages), default=0)
         for chunk, stage in enumerate(stages):
             if not _takes_time(problem, stage, index):
                 continue
@@ -332,14 +302,8 @@ def require_kept(problem: Problem, key: str) -> None:
 FEW = 4  # chunks of a device, each of which is looked at alone too
 
 Pieces = tuple[int, ...]  # the least lengths of the times at which an activation is there
-
-
-class ResidencyCosts(NamedTuple):
-    """What each activation of a chunk adds to a row, by the action."""
-
-    keep: int
-    offload: int
-    recompute: int
+ResidencyCosts = Sequence[int]  # what each activation of a chunk adds to a row: kept, offloaded, recomputed
+ACTIONS = {"offload": 1, "recompute": 2}  # their places in these
 
 
 class ResidencyInequality(NamedTuple):
@@ -348,7 +312,7 @@ class ResidencyInequality(NamedTuple):
     It holds where the length is at least `least`.
     """
 
-    costs: tuple[ResidencyCosts, ...]  # one a chunk
+    costs: Sequence[ResidencyCosts]  # one a chunk
     slope: int
     offset: int
     least: int = 0
@@ -379,60 +343,26 @@ class ResidencyChunk(NamedTuple):
     retained: int
     largest: int
 
-    @property
-    def again(self) -> int:
-        """The least time from the start of F to the end of B or I where the forward runs again between."""
-        return max(self.path, self.forward + self.recompute + self.gradient)
 
+class ChunkResidency(NamedTuple):
+    """How long an activation of a chunk is there, at least, and what is held of it.
 
-class ResidencyScope(NamedTuple):
-    """What of a stay counts: up to the end of W (else of I), and between F and R too, where a checkpoint is left."""
+    `last` is the duration of the operation that ends its stay, `tail` follows that. `least` is the least that is held
+    of it, `arriving` what is held as it comes, by F, L or R: all of it, unless that is for an instant. `pieces` are
+    lengths, `area` is memory x time, each where it is kept, offloaded or recomputed.
+    """
 
-    with_weight: bool
-    with_checkpoint: bool
-
-    def ends_late(self, chunk: ResidencyChunk) -> bool:
-        """Return whether a stay lasts to the end of W."""
-        return self.with_weight and chunk.retained > 0
-
-    def weight(self, chunk: ResidencyChunk) -> int:
-        """Return the ticks that a stay lasts after B or I, at least."""
-        return chunk.weight if self.ends_late(chunk) else 0
-
-    def tail(self, chunk: ResidencyChunk) -> int:
-        """Return the ticks after a stay."""
-        return chunk.last_tail if self.ends_late(chunk) else chunk.tail
-
-    def last(self, chunk: ResidencyChunk) -> int:
-        """Return the duration of the operation that ends a stay."""
-        return chunk.weight if self.ends_late(chunk) else chunk.gradient
-
-    def least_held(self, chunk: ResidencyChunk, allowed: MemorySavings) -> int:
-        """Return the least that is held of an activation while it is there."""
-        held = [chunk.size]
-        if self.ends_late(chunk):
-            held.append(chunk.retained)
-        if allowed.recompute and self.with_checkpoint:
-            held.append(chunk.checkpointed)
-        return min(held)
-
-    def arriving(self, chunk: ResidencyChunk, allowed: MemorySavings) -> int:
-        """Return what is held of an activation as it comes, by F, L or R: all of it, unless that is for an instant."""
-        takes_time = chunk.forward and chunk.gradient
-        return chunk.size if takes_time else self.least_held(chunk, allowed)
-
-    def pieces(self, chunk: ResidencyChunk) -> tuple[Pieces, Pieces, Pieces]:
-        """Return the least lengths of what an activation is there for: kept, offloaded, recomputed."""
-        end = chunk.gradient + self.weight(chunk)
-        again: Pieces = (chunk.again + self.weight(chunk),)
-        if not self.with_checkpoint:
-            again = (chunk.forward, chunk.recompute + end)
-        away = (chunk.forward + chunk.offload, chunk.reload + end)
-        return (chunk.path + self.weight(chunk),), away, again
+    chunk: ResidencyChunk
+    tail: int
+    last: int
+    least: int
+    arriving: int
+    pieces: tuple[Pieces, Pieces, Pieces]
+    area: ResidencyCosts
 
 
 class DeviceResidencies(NamedTuple):
-    """The chunks of one device, its capacity (None: no limit), and what may be done with their activations.
+    """The chunks of one device, its capacity, and what may be done with their activations.
 
     With `alone` the length is that from the first start of the device to its own last end, else that of the step. With
     `paired` a forward and a backward may run at once.
@@ -440,20 +370,46 @@ class DeviceResidencies(NamedTuple):
 
     device: int
     chunks: tuple[ResidencyChunk, ...]
-    capacity: int | None
+    capacity: int
     allowed: MemorySavings
     alone: bool = False
     paired: bool = False
 
-    def views(self) -> list[ResidencyScope]:
-        """Return every view of the stays that differs."""
-        late = (False, True) if any(chunk.retained for chunk in self.chunks) else (False,)
-        whole = (True, False) if self.allowed.recompute else (True,)
-        return [ResidencyScope(with_weight, with_checkpoint) for with_weight in late for with_checkpoint in whole]
+    def stays(self, *, with_weight: bool, with_checkpoint: bool = True) -> list[ChunkResidency]:
+        """Return the stays up to the end of W (else of I), with what lies between F and R, or without."""
+        found = []
+        for chunk in self.chunks:
+            size, is_late = chunk.size, with_weight and chunk.retained > 0
+            weight, tail, last = (chunk.weight, chunk.last_tail, chunk.weight) if is_late else (
+                0, chunk.tail, chunk.gradient)  # fmt: skip
+            kept = [chunk.checkpointed] if self.allowed.recompute and with_checkpoint else []
+            least = min(size, *kept, chunk.retained if is_late else size)
+            around, end = chunk.forward + chunk.gradient, chunk.gradient + weight
+            path = max(chunk.path, around + chunk.recompute)  # where the forward runs again
+            again = (path + weight,) if with_checkpoint else (chunk.forward, chunk.recompute + end)
+            away = (chunk.forward + chunk.offload, chunk.reload + end)
+            beside = max(chunk.retained - size, 0) * chunk.gradient + chunk.retained * weight
+            saved = chunk.checkpointed * path + (size - chunk.checkpointed) * (around + chunk.recompute)
+            area = size * chunk.path + beside, size * (sum(away) - weight) + beside, saved + beside
+            arriving = size if chunk.forward and chunk.gradient else least
+            found.append(
+                ChunkResidency(chunk, tail, last, least, arriving, ((chunk.path + weight,), away, again), area)
+            )
+        return found
 
-    def rest(self, heads: Sequence[int], tails: Sequence[int]) -> int:
+    def views(self) -> Iterator[tuple[bool, list[ChunkResidency]]]:
+        """Yield all stays that differ by what of them counts, and whether that is so of checkpoints too."""
+        for with_weight in (False, True) if any(chunk.retained for chunk in self.chunks) else (False,):
+            for with_checkpoint in (True, False) if self.allowed.recompute else (True,):
+                yield with_checkpoint, self.stays(with_weight=with_weight, with_checkpoint=with_checkpoint)
+
+    def rest(self, heads: Iterable[int], tails: Iterable[int]) -> int:
         """Return what is left of no length: less the least head and the least tail."""
         return 0 if self.alone else -min(heads) - min(tails)
+
+    def between(self, stays: Sequence[ChunkResidency]) -> int:
+        """Return `rest` for some stays."""
+        return self.rest([one.chunk.head for one in stays], [one.tail for one in stays])
 
     def area_bound(self) -> int:
         """Return core.bounds.memory_area: the least that activations take of memory x time, whatever is done to them.
@@ -461,83 +417,58 @@ class DeviceResidencies(NamedTuple):
         Activations leave with B or I; what is retained then stays for W's own time at the least, and what the start of
         I takes, for I's own.
         """
-        view, held, area = ResidencyScope(True, True), [chunk for chunk in self.chunks if chunk.size], 0
-        for chunk in self.chunks:
-            costs = _area_of(view, chunk)
-            saved = [getattr(costs, action) for action, is_allowed in self.allowed._asdict().items() if is_allowed]
-            area += chunk.microbatches * min([costs.keep, *saved])
-        heads, tails = [chunk.head for chunk in held], [view.tail(chunk) for chunk in held]
-        return memory_area(area, self.capacity or 1, min(heads, default=0), min(tails, default=0))
+        stays = self.stays(with_weight=True)
+        actions = [0, *(place for action, place in ACTIONS.items() if getattr(self.allowed, action))]
+        area = sum(one.chunk.microbatches * min(one.area[action] for action in actions) for one in stays)
+        ends = [(one.chunk.head, one.tail) for one in stays if one.chunk.size]
+        head, tail = (min(one) for one in zip(*ends, strict=True)) if ends else (0, 0)
+        return memory_area(area, self.capacity, head, tail)
 
     def rows(self) -> Iterator[ResidencyInequality]:
         """Yield every row: areas, stays, lanes and work."""
-        if self.capacity is not None:
-            for view in self.views():
-                if view.with_checkpoint:
-                    yield from self._area(view, self.capacity)
-                yield from self._weighted(view, self.capacity)
-                for slots in self.slots(view):
-                    yield slots.area()
+        for is_whole, stays in self.views():
+            held = [one for one in stays if one.chunk.size]
+            if is_whole and held:  # the area that activations take, which is at most capacity x time
+                rest, costs = self.between(held), self.costs(held, [one.area for one in held])
+                unused, lasts = self.ramps(held, self.capacity, max(one.chunk.largest for one in held))
+                yield ResidencyInequality(costs, self.capacity, self.capacity * rest)
+                yield ResidencyInequality(costs, self.capacity, self.capacity * rest - unused, lasts - rest)
+            # where chunks differ, the area of the least that each activation holds: the one that came last was there as
+            # a whole, beside the least of every other
+            held = [one for one in stays if one.least]
+            if len({(one.chunk.size, one.least) for one in held}) > 1:
+                most = self.capacity - min(one.arriving - one.least for one in held)
+                areas = [[one.least * sum(pieces) for pieces in one.pieces] for one in held]
+                yield ResidencyInequality(self.costs(held, areas), most, most * self.between(held))
+            for slots in self.slots(stays):
+                yield slots.area()
         if self.allowed.offload:
             yield from self._lanes()
         if not self.paired:
             yield from self._work()
 
-    def slots(self, view: ResidencyScope) -> Iterator[Slots]:
-        """Yield the slots for all chunks, and where there are a few, for each alone."""
-        if self.capacity is None:
-            return
-        held = [chunk for chunk in self.chunks if view.least_held(chunk, self.allowed)]
-        for chunks in [held, *([chunk] for chunk in held)] if 1 < len(held) <= FEW else [held]:
-            if not chunks:
-                return
-            least = min(view.least_held(chunk, self.allowed) for chunk in chunks)
-            most = 1 + (self.capacity - min(view.arriving(chunk, self.allowed) for chunk in chunks)) // least
-            if 0 < most < sum(chunk.microbatches for chunk in chunks):
-                yield Slots(self, view, tuple(chunks), most)
+    def slots(self, stays: Sequence[ChunkResidency]) -> Iterator[Slots]:
+        """Yield the slots for all stays, and where there are a few chunks, for each alone."""
+        held = [one for one in stays if one.least]
+        for some in [held, *([one] for one in held)] if 1 < len(held) <= FEW else [held] if held else []:
+            most = 1 + (self.capacity - min(one.arriving for one in some)) // min(one.least for one in some)
+            if 0 < most < sum(one.chunk.microbatches for one in some):
+                yield Slots(self, some, most)
 
-    def costs(self, chunks: Sequence[ResidencyChunk], costs: Sequence[ResidencyCosts]) -> tuple[ResidencyCosts, ...]:
+    def costs(self, stays: Sequence[ChunkResidency], costs: Sequence[ResidencyCosts]) -> Sequence[ResidencyCosts]:
         """Return the costs of some chunks as those of all chunks: the others have none."""
-        of = dict(zip(chunks, costs, strict=True))
-        return tuple(of.get(chunk, ResidencyCosts(0, 0, 0)) for chunk in self.chunks)
+        of = {one.chunk: cost for one, cost in zip(stays, costs, strict=True)}
+        return [of.get(chunk, (0, 0, 0)) for chunk in self.chunks]
 
-    def ramps(self, view: ResidencyScope, chunks: Sequence[ResidencyChunk], most: int, each: int) -> tuple[int, int]:
+    def ramps(self, stays: Sequence[ChunkResidency], most: int, each: int) -> tuple[int, int]:
         """Return what the first and the last activations leave unused of `most`, in ticks, and how long that lasts.
 
         They come one F after another, with `each` at most, and go one backward after another.
         """
         steps = (most - 1) // each if each else 0
         unused = sum(most - number * each for number in range(1, steps + 1))
-        step = min(chunk.forward for chunk in chunks) + min(view.last(chunk) for chunk in chunks)
+        step = min(one.chunk.forward for one in stays) + min(one.last for one in stays)
         return unused * step, steps * step
-
-    def between(self, view: ResidencyScope, chunks: Sequence[ResidencyChunk]) -> int:
-        """Return `rest` for the stays of some chunks."""
-        return self.rest([chunk.head for chunk in chunks], [view.tail(chunk) for chunk in chunks])
-
-    def _area(self, view: ResidencyScope, capacity: int) -> Iterator[ResidencyInequality]:
-        """Yield the area that activations take, which is at most capacity x time."""
-        held = [chunk for chunk in self.chunks if chunk.size]
-        if not held:
-            return
-        rest = self.between(view, held)
-        each = max(chunk.largest for chunk in held)
-        unused, lasts = self.ramps(view, held, capacity, each)
-        costs = self.costs(held, [_area_of(view, chunk) for chunk in held])
-        yield ResidencyInequality(costs, capacity, capacity * rest)
-        yield ResidencyInequality(costs, capacity, capacity * rest - unused, lasts - rest)
-
-    def _weighted(self, view: ResidencyScope, capacity: int) -> Iterator[ResidencyInequality]:
-        """Yield the area of the least that each activation holds, where chunks differ."""
-        # the activation that came last was there as a whole, beside the least of every other
-        held = [(chunk, view.least_held(chunk, self.allowed)) for chunk in self.chunks]
-        held = [(chunk, least) for chunk, least in held if least]
-        if len({(chunk.size, least) for chunk, least in held}) < 2:
-            return
-        chunks = [chunk for chunk, _ in held]
-        most = capacity - min(view.arriving(chunk, self.allowed) - least for chunk, least in held)
-        costs = [ResidencyCosts(*(least * sum(pieces) for pieces in view.pieces(chunk))) for chunk, least in held]
-        yield ResidencyInequality(self.costs(chunks, costs), most, most * self.between(view, chunks))
 
     def _lanes(self) -> Iterator[ResidencyInequality]:
         """Yield what both lanes carry from the end of an F on, until a load, or the backward behind it, is due."""
@@ -546,7 +477,7 @@ class DeviceResidencies(NamedTuple):
         out, back = [chunk.offload for chunk in self.chunks], [chunk.reload for chunk in self.chunks]
         for times, heads, tails in ((out, begins, [*map(add, ends, back)]), (back, [*map(add, begins, out)], ends)):
             rest = -min(heads) - min(tails)
-            yield ResidencyInequality(tuple(ResidencyCosts(0, time, 0) for time in times), 1, rest, -rest)
+            yield ResidencyInequality([(0, time, 0) for time in times], 1, rest, -rest)
 
     def _work(self) -> Iterator[ResidencyInequality]:
         """Yield the work of the device, recomputes among it; with and without the weight gradients."""
@@ -554,56 +485,39 @@ class DeviceResidencies(NamedTuple):
         for with_weight in {False, any(chunk.weight for chunk in self.chunks)}:
             work = [chunk.forward + chunk.gradient + (chunk.weight if with_weight else 0) for chunk in self.chunks]
             tails = [chunk.last_tail if with_weight else chunk.tail for chunk in self.chunks]
-            again = zip(work, self.chunks, strict=True)
-            costs = tuple(ResidencyCosts(time, time, time + chunk.recompute) for time, chunk in again)
+            costs = [(time, time, time + chunk.recompute) for time, chunk in zip(work, self.chunks, strict=True)]
             yield ResidencyInequality(costs, 1, self.rest(heads, tails))
 
 
 class Slots(NamedTuple):
     """Places for activations of some chunks: at no time more than `most` are there.
 
-    The activation that came last took its whole size, by F, L or R, beside at least `ResidencyScope.least_held` of
-    every other. So stays are jobs without interruption on `most` machines.
+    The activation that came last took its whole size, by F, L or R, beside at least `ChunkResidency.least` of every
+    other. So stays are jobs without interruption on `most` machines.
     """
 
     window: DeviceResidencies
-    view: ResidencyScope
-    chunks: tuple[ResidencyChunk, ...]
+    stays: Sequence[ChunkResidency]
     most: int
 
     def area(self) -> ResidencyInequality:
         """Return the sum of all stays, which is at most `most` x time."""
-        costs = [ResidencyCosts(*map(sum, self.view.pieces(chunk))) for chunk in self.chunks]
-        rest = self.window.between(self.view, self.chunks)
-        unused, lasts = self.window.ramps(self.view, self.chunks, self.most, 1)
-        return ResidencyInequality(
-            self.window.costs(self.chunks, costs), self.most, self.most * rest - unused, lasts - rest
-        )
+        costs = self.window.costs(self.stays, [[*map(sum, one.pieces)] for one in self.stays])
+        rest = self.window.between(self.stays)
+        unused, lasts = self.window.ramps(self.stays, self.most, 1)
+        return ResidencyInequality(costs, self.most, self.most * rest - unused, lasts - rest)
 
-    def rows_at(self, length: int) -> Iterator[tuple[tuple[ResidencyCosts, ...], int]]:
+    def rows_at(self, length: int) -> Iterator[tuple[Sequence[ResidencyCosts], int]]:
         """Yield for each length of a stay how many that long fit: costs and limit of rows for one length of the step.
 
         Slot i, counted from 0, is used only where i others are, so i operations later than the first.
         """
-        time = length + self.window.between(self.view, self.chunks)
-        step = max(min(chunk.forward for chunk in self.chunks), min(self.view.last(chunk) for chunk in self.chunks))
+        time = length + self.window.between(self.stays)
+        step = max(min(one.chunk.forward for one in self.stays), min(one.last for one in self.stays))
         free = [time - number * step for number in range(self.most) if time >= number * step]
-        pieces = [self.view.pieces(chunk) for chunk in self.chunks]
-        for least in {piece for one in pieces for action in one for piece in action if piece}:
-            counts = [ResidencyCosts(*(sum(piece >= least for piece in action) for action in one)) for one in pieces]
-            yield self.window.costs(self.chunks, counts), sum(each // least for each in free)
-
-
-def _area_of(view: ResidencyScope, chunk: ResidencyChunk) -> ResidencyCosts:
-    """Return memory x time of an activation by action, at least."""
-    size, kept = chunk.size, chunk.checkpointed
-    end = max(chunk.retained - size, 0) * chunk.gradient + (chunk.retained * chunk.weight if view.with_weight else 0)
-    around = chunk.forward + chunk.gradient
-    return ResidencyCosts(
-        size * chunk.path + end,
-        size * (around + chunk.offload + chunk.reload) + end,
-        kept * chunk.again + (size - kept) * (around + chunk.recompute) + end,
-    )
+        for least in {piece for one in self.stays for action in one.pieces for piece in action if piece}:
+            counts = [[sum(piece >= least for piece in action) for action in one.pieces] for one in self.stays]
+            yield self.window.costs(self.stays, counts), sum(each // least for each in free)
 
 
 MOST_DOUBLINGS = 60
@@ -614,12 +528,32 @@ def shortest(window: DeviceResidencies, least: int, quantum: int) -> int:
 
     No schedule is shorter than that, if none is shorter than `least`.
     """
-    counts = _Counts(window)
+    chunks, rows = window.chunks, [*window.rows()]
+    slots = [one for _, stays in window.views() for one in window.slots(stays)]
+    allowed = [place for action, place in ACTIONS.items() if getattr(window.allowed, action)]
+    actions = [(number, place) for number in range(len(chunks)) for place in allowed]
+
+    def may_be(length: int) -> bool:
+        """Return False if no numbers of actions keep all inequalities for a length."""
+        numbers = range(len(chunks) if allowed else 0)  # no chunk has more actions than activations
+        factors = [[int(number == chunk) for number, _ in actions] for chunk in numbers]
+        limits = [chunks[number].microbatches for number in numbers]
+        own = ((row.costs, row.slope * length + row.offset) for row in rows if length >= row.least)
+        for costs, most in chain(own, chain.from_iterable(one.rows_at(length) for one in slots)):
+            kept = sum(chunk.microbatches * cost[0] for chunk, cost in zip(chunks, costs, strict=True))
+            factors.append([costs[number][place] - costs[number][0] for number, place in actions])
+            limits.append(most - kept)
+            if limits[-1] < 0 and all(entry >= 0 for entry in factors[-1]):
+                return False
+        # Without the rows that hold whatever the numbers are.
+        needed = [both for both in zip(factors, limits, strict=True) if both[1] < 0 or any(one > 0 for one in both[0])]
+        return not actions or may_hold([row for row, _ in needed], [limit for _, limit in needed])
+
     refuted, step = round_up(least, quantum), quantum
-    if counts.may_be(refuted):
+    if may_be(refuted):
         return least
     for _ in range(MOST_DOUBLINGS):
-        if counts.may_be(refuted + step):
+        if may_be(refuted + step):
             break
         refuted, step = refuted + step, 2 * step
     else:
@@ -627,38 +561,5 @@ def shortest(window: DeviceResidencies, least: int, quantum: int) -> int:
     open_ = refuted + step
     while open_ - refuted > quantum:
         middle = refuted + (open_ - refuted) // (2 * quantum) * quantum
-        refuted, open_ = (refuted, middle) if counts.may_be(middle) else (middle, open_)
+        refuted, open_ = (refuted, middle) if may_be(middle) else (middle, open_)
     return open_
-
-
-class _Counts:
-    """The inequalities on the numbers of actions on a device."""
-
-    def __init__(self, window: DeviceResidencies) -> None:
-        self.chunks = window.chunks
-        allowed = [action for action in ("offload", "recompute") if getattr(window.allowed, action)]
-        self.actions = [(number, action) for number in range(len(self.chunks)) for action in allowed]
-        self.rows = [*window.rows()]
-        self.slots = [slots for view in window.views() for slots in window.slots(view)]
-
-    def may_be(self, length: int) -> bool:
-        """Return False if no numbers of actions keep all inequalities for a length."""
-        numbers = sorted({number for number, _ in self.actions})  # no chunk has more actions than activations
-        rows = [[int(number == chunk) for number, _ in self.actions] for chunk in numbers]
-        limits = [self.chunks[number].microbatches for number in numbers]
-        for costs, most in self._inequalities(length):
-            kept = sum(chunk.microbatches * cost.keep for chunk, cost in zip(self.chunks, costs, strict=True))
-            rows.append([getattr(costs[number], action) - costs[number].keep for number, action in self.actions])
-            limits.append(most - kept)
-            if limits[-1] < 0 and all(entry >= 0 for entry in rows[-1]):
-                return False
-        # Without the rows that hold whatever the numbers are.
-        needed = [both for both in zip(rows, limits, strict=True) if both[1] < 0 or any(one > 0 for one in both[0])]
-        return not self.actions or may_hold([row for row, _ in needed], [limit for _, limit in needed])
-
-    def _inequalities(self, length: int) -> Iterator[tuple[tuple[ResidencyCosts, ...], int]]:
-        for row in self.rows:
-            if length >= row.least:
-                yield row.costs, row.slope * length + row.offset
-        for slots in self.slots:
-            yield from slots.rows_at(length)
