@@ -12,7 +12,6 @@ from contextlib import suppress
 from functools import cache
 from itertools import chain, count
 from random import Random
-from typing import NamedTuple
 
 from pipesched.core.clock import EVERY, check_deadline
 from pipesched.core.tasks import reversed_graph
@@ -30,81 +29,56 @@ from pipesched.schedulers.options import FIRST
 LOOK = 32  # gaps of a device that are looked at for one piece of work, before its last
 
 
-class FreeTime(NamedTuple):
-    """A time in which a device is free: `place` says between which slots that is; `high` None: without end."""
-
-    place: int
-    low: int
-    high: int | None
+FreeTime = tuple[int, int, int | None]  # of a device: between which slots it is, from when on, and until when (or None)
+SideTask = tuple[Op, Sequence[tuple[int, int, int]]]  # with each device that may run it, from when on, and for how long
 
 
-class SideTask(NamedTuple):
-    """An operation and, for each device that may run it, from when on and for how long."""
-
-    op: Op
-    choices: Sequence[tuple[int, int, int]]  # (device, ready, length)
+Placed = tuple[Op, int, int]  # an operation, its device, and the place of its gap there
 
 
-class Placed(NamedTuple):
-    """Where an operation stands: on which device, and in which of its gaps."""
-
-    op: Op
-    device: int
-    place: int
-
-
-def fill(gaps: Sequence[Sequence[FreeTime]], works: Iterable[SideTask], loads: list[int]) -> list[Placed]:
+def fill(gaps: Sequence[Sequence[FreeTime]], works: Iterable[SideTask]) -> list[Placed]:
     """Return a place for each work, one after another; `gaps` are those of each device, in order of time.
 
-    Each goes where it ends first, of equals to the device that has less of it: `loads` counts that, and is updated.
+    Each goes where it ends first, of equals to the device that has less of it.
     """
-    devices = [_FreeDevice(one) for one in gaps]
-    placed = []
-    for step, work in zip(count(1), works):
+    devices, loads, placed = [_FreeDevice([*one]) for one in gaps], [0] * len(gaps), list[Placed]()
+    for step, (op, choices) in zip(count(1), works):
         if not step & EVERY:
             check_deadline()
-        best: tuple[int, int, int] | None = None
-        chosen = length = ready = 0
-        for device, since, lasts in work.choices:
-            end, gap = devices[device].first_end(since, lasts)
-            if best is None or (end, loads[device]) < best[:2]:
-                best, chosen, length, ready = (end, loads[device], gap), device, lasts, since
-        assert best is not None
-        place = devices[chosen].put(best[2], best[0], ready)
-        loads[chosen] += length
-        placed.append(Placed(work.op, chosen, place))
+        ends = [(devices[one].first_end(ready, length), (one, ready, length)) for one, ready, length in choices]
+        (end, gap), (device, ready, length) = min(ends, key=lambda one: (one[0][0], loads[one[1][0]]))
+        loads[device] += length
+        placed.append((op, device, devices[device].put(gap, end, ready)))
     return placed
 
 
 class _FreeDevice:
     """The gaps of a device; work fills each of them from its beginning."""
 
-    def __init__(self, gaps: Sequence[FreeTime]) -> None:
-        self.places = [gap.place for gap in gaps]
-        self.lows = [gap.low for gap in gaps]
-        self.highs = [gap.high for gap in gaps]
-        self.first = 0
+    def __init__(self, gaps: list[FreeTime]) -> None:
+        self.gaps, self.first = gaps, 0
 
     def first_end(self, ready: int, length: int) -> tuple[int, int]:
         """Return when work of a length can end first, and in which gap that is."""
-        last = len(self.lows) - 1
+        last = len(self.gaps) - 1
         room = max(length, 1)  # work of no length would fit a gap that ends as it gets ready, before what it waits for
         for gap in range(self.first, min(self.first + LOOK, last)):
-            start = max(self.lows[gap], ready)
-            high = self.highs[gap]
+            _, low, high = self.gaps[gap]
+            start = low if low > ready else ready
             if high is not None and start + room <= high:
                 return start + length, gap
-        return max(self.lows[last], ready) + length, last
+        return max(self.gaps[last][1], ready) + length, last
 
     def put(self, gap: int, end: int, ready: int) -> int:
         """Fill a gap up to `end`, and return its place; gaps that are over before `ready` are left behind."""
-        self.lows[gap] = end
-        while self.first < len(self.lows) - 1:
-            high = self.highs[self.first]
-            if high is not None and max(self.lows[self.first], ready) < high:
+        place, _, until = self.gaps[gap]
+        self.gaps[gap] = place, end, until
+        while self.first < len(self.gaps) - 1:
+            _, low, high = self.gaps[self.first]
+            if high is not None and max(low, ready) < high:
                 break
             self.first += 1
-        return self.places[gap]
+        return place
 
 
 Rows = list[list[int | Op]]  # the slots of each device: numbers of passes, and operations of the step
@@ -112,14 +86,9 @@ Part = tuple[int, int]  # an item of side work, and a microbatch
 BOTH = {"E": "forward", "G": "backward"}
 
 
-class Filling(NamedTuple):
-    """How side work is put in: which kind first, whose devices the other one takes, and whether between slots too."""
-
-    kinds: tuple[str, ...]
-    between: bool
-
-
-WAYS = [Filling(kinds, between) for between in (True, False) for kinds in (("G", "E"), ("E", "G"))]
+# how side work is put in: which kind first, whose devices the other one takes, and whether between slots too
+Filling = tuple[str, bool]
+WAYS: Sequence[Filling] = (("GE", True), ("EG", True), ("GE", False), ("EG", False))
 
 
 class SideInsertion:
@@ -151,11 +120,24 @@ class SideInsertion:
 
     def _put_in(self, schedule: Schedule, parts: Set[Part], way: Filling) -> Schedule:
         """Return the schedule with these parts of the side work put in, first those of one kind."""
-        devices: dict[Part, int] = {}
-        for kind in way.kinds:
-            placed = self._placed(schedule, kind, parts, devices, between=way.between)
-            devices.update({(one.op.stage, one.op.microbatch): one.device for one in placed})
-            schedule = self.timed(self._with(schedule, placed))
+        (kinds, between), devices = way, dict[Part, int]()  # those that the other kind has already
+        for kind in kinds:
+            times: _Forwards | _Backwards = _Backwards(schedule) if kind == "E" else _Forwards(schedule)
+            works = sorted(self._works(kind, parts, times, devices), key=lambda one: one[0])
+            shortest = min((length for _, (_, choices) in works for *_, length in choices), default=0)
+            gaps = [times.gaps(device, len(last), shortest) for device, last in enumerate(self.updates)]
+            placed = fill(gaps if between else [one[-1:] for one in gaps], [work for _, work in works])
+            added: dict[tuple[int, int], list[Op]] = {}
+            for op, device, place in placed[::-1] if kind == "E" else placed:
+                devices[op.stage, op.microbatch] = device
+                added.setdefault((device, place), []).append(op)
+            rows: Rows = []
+            for device, row in enumerate(self.rows(schedule)):
+                whole: list[int | Op] = []
+                for place, slot in enumerate(row):
+                    whole += [*added.get((device, place), ()), slot]
+                rows.append([*whole, *added.get((device, len(row)), ())])
+            schedule = self.timed(rows)
         return schedule
 
     def rows(self, schedule: Schedule) -> Rows:
@@ -166,32 +148,6 @@ class SideInsertion:
             [number if number < first else index.op(number) for number in order[: len(order) - count]]
             for order, count in zip(schedule.plan.orders, counts, strict=True)
         ]
-
-    def _with(self, schedule: Schedule, placed: Sequence[Placed]) -> Rows:
-        """Return the slots of a schedule with placed work among them."""
-        added: dict[tuple[int, int], list[Op]] = {}
-        for one in placed:
-            added.setdefault((one.device, one.place), []).append(one.op)
-        rows: Rows = []
-        for device, row in enumerate(self.rows(schedule)):
-            whole: list[int | Op] = []
-            for place, slot in enumerate(row):
-                whole += [*added.get((device, place), ()), slot]
-            rows.append([*whole, *added.get((device, len(row)), ())])
-        return rows
-
-    def _placed(
-        self, schedule: Schedule, kind: str, parts: Set[Part], devices: Mapping[Part, int], *, between: bool
-    ) -> list[Placed]:
-        """Return places for side work of a kind; on these devices, where the other kind has them already."""
-        times: _Forwards | _Backwards = _Backwards(schedule) if kind == "E" else _Forwards(schedule)
-        loads = [0] * self.problem.devices
-        works = [*self._works(kind, parts, times, devices)]
-        shortest = min((length for _, work in works for *_, length in work.choices), default=0)
-        gaps = [times.gaps(device, len(last), shortest) for device, last in enumerate(self.updates)]
-        works.sort(key=lambda one: one[0])
-        placed = fill(gaps if between else [one[-1:] for one in gaps], [work for _, work in works], loads)
-        return placed[::-1] if kind == "E" else placed
 
     def _works(
         self, kind: str, parts: Set[Part], times: _Forwards | _Backwards, devices: Mapping[Part, int]
@@ -210,7 +166,7 @@ class SideInsertion:
                 (device, ready + (lag if device != home else 0), self.lasts(key, number, alike, device))
                 for device in ((devices[part],) if part in devices else item.devices)
             ]
-            yield ready, SideTask(StepOp._make((number, kind, microbatch, 0)), choices)
+            yield ready, (StepOp._make((number, kind, microbatch, 0)), choices)
 
 
 class _SlotTimes:
@@ -247,13 +203,13 @@ class _Forwards(_SlotTimes):
         order = self.schedule.plan.orders[device]
         slots = order[: len(order) - last]
         starts, ends, gathers = self.schedule.start_ticks, self.schedule.end_ticks, self.gathers(device)
-        found, low, before = [], 0, -1
+        low, before, found = 0, -1, list[FreeTime]()
         for place, slot in enumerate(slots):
             high = min([starts[slot], *(starts[one] for one in gathers.get(before, ()))])
             if high - low >= max(shortest, 1):
-                found.append(FreeTime(place, low, high))
+                found.append((place, low, high))
             low, before = ends[slot], slot
-        return [*found, FreeTime(len(slots), low, None)]
+        return [*found, (len(slots), low, None)]
 
 
 class _Backwards(_SlotTimes):
@@ -272,14 +228,13 @@ class _Backwards(_SlotTimes):
     def gaps(self, device: int, last: int, shortest: int) -> list[FreeTime]:
         order, gathers = self.schedule.plan.orders[device], self.gathers(device)
         slots = order[: len(order) - last]
-        low = self.ends[self.last - order[len(slots)]] if last else 0
-        found = []
+        low, found = self.ends[self.last - order[len(slots)]] if last else 0, list[FreeTime]()
         for place in range(len(slots), -1, -1):
             before = slots[place - 1] if place else -1
             low = max([low, *(self.ends[self.last - one] for one in gathers.get(before, ()))])
             high = self.starts[self.last - before] if place else None
             if high is None or high - low >= max(shortest, 1):
-                found.append(FreeTime(place, low, high))
+                found.append((place, low, high))
             low = self.ends[self.last - before] if place else low
         return found
 
