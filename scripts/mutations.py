@@ -308,15 +308,15 @@ MUTATIONS = [
     Mutation(
         name="area with everything recomputed for free",
         file="pipeline/bounds/memory",
-        old="kept * chunk.again + (size - kept) * (around + chunk.recompute) + end",
-        new="kept * chunk.again + end",
+        old="chunk.checkpointed * path + (size - chunk.checkpointed) * (around + chunk.recompute)",
+        new="chunk.checkpointed * path",
         tests=("pipeline/test_bounds",),
     ),
     Mutation(
         name="area without what W retains",
         file="pipeline/bounds/memory",
-        old="(chunk.retained * chunk.weight if view.with_weight else 0)",
-        new="0",
+        old="chunk.gradient + chunk.retained * weight",
+        new="chunk.gradient",
         tests=("pipeline/test_bounds",),
     ),
     Mutation(
@@ -700,7 +700,7 @@ MUTATIONS = [
     Mutation(
         name="orders planned anew near the given one",
         file="schedulers/ordering",
-        old="neighbour([*plans.best], random)",
+        old="neighbour([*best()], random)",
         new="neighbour([*starts[0]], random)",
         tests=("schedulers/test_quality_families",),
     ),

@@ -50,8 +50,11 @@ class Block(NamedTuple):
         for device in range(problem.devices):
             stages = problem.settled_placement.stages_on(device)
             spans = [(self.offsets["F"][stage], self.offsets[last][stage], lengths[stage]) for stage in stages]
-            held = (sum(_alive(moment, span, self.period) for span in spans) for moment, *_ in spans)
-            peak = max(peak, *held)
+            for moment, *_ in spans:  # how many repetitions of each last then
+                begun = sum((moment - first) // self.period for first, _, _ in spans)
+                ended = sum((moment - last - length) // self.period for _, last, length in spans)
+                instants = sum(not length and (moment - last) % self.period == 0 for _, last, length in spans)
+                peak = max(peak, begun - ended + instants)
         return peak
 
     def times(self, index: OpIndex) -> Ints:
@@ -109,27 +112,13 @@ def with_weights(
         busy = [(starts[kind][stage], lengths[kind][stage]) for kind in "FI" for stage in stages]
         for stage in sorted(stages, key=starts["I"].__getitem__):
             earliest, length = starts["I"][stage] + lengths["I"][stage], lengths["W"][stage]
-            weights[stage] = _first_free(earliest, length, busy, period)
+            frees = {earliest + (start + size - earliest) % period for start, size in busy}
+            free = (one for one in sorted({earliest, *frees})
+                    if all((one - other) % period >= size and (other - one) % period >= length
+                           for other, size in busy))  # fmt: skip
+            weights[stage] = next(free, earliest + period)  # modulo the period; where it never fits, a period later
             busy.append((weights[stage], length))
     return Block({**starts, "W": weights}, period, parts)
-
-
-def _alive(moment: int, span: tuple[int, int, int], period: int) -> int:
-    """Return how many repetitions of a residence last at a moment: of its first start, its last, and its length."""
-    first, last, length = span
-    begun, ended = (moment - first) // period, (moment - last - length) // period
-    if not length and (moment - last) % period == 0:
-        ended -= 1
-    return begun - ended
-
-
-def _first_free(earliest: int, length: int, busy: Sequence[tuple[int, int]], period: int) -> int:
-    """Return the first time when `length` fits between busy times modulo the period; if never, a period later."""
-    ends = (start + size for start, size in busy)
-    for start in sorted([earliest, *(earliest + (end - earliest) % period for end in ends)]):
-        if all((start - other) % period >= size and (other - start) % period >= length for other, size in busy):
-            return start
-    return earliest + period
 
 
 def squeeze(graph: TaskGraph, index: OpIndex, block: Block, capacities: Sequence[int]) -> list[list[int]] | None:
@@ -176,7 +165,8 @@ class Dispatcher:
         is_weight[weights.start : weights.stop] = 1
         forwards = by_rank[by_rank < self._forward_count]
         machines = (graph.resource, graph.resource[forwards], graph.resource[after.task])
-        self._begins, self._first_forwards, coming = (_begins(one, len(graph.unit_counts)) for one in machines)
+        counts = [np.bincount(one, minlength=len(graph.unit_counts)) for one in machines]
+        self._begins, self._first_forwards, coming = (np.concatenate([[0], one.cumsum()]) for one in counts)
         forwards = forwards[np.argsort(graph.resource[forwards], kind="stable")]
         self._block = (after.first, after.task, after.lag, rank, by_rank, is_weight, forwards,
                        self._first_forwards[1:], self._begins[:-1], coming[:-1])  # fmt: skip
@@ -207,12 +197,6 @@ class Dispatcher:
         if sum(counts) < size:
             return None
         return [order[begin:stop] for begin, stop in pairwise(self._begins.tolist())]
-
-
-def _begins(machines: Ints, count: int) -> Ints:
-    """Return where the tasks of each machine begin if they are sorted by machine, and where the last ones end."""
-    begins: Ints = np.concatenate([[0], np.bincount(machines, minlength=count).cumsum()])
-    return begins
 
 
 ALL = 1_000_000

@@ -60,15 +60,6 @@ class CutPath(NamedTuple):
     per_unit: int
 
 
-class _CutEntries(NamedTuple):
-    """An entry of each stage, of one problem: its tables, its static memory, and the scales of both."""
-
-    tables: UnitTables
-    static: Ints
-    per_unit: int
-    grains: int
-
-
 class CutTimes(SlotTimes):
     """What a plan takes on cuts of a problem whose cut is open; the order of the plan is kept.
 
@@ -82,8 +73,9 @@ class CutTimes(SlotTimes):
         self.problem, self.plan = problem, plan
         base = problem.model
         is_alike = base.is_plain and not problem.settled_placement.mirrored
-        self._edges, columns = lower(problem, plan.index).edges, 1 if is_alike else plan.index.units
-        self._slots = _CutSlots(plan, self._edges, columns)
+        self.columns = 1 if is_alike else plan.index.units  # in the tables: 1 where all units are alike
+        self._edges = lower(problem, plan.index).edges
+        self._slots = _CutSlots(plan, self._edges, self.columns)
         self._where, self._knows_pairs = base.where, base.overlap is not None
         self._kinds = kinds_of_items(problem)
         self._by_place = problem.layers is not None and problem.layers.p2p is not None  # latencies before stages
@@ -97,7 +89,8 @@ class CutTimes(SlotTimes):
         self._entries: list[dict[Hashable, int]] = [{} for _ in self._homes]
         self._by_code: dict[int, int] = {}
         self._codes = column([-1]), column([-1])  # in ascending order, and their entries
-        self._parts: list[_CutEntries] = []
+        # of one problem each, an entry of each stage: its tables, its static memory, and the scales of both
+        self._parts: list[tuple[UnitTables, Ints, int, int]] = []
         self.per_unit, self.grains = problem.ticks.per_unit, problem.grains.per_unit
         own = ends_of(problem)
         self._own = [*zip((0, *own), own, strict=False)]
@@ -112,18 +105,25 @@ class CutTimes(SlotTimes):
             vars(other).pop(name, None)
         return other
 
-    @property
-    def columns(self) -> int:
-        """The units in the tables: 1 where all are alike."""
-        return self._slots.columns
-
     def makespans(self, ends: Ints) -> Ints:
         """Return the makespan of each cut, in ticks of `per_unit`."""
         return self._in_parts(ends, self._makespans)
 
     def held(self, ends: Ints) -> Ints:
         """Return the most that each device holds, less its budget where there is one: a row a device, in grains."""
-        return self._in_parts(ends, lambda fed: self._peaks(fed) + self._kept(fed))
+        problem, budget = self.problem, self.problem.grains.budget or (0,) * self.problem.devices
+
+        def measure(fed: Ints) -> Ints:
+            sizes, own, rows = self._static[fed], problem.grains.static, []
+            scale = self.grains // problem.grains.per_unit
+            for device in range(problem.devices):
+                its = problem.settled_placement.stages_on(device)
+                beside = problem.static_grains(device) - sum(own[stage] for stage in its)  # of side work
+                rows.append(sizes[its].sum(axis=0) + scale * (beside - budget[device]))
+            found: Ints = self._peaks(fed) + np.array(rows)
+            return found
+
+        return self._in_parts(ends, measure)
 
     def _timed(self, fed: Ints) -> tuple[Ints, Ints]:
         if self._by_place:
@@ -196,7 +196,11 @@ class CutTimes(SlotTimes):
         """Return the entry of some items; where it is new, they are missing."""
         problem, place = divmod(len(missing), len(self._homes[home]))
         new = (len(self._parts) + problem) * self.problem.stages + self._homes[home][place]
-        number = self._entries[home].setdefault(self._key(span), new)
+        begin, end = span
+        key: Hashable = (end - begin, begin == 0, end == len(self._kinds))  # what of some items counts in a stage
+        if not self._is_one_kind:
+            key = tuple(self._kinds[begin:end]), begin if self._by_place else 0
+        number = self._entries[home].setdefault(key, new)
         if number == new:
             missing.append(span)
         return number
@@ -215,13 +219,6 @@ class CutTimes(SlotTimes):
         found: Ints = np.where(known[places] == codes, entries[places], -1)
         return found
 
-    def _key(self, span: Span) -> Hashable:
-        """Return what of some items counts in a stage."""
-        begin, end = span
-        if self._is_one_kind:
-            return end - begin, begin == 0, end == len(self._kinds)
-        return tuple(self._kinds[begin:end]), begin if self._by_place else 0
-
     def _make(self, missing: list[list[Span]], problems: int) -> None:
         """Make entries of the spans that are missing, by home, of so many problems."""
         pairs = sorted(self._by_code.items())
@@ -232,20 +229,19 @@ class CutTimes(SlotTimes):
             spans = [next(rows[home], own) for home, own in zip(self._home_of, self._own, strict=True)]
             made = at_spans(self.problem, spans)
             tables = UnitTables(*(table[:, : self.columns] for table in tables_of(made.model, self.plan.index)))
-            part = _CutEntries(tables, column(made.grains.static), made.ticks.per_unit, made.grains.per_unit)
-            self._parts.append(part)
-            self.per_unit, self.grains = lcm(self.per_unit, part.per_unit), lcm(self.grains, part.grains)
+            ticks, grains = made.ticks.per_unit, made.grains.per_unit
+            self._parts.append((tables, column(made.grains.static), ticks, grains))
+            self.per_unit, self.grains = lcm(self.per_unit, ticks), lcm(self.grains, grains)
         for name in ("_tables", "_static", "_lag"):
             vars(self).pop(name, None)
 
     @cached_property
     def _tables(self) -> UnitTables:  # type: ignore[override]
         """The tables of all entries, on the scales of all."""
-        rows = [(part, self.per_unit // part.per_unit, self.grains // part.grains) for part in self._parts]
-        each = [
-            [table * by for table, by in zip(part.tables, (ticks, ticks, grains, grains), strict=True)]
-            for part, ticks, grains in rows
-        ]
+        each = []
+        for tables, _, per_unit, of_grains in self._parts:
+            ticks, grains = self.per_unit // per_unit, self.grains // of_grains
+            each.append([table * by for table, by in zip(tables, (ticks, ticks, grains, grains), strict=True)])
         stacked = UnitTables(*(np.stack(column, axis=-1) for column in zip(*each, strict=True)))
         longest = self.slots * (2 * int(stacked.ticks.max()) + int(stacked.hops.max()))
         largest = max(longest, 2 * self.slots * max(int(stacked.takes.max()), int(stacked.gives.max())))
@@ -263,16 +259,4 @@ class CutTimes(SlotTimes):
     @cached_property
     def _static(self) -> Ints:
         """The static memory of each entry, on the scale of all."""
-        return np.concatenate([part.static * (self.grains // part.grains) for part in self._parts])
-
-    def _kept(self, fed: Ints) -> Ints:
-        """Return the static memory of each device, less its budget."""
-        problem, placement, sizes = self.problem, self.problem.settled_placement, self._static[fed]
-        scale, own = self.grains // problem.grains.per_unit, problem.grains.static
-        budget = problem.grains.budget or (0,) * problem.devices
-        rows = []
-        for device in range(problem.devices):
-            its = placement.stages_on(device)
-            beside = problem.static_grains(device) - sum(own[stage] for stage in its)  # of side work
-            rows.append(sizes[its].sum(axis=0) + scale * (beside - budget[device]))
-        return np.array(rows)
+        return np.concatenate([static * (self.grains // grains) for _, static, _, grains in self._parts])

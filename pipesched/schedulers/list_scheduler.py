@@ -23,6 +23,10 @@ def list_scheduler(problem: Problem, *, priority: str = "none", tie: str = "dfs"
     require_least_capacity(problem)
     index = OpIndex(problem.letters, problem.stages, problem.microbatches, problem.slices.count)
     graph, capacities = lower(problem, index), problem.capacity_grains
+    turns = [*index.of_kind("F")] if index.slices > 1 else []
+    for stage in range(index.stages)[::-1] if turns else ():  # as slices take the least memory: W directly after I
+        rows = [index.row(kind, stage)[::-1] for kind in index.letters[1:]]
+        turns += chain.from_iterable(zip(*rows, strict=True))
     try:
         result = list_schedule(
             graph,
@@ -31,21 +35,12 @@ def list_scheduler(problem: Problem, *, priority: str = "none", tie: str = "dfs"
             capacities=capacities,
             owners=index.owners(problem.batches),
             rooms=forward_headrooms(problem, index),
-            turns=_one_by_one(index) if index.slices > 1 else (),
+            turns=turns,
             seed=seed,
         )
     except NoSchedule as error:
         raise NoSchedule(f"list scheduling found no order under the budget: {error}", device=error.device) from None
     return Plan(index, graph.by_resource(result.picked))
-
-
-def _one_by_one(index: OpIndex) -> list[int]:
-    """Return all operations in the order that takes the least memory of slices: stage by stage, W directly after I."""
-    turns = [*index.of_kind("F")]
-    for stage in range(index.stages)[::-1]:
-        rows = [index.row(kind, stage)[::-1] for kind in index.letters[1:]]
-        turns += chain.from_iterable(zip(*rows, strict=True))
-    return turns
 
 
 FAMILY = Family(

@@ -57,20 +57,15 @@ class SlotSweep:
         partner[forwards] = backwards
         self.paired = np.flatnonzero(partner[self.tasks] >= 0)
         self.partners = partner[self.tasks[self.paired]]
-        self.messages = self._messages(edges, messages)
-
-    def __len__(self) -> int:
-        return len(self.tasks)
-
-    def _messages(self, edges: Edges, count: int) -> Ints:
-        """Return for each wait its place in what a case picks of a table of messages; the first edges may be some."""
-        index, number = self.plan.index, self.sweep.edges
+        number = self.sweep.edges  # of each wait; the first edges may be messages
         before, after = (ends[number] if len(edges) else number for ends in (edges.before, edges.after))
         here, there = (ends // index.units % index.stages for ends in (before, after))
         over = np.where(here < there, here, index.stages + there)
-        over[(number < 0) | (number >= count) | (here == there)] = 2 * index.stages - 1
-        places: Ints = over * index.units + before % index.units
-        return places
+        over[(number < 0) | (number >= messages) | (here == there)] = 2 * index.stages - 1
+        self.messages: Ints = over * index.units + before % index.units  # places in what is picked of a table
+
+    def __len__(self) -> int:
+        return len(self.tasks)
 
     def picked(self, table: Ints, fed: Ints) -> Ints:
         """Return what a table says of all operations, a column a case; `fed` are its columns by position and case."""
@@ -145,8 +140,22 @@ class SlotTimes:
 
     def _peaks(self, fed: Ints) -> Ints:
         """Return the most that each device holds of activations, in grains: a row a device, a column a case."""
-        at_starts = not self.plan.lanes and self._tables.ticks.all()
-        return (self._highest_at_starts if at_starts else self._highest_over_time)(fed)
+        tables, rows_of = self._tables, self._rows_of_pools
+        takes, gives = self._slots.values(tables.takes, fed), self._slots.values(tables.gives, fed, self._giving)
+        if not self.plan.lanes and tables.ticks.all():  # the most is at some start
+            levels = [np.cumsum(takes[rows] - gives[rows], axis=0) + gives[rows] for rows in rows_of]
+        else:  # what is freed at a time counts before what is taken
+            lengths, ends = self._timed(fed)
+            levels = []
+            for rows in rows_of:
+                times = np.concatenate([ends[rows] - lengths[rows], ends[rows]])
+                changes = np.concatenate([takes[rows], -gives[rows]])
+                by_change = np.argsort(changes, axis=0, kind="stable")
+                by_time = np.argsort(np.take_along_axis(times, by_change, axis=0), axis=0, kind="stable")
+                sequence = np.take_along_axis(by_change, by_time, axis=0)
+                levels.append(np.cumsum(np.take_along_axis(changes, sequence, axis=0), axis=0))
+        nothing = np.zeros(fed.shape[1], tables.ticks.dtype)
+        return np.array([level.max(axis=0) if len(level) else nothing for level in levels])
 
     @property
     def together(self) -> int:
@@ -170,37 +179,6 @@ class SlotTimes:
             places[np.isin(places, again - row.start)] += index.passes
         return places
 
-    def _held(self, fed: Ints) -> tuple[Ints, Ints]:
-        """Return what each row takes as it starts, and gives back as it ends."""
-        takes, gives = self._tables.takes, self._tables.gives
-        return self._slots.values(takes, fed), self._slots.values(gives, fed, self._giving)
-
-    def _highest_at_starts(self, fed: Ints) -> Ints:
-        """Return the peaks of devices whose slots all take time."""
-        takes, gives = self._held(fed)
-        rows = self._slots.rows[: len(self.plan.orders)]
-        return self._highest(rows, fed, lambda rows: np.cumsum(takes[rows] - gives[rows], axis=0) + gives[rows])
-
-    def _highest_over_time(self, fed: Ints) -> Ints:
-        """Return the peaks where memory changes at any time: what is freed at a time counts before what is taken."""
-        lengths, ends = self._timed(fed)
-        takes, gives = self._held(fed)
-
-        def levels(rows: Ints) -> Ints:
-            times = np.concatenate([ends[rows] - lengths[rows], ends[rows]])
-            changes = np.concatenate([takes[rows], -gives[rows]])
-            by_change = np.argsort(changes, axis=0, kind="stable")
-            by_time = np.argsort(np.take_along_axis(times, by_change, axis=0), axis=0, kind="stable")
-            sequence = np.take_along_axis(by_change, by_time, axis=0)
-            return np.cumsum(np.take_along_axis(changes, sequence, axis=0), axis=0)
-
-        return self._highest(self._rows_of_pools, fed, levels)
-
-    def _highest(self, rows_of: Sequence[Ints], fed: Ints, levels: Callable[[Ints], Ints]) -> Ints:
-        """Return the highest level of each device by its rows; 0 where it has none."""
-        nothing = np.zeros(fed.shape[1], self._tables.ticks.dtype)
-        return np.array([levels(rows).max(axis=0) if len(rows) else nothing for rows in rows_of])
-
     @cached_property
     def _rows_of_pools(self) -> list[Ints]:
         """The rows that take and give memory of each device: its own, and those of its transfers."""
@@ -218,17 +196,20 @@ class FedPlan(SlotTimes):
     """
 
     def __init__(self, problem: Problem, plan: Plan) -> None:
-        self.plan, index, models = plan, plan.index, _models(problem)
+        placement = problem.settled_placement
+        ways = [replace(problem, placement=Placement(devices)) for devices in placement.ways]  # each for all
+        models = [one.model for one in (ways if placement.mirrored else [problem])]
+        self.plan, index = plan, plan.index
         self._slots = SlotSweep(plan, lower(problem, index).edges)
         self._split = index.microbatches // 2 * index.slices if len(models) == 2 else index.units
         self._where = np.hstack([models[0].where[:, : self._split], models[-1].where[:, self._split :]])
         self._knows_pairs = models[0].overlap is not None
-        ways = [tables_of(model, index) for model in models]
+        tables = [tables_of(model, index) for model in models]
         rows = len(index.letters) * index.stages
-        self.longest = self.slots * max(2 * int(way.ticks[:rows].max()) + int(way.hops.max()) for way in ways)
-        largest = max(self.longest, 2 * self.slots * max(int(max(way.takes.max(), way.gives.max())) for way in ways))
+        self.longest = self.slots * max(2 * int(way.ticks[:rows].max()) + int(way.hops.max()) for way in tables)
+        largest = max(self.longest, 2 * self.slots * max(int(max(way.takes.max(), way.gives.max())) for way in tables))
         kind = np.int64 if largest < LARGEST else object
-        self._tables = UnitTables(*(np.hstack(tables).astype(kind) for tables in zip(*ways, strict=True)))
+        self._tables = UnitTables(*(np.hstack(several).astype(kind) for several in zip(*tables, strict=True)))
 
     def makespans(self, orders: Ints) -> Ints:
         """Return the makespan of each order, in ticks."""
@@ -248,14 +229,6 @@ class FedPlan(SlotTimes):
             fed[self._split :] += self.plan.index.units  # their columns for the second way
             found.append(measure(fed))
         return np.concatenate(found, axis=-1)
-
-
-def _models(problem: Problem) -> list[StepModel]:
-    """Return the model of all microbatches, of a mirrored placement one as if all went each way."""
-    placement = problem.settled_placement
-    if not placement.mirrored:
-        return [problem.model]
-    return [replace(problem, placement=Placement(devices)).model for devices in placement.ways]
 
 
 def tables_of(model: StepModel, index: OpIndex) -> UnitTables:
@@ -408,15 +381,11 @@ class OrderJudge:
                 excess = np.maximum(peaks[device] - limit, 0)
                 over |= excess > 0
                 costs += worst * ((excess > 0) + excess.astype(float) / max(limit, 1))
-        self._keep(orders, makespans, over)
-        return costs
-
-    def _keep(self, orders: Ints, makespans: Ints, over: Ints) -> None:
-        """Keep the best of these orders, of equals the lexicographically first, if it is better than the one so far."""
         some = makespans[over == over.min()].min()
-        best = (over == over.min()) & (makespans == some)
+        best = (over == over.min()) & (makespans == some)  # of equals the lexicographically first
         found = Found(bool(over.min()), int(some), min(map(tuple, orders[best].tolist())))
         self._best = found if self._best is None else min(self._best, found)
+        return costs
 
     @property
     def best(self) -> Found:
@@ -492,60 +461,47 @@ SIDE_PLANS = 24  # with side work, which takes many timings to put in: all order
 MOST_TIMED = 8_000  # orders that are timed under the positions of one plan
 
 
-class Plans:
-    """Plans orders one by one, each once, and keeps what they are worth: None where there is no schedule."""
-
-    def __init__(self, known: FedFamily) -> None:
-        self.family = known
-        self.known: dict[Order, Found | None] = {}
-        self._refusal: NoSchedule | None = None
-
-    def planned(self, order: Order) -> Found | None:
-        """Return what an order is worth; None where the family finds no schedule within the budget."""
-        check_deadline()
-        if order not in self.known:
-            self.known[order] = self._worth(order)
-        return self.known[order]
-
-    def _worth(self, order: Order) -> Found | None:
-        try:
-            found = self.family.schedule(order)
-        except NoSchedule as error:
-            self._refusal = self._refusal or error
-            return None
-        return Found(not found.fits, found.makespan_ticks, order)
-
-    @property
-    def best(self) -> Order:
-        """The best order so far. Raises NoSchedule, as for the first order, where there is none."""
-        found = [one for one in self.known.values() if one is not None]
-        if not found and self._refusal is not None:
-            raise self._refusal
-        return min(found).order
-
-
 def best_of_plans(known: FedFamily) -> Ordering:
     """Return the best of the orders that are tried. Raises NoSchedule where none of them has a schedule."""
-    problem, plans, equal, starts = known.problem, Plans(known), equals(known.problem), rules(known.problem)
-    by_rule = [plans.planned(order) for order in starts]
+    problem, equal, starts = known.problem, equals(known.problem), rules(known.problem)
+    plans, refusals = dict[Order, Found | None](), list[NoSchedule]()  # what orders are worth, None: no schedule
+
+    def planned(order: Order) -> Found | None:
+        check_deadline()
+        if order not in plans:
+            plans[order] = None
+            try:
+                found = known.schedule(order)
+                plans[order] = Found(not found.fits, found.makespan_ticks, order)
+            except NoSchedule as error:
+                refusals.append(error)
+        return plans[order]
+
+    def best() -> Order:
+        found = [one for one in plans.values() if one is not None]
+        if not found and refusals:
+            raise refusals[0]
+        return min(found).order
+
+    by_rule = [planned(order) for order in starts]
     operations = len(problem.letters) * problem.stages * problem.microbatches * problem.slices.count
     most = SLOW_PLANS if known.family.is_slow else max(FEWEST_PLANS, min(MOST_PLANNED // operations, MOST_PLANS))
     most = min(most, SIDE_PLANS) if problem.side else most
     is_exact = count_orders(equal) <= most
     if is_exact:
         for order in every_order(equal).tolist():
-            plans.planned(tuple(order))
+            planned(tuple(order))
     else:  # the best order for the positions of the plan as given, and then neighbours of the best, `most` in all
         random = Random(0)
         if by_rule[0] is not None:
             judge = OrderJudge(FedPlan(problem, known.positions), [None] * problem.devices)
             walk(judge, starts, MOST_TIMED)
-            plans.planned(judge.best.order)
-        for _ in range(most - len(plans.known)):
-            plans.planned(tuple(neighbour([*plans.best], random)))
+            planned(judge.best.order)
+        for _ in range(most - len(plans)):
+            planned(tuple(neighbour([*best()], random)))
     scale = problem.ticks.per_unit
     makespans = (None if one is None else in_units(one.makespan, scale) for one in by_rule[:2])
-    return Ordering(plans.best, BEST, is_exact, len(plans.known), *makespans)
+    return Ordering(best(), BEST, is_exact, len(plans), *makespans)
 
 
 def ordering_of(known: FedFamily, wanted: Any) -> Ordering | None:

@@ -130,23 +130,22 @@ LEAST = 3  # slots from a forward to its backward: one beside the offload, one b
 
 def saved_plan(plan: Plan, savings: Savings) -> Plan:
     """Return `plan` with the activations of these stages recomputed and offloaded."""
-    plan = _with_recompute(plan, savings.recompute) if savings.recompute else plan
-    return _with_offload(plan, savings.offload) if savings.offload else plan
-
-
-def _with_recompute(plan: Plan, stages: range) -> Plan:
-    """Return `plan` with a recompute of every microbatch of `stages` directly before its backward.
-
-    That is B, I, or the pair which holds it. The recompute waits for the input gradient of the next stage.
-    """
-    index, pairs = plan.index.with_letters(AGAIN), plan.pairs
-    again = _by_backward(index, stages, AGAIN)
-    behind = _by_backward(index, range(stages.start + 1, min(stages.stop + 1, index.stages)), AGAIN)
-    step = index.units  # from a stage to the next one
-    waits = [(one, behind[one] - step) for one in chain(*plan.orders, pairs.values()) if one in behind]
-    rows = (((again.get(pairs.get(one, one)), one) for one in order) for order in plan.orders)
-    orders = [[one for both in row for one in both if one is not None] for row in rows]
-    return replace(plan, index=index, orders=orders, waits=[*plan.waits, *waits])
+    if savings.recompute:  # directly before B, I, or the pair which holds it; it waits for the next stage's gradient
+        index, pairs, stages = plan.index.with_letters(AGAIN), plan.pairs, savings.recompute
+        again = _by_backward(index, stages, AGAIN)
+        behind = _by_backward(index, range(stages.start + 1, min(stages.stop + 1, index.stages)), AGAIN)
+        step = index.units  # from a stage to the next one
+        waits = [(one, behind[one] - step) for one in chain(*plan.orders, pairs.values()) if one in behind]
+        rows = (((again.get(pairs.get(one, one)), one) for one in order) for order in plan.orders)
+        orders = [[one for both in row for one in both if one is not None] for row in rows]
+        plan = replace(plan, index=index, orders=orders, waits=[*plan.waits, *waits])
+    if not savings.offload:
+        return plan
+    index = plan.index.with_letters(OUT + BACK)
+    forward_of = _by_backward(index, savings.offload, "F")
+    devices = [_transfers(order, plan.pairs, index, forward_of) for order in plan.orders]
+    waits = [*plan.waits, *chain.from_iterable(waits for _, waits in devices)]
+    return replace(plan, index=index, lanes=[lanes for lanes, _ in devices], waits=waits)
 
 
 def _by_backward(index: OpIndex, stages: range, kind: str) -> dict[int, int]:
@@ -155,22 +154,13 @@ def _by_backward(index: OpIndex, stages: range, kind: str) -> dict[int, int]:
     return {backward: number for pair in rows for backward, number in zip(*pair, strict=True)}
 
 
-def _with_offload(plan: Plan, stages: range) -> Plan:
-    """Return `plan` with an offload and a load of every microbatch of `stages` whose backward does not come too soon.
-
-    Where fewer than two slots lie between forward and backward, the activation stays: nothing would be gained.
-    """
-    index = plan.index.with_letters(OUT + BACK)
-    forward_of = _by_backward(index, stages, "F")
-    devices = [_transfers(order, plan.pairs, index, forward_of) for order in plan.orders]
-    waits = [*plan.waits, *chain.from_iterable(waits for _, waits in devices)]
-    return replace(plan, index=index, lanes=[lanes for lanes, _ in devices], waits=waits)
-
-
 def _transfers(
     order: Sequence[int], pairs: Mapping[int, int], index: OpIndex, forward_of: Mapping[int, int]
 ) -> tuple[LanePair, list[tuple[int, int]]]:
-    """Return the lanes of a device, offloads as its forwards, loads as its backwards, and what the loads wait for."""
+    """Return the lanes of a device, offloads as its forwards, loads as its backwards, and what the loads wait for.
+
+    Where fewer than two slots lie between forward and backward, the activation stays: nothing would be gained.
+    """
     place = {number: position for position, number in enumerate(order)}
     gone, waits = [], []
     for position, number in enumerate(order):
