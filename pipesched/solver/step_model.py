@@ -22,7 +22,7 @@ from pipesched.core.timing import UNREACHED, UNTIMED, heads, tails
 from pipesched.pipeline.bounds.bounds import Bound, step_ends
 from pipesched.pipeline.bounds.memory import capacity_edges, order_edges, residences
 from pipesched.pipeline.plan.step import AUTO, GRADIENTS, WEIGHTS
-from pipesched.pipeline.plan.step_plan import ahead_of, gathers, reduces, tied_stages, updates
+from pipesched.pipeline.plan.step_plan import ahead_of, gathers, reduces, tied_stages
 from pipesched.pipeline.problem.ops import NO_NUMBER, Op, OpIndex, StepOp
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.solver.model import TunedModel
@@ -111,7 +111,7 @@ class StepTasks:
 
     def _add_optimizers(self) -> None:
         problem, ends = self.problem, tied_stages(self.problem)
-        for stage in range(problem.stages if updates(problem) else 0):
+        for stage in range(0 if problem.costs.optimizer is None else problem.stages):
             ticks = problem.step_ticks.optimizer[stage]
             task = self._task(stage, "OPTIMIZER", NO_NUMBER, (self._there[stage],), ticks)
             self.optimizers[stage] = task

@@ -8,7 +8,7 @@ work of a step beside its passes counts as jobs too: of devices, of network lane
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -26,7 +26,7 @@ from pipesched.core.timing import heads, tails
 from pipesched.display import Displayable
 from pipesched.pipeline.bounds.memory import DeviceResidencies, ResidencyChunk, shortest
 from pipesched.pipeline.plan.schedule import Schedule
-from pipesched.pipeline.plan.step_plan import gathers, reduces, tied_stages, updates
+from pipesched.pipeline.plan.step_plan import gathers, reduces, tied_stages
 from pipesched.pipeline.problem.kinds import KINDS, MemorySavings, computation_letters
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import in_units, plain, rounded
@@ -70,22 +70,19 @@ def step_ends(problem: Problem) -> StepEnds:
         gathered[device] += ticks.gather[stage]
         released[stage] = gathered[device]
     for number, item in enumerate(problem.side):
-        before, after = (least_side(problem, number, key) for key in ("forward", "backward"))
+        away = [(device, 0 if device == there[item.into] else ticks.side_p2p[number]) for device in item.devices]
+        before, after = (  # the least of any microbatch
+            min(
+                ticks.side_lasts(key, number, microbatch, device) + lag
+                for device, lag in away
+                for microbatch in distinct_microbatches(problem, number, key)
+            )
+            for key in ("forward", "backward")
+        )
         released[item.into] = max(released[item.into], before)
         if item.backward is not None:
             gradients[item.into] = max(gradients[item.into], after)
     return StepEnds(released, behind, gradients, reduced, updated)
-
-
-def least_side(problem: Problem, number: int, key: str) -> int:
-    """Return the least that side work of any microbatch takes before (or behind) the pass of its stage, in ticks."""
-    item, ticks = problem.side[number], problem.step_ticks
-    home = problem.settled_placement.devices[item.into]
-    return min(
-        ticks.side_lasts(key, number, microbatch, device) + (ticks.side_p2p[number] if device != home else 0)
-        for device in item.devices
-        for microbatch in distinct_microbatches(problem, number, key)
-    )
 
 
 def distinct_microbatches(problem: Problem, number: int, key: str) -> range:
@@ -117,7 +114,7 @@ class StepJobs:
 
     def __init__(self, single: PassBounds) -> None:
         self.problem = problem = single.problem
-        self.ends, self._there = step_ends(problem), problem.settled_placement.devices
+        self.ends, self._there = single.ends, problem.settled_placement.devices
         self.slots: list[list[Job]] = [[] for _ in range(problem.devices)]
         self.lanes: list[list[Job]] = [[] for _ in range(problem.devices)]
         self.shared: dict[tuple[int, ...], list[Job]] = {}  # side work that any of several devices may do
@@ -128,7 +125,13 @@ class StepJobs:
             self._reduced = [done + more for done, more in zip(self._done, problem.step_ticks.reduce, strict=True)]
             self._gathers(single, work.tolist())
             self._reductions(ends[-1].min(axis=1).tolist())
-            self._optimizers()
+            done, tied = [*self._reduced], tied_stages(problem)
+            if tied:
+                done[0] = done[-1] = max(done[0], done[-1]) + problem.step_ticks.tied
+            # optimizers follow the gradients of their stage, of tied stages both, or where they are clipped all
+            for stage, device in enumerate(() if problem.costs.optimizer is None else self._there):
+                head = max(done) if problem.clip else done[stage]
+                self.slots[device].append(Job(head, problem.step_ticks.optimizer[stage], 0))
             gradients = ends[min(1, len(ends) - 1)].min(axis=1).tolist()
             self._side(gradients, (single.path[0] + follow[0]).min(axis=1).tolist())
 
@@ -162,16 +165,6 @@ class StepJobs:
         for stage in ends:
             head = max(self._reduced[one] for one in ends)
             self.lanes[self._there[stage]].append(Job(head, ticks.tied, max(self.ends.updated[one] for one in ends)))
-
-    def _optimizers(self) -> None:
-        """Let optimizers follow the gradients of their stage, of tied stages both, or where they are clipped all."""
-        problem, ends = self.problem, tied_stages(self.problem)
-        done = [*self._reduced]
-        if ends:
-            done[0] = done[-1] = max(done[0], done[-1]) + problem.step_ticks.tied
-        for stage, device in enumerate(self._there if updates(problem) else ()):
-            head = max(done) if problem.clip else done[stage]
-            self.slots[device].append(Job(head, problem.step_ticks.optimizer[stage], 0))
 
     def _side(self, gradients: Sequence[int], behind_use: Sequence[int]) -> None:
         """Count side work of a single device there; all other is shared."""
@@ -260,94 +253,6 @@ def _first_beyond(ends: Ints, works: Ints, more: int) -> int:
     return int(following[0] if len(following) else rising[-1])
 
 
-class UnitWays(NamedTuple):
-    """The passes of some units, of which heads and tails are those of the task graph.
-
-    `lasts` are their ticks by kind, stage and unit: of F alone, F and B, or F, I and W. `there` and `back` are the
-    latencies of boundaries by unit, `slices` of which make a microbatch.
-    """
-
-    lasts: Ints
-    there: Ints
-    back: Ints
-    slices: int
-    step: StepEnds
-    around: int | None = None  # the latency before the next round, where each unit is of one
-
-    def _rounds(self) -> Ints:
-        """Return how much later each unit begins than the first one: by its rounds."""
-        both = self.lasts[0].sum(axis=0) + self.there.sum(axis=0) + (self.around or 0)
-        found: Ints = both.cumsum() - both if self.around is not None else both * 0
-        return found
-
-    def heads(self) -> Ints:
-        """Return the earliest start of each operation."""
-        forward, *backward = self.lasts
-        starts = [self._behind(self._least(self.step.released), forward, self.there) + self._rounds()]
-        if backward:
-            least = np.zeros_like(forward)
-            least[-1] = starts[0][-1] + forward[-1]
-            starts.append(self._ahead(least, backward[0], self.back))
-        if len(backward) > 1:
-            starts.append(starts[1] + backward[0])
-        return np.stack(starts)
-
-    def tails(self) -> Ints:
-        """Return what must pass between the end of each operation and the end of the schedule."""
-        forward, *backward = self.lasts
-        least, after = np.zeros_like(forward), []
-        if backward:
-            behind = last = self._least(self.step.behind_last)
-            if len(backward) > 1:
-                behind, after = last + backward[1], [last]
-            behind = np.maximum(behind, self._least(self.step.behind_gradient))
-            after.insert(0, self._behind(behind, backward[0], self.back))
-            least[-1] = after[0][-1] + backward[0][-1]
-        return np.stack([self._ahead(least, forward, self.there) + self._rounds()[::-1], *after])
-
-    def paths(self) -> Ints:
-        """Return the ticks from the start of F to the end of B or I, by stage and unit.
-
-        The way leads through the later slices on the same stage, and those of the last one on the stages behind.
-        """
-        both = self._by_microbatch(self.lasts[0] + self.lasts[1])
-        last = both[:, :, -1].copy()
-        last[:-1] += self._by_microbatch(self.there + self.back)[:, :, -1]
-        ways = both.copy()
-        ways[:, :, -1] = last[::-1].cumsum(axis=0)[::-1]
-        found: Ints = ways[:, :, ::-1].cumsum(axis=2)[:, :, ::-1].reshape(self.lasts[0].shape)
-        return found
-
-    def _least(self, ticks: object) -> Ints:
-        """Return ticks of stages as a table."""
-        table: Ints = np.zeros_like(self.lasts[0]) + column(ticks)[:, None]  # type: ignore[arg-type]
-        return table
-
-    def _by_microbatch(self, table: Ints) -> Ints:
-        stages, units = table.shape
-        parts: Ints = table.reshape(stages, units // self.slices, self.slices)
-        return parts
-
-    def _ahead(self, least: Ints, lasts: Ints, hops: Ints) -> Ints:
-        """Return `_behind` from the last stage to the first one, and from the last slice to the first one."""
-        found: Ints = self._behind(*(table[::-1, ::-1] for table in (least, lasts, hops)))[::-1, ::-1]
-        return found
-
-    def _behind(self, least: Ints, lasts: Ints, hops: Ints) -> Ints:
-        """Return times no less than `least`, nor than what ends the slice, or with `hops` the stage, before."""
-        times, lasts = (self._by_microbatch(table) for table in (least.copy(), lasts))
-        sums = np.zeros_like(times)
-        np.cumsum(lasts[:-1] + self._by_microbatch(hops), axis=0, out=sums[1:])
-        for part in range(self.slices):
-            check_deadline()
-            if part:
-                times[:, :, part] = np.maximum(times[:, :, part], times[:, :, part - 1] + lasts[:, :, part - 1])
-            own, until = times[:, :, part], sums[:, :, part]
-            times[:, :, part] = np.maximum.accumulate(own - until, axis=0) + until
-        found: Ints = times.reshape(least.shape)
-        return found
-
-
 MOST_CHUNKS = 100  # of a device: bounds by stays look at each with each
 
 
@@ -365,32 +270,30 @@ class PassBounds:
         self.kinds = "F" if problem.mode == FORWARD_ONLY else computation_letters("I" in letters)
         self._has_whole = "B" in letters
         self.units, self.counts = self.model.unlike
-        self.there, self.back, *lasts = self._exact(
-            [self.model.there, self.model.back, *(self.model.ticks[KINDS[kind].cost] for kind in self.kinds)]
-        )
+        tables = [self.model.there, self.model.back, *(self.model.ticks[KINDS[kind].cost] for kind in self.kinds)]
+        columns = [self._of_units(table) for table in tables]
+        most = sum(total(table.ravel()) for table in columns) * int(self.counts.max())
+        self.ends, self._step_times = step_ends(problem), [*step_times(problem)] if problem.has_step else []
+        most += (sum(self._step_times) + self.model.around) * problem.microbatches
+        self.there, self.back, *lasts = (in_range(table, most) for table in columns)  # of which sums are exact
         self.path = np.stack(lasts)
         if self._has_whole and "I" in letters:  # up to the gradient, and in all, the less of both ways
             whole = self._of_units(self.model.ticks["backward"])
             self.path[1] = np.minimum(self.path[1], whole)
             self.path[2] = np.minimum(self.path[2], whole - self.path[1])
         self.work = self.path
-        if paired and self.model.overlap is not None:
-            self._shorten_by_pairs(self._of_units(self.model.overlap))
+        if paired and self.model.overlap is not None:  # a forward's work is what its pair lasts beyond a backward
+            pairs, longest = self._of_units(self.model.overlap), self._of_units(self.model.ticks["backward"]).max()
+            self.work, left = self.path.copy(), pairs.min()
+            self.path[0] = np.minimum(self.path[0], pairs)
+            self.work[0] = np.maximum(np.minimum(self.work[0], pairs - longest), 0)
+            for kind in range(1, len(self.kinds)):
+                self.path[kind] = self.work[kind] = np.minimum(self.path[kind], left)
+                left = left - self.path[kind]
 
     def _of_units(self, table: Ints) -> Ints:
         columns: Ints = table[:, self.units]
         return columns
-
-    def _exact(self, tables: Sequence[Ints]) -> list[Ints]:
-        """Return the columns of tables, as Python integers where sums of them are beyond 64 bits."""
-        columns = [self._of_units(table) for table in tables]
-        most = sum(total(table.ravel()) for table in columns) * int(self.counts.max())
-        most += (sum(self._step_times) + self.model.around) * self.problem.microbatches
-        return [in_range(table, most) for table in columns]
-
-    @cached_property
-    def _step_times(self) -> list[int]:
-        return [*step_times(self.problem)] if self.problem.has_step else []
 
     @property
     def quantum(self) -> int:
@@ -408,16 +311,6 @@ class PassBounds:
                 found = gcd(found, int(values[0]))
         return gcd(found, *self._step_times) or 1
 
-    def _shorten_by_pairs(self, pairs: Ints) -> None:
-        """Let work and paths hold in pairs too: a forward's work is what its pair lasts beyond the longest backward."""
-        longest, left = self._of_units(self.model.ticks["backward"]).max(), pairs.min()
-        self.work = self.path.copy()
-        self.path[0] = np.minimum(self.path[0], pairs)
-        self.work[0] = np.maximum(np.minimum(self.work[0], pairs - longest), 0)
-        for kind in range(1, len(self.kinds)):
-            self.path[kind] = self.work[kind] = np.minimum(self.path[kind], left)
-            left = left - self.path[kind]
-
     def in_words(self, device: int, stretch: Job) -> str:
         """Return the bound by the work of a device in words: what comes before its work, the work, what follows."""
         times = [Fraction(ticks, self.problem.ticks.per_unit) for ticks in stretch]
@@ -433,20 +326,69 @@ class PassBounds:
         return f"device {device}: {', '.join(parts)}"
 
     @cached_property
-    def ways(self) -> UnitWays:
-        """The ways to and from the operations; a step's gathers, reductions .. lengthen them."""
-        around = self.model.around if self.model.rounds > 1 else None
-        return UnitWays(self.path, self.there, self.back, self.model.slices, step_ends(self.problem), around)
-
-    @cached_property
     def heads(self) -> Ints:
-        """The heads of the operations, in ticks."""
-        return self.ways.heads()
+        """The heads of the operations, in ticks: their earliest starts in the task graph."""
+        forward, *backward = self.path
+        starts = [self._behind(self._least(self.ends.released), forward, self.there) + self._rounds]
+        if backward:
+            least = np.zeros_like(forward)
+            least[-1] = starts[0][-1] + forward[-1]
+            starts.append(self._ahead(least, backward[0], self.back))
+        if len(backward) > 1:
+            starts.append(starts[1] + backward[0])
+        return np.stack(starts)
 
     @cached_property
     def tails(self) -> Ints:
-        """The tails of the operations, in ticks."""
-        return self.ways.tails()
+        """The tails of the operations, in ticks: what must pass from the end of each to that of the schedule."""
+        forward, *backward = self.path
+        least, after = np.zeros_like(forward), []
+        if backward:
+            behind = last = self._least(self.ends.behind_last)
+            if len(backward) > 1:
+                behind, after = last + backward[1], [last]
+            behind = np.maximum(behind, self._least(self.ends.behind_gradient))
+            after.insert(0, self._behind(behind, backward[0], self.back))
+            least[-1] = after[0][-1] + backward[0][-1]
+        return np.stack([self._ahead(least, forward, self.there) + self._rounds[::-1], *after])
+
+    @property
+    def _rounds(self) -> Ints:
+        """How much later each unit begins than the first one: by its rounds."""
+        if self.model.rounds == 1:
+            return self.counts * 0
+        both = self.path[0].sum(axis=0) + self.there.sum(axis=0) + self.model.around
+        found: Ints = both.cumsum() - both
+        return found
+
+    def _least(self, ticks: Sequence[int]) -> Ints:
+        """Return ticks of stages as a table."""
+        table: Ints = np.zeros_like(self.path[0]) + column(ticks)[:, None]
+        return table
+
+    def _by_microbatch(self, table: Ints) -> Ints:
+        stages, units = table.shape
+        parts: Ints = table.reshape(stages, units // self.model.slices, self.model.slices)
+        return parts
+
+    def _ahead(self, least: Ints, lasts: Ints, hops: Ints) -> Ints:
+        """Return `_behind` from the last stage to the first one, and from the last slice to the first one."""
+        found: Ints = self._behind(*(table[::-1, ::-1] for table in (least, lasts, hops)))[::-1, ::-1]
+        return found
+
+    def _behind(self, least: Ints, lasts: Ints, hops: Ints) -> Ints:
+        """Return times no less than `least`, nor than what ends the slice, or with `hops` the stage, before."""
+        times, lasts = (self._by_microbatch(table) for table in (least.copy(), lasts))
+        sums = np.zeros_like(times)
+        np.cumsum(lasts[:-1] + self._by_microbatch(hops), axis=0, out=sums[1:])
+        for part in range(self.model.slices):
+            check_deadline()
+            if part:
+                times[:, :, part] = np.maximum(times[:, :, part], times[:, :, part - 1] + lasts[:, :, part - 1])
+            own, until = times[:, :, part], sums[:, :, part]
+            times[:, :, part] = np.maximum.accumulate(own - until, axis=0) + until
+        found: Ints = times.reshape(least.shape)
+        return found
 
     @property
     def longest(self) -> int:
@@ -522,7 +464,7 @@ class PassBounds:
 
     @cached_property
     def _stays(self) -> Ints:
-        """By stage and unit, the fields of StayChunk from `head` on."""
+        """By stage and unit, the fields of ResidencyChunk from `head` on."""
         (forward, gradient, *_), lasts, is_split = self.path, self.tails, "W" in self.kinds
         size, checkpointed, retained = (
             self._of_units(self.model.sizes[name]) for name in ("activation", "checkpointed", "retained")
@@ -532,9 +474,16 @@ class PassBounds:
             retained = nothing
         elif self._has_whole:  # a full B catches no gradients, and holds no more than the activation to its end
             retained = np.minimum(retained, size)
+        # from F to the end of B or I, the way leads through the later slices on the same stage, and those of the last
+        # one on the stages behind
+        ways = self._by_microbatch(forward + gradient)
+        last = ways[:, :, -1].copy()
+        last[:-1] += self._by_microbatch(self.there + self.back)[:, :, -1]
+        ways[:, :, -1] = last[::-1].cumsum(axis=0)[::-1]
+        paths = ways[:, :, ::-1].cumsum(axis=2)[:, :, ::-1].reshape(forward.shape)
         saving = [self._of_units(self.model.ticks[cost]) for cost in ("recompute", "offload", "reload")]
         fields = [
-            self.heads[0], lasts[1], lasts[-1], self.ways.paths(), forward, gradient,
+            self.heads[0], lasts[1], lasts[-1], paths, forward, gradient,
             self.path[2] if is_split else nothing, *saving, size, checkpointed, retained, np.maximum(size, retained),
         ]  # fmt: skip
         return np.stack(fields, axis=-1)
@@ -581,7 +530,7 @@ class Bound(Displayable):
         return replace(self, ticks=round_up(self.ticks, quantum))
 
 
-def highest(bounds: Iterator[Bound], quantum: int) -> Bound:
+def highest(bounds: Iterable[Bound], quantum: int) -> Bound:
     """Return the largest of the bounds, rounded up to a multiple of `quantum` ticks."""
     return max(bounds, key=lambda bound: bound.ticks).rounded_up(quantum)
 
@@ -594,24 +543,19 @@ def lower_bound(schedule: Schedule) -> Bound:
     common divisor. Where operations have lengths of their own, it is one for those lengths.
     """
     if schedule.own_lengths:
-        return replace(highest(_own_bounds(schedule), 1), per_unit=schedule.problem.ticks.per_unit)
+        graph, count, bounds = schedule.graph, schedule.plan.index.passes, list[Bound]()
+        if count < len(graph):  # passes are its first tasks: what a step adds waits as its plan says
+            edges = graph.edges.where((graph.edges.before < count) & (graph.edges.after < count))
+            graph = TaskGraph(graph.duration[:count], graph.resource[:count], graph.unit_counts, edges)
+        before, after = heads(graph), tails(graph)
+        for device, order in enumerate(schedule.plan.orders):
+            jobs = [Job(before[task], graph.durations[task], after[task]) for task in order if task < count]
+            bounds.append(Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device}"))
+        path = Bound(critical_path(graph), "critical path of one microbatch")
+        return replace(highest([path, *bounds], 1), per_unit=schedule.problem.ticks.per_unit)
     single = PassBounds(schedule.problem, schedule.plan.index.letters, paired=bool(schedule.plan.pairs))
     best = _said(max(_bounds(single, within_budget=schedule.fits), key=itemgetter(0)))
     return replace(best.rounded_up(single.quantum), per_unit=schedule.problem.ticks.per_unit)
-
-
-def _own_bounds(schedule: Schedule) -> Iterator[Bound]:
-    """Yield bounds on the makespan of every order in which each operation lasts as long as in this schedule."""
-    plan, count = schedule.plan, schedule.plan.index.passes
-    graph = schedule.graph
-    if count < len(graph):  # passes are its first tasks: what a step adds waits as its plan says
-        edges = graph.edges.where((graph.edges.before < count) & (graph.edges.after < count))
-        graph = TaskGraph(graph.duration[:count], graph.resource[:count], graph.unit_counts, edges)
-    yield Bound(critical_path(graph), "critical path of one microbatch")
-    before, after = heads(graph), tails(graph)
-    for device, order in enumerate(plan.orders):
-        jobs = [Job(before[task], graph.durations[task], after[task]) for task in order if task < count]
-        yield Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device}")
 
 
 def problem_bounds(problem: Problem, letters: str, *, paired: bool) -> Iterator[Bound]:
@@ -677,11 +621,7 @@ def _simple_bounds(single: PassBounds) -> Iterator[Unsaid]:
         yield sum(stretch), partial(single.in_words, device, stretch)
         if not single.model.is_plain and jobs.size <= MOST_UNLIKE:  # of units that are alike, it is as long
             yield jackson_preemptive(jobs.fewer()), f"Jackson's preemptive schedule of device {device}"
-    yield from _step_bounds(single)
-
-
-def _step_bounds(single: PassBounds) -> Iterator[Unsaid]:
-    """Yield bounds by network lanes, and by side work that several devices share: they have all its time at least."""
+    # by network lanes, and by side work that several devices share: they have all its time at least
     for device, lane in enumerate(single.step.lanes):
         yield jackson_preemptive(lane), f"Jackson's preemptive schedule of the network of device {device}"
     every = single.jobs() if single.step.shared else ()

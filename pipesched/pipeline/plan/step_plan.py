@@ -34,7 +34,6 @@ from pipesched.pipeline.problem.kinds import (
     STEP_SLOTS,
     WHEN_CLIPPED,
     Join,
-    Kind,
     Need,
     Resource,
     Scope,
@@ -76,7 +75,15 @@ def with_step(problem: Problem, plan: Plan, given: Sequence[Sequence[Issued]] = 
     """
     if not problem.has_step or plan.network:
         return plan
-    return with_programs(problem, plan if plan.index.scoped else _with_slots(problem, plan), given)
+    if not plan.index.scoped:
+        before, behind = side_first(problem, plan)
+        tails = [[*tail, *last] for tail, last in zip(behind, optimizers(problem, plan), strict=True)]
+        index = with_scoped(plan.index, chain(*before, *tails), len(problem.side))
+        number = index.number  # of passes it is what it was: only the ends are looked at
+        rows = zip(before, plan.orders, tails, strict=True)
+        orders = [[*map(number, head), *order, *map(number, tail)] for head, order, tail in rows]
+        plan = with_parts(plan, index=index, orders=orders)
+    return with_programs(problem, plan, given)
 
 
 def with_programs(problem: Problem, plan: Plan, given: Sequence[Sequence[Issued]] = ()) -> Plan:
@@ -90,16 +97,6 @@ def with_programs(problem: Problem, plan: Plan, given: Sequence[Sequence[Issued]
         for program in programs
     ]
     return with_parts(plan, index=index, network=network)
-
-
-def _with_slots(problem: Problem, plan: Plan) -> Plan:
-    before, behind = side_first(problem, plan)
-    ends = [(head, (*tail, *last)) for head, tail, last in zip(before, behind, optimizers(problem, plan), strict=True)]
-    index = with_scoped(plan.index, (op for both in ends for part in both for op in part), len(problem.side))
-    number = index.number  # of passes it is what it was: only the ends are looked at
-    rows = zip(ends, plan.orders, strict=True)
-    orders = [[*map(number, head), *order, *map(number, tail)] for (head, tail), order in rows]
-    return with_parts(plan, index=index, orders=orders)
 
 
 def with_slots(problem: Problem, plan: Plan, rows: Sequence[Sequence[int | Op]]) -> Plan:
@@ -154,29 +151,21 @@ def _reductions(problem: Problem, plan: Plan, device: int) -> Iterator[tuple[int
     """Yield reductions with the place of the last backward that each needs."""
     if not reduces(problem):
         return
-    if problem.sharding.reduces_each:
-        count = problem.settled_placement.devices.count(device)
-        yield from _reductions_of_each(plan, plan.orders[device], count)
-        return
-    last = _last_backwards(problem, plan, device)
-    for stage in sorted(last, key=last.__getitem__):
-        yield last[stage], StepOp._make((stage, "REDUCE_GRAD", NO_NUMBER, 0))
-
-
-def _reductions_of_each(plan: Plan, order: Sequence[int], count: int) -> Iterator[tuple[int, Op]]:
-    """Yield the reductions of each stage and microbatch with the place of the last B or W of its slices."""
-    index, pairs = plan.index, plan.pairs
-    numbers = [pairs.get(slot, slot) for slot in order] if pairs else order
-    places = dict(zip(numbers, range(len(order)), strict=True))
-    kinds = [kind for kind in "BW" if kind in index.letters]
-    last: list[tuple[int, int, int]] = []
-    for stage in stages_along(order, pairs, index, count):
-        rows = [index.row(kind, stage)[part :: index.slices] for kind in kinds for part in range(index.slices)]
-        for microbatch, needed in enumerate(zip(*rows, strict=True)):
-            last.append((max(map(places.get, needed, repeat(-1))), stage, microbatch))
-    for place, stage, microbatch in sorted(last):
-        if place >= 0:
-            yield place, StepOp._make((stage, "REDUCE_GRAD", microbatch, 0))
+    if not problem.sharding.reduces_each:
+        ends = _last_backwards(problem, plan, device)
+        last = [(ends[stage], stage, NO_NUMBER) for stage in sorted(ends, key=ends.__getitem__)]
+    else:  # of each microbatch, behind the last B or W of its slices
+        index, pairs, order, last = plan.index, plan.pairs, plan.orders[device], []
+        numbers = [pairs.get(slot, slot) for slot in order] if pairs else order
+        places = dict(zip(numbers, range(len(order)), strict=True))
+        kinds = [kind for kind in "BW" if kind in index.letters]
+        for stage in stages_along(order, pairs, index, problem.settled_placement.devices.count(device)):
+            rows = [index.row(kind, stage)[part :: index.slices] for kind in kinds for part in range(index.slices)]
+            for microbatch, needed in enumerate(zip(*rows, strict=True)):
+                last.append((max(map(places.get, needed, repeat(-1))), stage, microbatch))
+        last = sorted(one for one in last if one[0] >= 0)
+    for place, stage, number in last:
+        yield place, StepOp._make((stage, "REDUCE_GRAD", number, 0))
 
 
 def _residency(problem: Problem, plan: Plan, device: int, order: Sequence[int]) -> Iterator[tuple[int, Op]]:
@@ -275,11 +264,6 @@ def reduces(problem: Problem) -> bool:
     return is_asked and problem.mode != FORWARD_ONLY
 
 
-def updates(problem: Problem) -> bool:
-    """Return whether stages have optimizers."""
-    return problem.costs.optimizer is not None
-
-
 def tied_stages(problem: Problem) -> tuple[int, ...]:
     """Return the first and the last stage where they reduce tied gradients between two devices."""
     there = problem.settled_placement.devices
@@ -295,14 +279,21 @@ def with_step_tasks(graph: TaskGraph, problem: Problem, plan: Plan) -> TaskGraph
     tasks = [*step.tasks(len(graph.unit_counts))]
     needs, whole = [*step.needs()], Edges.joined(step.residency())
     own = np.arange(len(graph.edges) - len([*waits_of(plan)]))  # waits are last
-    data = Edges.joined([graph.edges.where(own), *needs])
+    late = Edges((), ())
+    if problem.sharding.gathers_each:  # nothing is gathered ahead: a gather waits for all data of the slot behind it
+        data = Edges.joined([graph.edges.where(own), *needs])
+        by_slot = data.where(np.argsort(data.after, kind="stable"))
+        first, last = (np.searchsorted(by_slot.after, whole.after, side=side) for side in ("left", "right"))
+        counts = last - first
+        inputs = by_slot.where(np.repeat(last - counts.cumsum(), counts) + np.arange(counts.sum()))
+        late = Edges(inputs.before, np.repeat(whole.before, counts), inputs.lag)
     durations, resources, pools = (column(values) for values in zip(*tasks, strict=True)) if tasks else [column(())] * 3
     nothing = np.zeros(len(tasks), dtype=np.int64)
     return TaskGraph(
         np.append(graph.duration, durations),
         np.append(graph.resource, resources),
         (*graph.unit_counts, *[1] * problem.devices),
-        [graph.edges, *needs, whole, step.late_gathers(data, whole), step.issued(), *step.tied()],
+        [graph.edges, *needs, whole, late, step.issued(), *step.tied()],
         np.append(graph.take, nothing),
         np.append(graph.give, nothing),
         np.append(graph.pool, pools),
@@ -348,32 +339,14 @@ class _Step:
     def __init__(self, problem: Problem, plan: Plan) -> None:
         self.problem, self.plan, self.index, self.ticks = problem, plan, plan.index, problem.step_ticks
         self.devices = problem.settled_placement.devices
-
-    def _place_of(self, number: int) -> tuple[int, int] | None:
-        """Return the machine of an operation and its place there; None where the plan lacks it."""
-        return (self._of_passes if number < self.index.passes else self._of_step).get(number)
-
-    @cached_property
-    def _of_step(self) -> dict[int, tuple[int, int]]:
-        """The machine of each operation of the step, and its place there."""
-        plan = self.plan
-        slots = {number: (machine, place) for machine, row in enumerate(plan.step_slots) for place, number in row}
-        first = len(plan.orders) + 2 * len(plan.lanes)
-        lanes = enumerate(plan.network_lanes, first)
-        return slots | {number: (machine, place) for machine, lane in lanes for place, number in enumerate(lane)}
-
-    @cached_property
-    def _of_passes(self) -> dict[int, tuple[int, int]]:
-        """The same of all operations; a backward of a pair has that of its forward. It is for joins of microbatches."""
-        places = {
-            number: (machine, place)
-            for machine, order in enumerate(self.plan.machines)
-            for place, number in enumerate(order)
-        }
-        for forward, backward in self.plan.pairs.items():
-            if forward in places:
-                places[backward] = places[forward]
-        return places
+        self._task = {backward: forward for forward, backward in plan.pairs.items()}  # of a part of a forward's task
+        machines, places = (np.full(self.index.size, -1) for _ in range(2))
+        for machine, line in enumerate(plan.own_lines):
+            machines[line], places[line] = machine, np.arange(len(line))
+        backwards, forwards = column(self._task.keys()), column(self._task.values())
+        machines[backwards], places[backwards] = machines[forwards], places[forwards]
+        self._machine: list[int] = machines.tolist()  # of each operation, -1 where the plan lacks it
+        self._place: list[int] = places.tolist()  # there
 
     @cached_property
     def _latest(self) -> dict[range, list[int]]:
@@ -385,11 +358,6 @@ class _Step:
                 rows |= {self.index.row(kind, stage): [order[place]] for stage, place in last.items()}
         return rows
 
-    @cached_property
-    def _task(self) -> dict[int, int]:
-        """The task of each backward that is a part of its forward's."""
-        return {backward: forward for forward, backward in self.plan.pairs.items()}
-
     def tasks(self, first_lane: int) -> Iterator[tuple[int, int, int]]:
         """Yield duration, resource and device of each operation of the step, by their numbers."""
         for letter in (rows.kind for rows in self.index.scoped):
@@ -399,38 +367,39 @@ class _Step:
                 is_of_each = is_side and len(getattr(self.problem.side[place], kind.cost) or ()) > 1
                 known: dict[tuple[int, int], int] = {}
                 for which, number in enumerate(row):
-                    device = self._of_step.get(number, (0, 0))[0] if is_side else self.devices[place]
-                    if kind.resource is Resource.NOTHING or number not in self._of_step:
+                    device = max(self._machine[number], 0) if is_side else self.devices[place]
+                    if kind.resource is Resource.NOTHING or self._machine[number] < 0:
                         yield 0, NOWHERE, device
                         continue
                     alike = device, which if is_of_each else 0
-                    if alike not in known:
-                        known[alike] = self._lasts(kind, place, which, device)
+                    if alike not in known and is_side:
+                        known[alike] = self.ticks.side_lasts(kind.cost, place, which, device)
+                    elif alike not in known:
+                        cost: int | tuple[int, ...] = getattr(self.ticks, kind.cost)
+                        known[alike] = cost if isinstance(cost, int) else cost[place]
                     yield known[alike], lanes + device, device
-
-    def _lasts(self, kind: Kind, place: int, microbatch: int, device: int) -> int:
-        if kind.scope is Scope.SIDE:
-            return self.ticks.side_lasts(kind.cost, place, microbatch, device)
-        column: int | tuple[int, ...] = getattr(self.ticks, kind.cost)
-        return column if isinstance(column, int) else column[place]
 
     def issued(self) -> Edges:
         """Return the wait of each operation of a lane for the slot behind which it is issued."""
         entries = [(after, number) for number, after in chain(*self.plan.network) if after != NOTHING_BEFORE]
-        pairs = [(self._task.get(after, after), number) for after, number in entries if number in self._of_step]
+        pairs = [(self._task.get(after, after), number) for after, number in entries if self._machine[number] >= 0]
         return Edges(*zip(*pairs, strict=True)) if pairs else Edges((), ())
 
     def needs(self) -> Iterator[Edges]:
         """Yield what the table of kinds says, of operations that the plan has."""
         index, present = self.index, {*self.index.kinds}
         needs = [(letter, need) for letter in index.kinds for need in ALL_KINDS[letter].needs if need.letter in present]
+        reduces_each = any(rows.numbered for rows in index.scoped if rows.kind == "REDUCE_GRAD")
         for letter, need in needs:
             if letter in index.letters and need.letter in index.letters:
                 continue
-            if self._is_whole and self._is_by_microbatch(letter, need):
+            scope = ALL_KINDS[letter].scope
+            is_by_microbatch = need.join is Join.SIDES or (need.join is None and scope is Scope.SIDE)
+            is_reduction = need.join is Join.MICROBATCHES and scope is Scope.REDUCTION and reduces_each
+            if self._is_whole and (is_by_microbatch or is_reduction):
                 yield from self._bundles(letter, need)
             else:
-                planned = (number for number in index.of_kind(letter) if self._place_of(number) is not None)
+                planned = (number for number in index.of_kind(letter) if self._machine[number] >= 0)
                 yield from chain.from_iterable(self._waits(number, need) for number in planned)
         if self.problem.clip:  # by their global norm: every optimizer waits for all gradients
             kinds = [need.letter for need in WHEN_CLIPPED if need.letter in present]
@@ -444,15 +413,8 @@ class _Step:
         slots = [rows.size for rows in self.index.scoped if ALL_KINDS[rows.kind].resource is Resource.DEVICE]
         frees = [rows.size for rows in self.index.scoped if ALL_KINDS[rows.kind].resource is Resource.NOTHING]
         every = sum(rows.size for rows in self.index.scoped) - sum(frees)
-        return not self.plan.pairs and planned == self.index.passes + sum(slots) and len(self._of_step) == every
-
-    def _is_by_microbatch(self, letter: str, need: Need) -> bool:
-        """Return whether each operation of a kind waits for those of its own microbatch."""
-        scope = ALL_KINDS[letter].scope
-        if need.join is Join.SIDES or (need.join is None and scope is Scope.SIDE):
-            return True
-        reduces_each = any(rows.numbered for rows in self.index.scoped if rows.kind == "REDUCE_GRAD")
-        return need.join is Join.MICROBATCHES and scope is Scope.REDUCTION and reduces_each
+        found = sum(machine >= 0 for machine in self._machine[self.index.passes : self.index.first_message])
+        return not self.plan.pairs and planned == self.index.passes + sum(slots) and found == every
 
     def _bundles(self, letter: str, need: Need) -> Iterator[Edges]:
         """Yield the precedences of operations that each wait for their own microbatch, row by row."""
@@ -463,7 +425,7 @@ class _Step:
                 kinds = (need.letter, letter) if is_behind else (letter, need.letter)
                 passes, side = index.row(kinds[0], item.into), index.row(kinds[1], number)
                 there, late = self.devices[item.into], self.ticks.side_p2p[number]
-                lags = [0 if self._of_step[one][0] == there else late for one in side]
+                lags = [0 if self._machine[one] == there else late for one in side]
                 firsts = passes[::slices][: len(side)]  # a plan may have side work of the first microbatches alone
                 if side:
                     yield Edges(*((firsts, side) if is_behind else (side, firsts)), lags)
@@ -484,7 +446,7 @@ class _Step:
         # microbatch, where all backwards of a stage, which may be those of one microbatch, end with B or W.
         for before in chain.from_iterable(map(self._reduced, self._needed(op, need))):
             side, other = (number, before) if ALL_KINDS[op.kind].scope is Scope.SIDE else (before, number)
-            is_there = self._of_step.get(side, (0, 0))[0] == self.devices[index.stage_of(other)]
+            is_there = max(self._machine[side], 0) == self.devices[index.stage_of(other)]
             yield arrow(before, task, 0 if is_there else self.ticks.side_p2p[index.stage_of(side)])
 
     def _needed(self, op: Op, need: Need) -> list[range]:
@@ -514,11 +476,9 @@ class _Step:
     def _reduced(self, numbers: Iterable[int]) -> list[int]:
         last: dict[int, tuple[int, int]] = {}
         for number in numbers:
-            there = self._place_of(number)
-            if there is not None:
-                machine, place = there
-                if machine not in last or last[machine][0] < place:
-                    last[machine] = place, self._task.get(number, number)
+            machine, place = self._machine[number], self._place[number]
+            if machine >= 0 and (machine not in last or last[machine][0] < place):
+                last[machine] = place, self._task.get(number, number)
         return [task for _, task in last.values()]
 
     def residency(self, *, every: bool = False) -> Iterator[Edges]:
@@ -545,22 +505,12 @@ class _Step:
                         yield arrow(coming[stage] if every else coming.pop(stage), slot)
                 coming.update(by_slot.get(slot, ()))
 
-    def late_gathers(self, data: Edges, whole: Edges) -> Edges:
-        """Return what gathers wait for where nothing is gathered ahead: for all data of the slot behind them."""
-        if not self.problem.sharding.gathers_each:
-            return Edges((), ())
-        by_slot = data.where(np.argsort(data.after, kind="stable"))
-        first, last = (np.searchsorted(by_slot.after, whole.after, side=side) for side in ("left", "right"))
-        counts = last - first
-        inputs = by_slot.where(np.repeat(last - counts.cumsum(), counts) + np.arange(counts.sum()))
-        return Edges(inputs.before, np.repeat(whole.before, counts), inputs.lag)
-
     def tied(self) -> Iterator[Edges]:
         """Yield what makes REDUCE_TIED of both ends one: each waits for what comes before the other on its lane."""
-        tied = [number for number in self.index.of_kind("REDUCE_TIED") if self._place_of(number)]
+        tied = [number for number in self.index.of_kind("REDUCE_TIED") if self._machine[number] >= 0]
         lanes = self.plan.machines
         for here, there in zip(tied, reversed(tied), strict=True):
-            machine, place = self._of_step[there]
+            machine, place = self._machine[there], self._place[there]
             if place and here != there:
                 yield arrow(lanes[machine][place - 1], here)
         waits = [(before, after) for before, after in waits_of(self.plan) if after in tied]
