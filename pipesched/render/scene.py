@@ -14,7 +14,6 @@ from math import ceil, floor, gcd
 from typing import NamedTuple
 
 from pipesched.core.arrays import ceil_div
-from pipesched.pipeline.plan.metrics import picker
 from pipesched.pipeline.plan.plan import SIDE_KINDS, lane_of
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.plan.step import EDGE, FREE, PAIR as PAIR_QUEUE
@@ -329,8 +328,8 @@ def lane_rows(schedule: Schedule, device: int) -> Iterator[tuple[str, Row]]:
         lanes += [(lane.value, order) for lane, order in zip(LANES, plan.lanes[device], strict=True)]
     for name, order in lanes:
         if order:
-            pick = picker(order)
-            yield name, Row(order, pick(schedule.start_ticks), pick(schedule.end_ticks), kinds_of(schedule))
+            starts, ends = (tuple(map(times.__getitem__, order)) for times in schedule.times)
+            yield name, Row(order, starts, ends, kinds_of(schedule))
 
 
 def message_lanes(schedule: Schedule, device: int) -> Iterator[tuple[str, Sequence[int]]]:

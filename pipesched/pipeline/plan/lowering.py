@@ -73,7 +73,7 @@ def lower(
         row = index.of_kind(kind.letter)
         there = [number - row.start for number in row if number not in absent]
         give[there] = model.column(kind.forward_gives).ravel()[there]  # forwards are numbered first
-    edges = _precedences(problem, index).edges
+    edges = _precedences(problem, index)[0]
     further = Edges(*map(column, zip(*waits, strict=True))) if (waits := [*waits]) else Edges((), ())
     if absent or pairs:
         last = max(further.before.max(initial=0), further.after.max(initial=0))  # waits may be of the step
@@ -117,25 +117,16 @@ def precedence_rows(problem: Problem, index: OpIndex) -> Iterator[PrecedenceRow]
         np.flatnonzero(np.append(True, (np.diff(rows) != 0) | (np.diff(edges.lag) != 0))).tolist() if len(rows) else []
     )
     for begin, stop in pairwise([*begins, len(rows)]):
-        before, after = (_as_range(ends[begin:stop]) for ends in (edges.before, edges.after))
+        rows_of = (ends[begin:stop].tolist() for ends in (edges.before, edges.after))
+        before, after = (range(row[0], row[-1] + 1, row[1] - row[0] if len(row) > 1 else 1) for row in rows_of)
         yield PrecedenceRow(before, after, int(edges.lag[begin]), int(boundaries[begin]))
 
 
-def _as_range(numbers: Ints) -> range:
-    first, step = int(numbers[0]), int(numbers[1] - numbers[0]) if len(numbers) > 1 else 1
-    return range(first, first + step * len(numbers), step)
+def _precedences(problem: Problem, index: OpIndex) -> tuple[Edges, Ints, Ints]:
+    """Return all precedences of data: by stage those inside it, by boundary those over it, those of rounds.
 
-
-class _Precedences(NamedTuple):
-    """Precedences of data, each with the number of its row and the boundary between stages that it crosses, or -1."""
-
-    edges: Edges
-    row: Ints
-    boundary: Ints
-
-
-def _precedences(problem: Problem, index: OpIndex) -> _Precedences:
-    """Return all precedences of data: by stage those inside it, by boundary those over it, those of rounds."""
+    Each has the number of its row, and the boundary between stages that it crosses, or -1.
+    """
     model, units, count = problem.model, np.arange(index.units), index.slices
     begin = {letter: index.row(letter, 0).start for letter in index.letters}
     needs = [(letter, need) for letter in index.letters for need in KINDS[letter].needs if need.letter in begin]
@@ -168,7 +159,7 @@ def _precedences(problem: Problem, index: OpIndex) -> _Precedences:
         parts.append((before, after, *(np.full(len(after), one) for one in (model.around, -1, crossed))))
     joined = [np.concatenate([one.ravel() for one in column]) for column in zip(*parts, strict=True)]
     before, after, lag, row, boundary = joined or [column(())] * 5
-    return _Precedences(Edges(before, after, lag), row, boundary)
+    return Edges(before, after, lag), row, boundary
 
 
 class MemoryEvent(NamedTuple):
@@ -204,7 +195,11 @@ def plan_of_times(problem: Problem, index: OpIndex, starts: Sequence[int]) -> Pl
     no length take and give at one instant).
     """
     graph = lower(problem, index, {number for number, start in enumerate(starts) if start == UNTIMED})
-    order = _in_order_of_time(graph, starts)
+
+    def key(task: int) -> tuple[int, int, bool, int]:  # at one instant, what gives memory before what takes it
+        return starts[task], starts[task] + graph.durations[task], graph.takes[task] > 0, task
+
+    order = in_order(graph, [task for task, there in enumerate(graph.resources) if there != NOWHERE], key)
     rows = graph.by_resource(order)
     lanes = rows[problem.devices :]
     return Plan(
@@ -222,22 +217,6 @@ def waits_of_times(
 
     `starts` are in ticks; `order` holds the tasks that run by their starts, each behind all that it waits for.
     """
-    return [*chain.from_iterable(memory_waits(changes) for changes in _changes(graph, starts, order, devices))]
-
-
-def _in_order_of_time(graph: TaskGraph, starts: Sequence[int]) -> list[int]:
-    """Return what runs by start, then end; at one instant by precedence, and what gives memory before what takes it."""
-
-    def key(task: int) -> tuple[int, int, bool, int]:
-        return starts[task], starts[task] + graph.durations[task], graph.takes[task] > 0, task
-
-    return in_order(graph, [task for task, there in enumerate(graph.resources) if there != NOWHERE], key)
-
-
-def _changes(
-    graph: TaskGraph, starts: Sequence[int], order: Sequence[int], devices: int
-) -> Iterator[list[MemoryEvent]]:
-    """Yield the memory changes of each device in order of time; what is given at a time precedes what is taken then."""
     events: list[list[tuple[int, int, MemoryEvent]]] = [[] for _ in range(devices)]
     for position, number in enumerate(order):
         start, on_lane = starts[number], graph.resources[number] >= devices
@@ -247,8 +226,8 @@ def _changes(
         if graph.gives[number]:
             rank = position if start == end else -1
             events[graph.pools[number]].append((end, rank, MemoryEvent(number, True, on_lane)))
-    for happened in events:
-        yield [change for _, _, change in sorted(happened, key=lambda event: event[:2])]
+    in_time = (sorted(happened, key=lambda event: event[:2]) for happened in events)  # at a time, given before taken
+    return [*chain.from_iterable(memory_waits(change for _, _, change in happened) for happened in in_time)]
 
 
 class Sent:
@@ -260,11 +239,16 @@ class Sent:
     def __init__(self, problem: Problem, plan: Plan) -> None:
         self._problem, self._plan, self.model = problem, plan, problem.model
         model = self.model
-        self.index = index = _with_messages(plan.index, model)
+        crossed = (model.where[1:] != model.where[:-1]).any(axis=1) if plan.index.stages > 1 else column(())
+        units = tuple(plan.index.units * int(one) for one in crossed)
+        back = () if model.mode == FORWARD_ONLY else (ScopedRows("SEND_B", (0, *units)),)
+        lengths = {kind: tuple(map(len, plan.index.rows(kind))) for kind in "EG" if kind in plan.index.kinds}
+        side = [ScopedRows(f"SEND_{kind}", counts) for kind, counts in lengths.items()]
+        self.index = index = plan.index._replace(sent=(ScopedRows("SEND_F", (*units, 0)), *back, *side))
         self._planned = np.zeros(index.first_message, dtype=bool)  # of the operations of devices
         for numbers in (*plan.own_lines[: len(plan.orders)], column(plan.pairs.values())):
             self._planned[numbers] = True
-        parts = [(column(()),) * 5, *self._passes(model), *self._side(model)]
+        parts = [(column(()),) * 5, *self._passes(np.flatnonzero(crossed)), *self._side(model)]
         source, target, self.sender, self.receiver, self.length = (
             np.concatenate([part[at] for part in parts]) for at in range(5)
         )
@@ -284,9 +268,9 @@ class Sent:
             found = np.where(self._planned[row.start : row.stop], numbers, found.ravel()).reshape(found.shape)
         return found
 
-    def _passes(self, model: StepModel) -> Iterator[tuple[Ints, ...]]:
-        """Yield the messages of all boundaries: there, and back."""
-        crossed = np.flatnonzero((model.where[1:] != model.where[:-1]).any(axis=1))
+    def _passes(self, crossed: Ints) -> Iterator[tuple[Ints, ...]]:
+        """Yield the messages of these boundaries: there, and back."""
+        model = self.model
         here, there = (model.where[at].ravel() for at in (crossed, crossed + 1))
         forwards = self._first_of("F")
         yield forwards[crossed].ravel(), forwards[crossed + 1].ravel(), here, there, model.there[crossed].ravel()
@@ -327,15 +311,6 @@ class Sent:
         found = with_parts(self._plan, index=self.index, messages=rows)
         vars(found)["own_lines"] = self._plan.own_lines
         return found
-
-
-def _with_messages(index: OpIndex, model: StepModel) -> OpIndex:
-    """Return the index with rows for the messages that may be sent: over boundaries between devices, of side items."""
-    crossed = (model.where[1:] != model.where[:-1]).any(axis=1) if index.stages > 1 else column(())
-    units = tuple(index.units * int(one) for one in crossed)
-    back = () if model.mode == FORWARD_ONLY else (ScopedRows("SEND_B", (0, *units)),)
-    side = [ScopedRows(f"SEND_{kind}", tuple(map(len, index.rows(kind)))) for kind in "EG" if kind in index.kinds]
-    return index._replace(sent=(ScopedRows("SEND_F", (*units, 0)), *back, *side))
 
 
 def with_message_tasks(graph: TaskGraph, problem: Problem, plan: Plan) -> TaskGraph:

@@ -138,12 +138,6 @@ def _number(index: OpIndex, op: Op) -> int:
         return index.size
 
 
-def resolved(problem: Problem, order: str) -> Problem:
-    """Return the problem with the order that its messages are issued in."""
-    known = problem.messages
-    return problem if known is None or known.order == order else with_queues(problem, Messages(known.queue, order))
-
-
 def with_queues(problem: Problem, messages: Messages | None) -> Problem:
     """Return the problem with other queues; all that is known of it stays, since nothing of that depends on them."""
     changed = object.__new__(Problem)
@@ -170,11 +164,12 @@ def with_messages(problem: Problem, plan: Plan) -> tuple[Problem, Plan]:
     known = problem.messages
     if known is None:
         return problem, without_messages(plan)
-    if plan.messages:
-        return resolved(problem, known.order or OF_FILE), plan
-    if known.order == OF_FILE:
+    if known.order == OF_FILE and not plan.messages:
         raise ConfigError("file: the plan says no SEND and RECV", "messages", entry="order")
-    problem = resolved(problem, known.order or PYTORCH)
+    if known.order is None:
+        problem = with_queues(problem, Messages(known.queue, OF_FILE if plan.messages else PYTORCH))
+    if plan.messages:
+        return problem, plan
     plan = pytorch_programs(problem, plan)
     return problem, plan if known.order != BEST else BestOrder(problem, plan).plan()
 
@@ -197,10 +192,7 @@ class BestOrder:
         self.graph = graph.changed(edges=[graph.edges, *(Edges(line[:-1], line[1:]) for line in lines if len(line))])
         self.lines = lines
         self.ends = np.concatenate([line[-1:] for line in lines])
-        self._lay_out()
-
-    def _lay_out(self) -> None:
-        """Give numbers to the resources that messages need, and the lines of those that need the same ones."""
+        # numbers of the resources that messages need, and the lines of those that need the same ones
         sent, queue, devices = self.sent, self.queue, self.problem.devices
         (edge, _), (one, two) = map(sent.queues, (EDGE, queue))
         here, there = (np.where(sent.is_run, ends, NOTHING_BEFORE) for ends in (sent.sender, sent.receiver))
@@ -209,21 +201,21 @@ class BestOrder:
         for device, line in enumerate(self.lines[:devices]):
             self.here[line] = device
         is_message = np.append(np.zeros(self.first, dtype=bool), sent.is_run)
-        line = np.where(is_message, np.append(none, edge), NOTHING_BEFORE)
+        own = np.where(is_message, np.append(none, edge), NOTHING_BEFORE)
         if queue == ON_DEVICE:
-            line = np.where(is_message, line, np.where(self.here >= 0, devices * devices + self.here, NOTHING_BEFORE))
+            own = np.where(is_message, own, np.where(self.here >= 0, devices * devices + self.here, NOTHING_BEFORE))
         first_one, first_two = np.append(self.here[: self.first], one), np.append(self.here[: self.first], two)
-        of_line, members = np.unique(line[line >= 0], return_index=True)
-        members = np.flatnonzero(line >= 0)[members]
-        self.line = np.where(line >= 0, np.searchsorted(of_line, line), NOTHING_BEFORE)
+        of_line, members = np.unique(own[own >= 0], return_index=True)
+        members = np.flatnonzero(own >= 0)[members]
+        self.line = np.where(own >= 0, np.searchsorted(of_line, own), NOTHING_BEFORE)
         resources, numbers = np.unique(np.concatenate([first_one[members], first_two[members]]), return_inverse=True)
         self.one, self.two = numbers[: len(members)], numbers[len(members) :]
-        counts = np.bincount(self.line[line >= 0], minlength=len(members))
+        counts = np.bincount(self.line[own >= 0], minlength=len(members))
         self.base = np.cumsum(counts) - counts
-        lines = np.arange(len(members))
+        every = np.arange(len(members))
         both, is_other = np.append(self.one, self.two), self.one != self.two
-        users = np.append(lines, lines[is_other])
-        keys = both[np.append(lines, lines[is_other] + len(lines))]
+        users = np.append(every, every[is_other])
+        keys = both[np.append(every, every[is_other] + len(every))]
         self.touched = WaitTable(keys, users, 0 * users, len(resources))
 
     def plan(self) -> Plan:
@@ -274,17 +266,13 @@ class BestOrder:
         blanks += [kernels.blank(self.problem.devices, NOTHING_BEFORE), *(kernels.blank(2 * size) for _ in range(2))]
         found = [kernels.blank(size) for _ in range(4)]
         count = kernels.run.match(*map(kernels.give, columns), kernels.give(left), *blanks, *found)
-        _, picked, here, there = map(column, found)
-        return self._programs(picked[:count], here, there)
-
-    def _programs(self, picked: Ints, behind_here: Ints, behind_there: Ints) -> Plan:
-        """Return the plan with messages as picked: where they hold devices each where it was, else early as can be."""
-        rows, place = [], np.full(self.first + 1, NOTHING_BEFORE)
+        _, picked, behind_here, behind_there = map(column, found)
+        picked, rows, place = picked[:count], [], np.full(self.first + 1, NOTHING_BEFORE)
         for device, line in enumerate(self.lines[: self.problem.devices]):
             own = picked[(self.here[picked] == device) | (self.there[picked] == device)]
             sends = (self.here[own] == device).astype(np.int64)
             after = np.where(sends, behind_here[own], behind_there[own])
-            if self.queue != ON_DEVICE:
+            if self.queue != ON_DEVICE:  # early as can be, where messages hold no devices
                 place[line] = np.arange(len(line))
                 made = np.where(sends, place[self.sent.source[own - self.first]], NOTHING_BEFORE)
                 after = np.append(line, NOTHING_BEFORE)[np.maximum.accumulate(made)]

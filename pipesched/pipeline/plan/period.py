@@ -53,12 +53,6 @@ class Series(NamedTuple):
     starts: Sequence[int]
     ends: Sequence[int]
 
-    def first_at(self, tick: int) -> int:
-        """Return the position of the first start at or after a tick, where starts rise."""
-        if -1 not in self.starts:
-            return bisect_left(self.starts, tick)
-        return next((place for place, start in enumerate(self.starts) if start >= tick), len(self.starts))
-
     def unlike(self, ticks: int, step: int) -> Iterator[tuple[int, int]]:
         """Yield the start of what comes again, but not after a period, and that of what it comes again as."""
         starts, ends = self.starts, self.ends
@@ -80,7 +74,13 @@ def steady_state(schedule: Schedule, *, nearly: bool = False) -> SteadyState | N
     With `nearly` it may be one in which few slots do not repeat, where none that is steady covers half of the timeline.
     """
     fewest = FEWEST_OF_CHUNKS if has_chunks(schedule) else FEWEST
-    series = list(_series(schedule))
+    index, series = schedule.plan.index, list[Series]()
+    directions = schedule.problem.settled_placement.directions(index.microbatches)
+    for row in (row for kind in index.letters for row in index.rows(kind)):
+        for numbers, first in product(map(index.in_units, directions), range(index.slices)):
+            part = slice(row.start + numbers.start + first, row.start + numbers.stop, index.slices)
+            if any(start >= 0 for start in schedule.start_ticks[part]):
+                series.append(Series(schedule.start_ticks[part], schedule.end_ticks[part]))
     last = max(schedule.last_end_ticks)
     best: SteadyState | None = None
     for few, quarter in product((0, len(schedule.start_ticks) // FEW * nearly), INSTANTS):
@@ -88,7 +88,8 @@ def steady_state(schedule: Schedule, *, nearly: bool = False) -> SteadyState | N
         if few and best is not None and not best.others and 2 * (best.end - best.start) >= last:
             break
         if best is None or few or not best.start <= instant < best.end:
-            found = _steady_at(series, instant, last, fewest, few)
+            stretches = (_longest(series, *one, few) for one in islice(_candidates(series, instant, last), TRIALS))
+            found = next((one for one in stretches if one is not None and one.repeats >= fewest), None)
             best = max((each for each in (best, found) if each), key=lambda each: each.end - each.start, default=None)
     return best
 
@@ -98,31 +99,14 @@ def has_chunks(schedule: Schedule) -> bool:
     return schedule.problem.stages > schedule.problem.devices
 
 
-def _series(schedule: Schedule) -> Iterator[Series]:
-    index, placement = schedule.plan.index, schedule.problem.settled_placement
-    directions = placement.directions(index.microbatches)
-    for kind in index.letters:
-        for row in index.rows(kind):
-            for numbers, first in product(map(index.in_units, directions), range(index.slices)):
-                part = slice(row.start + numbers.start + first, row.start + numbers.stop, index.slices)
-                series = Series(schedule.start_ticks[part], schedule.end_ticks[part])
-                if any(start >= 0 for start in series.starts):
-                    yield series
-
-
-def _steady_at(series: Sequence[Series], instant: int, last: int, fewest: int, few: int) -> SteadyState | None:
-    """Return the steady stretch of the shortest period that repeats from `instant` on, or None."""
-    for ticks, step in islice(_candidates(series, instant, last), TRIALS):
-        found = _longest(series, ticks, step, few)
-        if found is not None and found.repeats >= fewest:
-            return found
-    return None
-
-
 def _candidates(series: Sequence[Series], instant: int, last: int) -> Iterator[tuple[int, int]]:
     """Yield (ticks, microbatches) of periods after which all that starts from `instant` on repeats once."""
-    places = [each.first_at(instant) for each in series]
-    ahead = [(each.starts, place) for each, place in zip(series, places, strict=True) if place < len(each.starts)]
+    ahead = []  # the first start at or behind the instant of each, where starts rise
+    for each in series:
+        late = (place for place, start in enumerate(each.starts) if start >= instant)
+        place = next(late, -1) if -1 in each.starts else bisect_left(each.starts, instant)
+        if 0 <= place < len(each.starts):
+            ahead.append((each.starts, place))
     ahead.sort(key=lambda pair: pair[0][pair[1]])
     if not ahead:
         return

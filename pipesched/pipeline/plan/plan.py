@@ -342,7 +342,12 @@ def plan_from_slots(
     index = OpIndex("".join(letter for letter in LETTERS if letter in kinds), stages, microbatches, slices)
     require_each_once(planned, stages, microbatches, slices, sides)
     of_step = [op for op in planned if op.kind in STEP_KINDS]
-    _require_turns(of_step)
+    turns = [op for op in of_step if STEP_KINDS[op.kind].scope is Scope.TURN]
+    counts = Counter((op.stage, op.kind) for op in turns)
+    for op in turns:
+        if op.microbatch >= (listed := counts[op.stage, op.kind]):
+            what = f"stage {op.stage} has {listed} {op.kind}, numbered from 0"
+            raise WrongOperation(f"{op} is out of range: {what}", "network")
     index = with_scoped(index, of_step, sides) if of_step else index
     paired = [slot for slot in chain(*rows) if isinstance(slot, Pair)]
     pairs = {index.number(forward): index.number(backward) for forward, backward in paired}
@@ -351,20 +356,19 @@ def plan_from_slots(
         LanePair(*([index.number(op) for op in moves if KINDS[op.kind].resource is lane] for lane in LANES))
         for moves in transfers
     ]
-    known = set(planned)
-    waited = [*_numbered(waits, index, known)]
-    issued = [[NetworkEntry(index.number(op), _slot_number(after, op, index, known)) for op, after in program]
-              for program in programs]  # fmt: skip
+    known: set[Op | None] = {None, *planned}
+    waited = list[tuple[int, int]]()
+    for pair in waits:
+        for op in pair:
+            if op not in known:
+                raise WrongOperation(f"{op} has a wait edge, but does not stand in the plan", "waits")
+        waited.append((index.number(pair[0]), index.number(pair[1])))
+    for op, after in chain(*programs):
+        if after not in known:
+            raise WrongOperation(f"{op} stands after {after}, which does not stand in the plan", "network")
+    issued = [[NetworkEntry(index.number(op), NOTHING_BEFORE if after is None else index.number(after))
+               for op, after in program] for program in programs]  # fmt: skip
     return Plan(index, orders, pairs, lanes=numbered, waits=waited, network=issued)
-
-
-def _slot_number(after: Op | None, op: Op, index: OpIndex, planned: set[Op]) -> int:
-    """Return the number of the slot behind which an operation is issued. Raises WrongOperation for none of the plan."""
-    if after is None:
-        return NOTHING_BEFORE
-    if after not in planned:
-        raise WrongOperation(f"{op} stands after {after}, which does not stand in the plan", "network")
-    return index.number(after)
 
 
 def require_each_once(planned: Iterable[Op], stages: int, microbatches: int, slices: int = 1, sides: int = 0) -> None:
@@ -372,7 +376,13 @@ def require_each_once(planned: Iterable[Op], stages: int, microbatches: int, sli
     seen: set[Op] = set()
     for op in planned:
         if op.kind in STEP_KINDS:
-            _require_of_step(op, stages, microbatches, sides)
+            is_side = op.kind in SIDE_KINDS
+            places, what = (sides, "items of side work") if is_side else (stages, "stages")
+            if op.stage >= places:
+                known = f"{what} are 0 to {places - 1}" if places else f"the problem has no {what}"
+                raise WrongOperation(f"{op} is out of range: {known}")
+            if (is_side or op.kind == "REDUCE_GRAD") and op.microbatch >= microbatches:
+                raise WrongOperation(f"{op} is out of range: microbatches are 0 to {microbatches - 1}")
         elif op.stage >= stages or op.microbatch >= microbatches or op.slice >= slices:
             most = f", slices 0 to {slices - 1}" if slices > 1 else ""
             raise WrongOperation(
@@ -388,44 +398,10 @@ def require_each_once(planned: Iterable[Op], stages: int, microbatches: int, sli
         seen.add(op)
 
 
-def _require_of_step(op: Op, stages: int, microbatches: int, sides: int) -> None:
-    """Raise WrongOperation for an operation of the step of another stage, item or microbatch."""
-    is_side = op.kind in SIDE_KINDS
-    places, what = (sides, "items of side work") if is_side else (stages, "stages")
-    if op.stage >= places:
-        known = f"{what} are 0 to {places - 1}" if places else f"the problem has no {what}"
-        raise WrongOperation(f"{op} is out of range: {known}")
-    if (is_side or op.kind == "REDUCE_GRAD") and op.microbatch >= microbatches:
-        raise WrongOperation(f"{op} is out of range: microbatches are 0 to {microbatches - 1}")
-
-
-def _require_turns(ops: Iterable[Op]) -> None:
-    """Raise WrongOperation for a turn that is not among the first ones of its kind and stage, which count from 0."""
-    turns = [op for op in ops if STEP_KINDS[op.kind].scope is Scope.TURN]
-    counts = Counter((op.stage, op.kind) for op in turns)
-    for op in turns:
-        listed = counts[op.stage, op.kind]
-        if op.microbatch >= listed:
-            what = f"stage {op.stage} has {listed} {op.kind}, numbered from 0"
-            raise WrongOperation(f"{op} is out of range: {what}", "network")
-
-
-def _numbered(waits: Iterable[tuple[Op, Op]], index: OpIndex, planned: set[Op]) -> Iterator[tuple[int, int]]:
-    for before, after in waits:
-        missing = [op for op in (before, after) if op not in planned]
-        if missing:
-            raise WrongOperation(f"{missing[0]} has a wait edge, but does not stand in the plan", "waits")
-        yield index.number(before), index.number(after)
-
-
 def _ops(slots: Iterable[Slot]) -> Iterator[Op]:
     """Yield the operations of the slots, a pair's forward first."""
     for slot in slots:
-        if isinstance(slot, Pair):
-            yield slot.forward
-            yield slot.backward
-        else:
-            yield slot
+        yield from slot if isinstance(slot, Pair) else (slot,)
 
 
 def settled(problem: Problem, plan: Plan) -> Problem:

@@ -222,7 +222,14 @@ def timed_plan(
 
     `free` is its graph without its messages, where that is there already.
     """
-    own = None if lengths is None else column(_lengths(lengths, plan.index.size))
+    own = None
+    if lengths is not None:
+        ticks, size = _ints(require_sequence(lengths, "lengths"), "lengths"), plan.index.size
+        if len(ticks) != size:
+            raise ConfigError(f"needs a length for each of the {size} operations; this has {len(ticks)}", "lengths")
+        if min(ticks, default=0) < 0:
+            raise ConfigError(f"must be at least 0, not {min(ticks)}", "lengths", entry=ticks.index(min(ticks)))
+        own = column(ticks)
     graph = lower_plan(problem, without_messages(plan)) if free is None else free
     times = times_in_turn(graph, problem, plan, own) if plan.messages else None
     try:
@@ -270,16 +277,6 @@ def timed_schedule(
     vars(schedule).update(problem=problem, plan=plan, times=times, own_lengths=own_lengths)
     vars(schedule).update({} if graph is None else {"graph": graph})
     return schedule
-
-
-def _lengths(lengths: Sequence[int], size: int) -> Sequence[int]:
-    """Return the lengths of so many operations. Raises ConfigError for what is none, or for other operations."""
-    ticks = _ints(require_sequence(lengths, "lengths"), "lengths")
-    if len(ticks) != size:
-        raise ConfigError(f"needs a length for each of the {size} operations; this has {len(ticks)}", "lengths")
-    if min(ticks, default=0) < 0:
-        raise ConfigError(f"must be at least 0, not {min(ticks)}", "lengths", entry=ticks.index(min(ticks)))
-    return ticks
 
 
 def _ints(times: Sequence[int], key: str) -> Sequence[int]:

@@ -72,7 +72,15 @@ class Shard:
             with entry_of("shard", key):
                 require_name(names, getattr(self, key), key, "shard")
         object.__setattr__(self, "ranks", require_whole(self.ranks, "shard", least=1, entry="ranks"))
-        object.__setattr__(self, "ahead", self._checked_ahead())
+        ahead: Any = self.ahead
+        if isinstance(ahead, (list, tuple)):
+            each = require_sequence(ahead, "shard")
+            ahead = tuple(require_whole(one, "shard", least=1, entry="ahead") for one in each)
+        elif not isinstance(ahead, str):
+            ahead = require_whole(ahead, "shard", least=1, entry="ahead")
+        elif ahead not in (FULL, AUTO):
+            raise ConfigError(f"must be a number from 1, full or auto, not {shown(ahead)}", "shard", entry="ahead")
+        object.__setattr__(self, "ahead", ahead)
         if self.reduce == EACH and not self.divides(GRADIENTS):
             what = "each needs level gradients or weights: below, gradients stay whole"
             raise ConfigError(what, "shard", entry="reduce")
@@ -84,17 +92,6 @@ class Shard:
         if self.gathers_each and self.ahead != AHEAD:
             what = "has no effect with `shard.gather` each, which gathers nothing ahead: leave it out"
             raise ConfigError(what, "shard", entry="ahead")
-
-    def _checked_ahead(self) -> Ahead:
-        ahead: Any = self.ahead
-        if isinstance(ahead, str):
-            if ahead not in (FULL, AUTO):
-                raise ConfigError(f"must be a number from 1, full or auto, not {shown(ahead)}", "shard", entry="ahead")
-            return ahead
-        if isinstance(ahead, (list, tuple)):
-            each = require_sequence(ahead, "shard")
-            return tuple(require_whole(one, "shard", least=1, entry="ahead") for one in each)
-        return require_whole(ahead, "shard", least=1, entry="ahead")
 
     def divides(self, what: str) -> bool:
         """Return whether each rank keeps only its part of what a level is named after."""
@@ -167,18 +164,27 @@ def require_step(
     shard: Shard | None, clip: bool | None, side: Sequence[SideItem], costs: Costs, shape: tuple[int, int, int]
 ) -> None:
     """Raise ConfigError, about the field at fault, for what is no step of so many devices, stages and microbatches."""
+    devices, stages, microbatches = shape
     require_type(shard, (Shard, type(None)), "a Shard or None", "shard")
     if clip is not None and require_flag(clip, "clip") and costs.optimizer is None:
         raise ConfigError("needs `costs.optimizer`: it is the optimizer that waits", "clip")
-    if shard is not None and isinstance(shard.ahead, tuple) and len(shard.ahead) != shape[0]:
-        what = f"needs {shape[0]} numbers (one a device); this has {len(shard.ahead)}"
+    if shard is not None and isinstance(shard.ahead, tuple) and len(shard.ahead) != devices:
+        what = f"needs {devices} numbers (one a device); this has {len(shard.ahead)}"
         raise ConfigError(what, "shard", entry="ahead")
     if shard is not None and shard.level == NOTHING and costs.gather is not None:
         what = "level none gathers nothing: take level optimizer, or leave out `costs.gather`"
         raise ConfigError(what, "shard", entry="level")
     for number, item in enumerate(side):
         with item_of(number):
-            _require_fits(require_type(item, SideItem, "a SideItem", "side"), shape)
+            require_type(item, SideItem, "a SideItem", "side")
+            if item.into >= stages:
+                raise ConfigError(f"must be a stage, 0 to {stages - 1}, not {item.into}", "side", entry="into")
+            if (most := max(item.devices)) >= devices:
+                raise ConfigError(f"must be from 0 to {devices - 1}; there is no {most}", "side", entry="devices")
+            for key, times in (("forward", item.forward), ("backward", item.backward)):
+                if times is not None and len(times) not in (1, microbatches):
+                    what = f"needs one number, or {microbatches}, one a microbatch; this has {len(times)}"
+                    raise ConfigError(what, "side", entry=key)
 
 
 @contextmanager
@@ -202,19 +208,6 @@ def require_step_of_forwards(clip: bool | None, side: Sequence[SideItem], costs:
     for number, item in enumerate(side):
         if item.backward is not None:
             raise ConfigError(refused, "side", entry=(number, "backward"))
-
-
-def _require_fits(item: SideItem, shape: tuple[int, int, int]) -> None:
-    devices, stages, microbatches = shape
-    if item.into >= stages:
-        raise ConfigError(f"must be a stage, 0 to {stages - 1}, not {item.into}", "side", entry="into")
-    if max(item.devices) >= devices:
-        raise ConfigError(f"must be from 0 to {devices - 1}; there is no {max(item.devices)}", "side", entry="devices")
-    for key in ("forward", "backward"):
-        times = getattr(item, key)
-        if times is not None and len(times) not in (1, microbatches):
-            what = f"needs one number, or {microbatches}, one a microbatch; this has {len(times)}"
-            raise ConfigError(what, "side", entry=key)
 
 
 DIVIDED_FROM = {"weights": WEIGHTS, "gradients": GRADIENTS, "states": OPTIMIZER_STATES}  # the level that divides each
@@ -364,8 +357,9 @@ def read_shard(value: Any, devices: int, *, gathers: bool = False) -> Shard | No
         what = f"must be a level ({', '.join(LEVELS)}) or a mapping of {', '.join(SHARD)}, not {shown(value)}"
         raise ConfigError(what, "shard")
     given = known_entries(value, [*SHARD], "shard")
+    level = given.get("level", OPTIMIZER_STATES if gathers else NOTHING)
     with entry_of("shard", "level"):
-        level = require_name(LEVELS, given.get("level", OPTIMIZER_STATES if gathers else NOTHING), "level", "shard")
+        require_name(LEVELS, level, "level", "shard")
     with entry_of("shard", "ranks"):
         ranks = count_of("shard", given.get("ranks", 1))
     with entry_of("shard", "ahead"):

@@ -101,27 +101,21 @@ def _moves(transfers: Any, problem: Problem) -> list[list[Op]]:
 def _rows(texts: Any, problem: Problem, key: str, parse: Any) -> list[list[Slot]]:
     if not is_several(texts):
         raise ConfigError(f"must list the operations of each device, not {shown(texts)}", key)
-    rows = first_entries(texts, problem.devices)
+    rows: list[Any] = first_entries(texts, problem.devices)
     if len(rows) != problem.devices:
-        found = length_text(texts, rows, problem.devices)
-        raise ConfigError(f"must list {problem.devices} devices, one list each; this has {found}", key)
+        listed = length_text(texts, rows, problem.devices)
+        raise ConfigError(f"must list {problem.devices} devices, one list each; this has {listed}", key)
     most = len(KINDS) * problem.stages * problem.microbatches * problem.slices.count  # operations of all kinds
     most += len(STEP_SLOTS) * max(problem.stages, len(problem.side) * problem.microbatches) * problem.has_step
-    return [
-        [_slot(entry, key, device, parse) for entry in _split(row, key, device, most)]
-        for device, row in enumerate(rows)
-    ]
-
-
-def _split(row: Any, key: str, device: int, most: int) -> list[Any]:
-    if isinstance(row, str):
-        return row.replace(",", " ").split()
-    if not is_several(row):
-        raise ConfigError(f"must be a list of operations, not {shown(row)}", key, entry=device)
-    entries = first_entries(row, most)
-    if len(entries) > most:
-        raise ConfigError(f"lists more operations than there are ({most:,})", key, entry=device)
-    return entries
+    found = list[list[Slot]]()
+    for device, row in enumerate(rows):
+        if not isinstance(row, str) and not is_several(row):
+            raise ConfigError(f"must be a list of operations, not {shown(row)}", key, entry=device)
+        entries = row.replace(",", " ").split() if isinstance(row, str) else first_entries(row, most)
+        if not isinstance(row, str) and len(entries) > most:
+            raise ConfigError(f"lists more operations than there are ({most:,})", key, entry=device)
+        found.append([_slot(entry, key, device, parse) for entry in entries])
+    return found
 
 
 def _programs(given: Any, problem: Problem, key: str, parse: Callable[[str], Op]) -> list[list[tuple[Op, Op | None]]]:
@@ -131,16 +125,15 @@ def _programs(given: Any, problem: Problem, key: str, parse: Callable[[str], Op]
     rows = first_entries(given, problem.devices) if is_several(given) else []
     if len(rows) != problem.devices or not all(map(is_several, rows)):
         raise ConfigError(f"must list the programs of {problem.devices} devices, not {shown(given)}", key)
-    return [[_issued(entry, key, device, parse) for entry in row] for device, row in enumerate(rows)]
-
-
-def _issued(entry: Any, key: str, device: int, parse: Callable[[str], Op]) -> tuple[Op, Op | None]:
-    if not isinstance(entry, (list, tuple)) or len(entry) != 2:
-        what = "holds pairs of an operation and the slot behind which it is issued (or None)"
-        raise ConfigError(f"{what}, not {shown(entry)}", key, entry=device)
-    op, after = entry
-    slot = None if after is None else _slot(after, key, device, parse_slot)
-    return parse(str(_slot(op, key, device, parse))), slot.forward if isinstance(slot, Pair) else slot
+    found: list[list[tuple[Op, Op | None]]] = [[] for _ in rows]
+    for device, entry in ((device, entry) for device, row in enumerate(rows) for entry in row):
+        if not isinstance(entry, (list, tuple)) or len(entry) != 2:
+            what = "holds pairs of an operation and the slot behind which it is issued (or None)"
+            raise ConfigError(f"{what}, not {shown(entry)}", key, entry=device)
+        slot = None if entry[1] is None else _slot(entry[1], key, device, parse_slot)
+        op = parse(str(_slot(entry[0], key, device, parse)))
+        found[device].append((op, slot.forward if isinstance(slot, Pair) else slot))
+    return found
 
 
 def _require_programs(programs: Sequence[Sequence[tuple[Op, Op | None]]], rows: Sequence[Sequence[Slot]]) -> None:
