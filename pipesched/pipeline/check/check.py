@@ -54,14 +54,12 @@ def replayed_peaks(schedule: ScheduleMetrics) -> list[int]:
     size = in_range(size, total(np.maximum(size, 0)))
     by_device = np.argsort(device.astype(np.int32), kind="stable")
     cuts = np.cumsum(np.bincount(device, minlength=schedule.problem.devices))[:-1]
-    when = 2 * time + (size > 0)
-    return [_highest(when[part], size[part]) for part in np.split(by_device, cuts)]
-
-
-def _highest(when: Ints, size: Ints) -> int:
-    check_deadline()
-    levels = np.cumsum(size[np.argsort(when, kind="stable")])
-    return int(np.maximum.reduce(levels, initial=0))
+    when, highest = 2 * time + (size > 0), list[int]()
+    for part in np.split(by_device, cuts):
+        check_deadline()
+        levels = np.cumsum(size[part][np.argsort(when[part], kind="stable")])
+        highest.append(int(np.maximum.reduce(levels, initial=0)))
+    return highest
 
 
 def _of_passes(tables: TimeTables) -> Iterator[Changes]:
@@ -338,7 +336,10 @@ def _wrong_lengths(tables: TimeTables) -> Iterator[str]:
         for number in tables.planned[end[tables.planned] < start[tables.planned]].tolist():
             yield f"{index.op(number)} ends before it starts"
         return
-    is_wrong, together = np.empty(index.passes, dtype=bool), _pair_lengths(tables)
+    is_wrong, (f, b), units = np.empty(index.passes, dtype=bool), tables.pairs, index.units
+    together = (model.ticks["forward"] if model.overlap is None else model.overlap)[f // units, f % units]
+    if model.overlap is None:  # a pair lasts the sum of its parts, else `overlap` by the stage of its forward
+        together = together + model.ticks["backward"][b // units % index.stages, b % units]
     for kind in index.letters:
         tables.of(is_wrong, kind)[...] = tables.of(end, kind) - tables.of(start, kind) != model.ticks[COSTS[kind]]
     for numbers in tables.pairs:
@@ -350,17 +351,6 @@ def _wrong_lengths(tables: TimeTables) -> Iterator[str]:
             number = row[stage * index.units + part.start + unit]
             due = of_pair.get(number, model.ticks[COSTS[kind]][stage, part.start + unit])
             yield f"{index.op(number)} lasts {tables.time(end[number] - start[number])}, not {tables.time(due)}"
-
-
-def _pair_lengths(tables: TimeTables) -> Ints:
-    """Return what each pair lasts: `overlap` by the stage of its forward, or else the sum of its parts."""
-    index, model, (f, b) = tables.index, tables.problem.model, tables.pairs
-    units = index.units
-    alone = model.ticks["forward"] if model.overlap is None else model.overlap
-    lasts: Ints = alone[f // units, f % units]
-    if model.overlap is None:
-        lasts = lasts + model.ticks["backward"][b // units % index.stages, b % units]
-    return lasts
 
 
 def _collisions(tables: TimeTables) -> Iterator[str]:
@@ -462,21 +452,18 @@ def _wrong_memory(tables: TimeTables) -> Iterator[str]:
     """Yield devices whose activations have another peak than the schedule claims, where something depends on it."""
     schedule, problem = tables.schedule, tables.problem
     saves = bool(tables.plan.lanes) or "R" in tables.index.letters
-    if problem.memory.budget is None and not saves and not _holds_differently(problem):
+    # microbatches do not all hold the same from F to B, and free it then, or a step holds more
+    unlike = problem.memory.microbatches is not None or (problem.sizes and len({*problem.sizes.activation}) > 1)
+    unlike = unlike or problem.slices.count > 1 or problem.mode == "forward"
+    beside = bool(problem.side) or (problem.shard is not None and problem.shard.level in ("gradients", "weights"))
+    beside |= bool(problem.messages and problem.memory.receive)
+    if problem.memory.budget is None and not (saves or unlike or beside):
         return
     scale = problem.grains.per_unit
     for device, (peak, claim) in enumerate(zip(replayed_peaks(schedule), schedule.peak_grains, strict=True)):
         if peak != claim:
             claimed, true = shown(in_units(claim, scale)), shown(in_units(peak, scale))
             yield f"device {device} reaches {true} {problem.memory.unit}, not {claimed} as the schedule claims"
-
-
-def _holds_differently(problem: Problem) -> bool:
-    """Return whether microbatches do not all hold the same from F to B, and free it then, or a step holds more."""
-    unlike = problem.memory.microbatches is not None or (problem.sizes and len({*problem.sizes.activation}) > 1)
-    beside = bool(problem.side) or (problem.shard is not None and problem.shard.level in ("gradients", "weights"))
-    beside |= bool(problem.messages and problem.memory.receive)
-    return bool(unlike) or problem.slices.count > 1 or problem.mode == "forward" or beside
 
 
 Rule = Callable[[TimeTables], Iterator[str]]

@@ -181,7 +181,18 @@ def _devices(devices: Sequence[int]) -> str:
 def misplaced_step(problem: Problem, plan: Plan) -> Iterator[str]:
     """Yield operations of the step on other devices than theirs, and waits that nothing can keep."""
     index, there = plan.index, problem.settled_placement.devices
-    yield from _misplaced_slots(problem, plan)
+    runs_on = {number: device for device, row in enumerate(plan.step_slots) for _, number in row}
+    for number, device in runs_on.items():
+        op, forward = index.op(number), device
+        if op.kind == "OPTIMIZER":
+            allowed: tuple[int, ...] = (there[op.stage],)
+        else:
+            allowed = problem.side[op.stage].devices
+            forward = runs_on.get(index.row("E", op.stage)[op.microbatch], device)
+        if device not in allowed:
+            yield f"{op} runs on device {device}, not on {_devices(allowed)}"
+        elif forward != device:
+            yield f"{op} runs on device {device}, but its forward on device {forward}"
     for device in range(len(plan.network)):
         numbers = entries_of(plan, device)[0]
         homes = column(there)[step_columns(index).stage[numbers - index.passes]]
@@ -193,21 +204,6 @@ def misplaced_step(problem: Problem, plan: Plan) -> Iterator[str]:
             op = index.op(after)
             what = f"{op} on the network lane of device {there[op.stage]} cannot wait for {index.op(before)}"
             yield f"{what}: it takes no time"
-
-
-def _misplaced_slots(problem: Problem, plan: Plan) -> Iterator[str]:
-    runs_on = {number: device for device, row in enumerate(plan.step_slots) for _, number in row}
-    for number, device in runs_on.items():
-        op, forward = plan.index.op(number), device
-        if op.kind == "OPTIMIZER":
-            allowed: tuple[int, ...] = (problem.settled_placement.devices[op.stage],)
-        else:
-            allowed = problem.side[op.stage].devices
-            forward = runs_on.get(plan.index.row("E", op.stage)[op.microbatch], device)
-        if device not in allowed:
-            yield f"{op} runs on device {device}, not on {_devices(allowed)}"
-        elif forward != device:
-            yield f"{op} runs on device {device}, but its forward on device {forward}"
 
 
 def checked_programs(problem: Problem, plan: Plan, devices: Iterable[int] = ()) -> list[CheckedProgram]:
@@ -299,7 +295,17 @@ class CheckedProgram:
         for at, (number, kind, stage, turn, behind) in enumerate(zip(*(one.tolist() for one in columns), strict=True)):
             if kind not in ("UNSHARD", "RESHARD"):
                 continue
-            wrong = self._move(number, kind, stage, turn, whole, turns)
+            wrong = ""
+            if kind == "UNSHARD":
+                if stage in whole:
+                    wrong = f"gathers stage {stage}, which is whole: {self._free(whole[stage])} is missing before it"
+                elif turn != turns.get(stage, 0):
+                    wrong = f"is turn {turn} of stage {stage}, not {turns.get(stage, 0)}"
+                turns[stage], whole[stage] = turn + 1, number
+            elif (gathered := whole.pop(stage, None)) is not None and turns[stage] == turn + 1:
+                self.freed[number] = gathered
+            else:
+                wrong = f"frees stage {stage}, which no UNSHARD of its turn made whole"
             said += [((behind, 1, at), f"{self.index.op(number)} {self.lane} {wrong}")] if wrong else []
             behinds, gathers = moves.setdefault(stage, ([], [-1]))
             behinds.append(behind)
@@ -310,24 +316,6 @@ class CheckedProgram:
 
     def _free(self, gather: int) -> Op:
         return self.index.op(gather)._replace(kind="RESHARD")
-
-    def _move(
-        self, number: int, kind: str, stage: int, turn: int, whole: dict[int, int], turns: dict[int, int]
-    ) -> str | None:
-        """Gather or free a stage; return what is wrong with that."""
-        if kind == "RESHARD":
-            gathered = whole.pop(stage, None)
-            if gathered is None or turns[stage] != turn + 1:
-                return f"frees stage {stage}, which no UNSHARD of its turn made whole"
-            self.freed[number] = gathered
-            return None
-        wrong = None
-        if stage in whole:
-            wrong = f"gathers stage {stage}, which is whole: {self._free(whole[stage])} is missing before it"
-        elif turn != turns.get(stage, 0):
-            wrong = f"is turn {turn} of stage {stage}, not {turns.get(stage, 0)}"
-        turns[stage], whole[stage] = turn + 1, number
-        return wrong
 
     def _use(self, moves: dict[int, tuple[list[int], list[int]]]) -> Iterator[tuple[tuple[int, int, int], str]]:
         """Note the gather of each slot, of a pair those of both parts; yield slots whose stage is sharded."""
@@ -442,7 +430,9 @@ class TimeTables:
     @cached_property
     def due(self) -> Due:
         """The messages that the operations of the plan need."""
-        return due_messages(self)
+        every = Due(*map(np.concatenate, zip(*_of_passes(self), *_of_side_work(self), strict=True)))
+        crosses = every.sender != every.receiver
+        return every if crosses.all() else Due(*(values[crosses] for values in every))
 
     @cached_property
     def runs_on(self) -> Ints:
@@ -455,13 +445,6 @@ class TimeTables:
     def time(self, ticks: int) -> str:
         """Return ticks in the user's unit, as text."""
         return shown(in_units(int(ticks), self.problem.ticks.per_unit))
-
-
-def due_messages(tables: TimeTables) -> Due:
-    """Return all messages that the operations of a plan need."""
-    every = Due(*map(np.concatenate, zip(*_of_passes(tables), *_of_side_work(tables), strict=True)))
-    crosses = every.sender != every.receiver
-    return every if crosses.all() else Due(*(values[crosses] for values in every))
 
 
 def _of_passes(tables: TimeTables) -> Iterator[Due]:
@@ -646,7 +629,6 @@ class _StepRules:
     def __init__(self, tables: TimeTables, programs: Sequence[CheckedProgram]) -> None:
         self.tables, self.problem, self.index = tables, tables.problem, tables.index
         self.start, self.end, self.programs = tables.start, tables.end, programs
-        self.kinds = [rows.kind for rows in self.index.scoped]
 
     def broken(self) -> Iterator[str]:
         """Yield a sentence for each rule that is broken."""
@@ -675,7 +657,7 @@ class _StepRules:
         """Yield operations that last another time than they should; with own lengths, that end before they start."""
         first, is_own = self.index.passes, self.tables.schedule.own_lengths
         lasts = self.end[first : self.index.first_message] - self.start[first : self.index.first_message]
-        due = np.concatenate([self._due(kind) for kind in self.kinds])
+        due = np.concatenate([self._due(rows.kind) for rows in self.index.scoped])
         may_last = is_own & (step_columns(self.index).kind != "RESHARD")
         for at in np.flatnonzero(np.where(may_last, lasts < 0, lasts != due)).tolist():
             what = f"lasts {self.tables.time(lasts[at])}, not {self.tables.time(due[at])}"
@@ -721,7 +703,11 @@ class _StepRules:
             stage = self.index.stage_of(number)
             needed = self._latest(clip or [stage], everything=bool(clip) or stage in ends)
             yield from self._before(number, needed, on=int(self.tables.there[stage]))
-        yield from self._reductions()
+        numbers, every = self.tables.scoped("REDUCE_GRAD")[0], np.arange(self.index.stages)
+        if len(numbers):
+            last = latest(self.index, self.end, "BW", self.tables.width, every).ravel()
+            for at in np.flatnonzero(self.start[numbers] < self.end[last]).tolist():
+                yield self._early(int(numbers[at]), int(last[at]))
         for number in self.index.of_kind("REDUCE_TIED"):
             yield from self._before(number, self._latest(ends))
 
@@ -746,14 +732,6 @@ class _StepRules:
             rows = reductions.reshape(index.stages, -1)
             found.append(rows[stages, self.end[rows].argmax(axis=1)])
         return found
-
-    def _reductions(self) -> Iterator[str]:
-        numbers = self.tables.scoped("REDUCE_GRAD")[0]
-        if not len(numbers):
-            return
-        last = latest(self.index, self.end, "BW", self.tables.width, np.arange(self.index.stages)).ravel()
-        for at in np.flatnonzero(self.start[numbers] < self.end[last]).tolist():
-            yield self._early(int(numbers[at]), int(last[at]))
 
     def _side(self) -> Iterator[str]:
         """Yield side work, and what it is for, that starts before its input is there."""
