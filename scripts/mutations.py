@@ -552,14 +552,14 @@ MUTATIONS = [
     ),
     Mutation(
         name="one group of all microbatches",
-        file="schedulers/interleaved",
+        file="schedulers/one_f_one_b",
         old="return grouped_by(problem, rule, ceil_div(problem.devices, slices),",
         new="return grouped_by(problem, rule, problem.microbatches,",
         tests=("schedulers/test_quality_families",),
     ),
     Mutation(
         name="the longest of all group sizes",
-        file="schedulers/interleaved",
+        file="schedulers/one_f_one_b",
         old="best = min(known, key=lambda size: (*known[size], size))",
         new="best = max(known, key=lambda size: (*known[size], size))",
         tests=("schedulers/test_interleaved",),

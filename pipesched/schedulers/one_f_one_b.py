@@ -3,48 +3,232 @@
 Seq1F1B does that with the slices of microbatches, so that a device waits and holds less. Eager 1F1B has twice the
 warm-up, so that communication hides behind computation, at more memory. With overlapped pairs the forward of one
 microbatch hides the communication of another's backward.
+
+In interleaved 1F1B (Megatron-LM) a device holds V chunks of the model, and groups of microbatches visit them in turn.
+Its relatives visit chunks in the same order; their differences are in their `Rule`. Overlapped pairs are Megatron-LM's
+combined 1F1B, grouped ones PipeOffload's GIS, with fewer warm-ups and smaller groups for less memory; zero bubble is
+PyTorch's, which splits the backward and runs each W some backwards after its I.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
+from pipesched.core.arrays import ceil_div
+from pipesched.core.clock import check_deadline
+from pipesched.errors import Deadlock, NotApplicable
 from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
 from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.units import FORWARD_ONLY
 from pipesched.schedulers.family import Family
+from pipesched.schedulers.ordering import BEST
 from pipesched.schedulers.plan_of import (
+    Arranged,
     forwards_over_backwards,
     last_slice_first,
     of_devices,
     one_forward_one_backward,
-    plain_index,
+    split_one_forward_one_backward,
 )
 
+MOST_SIZED = 4_000_000  # operations in all schedules that group sizes are chosen by
+Size = int | str | None
+Judge = Callable[[Plan], Schedule]
 
-def one_f_one_b(problem: Problem, *, step: int = 1, extra: int = 0) -> Plan:
-    """Run P-d-1 forwards on device d; then F and B in turn while forwards are left; then the backwards left.
 
-    Of n slices n-1 forwards more come first, and the backwards of each microbatch begin with the last one. Eager 1F1B
-    runs 2(P-d-1)+1 forwards first: `step` and `extra` are 2 and 1.
+class Rule(NamedTuple):
+    """What a family does; with V = 1 chunks a device and any g where it has one stage a device.
+
+    `step` and `extra` count the warm-up forwards of device d: step(P-1-d) + (V-1)gn + n-1 + extra, with n slices a
+    microbatch. Then a forward and a backward run in turn, with `has_pairs` together.
     """
-    index = plain_index(problem)
-    backwards = (last_slice_first(index, row) for row in index.rows("B"))
-    warm_ups = (step * (problem.devices - 1 - device) + index.slices - 1 + extra for device in range(problem.devices))
-    return Plan(index, [*map(one_forward_one_backward, index.rows("F"), backwards, warm_ups)])
+
+    name: str
+    letters: str
+    step: int
+    extra: int = 0
+    has_pairs: bool = False
 
 
-def one_f_one_b_overlap(problem: Problem) -> Plan:
-    """Run 2(P-d-1)+1 forwards on device d; then pairs F&B while forwards are left; then the backwards left."""
-    index, warm_ups = OpIndex("FB", problem.stages, problem.microbatches), range(2 * problem.devices - 1, 0, -2)
-    return of_devices(index, map(forwards_over_backwards, index.rows("F"), index.rows("B"), warm_ups))
+def interleaved(problem: Problem, *, group_size: Size = None, judge: Judge | None = None) -> Plan:
+    """Run 2(P-d-1) + (V-1)g forwards on device d, then F and B in turn, then the B left; `group_size` is g, at most M.
 
+    Forwards visit the chunks 0..V-1 with g microbatches at a time (the last group may be short), backwards the chunks
+    V-1..0. With one chunk a device this is 1F1B. g is P by default where P divides M, else the best. PyTorch takes
+    M/max(1, M // P). Raises NotApplicable, with group sizes that run, for one that deadlocks.
+
+    With n slices a microbatch all slices of a group visit a chunk before the next one, backwards the last slice of each
+    first. Then 2(P-d-1) + (V-1)gn + n-1 forwards come first, and g is P/n rounded up, or the next larger that runs.
+    Forward passes alone visit the chunks in the same order.
+    """
+    alone = problem.stages == problem.devices and (not isinstance(group_size, int) or group_size > 0)
+    rule = FORWARDS if problem.mode == FORWARD_ONLY else ONE_BY_ONE if alone else INTERLEAVED
+    if alone:
+        return linear(problem, rule=rule)
+    return grouped(problem, rule=rule, group_size=group_size, judge=judge)
+
+
+def linear(problem: Problem, *, rule: Rule) -> Plan:
+    """Return the plan of a rule with one stage a device: its warm-up, then F and B in turn, then the B left."""
+    return _arrange(problem, rule, problem.microbatches)
+
+
+def grouped(problem: Problem, *, rule: Rule, group_size: Size = None, judge: Judge | None = None) -> Plan:
+    """Return the plan of a rule with this group size; by default P, if that divides M, else the best; `best` always.
+
+    Of n slices the default is P/n, or the next larger that runs. `judge` makes the schedule by which plans are
+    compared. Raises NotApplicable for a group size below 1 or one that deadlocks.
+    """
+    slices, several = problem.slices.count, problem.stages > problem.devices
+    is_open = group_size is None and slices == 1 and problem.microbatches % problem.devices > 0
+    if several and (is_open or group_size == BEST):
+        return _best(problem, rule, judge)
+    if group_size is None or group_size == BEST:
+        return grouped_by(problem, rule, ceil_div(problem.devices, slices), "; another `group_size` may be faster")
+    size = int(group_size)
+    if size < 1:
+        raise NotApplicable(f"{rule.name} needs a group size of at least 1, not {size}", "group_size")
+    if not _runs(problem, rule, size):
+        near = sorted({*group_sizes(problem), problem.microbatches}, key=lambda one: abs(one - size))
+        sides = ([one for one in near if one < size], [one for one in near if one > size])
+        sizes = [next((str(one) for one in side if _runs(problem, rule, one)), "") for side in sides]
+        what = f"{rule.name} with group size {size} deadlocks on {problem.devices} devices with {problem.microbatches}"
+        nearest = f"nearest group sizes that run: {', '.join(filter(None, sizes))}"
+        raise NotApplicable(f"{what} microbatches; {nearest}", "group_size")
+    return _arrange(problem, rule, size)
+
+
+def group_sizes(problem: Problem) -> Sequence[int]:
+    """Return the group sizes that are tried for the best one, smaller first.
+
+    These are all, or of a large problem as many as MOST_SIZED allows: from P on those with no short last group.
+    """
+    devices, microbatches = problem.devices, problem.batches
+    few = max(MOST_SIZED // (2 * problem.stages * microbatches * problem.slices.count), 1)
+    if microbatches <= few:
+        return range(1, microbatches + 1)
+    whole = {ceil_div(microbatches, groups) for groups in range(1, max(microbatches // devices, 1) + 1)}
+    return sorted(whole | {size for size in range(devices, 2 * devices) if size <= microbatches})[:few]
+
+
+def _best(problem: Problem, rule: Rule, judge: Judge | None) -> Plan:
+    """Return the plan of the best group size: that runs and fits, the shortest, of least memory, the smallest."""
+    known: dict[int, tuple[bool, int, int]] = {}
+    for size in group_sizes(problem):
+        check_deadline()
+        plan = _arrange(problem, rule, size)
+        try:
+            made = schedule_plan(problem, plan) if judge is None else judge(plan)
+        except Deadlock:
+            continue
+        known[size] = not made.fits, made.makespan_ticks, max(made.peak_grains)
+    if not known:
+        return grouped_by(problem, rule, problem.devices)
+    best = min(known, key=lambda size: (*known[size], size))
+    note = f"groups of {best}: the shortest of {len(known)} sizes that run" if len(known) > 1 else ""
+    return _arrange(problem, rule, best, note)
+
+
+def half_grouped_interleaved(problem: Problem) -> Plan:
+    """Run GIS-H: groups of ceil(P/2), the least memory of the family, or the next larger that runs."""
+    return grouped_by(problem, GROUPING, ceil_div(problem.devices, 2))
+
+
+def grouped_by(problem: Problem, rule: Rule, wanted: int, advice: str = "") -> Plan:
+    """Return the plan of a rule with groups of `wanted`, or of the next larger size that runs.
+
+    Its note tells of another size, or of a short last group and `advice`.
+    """
+    last = _last(problem, wanted)
+    if _runs(problem, rule, wanted):
+        short = last < min(wanted, problem.microbatches) and problem.stages > problem.devices
+        note = f"the last group has {last} of {wanted} microbatches{advice}" if short else ""
+        return _arrange(problem, rule, wanted, note)
+    fewest = ceil_div(rule.step * problem.devices, 2)  # of a group: shorter ones have larger bubbles
+
+    def is_enough(size: int) -> bool:
+        is_sliced = problem.slices.count > 1
+        return _runs(problem, rule, size) if is_sliced else min(size, _last(problem, size)) >= fewest
+
+    most = problem.microbatches
+    larger = next((size for size in range(wanted + 1, most) if is_enough(size)), most)
+    note = f"group size {larger}: groups of {wanted} deadlock with {problem.microbatches} microbatches"
+    return _arrange(problem, rule, larger, note)
+
+
+def _runs(problem: Problem, rule: Rule, group: int) -> bool:
+    """Return whether the order of this group size runs: surely, or by timing it.
+
+    An order runs whose last two groups hold step*P units, or where there is only one group or chunk.
+    """
+    # no counterexample is known (the tests try all small problems); some others run too
+    alone = group >= problem.microbatches or problem.stages == problem.devices
+    if alone or (group + _last(problem, group)) * problem.slices.count >= rule.step * problem.devices:
+        return True
+    try:
+        schedule_plan(problem, _arrange(problem, rule, group))
+    except Deadlock:
+        return False
+    return True
+
+
+def _last(problem: Problem, group: int) -> int:
+    """Return the size of the last group."""
+    return problem.microbatches % group or group
+
+
+def _arrange(problem: Problem, rule: Rule, group: int, note: str = "") -> Plan:
+    devices, chunks, slices = problem.devices, problem.stages // problem.devices, problem.slices.count
+    group = min(group, problem.batches) * slices  # in units
+    index = OpIndex(rule.letters, problem.stages, problem.microbatches, slices)
+    visits = [  # of Megatron's virtual microbatch ids: group by group, chunk by chunk
+        (chunk, unit)
+        for first in range(0, index.units, group)
+        for chunk in range(chunks)
+        for unit in range(first, min(first + group, index.units))
+    ]
+    columns = []  # the operations of device 0, by kind, in the order of their visits
+    for kind in rule.letters:
+        rows: list[Sequence[int]] = [index.row(kind, chunk * devices) for chunk in range(chunks)]
+        rows = rows if kind == "F" else [last_slice_first(index, row) for row in rows[::-1]]
+        columns.append([rows[chunk][unit] for chunk, unit in visits])
+
+    def arranged(device: int) -> Arranged:
+        warm_up = rule.step * (devices - 1 - device) + (chunks - 1) * group + slices - 1 + rule.extra
+        forwards, *others = (index.stages_on(column, device) for column in columns)
+        if not others:
+            return [*forwards], {}
+        if rule.has_pairs:
+            return forwards_over_backwards(forwards, others[0], warm_up)
+        if len(others) == 1:
+            return one_forward_one_backward(forwards, others[0], warm_up), {}
+        # a W runs as many steps late as there are devices before this one
+        return split_one_forward_one_backward(forwards, others[0], others[1], warm_up, delay=device), {}
+
+    return of_devices(index, map(arranged, range(devices)), note)
+
+
+ONE_BY_ONE = Rule(name="1f1b", letters="FB", step=1)  # P-d-1 forwards first on device d, of n slices P-d-2+n
+EAGERLY = Rule(name="eager-1f1b", letters="FB", step=2, extra=1)
+INTERLEAVED = Rule(name="interleaved", letters="FB", step=2)
+FORWARDS = INTERLEAVED._replace(letters="F", step=0)  # which cannot deadlock
+# one more warm-up forward, so that the steady F and B are independent and make pairs
+OVERLAPPING = Rule(name="interleaved-overlap", letters="FB", step=2, extra=1, has_pairs=True)
+# (V-1)g + P-1-d warm-up forwards; the paper's g are ceil(P/2) to P (default P)
+GROUPING = Rule(name="grouped-interleaved", letters="FB", step=1)
+# the same; then F, I and the W of the backward d steps before; g is P by default; PyTorch takes M/max(1, M // P)
+SPLITTING = Rule(name="interleaved-zb", letters="FIW", step=1)
 
 _linear = partial(Family, placement="linear", needs="any M", settled_order=True)
 
 FAMILY = _linear(
     name="1f1b",
-    plan=partial(one_f_one_b, step=1, extra=0),
+    plan=partial(linear, rule=ONE_BY_ONE),
     bubble="(P-1)/(M+P-1)",
     memory="min(M, P-d)",
     paper="PipeDream-Flush (Narayanan et al. 2021, arXiv 2006.09503)",
@@ -54,7 +238,7 @@ FAMILY = _linear(
 
 SLICED = _linear(
     name="seq-1f1b",
-    plan=partial(one_f_one_b, step=1, extra=0),
+    plan=partial(linear, rule=ONE_BY_ONE),
     needs="any M; slices (n = 1: 1f1b)",
     bubble="(P-1)/(nM+P-1)",
     memory="min(nM, P-d-1+n)/n",
@@ -66,20 +250,78 @@ SLICED = _linear(
 
 EAGER = _linear(
     name="eager-1f1b",
-    plan=partial(one_f_one_b, step=2, extra=1),
+    plan=partial(linear, rule=EAGERLY),
     bubble="(P-1)/(M+P-1), and p2p mostly hidden",
     memory="min(M, 2(P-d))",
     paper="Zhuang et al. 2023, arXiv 2211.05322",
     elsewhere="AlpaComm",
 )
 
-OVERLAPPED = _linear(
+PAIRED = _linear(
     name="1f1b-overlap",
-    plan=one_f_one_b_overlap,
+    plan=partial(linear, rule=OVERLAPPING),
     needs="any M; costs.overlap says what a pair takes",
     bubble="by simulation",
     memory="min(M, 2(P-d))",
     paper="the case V = 1 of Megatron-LM's combined 1F1B",
     elsewhere="PPViz",
     has_pairs=True,
+)
+
+_looped = partial(Family, placement="loop", is_multiple=True, bubble="by simulation", settled_order=True)
+
+LOOPED = _looped(
+    name="interleaved",
+    plan=interleaved,
+    needs="S = VP, any M; groups of at least P, or others that run",
+    bubble="(P-1)/(VM+P-1) when P divides M",
+    memory="min(VM, (V-1)g + 2(P-d) - 1)/V; V = 1: min(M, P-d)",
+    paper="Megatron-LM (Narayanan et al. 2021, arXiv 2104.04473)",
+    elsewhere="Megatron-LM, PyTorch ScheduleInterleaved1F1B (g = M/(M//P))",
+    options=("group_size",),
+    same_with_one_stage="1f1b",
+    slices=True,
+    forward_only=True,
+)
+
+OVERLAPPED = _looped(
+    name="interleaved-overlap",
+    plan=partial(grouped, rule=OVERLAPPING),
+    needs="S = VP, any M; costs.overlap says what a pair takes",
+    memory="min(VM, (V-1)g + 2(P-d))/V",
+    paper="Megatron-LM, combined 1F1B for expert-parallel overlap",
+    elsewhere="Megatron-LM (overlap_moe_expert_parallel_comm)",
+    options=("group_size",),
+    has_pairs=True,
+    same_with_one_stage="1f1b-overlap",
+)
+
+GROUPED = _looped(
+    name="grouped-interleaved",
+    plan=partial(grouped, rule=GROUPING),
+    needs="S = VP, any M; g from P/2 to P, or others that run",
+    memory="min(VM, (V-1)g + P - d)/V",
+    paper="PipeOffload (Wan et al. 2025, arXiv 2503.01328)",
+    options=("group_size",),
+    same_with_one_stage="1f1b",
+)
+
+HALF = replace(
+    GROUPED,
+    name="gis-h",
+    plan=half_grouped_interleaved,
+    needs="S = VP, any M; g = ceil(P/2), larger where that deadlocks",
+    options=(),
+)
+
+SPLIT = _looped(
+    name="interleaved-zb",
+    plan=partial(grouped, rule=SPLITTING),
+    needs="S = VP, any M; splits the backward",
+    memory="min(VM, (V-1)g + P)/V",
+    paper="PyTorch, Interleaved Zero Bubble",
+    elsewhere="PyTorch ScheduleInterleavedZeroBubble (g = M/(M//P))",
+    options=("group_size",),
+    splits_backward=True,
+    same_with_one_stage="zb-h1",
 )

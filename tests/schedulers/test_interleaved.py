@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched import NotApplicable, Plan, Problem, make_problem, run
-from pipesched.schedulers import interleaved as module
-from pipesched.schedulers.interleaved import group_sizes, interleaved
+from pipesched.schedulers import one_f_one_b as module
+from pipesched.schedulers.one_f_one_b import group_sizes, interleaved
 from tests.examples import at_night_but
 from tests.oracle.alike import Op, Stuck, replay
 from tests.strategies import texts_of

@@ -29,7 +29,7 @@ from pipesched.results.handover.subject import (
     subject_of,
 )
 from pipesched.results.outcome import Outcome, run
-from pipesched.schedulers.interleaved import group_sizes
+from pipesched.schedulers.one_f_one_b import group_sizes
 from pipesched.schedulers.registry import own_name
 
 PARTS = {OPTIMIZER_STATES: "optimizer states", GRADIENTS: "gradients", WEIGHTS: "weights"}  # that a level adds
