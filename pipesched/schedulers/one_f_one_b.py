@@ -29,7 +29,6 @@ from pipesched.schedulers.family import Family
 from pipesched.schedulers.ordering import BEST
 from pipesched.schedulers.plan_of import (
     Arranged,
-    forwards_over_backwards,
     last_slice_first,
     of_devices,
     one_forward_one_backward,
@@ -45,7 +44,7 @@ class Rule(NamedTuple):
     """What a family does; with V = 1 chunks a device and any g where it has one stage a device.
 
     `step` and `extra` count the warm-up forwards of device d: step(P-1-d) + (V-1)gn + n-1 + extra, with n slices a
-    microbatch. Then a forward and a backward run in turn, with `has_pairs` together.
+    microbatch. Then a forward and a backward run in turn, with `has_pairs` together; then the backwards left.
     """
 
     name: str
@@ -201,14 +200,14 @@ def _arrange(problem: Problem, rule: Rule, group: int, note: str = "") -> Plan:
     def arranged(device: int) -> Arranged:
         warm_up = rule.step * (devices - 1 - device) + (chunks - 1) * group + slices - 1 + rule.extra
         forwards, *others = (index.stages_on(column, device) for column in columns)
-        if not others:
-            return [*forwards], {}
-        if rule.has_pairs:
-            return forwards_over_backwards(forwards, others[0], warm_up)
-        if len(others) == 1:
-            return one_forward_one_backward(forwards, others[0], warm_up), {}
-        # a W runs as many steps late as there are devices before this one
-        return split_one_forward_one_backward(forwards, others[0], others[1], warm_up, delay=device), {}
+        if len(others) > 1:  # a W runs a step late for each device before this one, or two
+            delay = rule.step * device
+            return split_one_forward_one_backward(forwards, others[0], others[1], warm_up, delay), {}
+        if not rule.has_pairs:
+            return one_forward_one_backward(forwards, others[0], warm_up) if others else forwards, {}
+        steady = max(len(forwards) - warm_up, 0)
+        pairs = dict(zip(forwards[warm_up:], others[0], strict=False))
+        return [*forwards, *others[0][steady:]], pairs
 
     return of_devices(index, map(arranged, range(devices)), note)
 

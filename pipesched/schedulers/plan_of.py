@@ -177,17 +177,6 @@ def of_passes(problem: Problem, less: Sequence[int]) -> Problem:
     return replace(problem, costs=costs, memory=memory, shard=None, clip=None, side=())
 
 
-def one_forward_one_backward(forwards: Sequence[int], backwards: Sequence[int], warm_up: int) -> list[int]:
-    """Return `warm_up` forwards (all, if fewer); then a forward and a backward in turn; then the backwards left."""
-    warm_up = min(warm_up, len(forwards))
-    steady = len(forwards) - warm_up
-    order = [*forwards, *backwards]
-    order[warm_up : warm_up + 2 * steady : 2] = forwards[warm_up:]
-    order[warm_up + 1 : warm_up + 2 * steady : 2] = backwards[:steady]
-    order[warm_up + 2 * steady :] = backwards[steady:]
-    return order
-
-
 def plain_index(problem: Problem) -> OpIndex:
     """Return numbers for F and B of every unit; where only forwards run, for those."""
     letters = "F" if problem.mode == FORWARD_ONLY else "FB"
@@ -210,12 +199,15 @@ def of_devices(index: OpIndex, arranged: Iterable[Arranged], note: str = "") -> 
     return Plan(index, [*orders], {first: second for own in pairs for first, second in own.items()}, note)
 
 
-def forwards_over_backwards(forwards: Sequence[int], backwards: Sequence[int], warm_up: int) -> Arranged:
-    """Return that order with each steady forward and backward as a pair."""
+def one_forward_one_backward(forwards: Sequence[int], backwards: Sequence[int], warm_up: int) -> list[int]:
+    """Return `warm_up` forwards (all, if fewer); then a forward and a backward in turn; then the backwards left."""
     warm_up = min(warm_up, len(forwards))
     steady = len(forwards) - warm_up
-    pairs = dict(zip(forwards[warm_up:], backwards, strict=False))
-    return [*forwards, *backwards[steady:]], pairs
+    order = [*forwards, *backwards]
+    order[warm_up : warm_up + 2 * steady : 2] = forwards[warm_up:]
+    order[warm_up + 1 : warm_up + 2 * steady : 2] = backwards[:steady]
+    order[warm_up + 2 * steady :] = backwards[steady:]
+    return order
 
 
 def split_one_forward_one_backward(

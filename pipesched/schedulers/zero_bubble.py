@@ -36,17 +36,9 @@ from pipesched.schedulers.block import (
     v_blocks,
 )
 from pipesched.schedulers.family import Family
+from pipesched.schedulers.one_f_one_b import SPLITTING, linear
 from pipesched.schedulers.plan_of import last_slice_first, split_one_forward_one_backward
 from pipesched.schedulers.trials import Effort, Orders, Trials, trials
-
-
-def zb_h(problem: Problem, *, depth: int) -> Plan:
-    """Run min(nM, depth(P-d-1)+n-1) warm-up forwards of n slices, and each W depth*d backwards after its I.
-
-    ZB-H1 has 1F1B's memory, ZB-H2 about twice that.
-    """
-    index = OpIndex("FIW", problem.stages, problem.microbatches, problem.slices.count)
-    return Plan(index, handcrafted(index, warm_up=depth, delay=depth))
 
 
 def handcrafted(index: OpIndex, warm_up: int, delay: int) -> list[list[int]]:
@@ -75,13 +67,13 @@ _linear = partial(
 )
 H1 = _linear(
     name="zb-h1",
-    plan=partial(zb_h, depth=1),
+    plan=partial(linear, rule=SPLITTING),
     bubble="(P-1)(f+b-w) idle when w <= f, b",
     memory="min(M, P); n slices: min(nM, P-1+n)/n",
 )
 H2 = _linear(
     name="zb-h2",
-    plan=partial(zb_h, depth=2),
+    plan=partial(linear, rule=SPLITTING._replace(step=2)),
     bubble="in span max(0, (P-1)(f+b-2w)) idle when w <= f",
     memory="min(M, 2P-1); n slices: min(nM, 2P-2+n)/n",
 )
