@@ -45,6 +45,7 @@ class Rule(NamedTuple):
 
     `step` and `extra` count the warm-up forwards of device d: step(P-1-d) + (V-1)gn + n-1 + extra, with n slices a
     microbatch. Then a forward and a backward run in turn, with `has_pairs` together; then the backwards left.
+    Each W runs `delay` times d backwards after its I.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Rule(NamedTuple):
     step: int
     extra: int = 0
     has_pairs: bool = False
+    delay: int = 0
 
 
 def interleaved(problem: Problem, *, group_size: Size = None, judge: Judge | None = None) -> Plan:
@@ -200,9 +202,9 @@ def _arrange(problem: Problem, rule: Rule, group: int, note: str = "") -> Plan:
     def arranged(device: int) -> Arranged:
         warm_up = rule.step * (devices - 1 - device) + (chunks - 1) * group + slices - 1 + rule.extra
         forwards, *others = (index.stages_on(column, device) for column in columns)
-        if len(others) > 1:  # a W runs a step late for each device before this one, or two
-            delay = rule.step * device
-            return split_one_forward_one_backward(forwards, others[0], others[1], warm_up, delay), {}
+        if len(others) > 1:
+            order = split_one_forward_one_backward(forwards, others[0], others[1], warm_up, rule.delay * device)
+            return order, {}
         if not rule.has_pairs:
             return one_forward_one_backward(forwards, others[0], warm_up) if others else forwards, {}
         steady = max(len(forwards) - warm_up, 0)
@@ -221,7 +223,7 @@ OVERLAPPING = Rule(name="interleaved-overlap", letters="FB", step=2, extra=1, ha
 # (V-1)g + P-1-d warm-up forwards; the paper's g are ceil(P/2) to P (default P)
 GROUPING = Rule(name="grouped-interleaved", letters="FB", step=1)
 # the same; then F, I and the W of the backward d steps before; g is P by default; PyTorch takes M/max(1, M // P)
-SPLITTING = Rule(name="interleaved-zb", letters="FIW", step=1)
+SPLITTING = Rule(name="interleaved-zb", letters="FIW", step=1, delay=1)
 
 _linear = partial(Family, placement="linear", needs="any M", settled_order=True)
 

@@ -37,23 +37,8 @@ from pipesched.schedulers.block import (
 )
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.one_f_one_b import SPLITTING, linear
-from pipesched.schedulers.plan_of import last_slice_first, split_one_forward_one_backward
+from pipesched.schedulers.plan_of import last_slice_first
 from pipesched.schedulers.trials import Effort, Orders, Trials, trials
-
-
-def handcrafted(index: OpIndex, warm_up: int, delay: int) -> list[list[int]]:
-    """Return the orders of one stage a device with warm_up * (P-d-1) forwards, and each W delay * d backwards after I.
-
-    With slices there is a forward more first for each but one. Without delay this is 1F1B with each backward in halves.
-    """
-    last, orders = index.stages - 1, []
-    for device in range(index.stages):
-        inputs, weights = (last_slice_first(index, index.row(kind, device)) for kind in "IW")
-        forwards_first, weights_later = warm_up * (last - device) + index.slices - 1, delay * device
-        forwards = index.row("F", device)
-        orders.append(split_one_forward_one_backward(forwards, inputs, weights, forwards_first, weights_later))
-    return orders
-
 
 _linear = partial(
     Family,
@@ -73,7 +58,7 @@ H1 = _linear(
 )
 H2 = _linear(
     name="zb-h2",
-    plan=partial(linear, rule=SPLITTING._replace(step=2)),
+    plan=partial(linear, rule=SPLITTING._replace(step=2, delay=2)),
     bubble="in span max(0, (P-1)(f+b-2w)) idle when w <= f",
     memory="min(M, 2P-1); n slices: min(nM, 2P-2+n)/n",
 )
@@ -153,7 +138,8 @@ def zb_auto(problem: Problem, *, objective: str = "span") -> Plan:
 def _candidates(case: Trials) -> Iterator[Orders]:
     """Yield the handcrafted orders that fit, and as many greedy ones as MOST_PLANNED operations allow."""
     depths = ((1, 1), (2, 2), (1, 0))  # ZB-H1, ZB-H2, and 1F1B with each backward in two halves
-    drawn = [handcrafted(case.index, *depth) for depth in depths]
+    rules = (SPLITTING._replace(step=warm_up, delay=delay) for warm_up, delay in depths)
+    drawn = [linear(case.problem, rule=rule).orders for rule in rules]
     yield from (orders for orders in drawn if case.fits(case.timed(orders)))
     count = max(MOST_PLANNED // case.index.size, 2)
     for switches in islice(_switches(case), count):
