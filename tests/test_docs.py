@@ -77,10 +77,12 @@ def run_script(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProc
     return subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", check=False)
 
 
-@pytest.mark.parametrize("script", ["scripts/cli_reference.py", "scripts/notebook.py", "scripts/stubs.py"])
+@pytest.mark.parametrize(
+    "script", ["scripts/cli_reference.py", "scripts/compact.py", "scripts/notebook.py", "scripts/stubs.py"]
+)
 def test_made_pages_are_up_to_date(script: str) -> None:
     """The commands' reference says what the commands say, and the notebook, executed again, shows what it shows."""
-    done = run_script(script)
+    done = run_script(f"scripts/{script}.py")
     assert done.returncode == 0, done.stdout + done.stderr
 
 

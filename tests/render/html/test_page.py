@@ -11,15 +11,16 @@ from typing import Any
 import pytest
 
 import pipesched
+from compact import compact
 from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
-from pipesched.render.html.page import ENGINE, VIEW, asset, compact, page, program, still, style
+from pipesched.render.html.page import ENGINE, VIEW, asset, page, program, still, style
 from pipesched.render.palette import colour_of, place_of
 from tests.stepped import TIED, sliced
 
 OUTCOME = pipesched.run(pipesched.make_problem(devices=4, microbatches=8, forward=5, backward=10), "1f1b")
 
 
-PARTS = {"page.html", "page.css"}
+PARTS = {"page.html", "page.css", "program.json"}
 
 
 def data_of(text: str) -> Any:
