@@ -6,6 +6,7 @@ names them all). So two marks never touch, and every fact is readable without co
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -86,24 +87,8 @@ class Ruler(NamedTuple):
         return [(self.cell(value), number(plain(value))) for value in values]
 
 
-class Glyphs(NamedTuple):
-    """The characters of a plot besides its marks."""
-
-    axis: str
-    tick: str
-    origin: str
-    floor: str
-    floor_tick: str
-    flat: str
-    drop: str
-    corner: str
-    wall: str
-    above: str
-    dot: str
-
-
-UNICODE = Glyphs("│", "┤", "└", "─", "┬", "─", "│", "┐", "┊", "↑", "·")
-ASCII = Glyphs("|", "+", "+", "-", "+", "-", "|", ".", ":", "^", ".")
+Glyphs = namedtuple("Glyphs", "axis tick origin floor floor_tick flat drop corner wall above dot")  # besides marks
+UNICODE, ASCII = Glyphs(*"│┤└─┬─│┐┊↑·"), Glyphs(*"|++-+-|.:^.")
 
 
 @dataclass(frozen=True)

@@ -6,25 +6,30 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Generic, TypeVar
 
+from rich.table import Table
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.screen import Screen
 from textual.theme import BUILTIN_THEMES
 from textual.timer import Timer
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from pipesched.core.clock import TimeIsUp
 from pipesched.core.reasons import NOTHING
-from pipesched.errors import PipeschedError
+from pipesched.errors import ConfigError, PipeschedError
 from pipesched.explore.app import panels
 from pipesched.explore.app.chart import ChartWidget, Kept, PoolList
-from pipesched.explore.app.dialogs import Asking, ParameterLines
+from pipesched.explore.app.dialogs import Ask, Confirm, Dialog, ParameterLines, Parameters, Pick, Read
 from pipesched.explore.board import Tell
-from pipesched.explore.state import AT_ONCE, KEYS, State, Unplaced
+from pipesched.explore.state import AT_ONCE, KEYS, MOUSE, State, Unplaced
+from pipesched.file_formats.registry import format_for
+from pipesched.results.kinds import SCHEDULE
 
 LEAST_WIDTH, LEAST_HEIGHT = 30, 8
 WIDE, HIGH = 140, 30  # from where parameters, reasons and kept schedules have room
@@ -86,7 +91,7 @@ def _then_shown(act: Callable[..., object]) -> Callable[..., None]:
     return action
 
 
-class MainScreen(Asking):
+class MainScreen(Screen[None]):
     """The main screen of the app."""
 
     BINDINGS = [  # noqa: RUF012  Textual's way
@@ -105,7 +110,7 @@ class MainScreen(Asking):
         self.parameters = ParameterLines(panels.parameter_fields(state), names, id="parameters")
         self.work: Work[Any] | None = None
         self._steps = 0  # that a large schedule still has to make, once the keys rest
-        self.has_pool = pool is not None
+        self._planned = False  # by the parameter that is typed: then the next plan is the same step
         self._resting: Timer | None = None
         self._typing: Timer | None = None
 
@@ -328,16 +333,99 @@ class MainScreen(Asking):
             self.state.switch(steps)
         self.show()
 
-    async def action_leave_now(self) -> None:
-        """Leave, also while a line is typed into; ask where something is not saved."""
-        await self.action_leave()
+    # Dialogs
+
+    async def _open(self, dialog: Dialog, done: Callable[[str | None], None] | None = None) -> None:
+        """Open a dialog; no key is looked at before it is there, so that all that is typed reaches it."""
+        await self.app.push_screen(dialog, done)
+        for line in dialog.query(Input).results():
+            dialog.set_focus(line)
+            break
+
+    async def action_jump(self) -> None:
+        def go(text: str | None) -> None:
+            if text:
+                self.state.jump(text)
+            self.show()
+
+        await self._open(Ask("jump to (such as 3B7):"), go)
+
+    async def action_why(self) -> None:
+        await self._open(Read(panels.why_text(self.state)))
+
+    async def action_keys(self) -> None:
+        """Say what keys and mouse do."""
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(style="bold", min_width=9)
+        keys = [(key.shown, key.text) for key in KEYS if key.mode != "empty" or self.pool is not None]
+        for name, what in (*keys, *MOUSE):
+            table.add_row(Text(name), Text(what))
+        await self._open(Read(table))
+
+    async def action_algorithm(self) -> None:
+        def plan(name: str | None) -> None:
+            if name is not None:
+                self.state.plan(name)
+            self.show()
+
+        await self._open(Pick(self.state.planner.choices(), self.state.sheet.version.algorithm), plan)
 
     async def action_parameters(self) -> None:
-        """Go to the parameters beside the chart; in a small terminal open them."""
+        """Go to the parameters beside the chart; in a small terminal open them. The chart follows as they are typed."""
         if self.has_class("wide"):
             self.set_focus(self.parameters.lines[1])
+            return
+        self._planned = False
+        await self._open(Parameters(self.state.fields, self.change), lambda _: self.show())
+
+    def change(self, name: str, text: str) -> str:
+        """Plan with what was typed for a parameter, as one step with what was typed before; return what is wrong."""
+        done = self.state.plan_typed(name, text, again=self._planned)
+        self._planned = self._planned or done
+        self.show()
+        return "" if done else self.state.message
+
+    async def action_save(self) -> None:
+        """Ask for a path, and whether an existing file may go."""
+
+        def save(path: str | None) -> None:
+            if not path:
+                return
+
+            def overwrite(answer: str | None) -> None:
+                if answer == "y":
+                    self.state.save(path, force=True)
+                else:
+                    self.state.message = "not saved"
+                self.show()
+
+            name = path.strip()
+            try:
+                if not name:
+                    raise ConfigError("give the path of a file, such as mine.json")
+                format_for(name, SCHEDULE)
+            except ConfigError as error:
+                self.state.message = str(error)
+            else:
+                if Path(name).expanduser().exists():
+                    self.app.push_screen(Confirm(f"{name} exists; overwrite it? (y/n)"), overwrite)
+                    return
+                self.state.save(path)
+            self.show()
+
+        await self._open(Ask("save to (.json, .csv, .svg, ..):"), save)
+
+    async def action_leave(self) -> None:
+        def end(answer: str | None) -> None:
+            if answer == "y":
+                self.leave()
+
+        if self.state.is_unsaved:
+            await self._open(Confirm("leave without saving? (y/n)"), end)
         else:
-            await super().action_parameters()
+            self.leave()
+
+    action_leave_now = action_leave  # also while a line is typed into
 
     def leave(self) -> None:
         if self.work is not None:

@@ -7,28 +7,21 @@ from __future__ import annotations
 
 from asyncio import Event, wait_for
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.message import Message
-from textual.screen import ModalScreen, Screen
+from textual.screen import ModalScreen
 from textual.suggester import SuggestFromList
 from textual.widget import Widget
 from textual.widgets import Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
-from pipesched.errors import ConfigError
-from pipesched.explore.app import panels
 from pipesched.explore.board import Choice, FormField
-from pipesched.explore.state import KEYS, MOUSE, State
-from pipesched.file_formats.registry import format_for
-from pipesched.results.kinds import SCHEDULE
 
 LONGEST = 66  # letters of a choice
 CLOSE = Binding("escape", "close", "close", show=False)
@@ -248,106 +241,3 @@ class Read(Dialog):
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog page"):
             yield Static(self.text, markup=False)
-
-
-class Asking(Screen[None]):
-    """A screen whose keys open dialogs about a state."""
-
-    state: State
-    has_pool = False
-    _planned = False  # by the parameter that is typed: then the next plan is the same step
-
-    def show(self, *, follow: bool = True) -> None:
-        """Show the state as it is now."""
-        raise NotImplementedError
-
-    def leave(self) -> None:
-        """End the app."""
-        raise NotImplementedError
-
-    async def _open(self, dialog: Dialog, done: Callable[[str | None], None] | None = None) -> None:
-        """Open a dialog; no key is looked at before it is there, so that all that is typed reaches it."""
-        await self.app.push_screen(dialog, done)
-        for line in dialog.query(Input).results():
-            dialog.set_focus(line)
-            break
-
-    async def action_jump(self) -> None:
-        def go(text: str | None) -> None:
-            if text:
-                self.state.jump(text)
-            self.show()
-
-        await self._open(Ask("jump to (such as 3B7):"), go)
-
-    async def action_why(self) -> None:
-        await self._open(Read(panels.why_text(self.state)))
-
-    async def action_keys(self) -> None:
-        """Say what keys and mouse do."""
-        table = Table.grid(padding=(0, 2, 0, 0))
-        table.add_column(style="bold", min_width=9)
-        for name, what in [(key.shown, key.text) for key in KEYS if key.mode != "empty" or self.has_pool] + [*MOUSE]:
-            table.add_row(Text(name), Text(what))
-        await self._open(Read(table))
-
-    async def action_algorithm(self) -> None:
-        def plan(name: str | None) -> None:
-            if name is not None:
-                self.state.plan(name)
-            self.show()
-
-        await self._open(Pick(self.state.planner.choices(), self.state.sheet.version.algorithm), plan)
-
-    async def action_parameters(self) -> None:
-        """Change parameters; the chart follows as they are typed."""
-        self._planned = False
-
-        await self._open(Parameters(self.state.fields, self.change), lambda _: self.show())
-
-    def change(self, name: str, text: str) -> str:
-        """Plan with what was typed for a parameter, as one step with what was typed before; return what is wrong."""
-        done = self.state.plan_typed(name, text, again=self._planned)
-        self._planned = self._planned or done
-        self.show()
-        return "" if done else self.state.message
-
-    async def action_save(self) -> None:
-        """Ask for a path, and whether an existing file may go."""
-
-        def save(path: str | None) -> None:
-            if not path:
-                return
-
-            def overwrite(answer: str | None) -> None:
-                if answer == "y":
-                    self.state.save(path, force=True)
-                else:
-                    self.state.message = "not saved"
-                self.show()
-
-            name = path.strip()
-            try:
-                if not name:
-                    raise ConfigError("give the path of a file, such as mine.json")
-                format_for(name, SCHEDULE)
-            except ConfigError as error:
-                self.state.message = str(error)
-            else:
-                if Path(name).expanduser().exists():
-                    self.app.push_screen(Confirm(f"{name} exists; overwrite it? (y/n)"), overwrite)
-                    return
-                self.state.save(path)
-            self.show()
-
-        await self._open(Ask("save to (.json, .csv, .svg, ..):"), save)
-
-    async def action_leave(self) -> None:
-        def end(answer: str | None) -> None:
-            if answer == "y":
-                self.leave()
-
-        if self.state.is_unsaved:
-            await self._open(Confirm("leave without saving? (y/n)"), end)
-        else:
-            self.leave()
