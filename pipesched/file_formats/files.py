@@ -8,6 +8,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable
 from errno import EISDIR, ENOENT
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
@@ -271,7 +272,16 @@ MOST_DIGITS = 18  # of a number that may be a length at all
 def lengths_in(data: bytes, name: str) -> list[int]:
     """Return the lengths in a text, a JSON list or an array. Raises ConfigError for no whole numbers."""
     if data.startswith(NPY):
-        lengths = _of_array(data, name)
+        import numpy as np
+
+        try:
+            array: Any = np.load(BytesIO(data), allow_pickle=False)  # which refuses Python objects
+        except (ValueError, EOFError, SyntaxError) as error:
+            raise ConfigError(f"{name} is no array of whole numbers: {error}") from None
+        if array.ndim != 1 or array.dtype.kind not in "iu":
+            found = f"an array of {array.dtype} in {array.ndim}"
+            raise ConfigError(f"{name} must hold whole numbers in one dimension, not {found}")
+        lengths = [_length(value, f"{name}: entry {entry}") for entry, value in enumerate(array.tolist())]
     elif (text := decode(data, name, MOST_BYTES)).lstrip().startswith("["):
         try:
             values = json.loads(text)
@@ -287,22 +297,6 @@ def lengths_in(data: bytes, name: str) -> list[int]:
     if not lengths:
         raise ConfigError(f"{name} holds no lengths of documents")
     return lengths
-
-
-def _of_array(data: bytes, name: str) -> list[int]:
-    """Return the numbers of an array; one of Python objects, which would be unpickled, is refused."""
-    from io import BytesIO
-
-    import numpy as np
-
-    try:
-        array: Any = np.load(BytesIO(data), allow_pickle=False)
-    except (ValueError, EOFError, SyntaxError) as error:
-        raise ConfigError(f"{name} is no array of whole numbers: {error}") from None
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        found = f"an array of {array.dtype} in {array.ndim}"
-        raise ConfigError(f"{name} must hold whole numbers in one dimension, not {found}")
-    return [_length(value, f"{name}: entry {entry}") for entry, value in enumerate(array.tolist())]
 
 
 def _length(value: object, where: str) -> int:

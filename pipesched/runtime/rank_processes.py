@@ -16,6 +16,7 @@ from functools import partial
 from multiprocessing import connection, get_context, parent_process, reduction, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
+from operator import methodcaller
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread, current_thread, main_thread
@@ -127,7 +128,7 @@ def _early(folder: str, rank: int) -> Path:
 
 @contextmanager
 def _errors_in(file: Path) -> Iterator[Any]:
-    """Let a process that starts in the block write errors to a file; yield what gives it the standard error back."""
+    """Let a process that starts in the block write errors to a file; yield what it gets as a standard error."""
     if not hasattr(reduction, "DupFd"):
         yield None
         return
@@ -143,22 +144,13 @@ def _errors_in(file: Path) -> Iterator[Any]:
 
 
 class _StandardError:
-    """A standard error for the process that gets it."""
+    """A standard error: the process that gets it has its descriptor in its place."""
 
     def __init__(self, descriptor: int) -> None:
-        self._descriptor: Any = descriptor
+        self._descriptor = descriptor
 
-    def __getstate__(self) -> Any:
-        return reduction.DupFd(self._descriptor)
-
-    def __setstate__(self, passed: Any) -> None:
-        self._descriptor = passed
-
-    def take(self) -> None:
-        """Write errors there from here on."""
-        descriptor = self._descriptor.detach()
-        os.dup2(descriptor, STDERR)
-        os.close(descriptor)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return methodcaller("detach"), (reduction.DupFd(self._descriptor),)
 
 
 @contextmanager
@@ -182,11 +174,12 @@ def _interrupts_wait() -> Iterator[None]:
             signal.raise_signal(given)
 
 
-def _serve(rank: int, count: int, kind: str, meeting: Path, pipe: Connection, errors: _StandardError | None) -> None:
+def _serve(rank: int, count: int, kind: str, meeting: Path, pipe: Connection, errors: int | None) -> None:
     """Join the others, then run jobs until the pipe ends. This module loads without PyTorch, so that comes second."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if errors is not None:
-        errors.take()
+        os.dup2(errors, STDERR)
+        os.close(errors)
     if sys.platform == "linux":  # PR_SET_PDEATHSIG: also while C code holds Python's lock
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     parent: Any = parent_process()

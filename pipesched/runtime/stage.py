@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -139,20 +140,18 @@ class Role(NamedTuple):
     seed: int
 
 
+@dataclass(slots=True, eq=False)
 class _Held:
     """What a microbatch leaves on a stage between its forward and the end of its backward."""
 
-    __slots__ = ("activation", "data", "gradients", "groups", "loss_weight", "roots", "target", "tokens")
-
-    def __init__(self, loss_weight: float | None) -> None:
-        self.loss_weight = loss_weight  # None: 1
-        self.data: Sequence[Any] | None = None  # the input, where the forward will run again
-        self.target: Any = None
-        self.activation: Activation | None = None
-        self.tokens: list[Any] = []
-        self.roots: list[Any] = []
-        self.gradients: list[Any] | None = None  # of the roots, where the weights still need them
-        self.groups: list[Any] | None = None  # PyTorch's, from I to W
+    loss_weight: float | None  # None: 1
+    data: Sequence[Any] | None = None  # the input, where the forward will run again
+    target: Any = None
+    activation: Activation | None = None
+    tokens: list[Any] = field(default_factory=list)
+    roots: list[Any] = field(default_factory=list)
+    gradients: list[Any] | None = None  # of the roots, where the weights still need them
+    groups: list[Any] | None = None  # PyTorch's, from I to W
 
 
 class StageRunner:
@@ -271,9 +270,8 @@ class StageRunner:
         roots, given = self._with_gradients(held, gradients)
         if not roots or not self._weights:
             return
-        for weight, found in zip(
-            self._weights, torch.autograd.grad(roots, self._weights, given, allow_unused=True), strict=True
-        ):
+        every = torch.autograd.grad(roots, self._weights, given, allow_unused=True)
+        for weight, found in zip(self._weights, every, strict=True):
             if found is not None:
                 weight.grad = found if weight.grad is None else weight.grad.add_(found)
 
