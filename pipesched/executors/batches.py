@@ -98,7 +98,7 @@ def map_batches(
     left, sent, size = iter(calls), 0, 1
     here = getattr(executor, "runs_at_once", False)  # then one batch is under way, as it runs while it is sent
     total = len(calls) if isinstance(calls, Sized) else None
-    flying: deque[_Flying[Call, Result]] = deque()
+    flying: deque[tuple[Future[BatchResult[Result]], list[Call]]] = deque()
     try:
         while True:
             while len(flying) < (most := 1 if here else max(workers_of(executor) * AHEAD, FEWEST)):
@@ -106,70 +106,65 @@ def map_batches(
                 part = [*islice(left, few)]
                 if not part:
                     break
-                flying.append(_Flying(executor, function, part, name))
+                flying.append((executor.submit(CallBatch(function, part)), part))
                 sent += len(part)
             if not flying:
                 return
-            batch = flying.popleft()
-            answers = batch.landed(clock)
+            future, part = flying.popleft()
+            answers = _landed(future, part, name, clock)
             each = answers.seconds / max(len(answers.results), 1)  # seconds that a call took
             fitting = int(BATCH_SECONDS / each) if each else LARGEST
-            size = max(min(fitting, len(batch.calls) * GROWTH, LARGEST), 1)
+            size = max(min(fitting, len(part) * GROWTH, LARGEST), 1)
             yield from answers.results
             answers.raise_error()
     finally:
-        for batch in flying:
-            batch.future.cancel()
+        for future, _ in flying:
+            future.cancel()
 
 
-class _Flying(Generic[Call, Result]):
-    def __init__(
-        self, executor: Executor, function: Callable[[Call], Result], calls: Sequence[Call], name: Callable[[Call], str]
-    ) -> None:
-        self.calls, self._name = calls, name
-        self.future: Future[BatchResult[Result]] = executor.submit(CallBatch(function, calls))
+def _landed(
+    future: Future[BatchResult[Result]], calls: Sequence[Call], name: Callable[[Call], str], clock: Clock | None
+) -> BatchResult[Result]:
+    """Wait for a batch, and return what it brings.
 
-    def landed(self, clock: Clock | None) -> BatchResult[Result]:
-        """Wait for the batch, and return what it brings.
-
-        Raises WorkerDied, TimeIsUp once a clock is over, and ConfigError for workers of no use.
-        """
-        while clock is not None and not wait([self.future], min(clock.left, OFTEN)).done:
-            if clock.is_over:
-                raise TimeIsUp
-        try:
-            return self.future.result()
-        except WorkerDied as error:
-            names = [self._name(call) for call in self.calls]
-            which = names[0] if len(names) == 1 else f"one of {names[0]} to {names[-1]}"
-            raise WorkerDied(f"{which}: {error}") from None
-        except CancelledError:
-            raise WorkerDied("the executor was shut down before the work was done") from None
+    Raises WorkerDied, TimeIsUp once a clock is over, and ConfigError for workers of no use.
+    """
+    while clock is not None and not wait([future], min(clock.left, OFTEN)).done:
+        if clock.is_over:
+            raise TimeIsUp
+    try:
+        return future.result()
+    except WorkerDied as error:
+        names = [name(call) for call in calls]
+        which = names[0] if len(names) == 1 else f"one of {names[0]} to {names[-1]}"
+        raise WorkerDied(f"{which}: {error}") from None
+    except CancelledError:
+        raise WorkerDied("the executor was shut down before the work was done") from None
 
 
 class PendingCall(Generic[Result]):
     """A call that an executor has begun; without one it begins when its result is asked for."""
 
     def __init__(self, executor: Executor | None, call: Callable[[], Result], name: str, clock: Clock) -> None:
-        self._clock, self._here = clock, call
-        self._sent: _Flying[Callable[[], Result], Result] | None = None
+        self._clock, self._here, self._name = clock, call, name
+        self._sent: Future[BatchResult[Result]] | None = None
         if executor is not None:
-            self._sent = _Flying(executor, methodcaller("__call__"), [call], lambda _: name)
+            self._sent = executor.submit(CallBatch(methodcaller("__call__"), [call]))
 
     def result(self) -> Result:
         """Return the result. Raises as `map_batches` does."""
         if self._sent is None:
             with deadline(self._clock):
                 return self._here()
-        answers = self._sent.landed(self._clock)
+        answers = _landed(self._sent, [self._name], str, self._clock)
         answers.raise_error()
         return answers.results[0]
 
     @property
     def is_done(self) -> bool:
         """Whether the call has ended, or will not begin."""
-        return self._sent is None or self._sent.future.done()
+        return self._sent is None or self._sent.done()
 
     def cancel(self) -> bool:
         """Cancel the call, if no worker runs it yet; return whether none does."""
-        return self.is_done or (self._sent is not None and self._sent.future.cancel())
+        return self.is_done or (self._sent is not None and self._sent.cancel())

@@ -152,8 +152,13 @@ class Engine:
     def _run(self, op: Op, runner: StageRunner) -> None:
         if op.kind == "F":
             self._forward(runner, op.microbatch)
-        elif op.kind in ("B", "I"):
-            self._backward(runner, op.microbatch, runner.backward if op.kind == "B" else runner.input_gradient)
+        elif op.kind in ("B", "I"):  # which take the gradients of the output, and give those of the input
+            runner.before_backward(op.microbatch)
+            key = OperationKey(op.stage, False, op.microbatch)
+            gradients = [] if runner.role.is_last else self._here.pop(key)
+            found = (runner.backward if op.kind == "B" else runner.input_gradient)(op.microbatch, gradients)
+            if op.stage:
+                self._here[key._replace(target=op.stage - 1)] = found
         elif op.kind in ("O", "L"):
             self._bytes_moved = (runner.offload if op.kind == "O" else runner.load)(op.microbatch)
         else:
@@ -213,12 +218,3 @@ class Engine:
         back = OperationKey(stage, False, microbatch)
         if back in self._from:
             self.shapes[back] = shapes_of([output for output in outputs if has_gradient(output)])
-
-    def _backward(self, runner: StageRunner, microbatch: int, run: Callable[[int, list[Any]], list[Any]]) -> None:
-        """Run B or I: take the gradients of the output, and give those of the input."""
-        stage = runner.role.stage
-        runner.before_backward(microbatch)
-        gradients = [] if runner.role.is_last else self._here.pop(OperationKey(stage, False, microbatch))
-        found = run(microbatch, gradients)
-        if stage:
-            self._here[OperationKey(stage - 1, False, microbatch)] = found

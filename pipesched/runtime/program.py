@@ -197,12 +197,12 @@ def _issued(plan: Plan, device: int) -> dict[int, list[Op]]:
     return issued
 
 
-def warn_left_out(schedule: Schedule, level: int = 3) -> None:
-    """Give the warning that nobody runs what a step has beside its passes, about the caller so many frames up."""
+def warn_left_out(schedule: Schedule) -> None:
+    """Give the warning that nobody runs what a step has beside its passes, about the caller's caller."""
     kinds = [kind for kind in STEP_KINDS if kind in schedule.plan.index.kinds]
     if kinds:
         what = f"{', '.join(kinds)} of the schedule: left out, as there is no `collective` of a Runtime to run them"
-        warnings.warn(what, PipeschedWarning, stacklevel=level)
+        warnings.warn(what, PipeschedWarning, stacklevel=3)
 
 
 def _predecessors_of_transfers(plan: Plan) -> dict[int, list[int]]:

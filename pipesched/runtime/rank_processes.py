@@ -53,7 +53,7 @@ def rank_processes(count: int, kind: str) -> Iterator[Callable[..., list[Any]]]:
         try:
             with _interrupts_wait():
                 for rank, (_, theirs) in enumerate(pipes):
-                    with _errors_in(_early(folder, rank)) as errors:
+                    with _errors_in(Path(folder, f"errors{rank}")) as errors:
                         args = (rank, count, kind, Path(folder, "meeting"), theirs, errors)
                         process = context.Process(target=_serve, args=args)
                         process.start()
@@ -92,7 +92,7 @@ def _run(
             try:
                 is_last, answer = pipes[rank].recv()
             except (EOFError, OSError):
-                answer = _end_of(rank, processes[rank], _early(folder, rank))
+                answer = _end_of(rank, processes[rank], Path(folder, f"errors{rank}"))
             if is_last:
                 answers[waiting.pop(answered)] = answer
             elif listener is not None:
@@ -110,7 +110,7 @@ def _run(
 
 
 def _end_of(rank: int, process: SpawnProcess, early: Path) -> _Failure:
-    """Return how a process ended, and what it said last before it served."""
+    """Return how a process ended, and what it said last before it served: on standard error, which `early` has."""
     process.join(GRACE)
     code = process.exitcode or 0
     how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
@@ -119,11 +119,6 @@ def _end_of(rank: int, process: SpawnProcess, early: Path) -> _Failure:
     begins = [number for number, line in enumerate(lines) if line[:1].strip()]  # the last: of the exception
     said = f": {cut(' '.join(' '.join(lines[begins[-1] :]).split()), LONGEST)}" if begins else ""
     return _Failure(1, f"rank {rank} ended: process {rank} terminated with {how}{said}", trace=trace)
-
-
-def _early(folder: str, rank: int) -> Path:
-    """Return the file of what a process says on standard error before it serves."""
-    return Path(folder, f"errors{rank}")
 
 
 @contextmanager

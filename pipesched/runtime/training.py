@@ -114,7 +114,7 @@ def train(
     require_whole(steps, "steps", least=1)
     require_whole(seed, "seed")
     require_number(rate, "rate")
-    tell = require_callable(listener, "listener") or (lambda *_: None)
+    tell: Callable[..., Any] = require_callable(listener, "listener") or (lambda *_: None)
     source = data_source(data, loss, shape, dtype, vocab, usual=model_source.SHAPE)
     checked = checked_schedule(schedule, "schedule", problem)
     if rows is not None:
@@ -125,12 +125,8 @@ def train(
     model_source.joined(model_source.pieces_of(model), checked.problem)
     if trace is not None and any(Path(trace).glob("rank*.json")):
         raise ConfigError(f"{trace} holds the profiles of another training; name another folder", "trace")
-    return _run(TrainRequest(checked, model, source, steps, rate, seed, trace, verify), tell)
-
-
-def _run(job: TrainRequest, tell: Callable[[int, float], None]) -> dict[str, Any] | None:
-    """Train as one of the ranks of torchrun, or on processes of this machine."""
-    if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
+    job = TrainRequest(checked, model, source, steps, rate, seed, trace, verify)
+    if "RANK" in os.environ and "WORLD_SIZE" in os.environ:  # this process is one of the ranks of torchrun
         here = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
         dist.init_process_group(backend_of(kind_of_device(), here))
         try:
@@ -139,11 +135,11 @@ def _run(job: TrainRequest, tell: Callable[[int, float], None]) -> dict[str, Any
             dist.destroy_process_group()
     for key in ("data", "loss"):
         try:
-            pickle.dumps(getattr(job.source, key))
+            pickle.dumps(getattr(source, key))
         except Exception:
             raise ConfigError("must stand at the top of a module, where ranks can import it", key) from None
-    warn_left_out(job.schedule, level=4)
-    with rank_processes(job.schedule.problem.devices, kind_of_device()) as call:
+    warn_left_out(checked)
+    with rank_processes(checked.problem.devices, kind_of_device()) as call:
         result: dict[str, Any] = call(train_rank, job, listener=tell)[0]
         return result
 
