@@ -31,7 +31,7 @@ from pipesched.pipeline.problem.quantities import has_unit
 from pipesched.results.kinds import COMPARISON, SWEEP
 
 if TYPE_CHECKING:
-    from pipesched.comparing.contestants import Contestant
+    from pipesched.comparing.candidates import Candidate
     from pipesched.config.load import Config
     from pipesched.config.values import Algorithm, Values
     from pipesched.pipeline.problem.problem import Problem
@@ -67,7 +67,7 @@ def command(
     executor = executor or EVERY_CORE
     wanted = wanted_charts(comparison.charts)
     output.target_format(target, COMPARISON if comparison.sweep is None else SWEEP)
-    named, problem = read_contestants(names, files, problem)
+    named, problem = read_candidates(names, files, problem)
     if comparison.sweep is not None:
         from pipesched.render.comparison import BUBBLE, sweep_view
 
@@ -121,7 +121,7 @@ def _chunks_swept(comparison: ComparisonOptions, problem: ProblemSource) -> tupl
 
 
 def _swept(
-    asked: ComparisonOptions, named: NamedContestants, source: ProblemSource, options: Mapping[str, Any], executor: str
+    asked: ComparisonOptions, named: NamedCandidates, source: ProblemSource, options: Mapping[str, Any], executor: str
 ) -> Sweep:
     """Return the comparison at each value of a field, given as FIELD=VALUES."""
     from pipesched.comparing.sweep import is_option, replaces, varied_field
@@ -323,11 +323,11 @@ def _parameter(name: str) -> str:
     return by_flag.get(spelling, name.strip("-").replace("-", "_"))
 
 
-class NamedContestants(NamedTuple):
+class NamedCandidates(NamedTuple):
     """What is compared: algorithms by their names, and plans of files, None where there are no files."""
 
     names: Sequence[str]
-    plans: Mapping[str, Contestant] | None
+    plans: Mapping[str, Candidate] | None
 
     def algorithms(
         self, configured: Algorithm | None, *, everything: bool = False, plotted: bool = False
@@ -358,17 +358,17 @@ class NamedContestants(NamedTuple):
             return compare(config.problem, chosen, listener=lambda name: say(f"scheduling {name}"), **known, **options)
 
 
-def read_contestants(
+def read_candidates(
     names: Sequence[str], files: Sequence[tuple[str | None, str]], source: ProblemSource
-) -> tuple[NamedContestants, ProblemSource]:
+) -> tuple[NamedCandidates, ProblemSource]:
     """Return what is compared, and the problem: without a config that of the first document. Raises ConfigError."""
-    from pipesched.comparing.contestants import GivenAlgorithm, GivenPlan, contestants, name_files, problem_of_plans
+    from pipesched.comparing.candidates import GivenAlgorithm, GivenPlan, candidates, name_files, problem_of_plans
     from pipesched.config.load import load_config
     from pipesched.config.values import rounding_note
     from pipesched.pipeline.problem.suspicions import other_stages
     from pipesched.text.given import Given
 
-    plans = contestants(name_files(files)) if files else None
+    plans = candidates(name_files(files)) if files else None
     for block in [plan for plan in (plans or {}).values() if isinstance(plan, GivenAlgorithm)]:
         reading.note_on_stderr(rounding_note({"algorithm": Given(block.algorithm)}))
     if plans is not None and source.config is None:
@@ -383,7 +383,7 @@ def read_contestants(
         elif orders:
             whose = f"the built-in default's{', or in options' * bool(source.overrides)}: name a config for others"
             reading.note_on_stderr(f"of {', '.join(orders)} only the order counts; costs and memory are {whose}")
-    return NamedContestants(names, plans), source
+    return NamedCandidates(names, plans), source
 
 
 def own_options(configured: Algorithm | None, names: str | Sequence[str]) -> dict[str, Mapping[str, Any]]:

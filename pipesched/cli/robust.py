@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipesched.cli.compare import read_contestants
+from pipesched.cli.compare import read_candidates
 from pipesched.cli.exits import require_one
 from pipesched.cli.options import EVERY_CORE, ProblemSource, Screen, Target
 from pipesched.cli.output import print_result, saving, target_format
@@ -31,7 +31,7 @@ def command(
     files, others = split_files(words)
     names, problem = split_positionals(others, problem)
     target_format(target, "robustness")
-    named, problem = read_contestants(names, files, problem)
+    named, problem = read_candidates(names, files, problem)
     config = given_config(problem)
     runs = executor or EVERY_CORE
     compared = named.compared(config, family_options, runs, {})

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import require_mapping, require_sequence, require_whole, shown
-from pipesched.comparing.contestants import Contestant, GivenAlgorithm, GivenPlan, contestants, problem_of_plans
+from pipesched.comparing.candidates import Candidate, GivenAlgorithm, GivenPlan, candidates, problem_of_plans
 from pipesched.config.values import problem_of, values_of
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable, OwnCodeFailed
 from pipesched.executors.opening import chosen, lent
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 DEFAULT = ("naive", "1f1b", "interleaved")
 ALL = "all"
 Algorithms = str | Callable[..., Any] | Sequence[str | Callable[..., Any]]
-Call = tuple[Problem, str, Mapping[str, Any], Contestant | None]
+Call = tuple[Problem, str, Mapping[str, Any], Candidate | None]
 
 
 def compare(
@@ -154,16 +154,16 @@ def every_name(own: Mapping[str, Mapping[str, Any]], problem: Problem | None = N
     return [algorithm.name for algorithm in known if algorithm.name in own or not algorithm.required]
 
 
-def read_plans(plans: Any) -> Mapping[str, Contestant]:
+def read_plans(plans: Any) -> Mapping[str, Candidate]:
     """Return the plans to compare, read once. Raises ConfigError."""
-    return {} if plans is None else contestants(plans)
+    return {} if plans is None else candidates(plans)
 
 
 def _names(
     problem: Problem,
     algorithms: Algorithms | None,
     own: Mapping[str, Mapping[str, Any]],
-    plans: Mapping[str, Contestant],
+    plans: Mapping[str, Candidate],
 ) -> list[str]:
     if algorithms is None:
         algorithms = () if plans else DEFAULT
@@ -207,7 +207,7 @@ def _entry(call: Call) -> Entry:
             outcome = run(problem, name, **options)
             kept = {key: value for key, value in options.items() if key != ORDER or outcome.ordering is not None}
             return Entry(outcome.algorithm, outcome, options=kept, cut=outcome.cut)
-        from pipesched.comparing.contestants import scheduled
+        from pipesched.comparing.candidates import scheduled
 
         options = {} if isinstance(plan, GivenPlan) else plan.algorithm.options
         return Entry(name, scheduled(problem, name, plan), options=options, file=file, frozen=is_frozen)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_label, require_number, require_sequence
-from pipesched.comparing.contestants import contestants, scheduled
+from pipesched.comparing.candidates import candidates, scheduled
 from pipesched.config.load import load_config
 from pipesched.config.values import TASK, Source, source_of
 from pipesched.errors import ConfigError, NotApplicable
@@ -68,7 +68,7 @@ def grade(exercise: str | Path | Source, solution: Any) -> Grade:
     """
     source = exercise if isinstance(exercise, Source) else source_of(exercise)
     (goal, best, _, hints), problem = read_task(source), load_config(source, {}).problem
-    [(name, given)] = contestants([solution]).items()
+    [(name, given)] = candidates([solution]).items()
     first, last = (hints[0], hints[-1]) if hints else ("", "")
     try:
         schedule = scheduled(problem, name, given).schedule

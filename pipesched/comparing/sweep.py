@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import require_mapping, require_name, require_number, shown
+from pipesched.comparing.candidates import problem_of_plans
 from pipesched.comparing.compare import Algorithms, chosen_executor, comparison_calls, read_plans, run_calls
-from pipesched.comparing.contestants import problem_of_plans
 from pipesched.errors import ConfigError
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import (

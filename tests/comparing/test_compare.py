@@ -16,8 +16,8 @@ from hypothesis import given, strategies as st
 import pipesched
 from pipesched import grade
 from pipesched.cli.compare import read_sweep
+from pipesched.comparing.candidates import candidates, name_files
 from pipesched.comparing.compare import DEFAULT, compare, every_name
-from pipesched.comparing.contestants import contestants, name_files
 from pipesched.comparing.sweep import sweep, sweep_points, varied_field
 from pipesched.config.load import load, load_values
 from pipesched.documents.comparison import comparison_document, sweep_document, sweep_of
@@ -285,7 +285,7 @@ def test_several_processes_give_the_same(tmp_path: Path, monkeypatch: pytest.Mon
     one, two = (pipesched.compare(SMALL, "naive", plans=plans, jobs=jobs) for jobs in (1, 2))
     assert [entry.metrics for entry in one] == [entry.metrics for entry in two]
     assert one["named"].metrics == one["naive"].metrics
-    assert pickle.loads(pickle.dumps(contestants(plans))).keys() == plans.keys()
+    assert pickle.loads(pickle.dumps(candidates(plans))).keys() == plans.keys()
 
 
 @pytest.mark.parametrize(

@@ -55,10 +55,10 @@ class GivenAlgorithm(NamedTuple):
     placement: Any = None
 
 
-Contestant = GivenPlan | GivenAlgorithm
+Candidate = GivenPlan | GivenAlgorithm
 
 
-def contestants(plans: Mapping[str, Any] | Sequence[str | Path] | Path) -> dict[str, Contestant]:
+def candidates(plans: Mapping[str, Any] | Sequence[str | Path] | Path) -> dict[str, Candidate]:
     """Return what stands for each name: a Plan, a Schedule, an Outcome, options of a block, or what is in a file.
 
     In a list files are named by their stems, others by their plans. Raises ConfigError for a file that cannot be read,
@@ -71,10 +71,10 @@ def contestants(plans: Mapping[str, Any] | Sequence[str | Path] | Path) -> dict[
         if not require_label(name, "plans") or is_known(name):
             what = f"{shown(name)} is the name of an algorithm; choose another" if name else "a plan needs a name"
             raise ConfigError(what, "plans")
-    return {name: _contestant(name, value) for name, value in by_name.items()}
+    return {name: _candidate(name, value) for name, value in by_name.items()}
 
 
-def problem_of_plans(plans: Mapping[str, Contestant]) -> Source | None:
+def problem_of_plans(plans: Mapping[str, Candidate]) -> Source | None:
     """Return the problem of the first schedule among plans, as a config would give it; None where there is none.
 
     Its placement is open, and so is a cut of layers that was open, or that balances them; what has its default is left
@@ -132,7 +132,7 @@ def _free_name(one: Any, taken: Set[str]) -> str:
     return next(name for name in names if name not in taken and not is_known(name))
 
 
-def _contestant(name: str, value: Any) -> Contestant:
+def _candidate(name: str, value: Any) -> Candidate:
     """Return a plan or a block. Raises ConfigError."""
     if isinstance(value, (GivenPlan, GivenAlgorithm)):
         return value
@@ -202,7 +202,7 @@ def _value(values: Mapping[str, Given], name: str) -> Any:
     return values[name].value if name in values else None
 
 
-def scheduled(problem: Problem, name: str, given: Contestant) -> Outcome:
+def scheduled(problem: Problem, name: str, given: Candidate) -> Outcome:
     """Return the checked schedule of a plan or block for a problem.
 
     Raises NotApplicable with the reason why it cannot be for this problem, and ConfigError for a bad option of a block.
