@@ -235,7 +235,7 @@ def default_algorithm(config: Config) -> str:
 def read_file(name: str, source: ProblemSource) -> ReadSchedule | Comparison | Sweep | Frontier | Displayable:
     """Return what a file or "-" holds; a CSV is timed by the costs of `source`. Raises ConfigError, InvalidSchedule."""
     from pipesched.file_formats.files import MOST_BYTES, ReadSchedule, Text, is_csv, parse, read_file, timing_by
-    from pipesched.pipeline.problem.suspicions import assumed_cut, assumed_order
+    from pipesched.pipeline.problem.suspicions import assumed_of_order
     from pipesched.text.yaml_reader import decode
 
     with doing(f"reading {name}"):
@@ -252,7 +252,7 @@ def read_file(name: str, source: ProblemSource) -> ReadSchedule | Comparison | S
         with flags_of_problem():
             result = parse(text, _timing(source))
         if isinstance(result, ReadSchedule):  # of the cut, and the microbatches, an order gets that came without them
-            for note in (assumed_cut(result.outcome.problem), assumed_order(result.outcome.problem)):
+            for note in assumed_of_order(result.outcome.problem):
                 note_on_stderr(note)
         return result
 

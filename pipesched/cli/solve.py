@@ -10,8 +10,9 @@ from pipesched.cli.options import ChartOptions, ProblemSource, Screen, SearchOpt
 from pipesched.cli.progress import is_quiet, left_for_search, most_classified, progress_of_solve
 from pipesched.cli.reading import given_config, note_made, note_on_stderr, read_schedule, with_config
 from pipesched.errors import ConfigError, NoSchedule
-from pipesched.pipeline.problem.kinds import computation_letters
 from pipesched.pipeline.problem.placement import PLACEMENTS
+from pipesched.pipeline.problem.problem import letters_of
+from pipesched.pipeline.problem.units import TRAIN
 from pipesched.results.kinds import FRONTIER, SCHEDULE
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _limited(
     split = settings.get("split_backward")
     is_split = problem.costs.split if split is None else split
     most = max([problem.stages, *(problem.devices * count for count in settings.get("chunks", ()))])
-    operations = len(computation_letters(is_split)) * most * problem.microbatches * problem.slices.count
+    operations = len(letters_of(TRAIN, split=is_split)) * most * problem.microbatches * problem.slices.count
     classified = min(most_classified(limit), output.MOST_CLASSIFIED)
     shown = not (screen.as_json or search.frontier)
     left = left_for_search(

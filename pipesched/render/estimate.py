@@ -23,8 +23,9 @@ from pipesched.estimation.setup_reader import preset_hardware
 from pipesched.estimation.trace import Trace
 from pipesched.estimation.trust.evidence import Interval, OutsideField, PublishedRun, SpeedRatio, Trust
 from pipesched.estimation.trust.facts import RunFacts
-from pipesched.pipeline.problem.kinds import KINDS, computation_letters
-from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.kinds import KINDS
+from pipesched.pipeline.problem.problem import Problem, letters_of
+from pipesched.pipeline.problem.units import TRAIN
 from pipesched.render.grid import fitting_columns, folded, grid, right, uncut, width_of, without_room
 from pipesched.render.scene import counted, number, numbers_text
 from pipesched.render.summary import BAD, MOST_LISTED, cut_said
@@ -158,7 +159,7 @@ def gpus_text(setup: Setup) -> str:
     return f"{setup.parallel.gpus:,} {gpu.name}" + (f" with {', '.join(own)}" if own else "")
 
 
-TITLES = {kind.cost: letter for letter, kind in KINDS.items() if letter in computation_letters(split=True)}
+TITLES = {kind.cost: letter for letter, kind in KINDS.items() if letter in letters_of(TRAIN, split=True)}
 AFTER = ("logits", "fixed", "total")
 BROKEN = {"gradients": "gra-\ndients", "optimizer": "opti-\nmizer", "activations": "acti-\nvations"}
 BROKEN |= {"unsharded": "un-\nsharded"}  # titles on two lines

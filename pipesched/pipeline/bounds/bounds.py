@@ -27,8 +27,8 @@ from pipesched.display import Displayable
 from pipesched.pipeline.bounds.memory import DeviceResidencies, ResidencyChunk, shortest
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.plan.step_plan import gathers, reduces, tied_stages
-from pipesched.pipeline.problem.kinds import KINDS, MemorySavings, computation_letters
-from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.kinds import KINDS, MemorySavings
+from pipesched.pipeline.problem.problem import Problem, letters_of
 from pipesched.pipeline.problem.quantities import in_units, plain, rounded
 from pipesched.pipeline.problem.units import FORWARD_ONLY
 
@@ -267,7 +267,7 @@ class PassBounds:
 
     def __init__(self, problem: Problem, letters: str, *, paired: bool) -> None:
         self.problem, self.model, self.allowed, self.paired = problem, problem.model, MemorySavings.of(letters), paired
-        self.kinds = "F" if problem.mode == FORWARD_ONLY else computation_letters("I" in letters)
+        self.kinds = letters_of(problem.mode, split="I" in letters)
         self._has_whole = "B" in letters
         self.units, self.counts = self.model.unlike
         tables = [self.model.there, self.model.back, *(self.model.ticks[KINDS[kind].cost] for kind in self.kinds)]

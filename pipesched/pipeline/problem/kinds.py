@@ -145,11 +145,6 @@ COMPUTATION_LETTERS = "FBIW"  # of a training step without recompute and offload
 GRADIENT_LETTERS = "BI"  # their end gives the gradient of a stage's input
 
 
-def computation_letters(split: bool) -> str:
-    """Return the kinds of a plain training step: F and B, or with a split backward F, I and W."""
-    return "FIW" if split else "FB"
-
-
 class MemorySavings(NamedTuple):
     """The actions that a schedule may take with an activation between forward and backward, besides keeping it."""
 

@@ -51,7 +51,7 @@ from pipesched.pipeline.problem.costs import (
     fields_of,
     taken,
 )
-from pipesched.pipeline.problem.kinds import Resource, computation_letters
+from pipesched.pipeline.problem.kinds import Resource
 from pipesched.pipeline.problem.model import Grains, Route, StepModel, Ticks, Units, grains_of, ticks_of
 from pipesched.pipeline.problem.placement import PLACEMENTS, Placement, placement_name
 from pipesched.pipeline.problem.quantities import TIME, Exact, canonical, plain, rounded, to_fraction, whole
@@ -421,13 +421,6 @@ class Problem(Displayable):
         return step_grains(self.memory, self.sharding, self.side, self.grains.per_unit)
 
     @cached_property
-    def _kept(self) -> Memory:
-        """The memory whose static part counts all that stays, also weights, gradients and states."""
-        if not (self.has_step or any(any(getattr(self.memory, key)) for key in STATIC_PARTS)):
-            return self.memory
-        return kept_memory(self.memory, self.sharding, self.side)
-
-    @cached_property
     def has_units(self) -> bool:
         """Whether microbatches differ, or are cut into slices, or only forwards run."""
         tables = self.costs.microbatches, self.memory.microbatches
@@ -471,10 +464,12 @@ class Problem(Displayable):
     @cached_property
     def grains(self) -> Grains:
         """The memory of activations and weights in integer grains."""
-        units = self.units if self.has_units else Units(1, None, WHOLE)
-        per_unit, rows = grains_of(self._kept, units, has_cached=self.has_units)
+        units, memory = self.units if self.has_units else Units(1, None, WHOLE), self.memory
+        if self.has_step or any(any(getattr(memory, key)) for key in STATIC_PARTS):  # also weights, gradients, states
+            memory = kept_memory(memory, self.sharding, self.side)
+        per_unit, rows = grains_of(memory, units, has_cached=self.has_units)
         budget = None if self.memory.budget is None else whole(self.memory.budget, per_unit)
-        fixed = self.slices.count, whole(self._kept.static, per_unit), budget
+        fixed = self.slices.count, whole(memory.static, per_unit), budget
         return Grains(per_unit, rows, self.microbatches * self.slices.count, None, *fixed)
 
     @property
@@ -537,7 +532,7 @@ def require_problem(value: object, key: str = "problem") -> Problem:
 
 def letters_of(mode: str, *, split: bool) -> str:
     """Return the kinds of operations of a plain step in a mode; `split`: the backward runs as its halves."""
-    return "F" if mode == FORWARD_ONLY else computation_letters(split)
+    return "F" if mode == FORWARD_ONLY else "FIW" if split else "FB"
 
 
 def require_size(letters: str, stages: int, microbatches: int, slices: int) -> None:

@@ -67,7 +67,9 @@ def to_fraction(value: object) -> Fraction:
     number = value if isinstance(value, Decimal) else Decimal(repr(float(value)))
     if not number.is_finite():
         raise ValueError("not a finite number")
-    return Fraction(_near(number))
+    if number and abs(number.adjusted()) > FARTHEST:
+        raise OutOfLimits(large=number.adjusted() > 0)
+    return Fraction(number)
 
 
 def plain_numbers(values: Sequence[object], most_digits: int | None = None) -> tuple[Exact, ...] | None:
@@ -168,14 +170,10 @@ def parse_number(text: str) -> Decimal:
     if not _DECIMAL.fullmatch(text):
         raise ValueError(NOT_A_NUMBER)
     try:
-        return _near(Decimal(text))
+        number = Decimal(text)
     except InvalidOperation:
         raise OutOfLimits(large="e-" not in text.lower()) from None
-
-
-def _near(number: Decimal) -> Decimal:
-    """Return a number whose digits can be written out. Raises OutOfLimits."""
-    if number and abs(number.adjusted()) > FARTHEST:
+    if number and abs(number.adjusted()) > FARTHEST:  # its digits could hardly be written out
         raise OutOfLimits(large=number.adjusted() > 0)
     return number
 

@@ -65,25 +65,19 @@ def fused_stages(given: Problem, schedules: Iterable[tuple[str, Schedule]]) -> s
     )
 
 
-def assumed_cut(problem: Problem) -> str | None:
-    """Return a sentence about the cut of an order that came without one, None where only one cut is possible."""
-    if not is_cut_open(problem) or len(items_of(problem).forward) == problem.stages:
-        return None
-    counts = ",".join(map(str, layout_of(problem)))
-    return f"the file holds no cut, so this one is taken, {counts}; if it was made for another, give `layout`"
-
-
 ALIKE_MEMORY = "memory: alike for every microbatch; `sizes.activation` says otherwise"
 
 
-def assumed_order(problem: Problem) -> str | None:
-    """Return a sentence about the microbatches of an order that came without their names, None where all are alike."""
-    if not differs(problem):
-        return None
-    return (
-        "the file numbers microbatches as they are fed, and they are taken for those of the config in its order; if it"
-        " was written with another `order`, give `sizes` in that one, or keep a JSON document"
-    )
+def assumed_of_order(problem: Problem) -> Iterator[str]:
+    """Yield a sentence for what an order lacked that came alone: its cut, and the names of microbatches that differ."""
+    if is_cut_open(problem) and len(items_of(problem).forward) != problem.stages:
+        counts = ",".join(map(str, layout_of(problem)))
+        yield f"the file holds no cut, so this one is taken, {counts}; if it was made for another, give `layout`"
+    if differs(problem):
+        yield (
+            "the file numbers microbatches as they are fed, and they are taken for those of the config in its order; if"
+            " it was written with another `order`, give `sizes` in that one, or keep a JSON document"
+        )
 
 
 def assumed_halves(schedules: Iterable[tuple[str, Schedule]]) -> str | None:
