@@ -534,7 +534,17 @@ def balanced_layout(
         return _by_items(layers, groups, memory, _in_flight(placement, microbatches), speeds)
     slowness = [Fraction(1) if speeds is None else _slowness(group, speeds) for group in groups]
     for in_flight in _in_flight(placement, microbatches):
-        layout = _least_largest(layers, groups, _most_layers(layers, groups, memory, in_flight), slowness)
+        most, stages, limits = [layers.count] * len(groups), len(layers.layout), memory.budget or ()
+        # how many layers each group has memory for; -1 where not even what is beside the layers fits
+        for number, (group, devices) in enumerate(groups) if limits else ():
+            left = min(to_fraction(limits[device]) for device in devices)
+            for stage in group:
+                left -= layers.beside(stage, stages, "static")
+                left -= in_flight[stage] * layers.beside(stage, stages, "activation")
+            held = max(in_flight[stage] for stage in group)
+            each = layers.layer.amount("static") + held * layers.layer.amount("activation")
+            most[number] = -1 if left < 0 else _times(left, each, layers.count)
+        layout = _least_largest(layers, groups, most, slowness)
         if layout is not None:
             return layout
     return _least_largest(layers, groups, [layers.count] * len(groups), slowness) or layers.layout
@@ -624,22 +634,6 @@ def _in_flight(placement: Placement, microbatches: int) -> list[list[int]]:
     if placement.ways != [tuple(range(stages))]:
         return [single]
     return [[min(stages - stage, microbatches) for stage in range(stages)], single]
-
-
-def _most_layers(layers: Layers, groups: Sequence[Group], memory: Memory, in_flight: Sequence[int]) -> list[int]:
-    """Return how many layers each group has memory for; -1 where not even what is beside the layers fits."""
-    if memory.budget is None:
-        return [layers.count] * len(groups)
-    stages, most = len(layers.layout), []
-    for group, devices in groups:
-        left = min(to_fraction(memory.budget[device]) for device in devices)
-        for stage in group:
-            left -= layers.beside(stage, stages, "static")
-            left -= in_flight[stage] * layers.beside(stage, stages, "activation")
-        held = max(in_flight[stage] for stage in group)
-        each = layers.layer.amount("static") + held * layers.layer.amount("activation")
-        most.append(-1 if left < 0 else _times(left, each, layers.count))
-    return most
 
 
 def _times(amount: Fraction, each: Fraction, most: int) -> int:

@@ -354,25 +354,20 @@ class Layers:
             return self
         work, held = units.factors("work"), units.factors("activation")
 
-        def mean(entry: Entry) -> Exact:
-            each = zip(entries_of(entry, units.microbatches), work, strict=True)
-            return canonical(sum((cost * by for cost, by in each), Fraction(0)) / units.microbatches)
+        def weigh(key: str, entry: Entry) -> Exact:
+            factors, each = held if key == "activation" else work, entries_of(entry, units.microbatches)
+            products = [one * by for one, by in zip(each, factors, strict=True)]
+            return canonical(max(products) if key == "activation" else sum(products, Fraction(0)) / len(products))
 
-        def largest(entry: Entry) -> Exact:
-            each = zip(entries_of(entry, units.microbatches), held, strict=True)
-            return canonical(max(size * by for size, by in each))
-
-        def of_part(part: LayerCosts) -> LayerCosts:
-            by_key = {**dict.fromkeys(WORK, mean), "activation": largest}
-            values = {key: getattr(part, key) for key in by_key}
+        parts: dict[str, Any] = {}
+        for name in PARTS:
+            amounts = {key: getattr(getattr(self, name), key) for key in (*WORK, "activation")}
             made: dict[str, Any] = {
-                key: tuple(map(by_key[key], value)) if isinstance(value, tuple) else by_key[key](value)
-                for key, value in values.items()
+                key: tuple(weigh(key, one) for one in amount) if isinstance(amount, tuple) else weigh(key, amount)
+                for key, amount in amounts.items()
             }
-            return replace(part, **made)
-
-        parts = {key: of_part(getattr(self, key)) for key in PARTS}
-        return replace(self, **parts, p2p=None)  # type: ignore[arg-type]
+            parts[name] = replace(getattr(self, name), **made)
+        return replace(self, **parts, p2p=None)
 
 
 def weighed_mean(weighed: Sequence[tuple[Fraction, Fraction]]) -> Exact:

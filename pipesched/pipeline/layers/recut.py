@@ -266,7 +266,17 @@ def saved_by_moving(schedule: Schedule) -> Fraction:
     problem, device, works = schedule.problem, schedule.bottleneck, schedule.useful_ticks
     others = [work for there, work in enumerate(works) if there != device]
     if problem.layers is not None and not problem.layers.layer.is_cut_by_counts:
-        return _saved_at_edges(problem, problem.layers, device)
+        placement, speeds, layers = problem.settled_placement, speeds_of(problem), problem.layers
+        least = layers.layout if layers.items else least_counts(problem.stages, layers.first, layers.last)
+        layers = layers.weighed(problem.units)
+        largest = [largest_work(layers, placement, speeds)[1]]
+        for stage, there in ((stage, stage + step) for stage in placement.stages_on(device) for step in (-1, 1)):
+            layout = [*layers.layout]
+            if 0 <= there < problem.stages and layout[stage] > least[stage]:
+                layout[stage] -= 1
+                layout[there] += 1
+                largest.append(largest_work(replace(layers, layout=tuple(layout)), placement, speeds)[1])
+        return (largest[0] - min(largest)) * problem.microbatches * problem.ticks.per_unit
     if problem.layers is not None:
         count = problem.microbatches // len(problem.settled_placement.ways)  # of which a device runs layers
         factors = problem.units.factors("work")[:count]
@@ -281,22 +291,6 @@ def saved_by_moving(schedule: Schedule) -> Fraction:
     ]
     left = works[device] - min(each) if len(stages) > 1 else 0
     return works[device] - max(Fraction(max([left, *others])), Fraction(sum(works), problem.devices))
-
-
-def _saved_at_edges(problem: Problem, layers: Layers, device: int) -> Fraction:
-    """Return by how many ticks less the largest work is, once a layer has moved over an edge of a stage of a device."""
-    placement, speeds = problem.settled_placement, speeds_of(problem)
-    least = layers.layout if layers.items else least_counts(problem.stages, layers.first, layers.last)
-    layers = layers.weighed(problem.units)
-    works = [largest_work(layers, placement, speeds)[1]]
-    for stage in placement.stages_on(device):
-        for there in (stage - 1, stage + 1):
-            layout = [*layers.layout]
-            if 0 <= there < problem.stages and layout[stage] > least[stage]:
-                layout[stage] -= 1
-                layout[there] += 1
-                works.append(largest_work(replace(layers, layout=tuple(layout)), placement, speeds)[1])
-    return (works[0] - min(works)) * problem.microbatches * problem.ticks.per_unit
 
 
 class Balance(NamedTuple):
