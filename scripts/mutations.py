@@ -385,8 +385,8 @@ MUTATIONS = [
     Mutation(
         name="the least waited for split first",
         file="core/optimum",
-        old="task = max(wide, key=lambda task: (len(self.graph.successors[task]), slack(task)))",
-        new="task = min(wide, key=lambda task: (len(self.graph.successors[task]), slack(task)))",
+        old="task = -max(wide)[2]",
+        new="task = -min(wide)[2]",
         tests=("core/test_quality_core",),
     ),
     Mutation(

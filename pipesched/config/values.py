@@ -241,6 +241,7 @@ def override(values: Values, overrides: Mapping[str, Any]) -> None:
 
 def put(values: Values, field: Field, given: Given) -> None:
     """Set one value. One way of giving the backward, where not both are given, or the stages replaces the other."""
+    dropped = tuple[str, ...]()  # of the built-in default
     if field.name in ("backward", *HALVES):
         has_both = {"backward", *HALVES} <= values.keys()
         for name in () if has_both else HALVES if field.name == "backward" else ("backward",):
@@ -248,18 +249,15 @@ def put(values: Values, field: Field, given: Given) -> None:
     elif field.name in ("stages", "chunks") and not counts_blocks(values):
         values.pop("chunks" if field.name == "stages" else "stages", None)
     elif field.name in ("layers", "layer"):  # a default that is one a stage does not stand beside them
-        _drop_built_in(values, "stages", "forward", "backward")
+        dropped = ("stages", "forward", "backward")
     elif field.name == "sizes" or is_table(field, given.value):  # whose lists say how many microbatches there are
-        _drop_built_in(values, "microbatches")
+        dropped = ("microbatches",)
+    for name in dropped:
+        if name in values and values[name].built_in:
+            del values[name]
     both = (values[field.name].value, given.value) if field.name in values and field.name in declared.MAPPINGS else ()
     has_entries = any(isinstance(one, Mapping) for one in both) and not any(isinstance(one, READ) for one in both)
     values[field.name] = _on_top(field, values[field.name], given) if has_entries else given
-
-
-def _drop_built_in(values: Values, *names: str) -> None:
-    for name in names:
-        if name in values and values[name].built_in:
-            del values[name]
 
 
 def is_table(field: Field, value: Any) -> bool:

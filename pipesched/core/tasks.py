@@ -83,11 +83,6 @@ class WaitTable:
         return [pairs[start:stop] for start, stop in zip(watched(bounds[:-1]), bounds[1:], strict=True)]
 
 
-def _as_list(name: str) -> cached_property[list[int]]:
-    """Return a property: a column of a graph as a list of Python integers."""
-    return cached_property(lambda graph: lists(getattr(graph, name)))
-
-
 class TaskGraph:
     """Tasks with durations (integer ticks) on resources, precedences with lags, and memory.
 
@@ -136,12 +131,12 @@ class TaskGraph:
             split[self.resources[task]].append(task)
         return split
 
-    durations = _as_list("duration")
-    resources = _as_list("resource")
-    takes = _as_list("take")
-    gives = _as_list("give")
-    pools = _as_list("pool")
-    deliveries = _as_list("delivery")
+    durations = cached_property(lambda graph: lists(graph.duration))
+    resources = cached_property(lambda graph: lists(graph.resource))
+    takes = cached_property(lambda graph: lists(graph.take))
+    gives = cached_property(lambda graph: lists(graph.give))
+    pools = cached_property(lambda graph: lists(graph.pool))
+    deliveries = cached_property(lambda graph: lists(graph.delivery))
 
     @property
     def quantum(self) -> int:
