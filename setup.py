@@ -6,6 +6,7 @@ stand. A compiled module knows the hash of its source, so that a stale one is no
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from zlib import crc32
 
@@ -30,8 +31,13 @@ def extensions() -> list[Extension]:
         mark = f"\nSOURCE = {crc32(source)}\n"
         (folder / f"_{name}.py").write_bytes(source + mark.encode())
         (folder / f"_{name}.pxd").write_bytes((core / f"{name}.pxd").read_bytes())
+    without_debug = [] if sys.platform == "win32" else ["-g0"]  # a quarter of the time and four fifths of the size
     made = cythonize(
-        [Extension(f"pipesched.core._{name}", [str(folder / f"_{name}.py")]) for name in NAMES], quiet=True
+        [
+            Extension(f"pipesched.core._{name}", [str(folder / f"_{name}.py")], extra_compile_args=without_debug)
+            for name in NAMES
+        ],
+        quiet=True,
     )
     for extension in made:
         extension.optional = True  # cythonize makes new ones
