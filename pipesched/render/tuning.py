@@ -36,15 +36,12 @@ class PointLine(NamedTuple):
 
     trial: Trial
     mark: str
-    remarks: tuple[str, ...] = ()
+    remarks: list[str]
 
 
 def a_line_each(trials: Sequence[Trial], marks: Sequence[str] = (), tied: int = 0) -> list[PointLine]:
     """Return a line for each point, with its mark or else its number, from 1; the first `tied` cannot be told apart."""
-    shown = marks or [str(number) for number in range(1, len(trials) + 1)]
-    named = zip(trials, shown, strict=True)
-    lines = [PointLine(trial, mark, _doubt(trial)) for trial, mark in named]
-    return _with_tied(lines, [[row] for row in range(len(trials))], tied)
+    return _lines(trials, [[row] for row in range(len(trials))], marks, tied)
 
 
 def a_line_a_layout(trials: Sequence[Trial], tied: int = 0) -> list[PointLine]:
@@ -52,27 +49,24 @@ def a_line_a_layout(trials: Sequence[Trial], tied: int = 0) -> list[PointLine]:
     rows: dict[tuple[Parallelism, bool], list[int]] = {}
     for row, trial in enumerate(trials):
         rows.setdefault((trial.point.layout.in_one_chunk, trial.may_not_fit), []).append(row)
-    lines = []
-    for here in rows.values():
+    return _lines(trials, [*rows.values()], (), tied)
+
+
+def _lines(trials: Sequence[Trial], rows: Sequence[Sequence[int]], marks: Sequence[str], tied: int) -> list[PointLine]:
+    """Return a line for each list of rows; the last one that holds a leading row says that these are tied.
+
+    What may not fit says so, and what it would gain over the first row.
+    """
+    found = []
+    for number, here in enumerate(rows):
         first, *others = (trials[row] for row in here)
-        remarks = (*_doubt(first), *_others(first, others, trials[0].rate))
-        lines.append(PointLine(first, numbers_text([row + 1 for row in here]), remarks))
-    return _with_tied(lines, [*rows.values()], tied)
-
-
-def _doubt(trial: Trial) -> tuple[str, ...]:
-    """Return that a point may not fit, and what it would gain over the first row."""
-    gain = 0.0 if trial.behind is None else trial.behind.expected - 1
-    return (MAY_NOT_FIT + f"; if it does, {gain:+.1%}" * (gain >= LEAST_GAIN),) * trial.may_not_fit
-
-
-def _with_tied(lines: Sequence[PointLine], rows: Sequence[Sequence[int]], tied: int) -> list[PointLine]:
-    """Return the lines; the last one that holds a leading row says that the leading rows cannot be told apart."""
-    found = [*lines]
-    last = max((number for number, here in enumerate(rows) if here[0] < tied), default=0)
+        gain = 0.0 if first.behind is None else first.behind.expected - 1
+        remarks = [MAY_NOT_FIT + f"; if it does, {gain:+.1%}" * (gain >= LEAST_GAIN)] * first.may_not_fit
+        remarks += _others(first, others, trials[0].rate)
+        found.append(PointLine(first, marks[number] if marks else numbers_text([row + 1 for row in here]), remarks))
     if tied > 1:
-        said = f"these {tied} cannot be told apart (rows 1-{tied})"
-        found[last] = found[last]._replace(remarks=(*found[last].remarks, said))
+        last = max((number for number, here in enumerate(rows) if here[0] < tied), default=0)
+        found[last].remarks.append(f"these {tied} cannot be told apart (rows 1-{tied})")
     return found
 
 

@@ -122,27 +122,17 @@ def test_schedules_are_a_picture_and_their_page(name: str) -> None:
     assert len(page) < 110_000
 
 
-def test_a_frontier_is_a_picture() -> None:
-    """The steps of a frontier are its figure, above its table."""
-    bundle = NOUNS["frontier"][0]._repr_mimebundle_()
-    inside, _, rest = bundle["text/html"].partition("</svg>")
-    assert inside.startswith("<svg ")
-    assert "budget of a device" in inside
-    assert "<pre " in rest
-
-
-def test_a_sweep_is_a_picture(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sweep is its figure, above its table; without matplotlib, or with nothing to draw, the table alone."""
-    sweep = NOUNS["sweep"][0]
-    bundle = sweep._repr_mimebundle_()
+@pytest.mark.parametrize(("name", "along"), [("frontier", "budget of a device"), ("sweep", "bubble (%)")])
+def test_a_frontier_and_a_sweep_are_pictures(monkeypatch: pytest.MonkeyPatch, name: str, along: str) -> None:
+    """Each is its figure, above its table; without matplotlib the table alone."""
+    bundle = NOUNS[name][0]._repr_mimebundle_()
     inside, _, rest = bundle["text/html"].partition("</svg>")
     assert inside.startswith("<svg ")
     assert bundle["image/svg+xml"].rstrip().endswith(f"{inside}</svg>")
-    assert "bubble (%)" in inside
+    assert along in inside
     assert "<pre " in rest
-    with monkeypatch.context() as patched:
-        patched.setattr("pipesched.render.table.find_spec", lambda _: None)
-        assert sweep._repr_mimebundle_()["text/html"].startswith("<pre ")
+    monkeypatch.setattr("pipesched.render.table.find_spec", lambda _: None)
+    assert NOUNS[name][0]._repr_mimebundle_()["text/html"].startswith("<pre ")
 
 
 def test_large_pages_are_left_out(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -433,45 +433,6 @@ class MainScreen(Screen[None]):
         self.app.exit()
 
 
-CSS = """
-MainScreen { layout: vertical; }
-#small { display: none; }
-MainScreen.small #small { display: block; }
-MainScreen.small #all { display: none; }
-#title, #message, #footer, #code { height: 1; }
-#title, #message, #footer, #code, #details { text-wrap: nowrap; text-overflow: ellipsis; }
-#title, #footer { text-style: reverse; }
-#details { height: 5; }
-MainScreen.low #details { height: 2; }
-#middle { height: 1fr; }
-#charts { width: 1fr; }
-#chart { height: 1fr; }
-#kept, #parameters, #reasons, #code { display: none; }
-MainScreen.wide.compared #kept { display: block; height: 1fr; }
-MainScreen.wide #parameters { display: block; width: 22; padding: 0 1; }
-MainScreen.wide #reasons { display: block; width: 46; padding: 0 1; scrollbar-size-vertical: 1; }
-ParameterLines { height: auto; overflow-y: auto; }
-#parameters { height: 100%; }
-ParameterLines Label { text-style: dim; }
-ParameterLines Line { text-style: bold; }
-ParameterLines Line:focus { text-style: underline; }
-MainScreen.empty #code { display: block; }
-#pool { width: 16; height: 100%; padding: 0 1; }
-.dialog { width: 60; max-width: 90%; height: auto; max-height: 90%; border: round ansi_default; padding: 0 1; }
-.list { width: 76; height: 18; }
-.side { width: 34; }
-.page { width: 92%; max-width: 100; height: 90%; }
-Dialog { align: center middle; background: transparent; }
-Parameters { align: left top; }
-OptionList > .option-list--option-highlighted { text-style: bold reverse; }
-Input { border: none; height: 1; }
-Input > .input--cursor, Input > .input--selection {
-    background: ansi_default; color: ansi_default; text-style: reverse;
-}
-Input > .input--placeholder, Input > .input--suggestion { text-style: dim; }
-OptionList { height: 1fr; border: none; }
-"""
-
 # The colours of the terminal, dark or light; only charts have their own, as `run` prints them.
 DARK = BUILTIN_THEMES["ansi-dark"]
 OWN = ("ansi-background", "ansi-foreground", "block-cursor-foreground", "block-cursor-background")
@@ -481,7 +442,7 @@ THEME = replace(DARK, name="terminal", variables={**DARK.variables, **dict.fromk
 class ExploreApp(App[None]):
     """Schedules under edit, in a terminal."""
 
-    CSS = CSS
+    CSS_PATH = "app.css"
     ENABLE_COMMAND_PALETTE = False
     TITLE = "pipesched explore"
 

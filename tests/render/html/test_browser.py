@@ -41,19 +41,15 @@ OFFLOADED = pipesched.run(
 PAIRS = pipesched.run(pipesched.make_problem(devices=4, microbatches=8, forward=5, backward=10, overlap=13), "dualpipe")
 RANKS: dict[str, Any] = {"devices": 3, "stages": 6, "microbatches": 6, "forward": 1, "backward": 2, "p2p": 0.25}
 QUEUED = pipesched.run(pipesched.make_problem(**RANKS, messages="rank", receive=1), "interleaved")
-SHOWN = [
-    INTERLEAVED,
-    QUEUED,
-    ONE,
-    OFFLOADED,
-    PAIRS,
-    THREE,
-    pipesched.explain(INTERLEAVED),
-    sized(p2p=1),
-    sliced(),
-    forwards(3),
-]
-IDS = ["interleaved", "queued", "1f1b", "offload", "pairs", "comparison", "explanation", "sized", "sliced", "forwards"]
+SHOWN: dict[str, Any] = {
+    "interleaved": INTERLEAVED,
+    "queued": QUEUED,
+    "1f1b": ONE,
+    "offload": OFFLOADED,
+    "pairs": PAIRS,
+}
+SHOWN |= {"comparison": THREE, "explanation": pipesched.explain(INTERLEAVED), "sized": sized(p2p=1)}
+SHOWN |= {"sliced": sliced(), "forwards": forwards(3)}
 
 
 def api(page: Any, call: str) -> Any:
@@ -96,7 +92,7 @@ def legal(outcome: pipesched.Outcome) -> dict[str, tuple[int, int, int]]:
     return found
 
 
-@pytest.mark.parametrize("result", SHOWN, ids=IDS)
+@pytest.mark.parametrize("result", SHOWN.values(), ids=[*SHOWN])
 def test_numbers(open_page: Open, result: Any) -> None:
     """Every schedule has Python's numbers, orders and document; the page verifies them, offline."""
     page = open_page(result)
