@@ -126,8 +126,8 @@ MUTATIONS = [
     Mutation(
         name="loads not just in time",
         file="solver/recompute_offload",
-        old='latest = min(latest, self._time(self.backward[activation])) - _lasts(problem, "reload", activation)',
-        new="latest = min(latest, self._time(self.backward[activation]))",
+        old='- int(problem.model.ticks["reload"][activation])',
+        new="",
         tests=("solver/test_quality_solver",),
     ),
     Mutation(
@@ -217,8 +217,8 @@ MUTATIONS = [
     Mutation(
         name="slack without heads",
         file="solver/portfolio",
-        old="return list(map(add, variant.heads, longest_tail(variant)))",
-        new="return longest_tail(variant)",
+        old="[*map(add, variant.heads, longest_tail(variant))]",
+        new="longest_tail(variant)",
         tests=("solver/test_quality_solver",),
     ),
     Mutation(

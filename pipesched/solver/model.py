@@ -200,11 +200,6 @@ def sorted_rows(variant: Variant, starts: Sequence[int]) -> list[int]:
     return times
 
 
-def numbering_row(index: OpIndex) -> range:
-    """Return the operations that give the microbatches their numbers: the backwards of stage 0."""
-    return index.row(index.gradient, 0)
-
-
 class ActivationChoice(NamedTuple):
     """What may be done to one activation: its operations, and the literal of each action (None: not allowed)."""
 
@@ -233,7 +228,7 @@ class RecomputeOffloadModel(TaskModel):
         self.horizon = (most + wait) // self.quantum
         # By their numbers the backwards of stage 0 are in order. Longest paths then bound the starts closely, for which
         # CP-SAT would need a step for each microbatch.
-        order = order_edges(variant.problem, variant.index, [numbering_row(variant.index)])
+        order = order_edges(variant.problem, variant.index, [variant.index.row(variant.index.gradient, 0)])
         graph = self.graph = variant.graph.changed(edges=[variant.graph.edges, *order])
         for duration, head, tail in zip(graph.durations, heads(graph), tails(graph), strict=True):
             self.task(duration // self.quantum, head // self.quantum, (most + wait - tail - duration) // self.quantum)

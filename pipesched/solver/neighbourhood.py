@@ -107,28 +107,23 @@ class NeighbourhoodModel(TunedModel):
         return tails
 
     def _memory(self) -> None:
-        problem = self.variant.problem
+        """Keep residences that reach into the neighbourhood within the capacity that those around all of it leave."""
+        problem, forever = self.variant.problem, self.value // self.quantum * 2
         for device, capacity in enumerate(problem.capacity_grains):
             check_deadline()
-            if capacity is not None and self.orders[device] and not says_all(problem, device, self.variant.index):
-                self._hold(device, capacity)
-
-    def _hold(self, device: int, capacity: int) -> None:
-        """Keep residences that reach into the neighbourhood within the capacity that those around all of it leave."""
-        forever = self.value // self.quantum * 2
-        intervals, sizes = [], []
-        for residence in residences(self.variant.problem, self.variant.index, device):
-            first, last = self.side[residence.first], self.side[residence.last]
-            if last < 0 or first > 0:
+            if capacity is None or not self.orders[device] or says_all(problem, device, self.variant.index):
                 continue
-            if first < 0 < last:
-                capacity -= residence.size
-                continue
-            begin = 0 if first else self.begin(residence._replace(first=self.number[residence.first]))
-            end = forever if last else self.end(self.number[residence.last])
-            intervals.append(self.between(begin, end, forever))
-            sizes.append(residence.size)
-        self.hold(intervals, sizes, capacity)
+            intervals, sizes, left = [], [], capacity
+            for residence in residences(problem, self.variant.index, device):
+                first, last = self.side[residence.first], self.side[residence.last]
+                if first < 0 < last:
+                    left -= residence.size
+                elif first <= 0 <= last:
+                    begin = 0 if first else self.begin(residence._replace(first=self.number[residence.first]))
+                    end = forever if last else self.end(self.number[residence.last])
+                    intervals.append(self.between(begin, end, forever))
+                    sizes.append(residence.size)
+            self.hold(intervals, sizes, left)
 
     def _objective(self) -> None:
         """Minimize the objective, and among equals the sum of its values device by device."""

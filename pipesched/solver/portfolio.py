@@ -45,11 +45,6 @@ def longest_tail(variant: Variant) -> list[int]:
     return [-length for length in map(add, tails(variant.ordered), variant.graph.durations)]
 
 
-def least_slack(variant: Variant) -> list[int]:
-    """Rank by head less tail, the least first: what can start early and is far from the end."""
-    return list(map(add, variant.heads, longest_tail(variant)))
-
-
 def _by_kind(kinds: str, deep: int, variant: Variant, *, by_stage: bool = False) -> list[int]:
     """Rank by kind (B is as I), oldest microbatch, first stage (deep -1: last); `by_stage`: stage before microbatch."""
     stages, count = variant.index.stages, variant.index.units
@@ -69,7 +64,7 @@ RULES: dict[str, Rule] = {  # the best of the most variants first: of large prob
     "longest-tail": longest_tail,
     "forward-first": partial(_by_kind, "FIW", 1),
     "backward-deep-first": partial(_by_kind, "IFW", -1),
-    "least-slack": least_slack,
+    "least-slack": lambda variant: [*map(add, variant.heads, longest_tail(variant))],  # early, and far from the end
     "weights-before-forward": partial(_by_kind, "IWF", -1),
 }
 

@@ -35,7 +35,7 @@ from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.plan_of import one_forward_one_backward, split_one_forward_one_backward
 from pipesched.solver import portfolio
 from pipesched.solver.bounds import best_in_time, plain_bounds, recompute_offload_bounds
-from pipesched.solver.model import full_model, numbering_row, recompute_offload_model, sorted_rows
+from pipesched.solver.model import full_model, recompute_offload_model, sorted_rows
 from pipesched.solver.neighbourhood import improve
 from pipesched.solver.variant import Candidate, Improvement, Variant
 
@@ -96,11 +96,6 @@ def _sizes(problem: Problem, column: str | None) -> Callable[[Activation], int]:
     return lambda own: int(sizes[own])
 
 
-def _lasts(problem: Problem, key: str, own: Activation) -> int:
-    """Return how long a transfer of an activation lasts, in ticks."""
-    return int(problem.model.ticks[key][own])
-
-
 class _MemorySimulation:
     """The memory of one device: `choose` says what is evicted, `run` makes the order and the changes of memory."""
 
@@ -151,7 +146,7 @@ class _MemorySimulation:
         self.actions[activation] = "R"
         if self.rule.action != RECOMPUTE and problem.costs.offload is not None:
             begins = max(self.lane_free, self.base.slot_end_ticks[self.device][first])
-            over = begins + _lasts(problem, "offload", activation)
+            over = begins + int(problem.model.ticks["offload"][activation])
             if self.rule.action == OFFLOAD or over <= self._time(position):
                 self.actions[activation], self.lane_free = "O", over
         freed = self._evicted(activation)
@@ -223,7 +218,7 @@ class _MemorySimulation:
         problem, latest, begins = self.base.problem, max(self.base.last_end_ticks), dict[Activation, int]()
         offloaded = (one for one, action in self.actions.items() if action == "O")
         for activation in sorted(offloaded, key=self.backward.__getitem__, reverse=True):
-            latest = min(latest, self._time(self.backward[activation])) - _lasts(problem, "reload", activation)
+            latest = min(latest, self._time(self.backward[activation])) - int(problem.model.ticks["reload"][activation])
             begins[activation] = latest  # for its backward and for the loads after it
         earliest = 0
         for activation, begin in reversed(begins.items()):
@@ -413,7 +408,7 @@ class RecomputeOffloadVariant(Variant):
     def _sorted_rows(self, starts: Sequence[int]) -> list[int]:
         """Return `starts` with the microbatches numbered as in the model, and UNTIMED for what does not run."""
         times = [*(max(start, UNTIMED) for start in starts), *([UNTIMED] * (self.full.size - len(starts)))]
-        row, order = numbering_row(self.full), [*range(self.full.microbatches)]
+        row, order = self.full.row(self.full.gradient, 0), [*range(self.full.microbatches)]
         for group in self.alike:
             for place, microbatch in zip(group, sorted(group, key=lambda m: times[row[m]]), strict=True):
                 order[place] = microbatch

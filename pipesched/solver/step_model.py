@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import chain, combinations, permutations
+from itertools import chain, combinations, permutations, product
 from typing import Any, NamedTuple
 
 from pipesched.core.arrays import ceil_div
@@ -59,31 +59,26 @@ class StepTasks:
         self.optimizers: dict[int, int] = {}  # by stage
         self.side: list[SideTasks] = []
         self._there = problem.settled_placement.devices
-        self._add_gathers()
+        for stage in range(problem.stages if gathers(problem) else 0):
+            ticks = problem.step_ticks.gather[stage]
+            task = self.gathers[stage] = self._task(stage, "UNSHARD", 0, (self._lane(stage),), ticks)
+            self.edges += (arrow(task, forward) for forward in index.row("F", stage))
         self._add_reductions()
         self._add_optimizers()
-        self._add_side()
-
-    @property
-    def first(self) -> int:
-        """The number of the first task of the step."""
-        return self.index.size
+        for (item, work), microbatch in product(enumerate(problem.side), range(problem.microbatches)):
+            forwards = self._by_device(item, "E", "forward", microbatch)
+            backwards = {} if work.backward is None else self._by_device(item, "G", "backward", microbatch)
+            self.side.append(SideTasks(item, microbatch, forwards, backwards))
 
     def _task(self, stage: int, kind: str, number: int, machines: tuple[int, ...], ticks: int) -> int:
         self.tasks.append(StepTask(StepOp._make((stage, kind, number, 0)), machines, ticks))
-        return self.first + len(self.tasks) - 1
+        return self.index.size + len(self.tasks) - 1
 
     def _lane(self, stage: int) -> int:
         return self.problem.devices + self._there[stage]
 
     def _follow(self, before: Sequence[int], after: int) -> None:
         self.edges += (arrow(one, after) for one in before)
-
-    def _add_gathers(self) -> None:
-        for stage in range(self.problem.stages if gathers(self.problem) else 0):
-            ticks = self.problem.step_ticks.gather[stage]
-            task = self.gathers[stage] = self._task(stage, "UNSHARD", 0, (self._lane(stage),), ticks)
-            self.edges += (arrow(task, forward) for forward in self.index.row("F", stage))
 
     def _add_reductions(self) -> None:
         problem, each = self.problem, self.problem.sharding.reduces_each
@@ -120,14 +115,6 @@ class StepTasks:
             if self.tied is not None and (problem.clip or stage in ends):
                 self._follow([self.tied], task)
 
-    def _add_side(self) -> None:
-        for item, work in enumerate(self.problem.side):
-            for microbatch in range(self.problem.microbatches):
-                forwards = self._by_device(item, "E", "forward", microbatch)
-                has_backward = work.backward is not None
-                backwards = self._by_device(item, "G", "backward", microbatch) if has_backward else {}
-                self.side.append(SideTasks(item, microbatch, forwards, backwards))
-
     def _by_device(self, item: int, kind: str, key: str, microbatch: int) -> dict[int, int]:
         ticks = self.problem.step_ticks
         return {
@@ -156,7 +143,7 @@ class StepTasks:
 
     def on_machine(self, machine: int) -> Iterator[int]:
         """Yield the tasks of the step on a machine."""
-        yield from (self.first + number for number, task in enumerate(self.tasks) if machine in task.machines)
+        yield from (self.index.size + number for number, task in enumerate(self.tasks) if machine in task.machines)
 
 
 class StepRules:

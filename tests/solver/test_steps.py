@@ -234,7 +234,8 @@ def makespan_in_order(case: StepVariant, slots: list[list[Op]]) -> int | None:
     for device, row in enumerate(slots):
         tasks = [*case.tasks_on[device], *step.on_machine(device)]
         numbers = {
-            case.index.op(task) if task < step.first else step.tasks[task - step.first].op: task for task in tasks
+            case.index.op(task) if task < case.index.size else step.tasks[task - case.index.size].op: task
+            for task in tasks
         }
         for one in row:
             if numbers[one] in model.presences:

@@ -442,35 +442,31 @@ class CutsInOrder:
     def __iter__(self) -> Iterator[RankedCut]:
         return self.within(None)
 
-    def within(self, most: int | None) -> Iterator[RankedCut]:
-        """Yield the cuts by their bounds, then by their largest work, until `most` beginnings were made longer."""
+    def within(self, limit: int | None) -> Iterator[RankedCut]:
+        """Yield the cuts by their bounds, then by their largest work, until `limit` beginnings were made longer."""
         count, made = len(self.lanes.order), 0
         queue = [
             _Beginning(*self._of(0, place), count, (place.at,), place.regions, 0, (0, 0)) for place in self._begins
         ]
         heapify(queue)
-        while queue and queue[0].bound < inf and made != most:
+        while queue and queue[0].bound < inf and made != limit:
             check_deadline()
             best = heappop(queue)
             if best.left:
                 made += 1
-                for longer in self._longer(best):
-                    heappush(queue, longer)
+                number, place = count - best.left, LanePlace(best.places[-1], best.regions)
+                latency = best.latency + self._latency(number, place)
+                way = self._way(number, place, latency)
+                for move in self._moves[number].get(place, ()):
+                    own = max(best.own[0], self.chain.bound(way, move.load)), max(best.own[1], move.load.all)
+                    rest = self._of(number + 1, LanePlace(move.at, best.regions))
+                    most = max(own[0], rest.bound), max(own[1], rest.work)
+                    if most[0] <= self.lanes.most and rest.bound < inf:
+                        places = *best.places, move.at
+                        heappush(queue, _Beginning(*most, best.left - 1, places, best.regions, latency, own))
             self.ahead = min(queue[0].bound if queue else inf, self.lanes.most)
             if not best.left:
                 yield RankedCut(*best.own, self.lanes.ends(best.places))
-
-    def _longer(self, first: _Beginning) -> Iterator[_Beginning]:
-        """Yield what a beginning becomes with what the next device may take."""
-        number, place = len(self.lanes.order) - first.left, LanePlace(first.places[-1], first.regions)
-        latency = first.latency + self._latency(number, place)
-        way = self._way(number, place, latency)
-        for move in self._moves[number].get(place, ()):
-            own = max(first.own[0], self.chain.bound(way, move.load)), max(first.own[1], move.load.all)
-            rest = self._of(number + 1, LanePlace(move.at, first.regions))
-            most = max(own[0], rest.bound), max(own[1], rest.work)
-            if most[0] <= self.lanes.most and rest.bound < inf:
-                yield _Beginning(*most, first.left - 1, (*first.places, move.at), first.regions, latency, own)
 
     def _latency(self, number: int, place: LanePlace) -> int:
         """Return the latency of the boundary before the first stage of a device."""

@@ -115,11 +115,8 @@ class OtherCuts(NamedTuple):
     is_cut_off: bool = False
 
 
-class FamilyCuts(NamedTuple):
-    """A problem on the best cuts of algorithms, the shortest first, and the algorithms for which there was no time."""
-
-    found: list[FamilyCut]
-    not_tried: list[str]
+# A problem on the best cuts of algorithms, the shortest first, and the algorithms for which there was no time.
+FamilyCuts = tuple[list[FamilyCut], list[str]]
 
 
 def of_families(problem: Problem, problems: Sequence[Problem], clock: Clock, slow: Clock) -> FamilyCuts:
@@ -134,14 +131,14 @@ def of_families(problem: Problem, problems: Sequence[Problem], clock: Clock, slo
             with deadline(slow if family.is_slow else clock):
                 outcome = run(problem, family.name)
         except TimeIsUp:
-            return FamilyCuts(sorted(found.values(), key=FamilyCut.length), [one.name for one in families[number:]])
+            return sorted(found.values(), key=FamilyCut.length), [one.name for one in families[number:]]
         except (ConfigError, NoSchedule, Deadlock):
             continue
         own = replace(outcome.problem, costs=replace(outcome.problem.costs, split=problem.costs.split))
         cut, placement = FamilyCut(family.name, own, outcome.schedule), own.settled_placement
         if _is_among(own, problems) and cut.schedule.fits:
             found[placement] = min(found.get(placement, cut), cut, key=FamilyCut.length)
-    return FamilyCuts(sorted(found.values(), key=FamilyCut.length), [])
+    return sorted(found.values(), key=FamilyCut.length), []
 
 
 def fused_for_families(problem: Problem, problems: Sequence[Problem]) -> list[Problem]:
@@ -185,7 +182,7 @@ def tried(
     clock: Clock,
     *,
     fused: Sequence[Problem] = (),
-    families: Callable[[], FamilyCuts] = lambda: FamilyCuts([], []),
+    families: Callable[[], FamilyCuts] = lambda: ([], []),
     counts_ways: bool = True,
 ) -> Tried:
     """Return what is tried of problems on their placements: what `families` have, and of each so many cuts.
