@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path
@@ -115,21 +115,19 @@ def name_files(files: Sequence[tuple[str | None, Any]]) -> dict[str, Any]:
         raise ConfigError(f"{shown(twice[0])} names two files; choose another", "plans")
     named: dict[str, Any] = {}
     for name, one in files:
-        named[_free_name(one, {*given, *named}) if name is None else name] = one
+        if name is not None:
+            named[name] = one
+            continue
+        if isinstance(one, (str, Path)):
+            own = [Path(one).stem, str(one)]
+        elif isinstance(one, (Plan, Schedule, Outcome)):
+            own = [one.algorithm if isinstance(one, Outcome) else one.name]
+        else:
+            raise ConfigError(f"must be names of files, or plans, not {shown(one)}; other plans need names", "plans")
+        own = [text for text in own if text.isprintable()] or ["plan"]
+        free = chain(filter(None, own), (f"{own[0] or 'plan'}-{number}" for number in count(2)))
+        named[next(text for text in free if text not in {*given, *named} and not is_known(text))] = one
     return named
-
-
-def _free_name(one: Any, taken: Set[str]) -> str:
-    """Return the stem of a file, else its path, or the name of a plan, else with a number: the first that is free."""
-    if isinstance(one, (str, Path)):
-        own = [Path(one).stem, str(one)]
-    elif isinstance(one, (Plan, Schedule, Outcome)):
-        own = [one.algorithm if isinstance(one, Outcome) else one.name]
-    else:
-        raise ConfigError(f"must be names of files, or plans, not {shown(one)}; other plans need names", "plans")
-    own = [name for name in own if name.isprintable()] or ["plan"]
-    names = chain(filter(None, own), (f"{own[0] or 'plan'}-{number}" for number in count(2)))
-    return next(name for name in names if name not in taken and not is_known(name))
 
 
 def _candidate(name: str, value: Any) -> Candidate:
@@ -143,19 +141,15 @@ def _candidate(name: str, value: Any) -> Candidate:
         is_open = isinstance(value, Outcome) and value.cut is not None
         return GivenPlan(schedule.plan, schedule.problem.placement, problem=schedule.problem, is_open=is_open)
     if isinstance(value, Mapping):
-        return GivenAlgorithm(_block(name, value))
+        given = require_mapping(value, "options of a block", "plans")
+        try:
+            return GivenAlgorithm(Algorithm(BLOCK, checked_options(family(BLOCK), given), {}))
+        except ConfigError as error:
+            raise ConfigError(f"{shown(name)}: {error}", "plans") from None
     if isinstance(value, (str, Path)):
         return _in_yaml(str(value)) if str(value).lower().endswith(YAML) else _in_file(str(value))
     what = "a Plan, a Schedule, an Outcome, options of a block, or the name of a file"
     raise ConfigError(f"{shown(name)} must be {what}, not {shown(value)}", "plans")
-
-
-def _block(name: str, options: Mapping[str, Any]) -> Algorithm:
-    given = require_mapping(options, "options of a block", "plans")
-    try:
-        return Algorithm(BLOCK, checked_options(family(BLOCK), given), {})
-    except ConfigError as error:
-        raise ConfigError(f"{shown(name)}: {error}", "plans") from None
 
 
 def _in_file(file: str) -> GivenPlan:
@@ -184,8 +178,8 @@ def _in_yaml(file: str) -> GivenAlgorithm:
     if "algorithm" in keys:
         values = read_fields(root, file)
         if "algorithm" in values:
-            asked = _picklable(values["algorithm"].value)
-            return GivenAlgorithm(asked, file, _value(values, "devices"), _value(values, "placement"))
+            where = (values[key].value if key in values else None for key in ("devices", "placement"))
+            return GivenAlgorithm(_picklable(values["algorithm"].value), file, *where)
     if not isinstance(root.data, dict) or any(key in top_keys() for key in keys):
         form = "algorithm: {block: {period: .., forward: [..], backward: [..]}}"
         raise ConfigError(f"{file} has no algorithm to compare; it needs `{form}`, or the options of a block alone")
@@ -196,10 +190,6 @@ def _in_yaml(file: str) -> GivenAlgorithm:
 def _picklable(algorithm: Algorithm) -> Algorithm:
     """Return the same algorithm without views of mappings, which do not go to other processes."""
     return Algorithm(algorithm.name, dict(algorithm.options), dict(algorithm.locations))
-
-
-def _value(values: Mapping[str, Given], name: str) -> Any:
-    return values[name].value if name in values else None
 
 
 def scheduled(problem: Problem, name: str, given: Candidate) -> Outcome:
@@ -232,8 +222,15 @@ def _run(problem: Problem, name: str, given: GivenAlgorithm) -> Outcome:
     if given.devices is not None and given.devices != problem.devices:
         raise NotApplicable(f"the problem has {problem.devices} devices, but {file} has {shown(given.devices)}")
     fitted = _fused(problem, algorithm)
-    if given.placement is not None:
-        fitted = _placed(problem, fitted, given)
+    try:
+        where = given.placement
+        placement = None if where is None else read_placement(where, fitted.devices, fitted.stages)
+    except ConfigError as error:
+        raise NotApplicable(f"placement of {file}: {error.message}", "placement") from None
+    if placement is not None:
+        if problem.placement is not None and placement.in_blocks(problem.stages) != problem.placement:
+            raise NotApplicable(f"{file} places its stages otherwise than the problem does", "placement")
+        fitted = settled(fitted, placement)
     with algorithm.located():
         return replace(run(fitted, algorithm.name, **algorithm.options), algorithm=name)
 
@@ -253,16 +250,3 @@ def _fused(problem: Problem, algorithm: Algorithm) -> Problem:
     if placement.in_blocks(problem.stages) != problem.placement:
         raise NotApplicable(f"the placement of the problem does not let its stages be fused into {stages}", "placement")
     return replace(fused, placement=placement)
-
-
-def _placed(problem: Problem, fitted: Problem, given: GivenAlgorithm) -> Problem:
-    """Return the problem with the placement of a file, which must be that of the problem where it has one."""
-    try:
-        placement = read_placement(given.placement, fitted.devices, fitted.stages)
-    except ConfigError as error:
-        raise NotApplicable(f"placement of {given.file}: {error.message}", "placement") from None
-    if placement is None:
-        return fitted
-    if problem.placement is not None and placement.in_blocks(problem.stages) != problem.placement:
-        raise NotApplicable(f"{given.file} places its stages otherwise than the problem does", "placement")
-    return settled(fitted, placement)

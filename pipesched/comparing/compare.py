@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pipesched.checks import require_mapping, require_sequence, require_whole, shown
 from pipesched.comparing.candidates import Candidate, GivenAlgorithm, GivenPlan, candidates, problem_of_plans
 from pipesched.config.values import problem_of, values_of
-from pipesched.errors import ConfigError, NoSchedule, NotApplicable, OwnCodeFailed
+from pipesched.errors import ConfigError, NoSchedule, NotApplicable, OwnCodeFailed, blame
 from pipesched.executors.opening import chosen, lent
 from pipesched.pipeline.problem.costs import Memory
 from pipesched.pipeline.problem.problem import Problem, require_problem
@@ -107,7 +107,15 @@ def comparison_calls(
 ) -> list[Call]:
     """Return what a comparison has to run, by its arguments. Raises ConfigError."""
     require_problem(problem)
-    own = _own_options({} if each is None else each)
+    own: dict[str, Mapping[str, Any]] = {}  # options of single algorithms under their own names
+    given = {} if each is None else require_mapping(each, "options by the names of algorithms", "each")
+    for alias, asked in given.items():
+        with blame("each"):
+            chosen = family(alias)
+        if chosen.name in own:
+            raise ConfigError(f"gives options to {chosen.name} twice, under an alias too", "each")
+        require_mapping(asked, f"a mapping of options for {shown(alias)}", "each")
+        own[chosen.name] = checked_options(chosen, asked)
     known_plans = read_plans(plans)
     names = _names(problem, algorithms, own, known_plans)
     for name in own:
@@ -173,30 +181,13 @@ def _names(
     listed: Sequence[Any] = [algorithms] if is_one else require_sequence(algorithms, "algorithms")
     if not listed and not plans:
         raise ConfigError("must list at least one algorithm", "algorithms")
-    try:
+    with blame("algorithms"):
         names = [one.name for one in dict.fromkeys(map(family, listed))]
-    except ConfigError as error:
-        raise ConfigError(error.message, "algorithms") from None
     texts = [*map(str, names)]
     if twice := [text for text in texts if texts.count(text) > 1]:
         what = "two functions; give them names by `pipesched.family(name, function)`"
         raise ConfigError(f"{twice[0]!r} names {what}", "algorithms")
     return names
-
-
-def _own_options(each: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Return the options of single algorithms under their own names. Raises ConfigError."""
-    own: dict[str, Mapping[str, Any]] = {}
-    for name, options in require_mapping(each, "options by the names of algorithms", "each").items():
-        try:
-            chosen = family(name)
-        except ConfigError as error:
-            raise ConfigError(error.message, "each") from None
-        if chosen.name in own:
-            raise ConfigError(f"gives options to {chosen.name} twice, under an alias too", "each")
-        require_mapping(options, f"a mapping of options for {shown(name)}", "each")
-        own[chosen.name] = checked_options(chosen, options)
-    return own
 
 
 def _entry(call: Call) -> Entry:

@@ -79,7 +79,11 @@ def sweep(
     from pipesched.config.load import load_values
 
     given = {} if overrides is None else require_mapping(overrides, "values by the parameters they set", "overrides")
-    listed, read = _listed(values), read_plans(plans)
+    listed, read = first_entries(values, MOST_VALUES) if is_several(values) else [], read_plans(plans)
+    if not listed:
+        raise ConfigError(f"must list at least one value, not {shown(values)}", "values")
+    if len(listed) > MOST_VALUES:
+        raise ConfigError(f"must list at most {MOST_VALUES:,} values", "values")
     base = load_values(problem_of_plans(read) if path_or_text is None else path_or_text, given)
     if not is_option(str(field), algorithms):
         varied, halves = varied_field(field), {"backward_input", "backward_weight"}
@@ -165,16 +169,6 @@ def compared_points(
     return tuple(found)
 
 
-def _listed(values: Any) -> list[Any]:
-    """Return the values of a sweep. Raises ConfigError."""
-    listed = first_entries(values, MOST_VALUES) if is_several(values) else []
-    if not listed:
-        raise ConfigError(f"must list at least one value, not {shown(values)}", "values")
-    if len(listed) > MOST_VALUES:
-        raise ConfigError(f"must list at most {MOST_VALUES:,} values", "values")
-    return listed
-
-
 def replaces(varied: Field, given: Any) -> bool:
     """Return whether a sweep replaces what is given of the parameter that it varies, which may be other entries."""
     whole = WHOLES.get(varied.name)
@@ -205,7 +199,13 @@ def sweep_points(base: Values, field: Field, values: Sequence[Any]) -> list[tupl
             if error.key != field.name or not is_word:
                 raise
             raise ConfigError(f"{field.key} {value}: {error.message}", "values") from None
-        points.append((value if is_word else plain(_in_unit(value, field, problem)), problem))
+        shown_value = value
+        if not is_word and field.dimension is not None and has_unit(value):  # in the problem's unit
+            label = problem.time_unit if field.dimension is TIME else problem.memory.unit
+            shown_value = plain(read_number(value, Unit(field.dimension, label), field.name))
+        elif not is_word:
+            shown_value = plain(exact(value))
+        points.append((shown_value, problem))
     return points
 
 
@@ -242,14 +242,6 @@ def _with_others(value: Any, field: Field, base: Values) -> Any:
     if not is_several(others) and not isinstance(others, Mapping):
         others = [others] * count_of("devices", base["devices"].value)
     return {**(others if isinstance(others, Mapping) else dict(enumerate(others))), device: value}
-
-
-def _in_unit(value: Any, field: Field, problem: Problem) -> Fraction:
-    """Return a value of a sweep in the problem's unit: "250us" is 0.25 where that is ms."""
-    if field.dimension is None or not has_unit(value):
-        return exact(value)
-    label = problem.time_unit if field.dimension is TIME else problem.memory.unit
-    return read_number(value, Unit(field.dimension, label), field.name)
 
 
 def varied_field(name: str) -> Field:

@@ -222,7 +222,13 @@ def gpu_time(estimate: Estimate) -> tuple[TimeShare, ...]:
         updates = 0 if schedule.step is None else sum(schedule.step.time("optimizer"))
         sums = {"forwards and backwards": float(sum(schedule.busy) - updates) - beside}
     else:
-        sums = _derived(estimate)
+        sums = dict[str, float]()  # of all operations by what they are made of
+        for items in estimate.items.each:
+            for term in chain.from_iterable(getattr(items.times, operation) for operation in OPERATIONS):
+                kind = COMMUNICATION if term.kind == MESSAGES else term.kind
+                sums[kind] = sums.get(kind, 0.0) + float(term.value) * estimate.setup.microbatches
+        again = sum(estimate.items.each[n].time("recompute") for stage in estimate.stages for n in stage.again)
+        sums[RECOMPUTE] = sums.get(RECOMPUTE, 0.0) + again / PER_MS * estimate.setup.microbatches
         hidden = _hidden(estimate)
         for kind in (COMMUNICATION, RECOMPUTE):  # which may dispatch and combine again
             part = min(hidden, sums.get(kind, 0.0))
@@ -245,16 +251,3 @@ def _hidden(estimate: Estimate) -> float:
         parts = ticks.mean["forward"][stage] + ticks.mean["backward"][other]
         hidden += parts - (ticks.mean["overlap"][stage] if "overlap" in ticks.mean else parts)
     return hidden / ticks.per_unit
-
-
-def _derived(estimate: Estimate) -> dict[str, float]:
-    """Return the milliseconds of all operations by what they are made of."""
-    microbatches = estimate.setup.microbatches
-    sums: dict[str, float] = {}
-    for item in estimate.items.each:
-        for term in chain.from_iterable(getattr(item.times, operation) for operation in OPERATIONS):
-            kind = COMMUNICATION if term.kind == MESSAGES else term.kind
-            sums[kind] = sums.get(kind, 0.0) + float(term.value) * microbatches
-    again = (estimate.items.each[number] for stage in estimate.stages for number in stage.again)
-    sums[RECOMPUTE] = sums.get(RECOMPUTE, 0.0) + sum(item.time("recompute") for item in again) / PER_MS * microbatches
-    return sums

@@ -28,7 +28,7 @@ from math import inf, lcm
 from typing import NamedTuple
 
 from pipesched.comparing.packing.bins import Assignment
-from pipesched.comparing.packing.timing import RankTimes, Timed
+from pipesched.comparing.packing.timing import RankTimes
 from pipesched.core.arrays import np
 from pipesched.pipeline.problem.kinds import KINDS
 from pipesched.pipeline.problem.placement import Placement
@@ -164,9 +164,13 @@ def _of_device(
         mean, hops = _mean(documents, work, share), size * (head.hops + end.hops)
         yield mean + documents.one(-1, sum_of(head.before)) + documents.one(-1, sum_of(end.before)) + hops
         if geometric and mean > 0:
-            ends, waits = zip(*(_ratios(documents, work, side) for side in (head, end)), strict=True)
-            yield mean + hops + Fraction(geometric_gap(float(mean), share.microbatches, *ends, *waits) * SAFE)
-            yield _heaviest(documents, work, sum(ends), share)
+            ratios = [documents.least_ratio(sum_of(side.before), work) * SAFE for side in (head, end)]
+            waits = [
+                min((documents.least_ratio(rate, work) for rate in {*side.up_to}), default=0.0) for side in (head, end)
+            ]
+            gap = geometric_gap(float(mean), share.microbatches, *ratios, *(least * SAFE for least in waits))
+            yield mean + hops + Fraction(gap * SAFE)
+            yield _heaviest(documents, work, sum(ratios), share)
 
 
 class _Side(NamedTuple):
@@ -175,12 +179,6 @@ class _Side(NamedTuple):
     before: Sequence[Rate]
     up_to: Sequence[Rate]
     hops: Fraction
-
-
-def _ratios(documents: DocumentAmounts, work: Rate, side: _Side) -> tuple[float, float]:
-    """Return the head of a microbatch of work 1, and the least that it takes on a stage of the way."""
-    least = min((documents.least_ratio(rate, work) for rate in {*side.up_to}), default=0.0)
-    return documents.least_ratio(sum_of(side.before), work) * SAFE, least * SAFE
 
 
 def _heaviest(documents: DocumentAmounts, work: Rate, ends: float, share: Share) -> Fraction:
@@ -265,8 +263,13 @@ def best_of_all(lengths: Sequence[int], ranks: int, microbatches: int, cap: int,
     timed = times.of([tuple(loads[part] for part in order) for order in orders])
     scale = lcm(*(one.makespan.denominator for one in timed if one is not None))
     for needs_fit in (True, False):
-        best = _best_by_set(orders, timed, scale, needs_fit)
-        found = _Partition(best, ranks, microbatches).least(every)
+        best: dict[int, Best] = {}  # the best order for each set of documents that a rank may have
+        for order, one in zip(orders, timed, strict=True):
+            if one is not None and (one.fits or not needs_fit):
+                takes, used = int(one.makespan * scale), sum(order)
+                if used not in best or takes < best[used].takes:
+                    best[used] = Best(takes, order)
+        found = _least_partition(best, every, ranks, microbatches)
         if found is not None:
             return [[[_members(part) for part in best[used].order] for used in found]]
     return []
@@ -293,45 +296,33 @@ def _members(part: int) -> list[int]:
     return [document for document in range(part.bit_length()) if part >> document & 1]
 
 
-def _best_by_set(orders: Sequence[Sets], timed: Sequence[Timed | None], scale: int, needs_fit: bool) -> dict[int, Best]:
-    """Return the best order for each set of documents that a rank may have, in 1/scale units of time."""
-    best: dict[int, Best] = {}
-    for order, one in zip(orders, timed, strict=True):
-        if one is not None and (one.fits or not needs_fit):
-            takes, used = int(one.makespan * scale), sum(order)
-            if used not in best or takes < best[used].takes:
-                best[used] = Best(takes, order)
-    return best
+def _least_partition(best: Mapping[int, Best], every: int, ranks: int, microbatches: int) -> Sets | None:
+    """Return the sets of the least slowest rank, of equals of the least sum; None where there are none.
 
+    The search gives the longest document that is left to the next rank first.
+    """
+    least: tuple[float, float] = (inf, inf)
+    found: Sets | None = None
 
-class _Partition:
-    """The search for the sets of all ranks, the one with the longest document left first."""
-
-    def __init__(self, best: Mapping[int, Best], ranks: int, microbatches: int) -> None:
-        self._best, self._ranks, self._microbatches = best, ranks, microbatches
-        self._least: tuple[int, int] | None = None
-        self._found: Sets | None = None
-
-    def least(self, every: int) -> Sets | None:
-        """Return the sets of the least slowest rank, of equals of the least sum; None where there are none."""
-        self._share_out(every, (), 0, 0)
-        return self._found
-
-    def _share_out(self, rest: int, taken: Sets, slowest: int, total: int) -> None:
-        if self._least is not None and (slowest, total) >= self._least:
+    def share_out(rest: int, taken: Sets, slowest: int, total: int) -> None:
+        nonlocal least, found
+        if (slowest, total) >= least:
             return
-        left = self._ranks - len(taken)
+        left = ranks - len(taken)
         if not left:
             if not rest:
-                self._least, self._found = (slowest, total), taken
+                least, found = (slowest, total), taken
             return
         first = rest & -rest
         others = part = rest ^ first
         while True:
             used = first | part if left > 1 else rest
-            if first and used in self._best and (rest ^ used).bit_count() >= (left - 1) * self._microbatches:
-                takes = self._best[used].takes
-                self._share_out(rest ^ used, (*taken, used), max(slowest, takes), total + takes)
+            if first and used in best and (rest ^ used).bit_count() >= (left - 1) * microbatches:
+                takes = best[used].takes
+                share_out(rest ^ used, (*taken, used), max(slowest, takes), total + takes)
             if not part or left == 1:
                 return
             part = (part - 1) & others
+
+    share_out(every, (), 0, 0)
+    return found

@@ -95,17 +95,6 @@ def read_counts(value: Any, default: int) -> str | list[int]:
     return [default if value is None else require_whole(value, "microbatches", least=1)]
 
 
-def read_attention(value: Any) -> Fraction:
-    """Return a part from 0 to 1. Raises ConfigError about `attention`."""
-    try:
-        part = exact(value)
-    except ValueError:
-        part = Fraction(-1)
-    if not 0 <= part <= 1:
-        raise ConfigError(f"must be a number from 0 to 1, not {shown(value)}", "attention")
-    return part
-
-
 def require_alike(problem: Any) -> Problem:
     """Return a problem whose microbatches are alike. Raises ConfigError about what makes them differ."""
     checked = require_problem(problem)
@@ -170,7 +159,12 @@ def pack(
     """
     ranks, cap = require_whole(ranks, "ranks", least=1), require_whole(cap, "cap", least=1)
     given, pieces = pieces_of(read_lengths(lengths), cap, too_long)
-    part = read_attention(attention)
+    try:
+        part = exact(attention)
+    except ValueError:
+        part = Fraction(-1)
+    if not 0 <= part <= 1:
+        raise ConfigError(f"must be a number from 0 to 1, not {shown(attention)}", "attention")
     tokens = cap if reference is None else require_whole(reference, "reference", least=1)
     documents = by_length(given, cap)
     base = require_alike(problem)
@@ -297,8 +291,13 @@ class _Packer:
             starts = [other.assignment for other in others if self._is_packing(other)]
             found = searched(self.lengths, *self.share, self.cap, self.times, starts)
         judged = judge([*(other.assignment for other in others), *found], self.lengths, self.times)
-        baselines = tuple(self._baseline(*pair) for pair in zip(others, judged, strict=False))
-        whole = [one for other, one in zip(others, judged, strict=False) if self._is_packing(other)]
+        baselines, whole = list[PackingBaseline](), list[Judged]()
+        for other, one in zip(others, judged, strict=False):
+            makespan = None if other.left or one.makespan is None else plain(one.makespan)
+            empty = self.share.ranks * microbatches - sum(map(len, other.assignment))
+            is_packing, most = self._is_packing(other), self._most(other.assignment)
+            baselines.append(PackingBaseline(other.rule, is_packing and one.fits, makespan, most, other.left, empty))
+            whole += [one] * is_packing
         candidates = [*judged[len(others) :], *([] if exact else whole)]
         best = min(candidates, key=lambda one: one.key, default=None)
         if best is None or best.ranks is None:
@@ -314,7 +313,7 @@ class _Packer:
             letters=self.times.positions(microbatches).letters,
             exact=exact,
             fits=best.fits,
-            baselines=baselines,
+            baselines=tuple(baselines),
             base=self.times.base,
             costs=self.costs,
         )
@@ -327,12 +326,6 @@ class _Packer:
         """Return whether each rank has all its microbatches, within the cap, and no document is left over."""
         is_whole = {*map(len, other.assignment)} == {self.share.microbatches}
         return is_whole and not other.left and self._most(other.assignment) <= self.cap
-
-    def _baseline(self, other: OtherPacking, judged: Judged) -> PackingBaseline:
-        makespan = None if other.left or judged.makespan is None else plain(judged.makespan)
-        fits = self._is_packing(other) and judged.fits
-        empty = self.share.ranks * self.share.microbatches - sum(map(len, other.assignment))
-        return PackingBaseline(other.rule, fits, makespan, self._most(other.assignment), other.left, empty)
 
     def _bound(self, *, exact: bool) -> Fraction:
         """Return a bound below every packing; where the packing is the best of all, the plain one tells enough."""

@@ -318,18 +318,14 @@ class _PackingSearch:
         least, work = np.where(longest > self._alike, longest, 0), int(self.sizes.work.sum())
         if not least.any() or least.sum() >= work:
             return [filled]
-        starts = [(own, self._start(own, work)) for own in (least, self._side_by_side(least))]
-        own, start = min(starts, key=lambda pair: int(self.positions.makespans(pair[1]).max()))
-        aimed = self._filled(targets(self.positions, start, own, work, ROUNDS), cap)
-        return [filled] if aimed is None else [aimed, filled]
-
-    def _side_by_side(self, least: Ints) -> Ints:
-        """Return long documents in the best places for them in their ranks."""
-        moved = np.zeros_like(least)
+        moved = np.zeros_like(least)  # long documents in the best places for them in their ranks
         for rank, column in enumerate(least.T):
             long = np.sort(column[column > 0])[::-1]
             moved[self._places[: len(long)], rank] = long
-        return moved
+        starts = [(own, self._start(own, work)) for own in (least, moved)]
+        own, start = min(starts, key=lambda pair: int(self.positions.makespans(pair[1]).max()))
+        aimed = self._filled(targets(self.positions, start, own, work, ROUNDS), cap)
+        return [filled] if aimed is None else [aimed, filled]
 
     def _start(self, least: Ints, work: int) -> Ints:
         """Return works to begin from: ranks of long documents have so much less of all else that they take the same."""
