@@ -137,6 +137,7 @@ WIDE = "use_double_wide_mlp"
 SHARED = "shared_selection"  # of keys, with a layer before it
 OF_LAYER = ("mlp_layer_types", "moe_layer_freq")  # which may list whether a layer has experts
 OF_MLP = {"dense": False, "sparse": True, "moe": True, "hash_moe": True, "0": False, "1": True}
+OF_LATENT = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")  # beside the rank of queries
 MOST_SAID = 400  # letters of a note of keys
 SMELL = re.compile(r"(^|_)(moe|expert|experts|routed)(_|$)")
 
@@ -173,19 +174,16 @@ def read_config(config: Mapping[str, Any], name: str = "") -> tuple[ModelShape, 
     if each.count(each[0]) == layers and all(sparse[first:]):
         model = _routed_from(each[0], first)
     else:
-        model = _of_kinds([_routed_from(one, 0 if has else NOWHERE) for one, has in zip(each, sparse, strict=True)])
+        each = [_routed_from(one, 0 if has else NOWHERE) for one, has in zip(each, sparse, strict=True)]
+        number = {shape: place for place, shape in enumerate(dict.fromkeys(each))}
+        routed_ones = [shape for shape in number if shape.experts and not shape.experts.dense_layers]
+        # as a whole it is like a layer with attention and experts
+        typical = max(number, key=lambda shape: (shape.heads > 0, shape in routed_ones))
+        experts, ffn = routed_ones[0].experts if routed_ones else None, max(shape.ffn for shape in number)
+        order = tuple(number[one] for one in each)
+        model = replace(typical, kinds=(*number,), order=order, experts=experts, ffn=ffn)
     letters = "".join(LETTERS[called] for called in kinds) if "moe" in nature.kinds else ""
     return replace(model, letters=letters), keys
-
-
-def _of_kinds(each: Sequence[ModelShape]) -> ModelShape:
-    """Return the model of layers that differ. As a whole it is like one with attention and experts."""
-    shapes = (*dict.fromkeys(each),)
-    number = {shape: place for place, shape in enumerate(shapes)}
-    routed = [shape for shape in shapes if shape.experts and not shape.experts.dense_layers]
-    typical = max(shapes, key=lambda shape: (shape.heads > 0, shape in routed))
-    experts, ffn = routed[0].experts if routed else None, max(shape.ffn for shape in shapes)
-    return replace(typical, kinds=shapes, order=tuple(number[one] for one in each), experts=experts, ffn=ffn)
 
 
 def _routed_from(shape: ModelShape, first: int) -> ModelShape:
@@ -250,11 +248,22 @@ def _shape(
     positions = keys.word("positions", POSITIONS, nature.positions)
     bias = keys.word("bias", BIASES, _bias(keys, nature))
     biased = nature.bias != "none" or keys.has("bias") or bias not in ("mlp", "all")
-    latent = _latent(keys) if heads else None
+    latent = (
+        Latent(keys.whole("q_lora_rank", 0, least=0), *map(keys.whole, OF_LATENT))
+        if heads and keys.has("kv_lora_rank")
+        else None
+    )
     head = latent.nope if latent is not None else _head(keys, hidden, heads) if heads else 1
     kv_heads = _kv_heads(keys, nature, heads) if heads else 0
     ffn = _width(keys, nature, hidden, count, routed=routed) if nature.ffn else 0
-    experts = _experts(keys, ffn, count, biased=biased) if count else None
+    experts = None
+    if count:  # flags of biases are not about them
+        width = keys.whole("moe_intermediate_size", ffn or None)
+        shared = keys.whole("n_shared_experts", 0, least=0) * width
+        active = keys.whole("num_experts_per_tok", most=count)
+        shared = keys.whole("shared_expert_intermediate_size", shared, least=0)
+        inner = keys.whole("moe_latent_size", 0, least=0)
+        experts = Experts(count, active, width, shared, latent=inner, biased=biased)
 
     a = keys.whole("num_attention_heads", 0, least=0)
     g, d = keys.whole("num_key_value_heads", a, least=0), keys.whole("head_dim", hidden // (a or 1))
@@ -386,35 +395,9 @@ def _width(keys: ModelKeys, nature: ModelType, hidden: int, count: int, *, route
     return width
 
 
-def _latent(keys: ModelKeys) -> Latent | None:
-    if not keys.has("kv_lora_rank"):
-        return None
-    return Latent(
-        query_rank=keys.whole("q_lora_rank", 0, least=0),
-        key_value_rank=keys.whole("kv_lora_rank"),
-        nope=keys.whole("qk_nope_head_dim"),
-        rope=keys.whole("qk_rope_head_dim"),
-        value=keys.whole("v_head_dim"),
-    )
-
-
 def _count(keys: ModelKeys, nature: ModelType) -> int:
     """Return how many experts there are: none where no key says it, or a flag is not set."""
     return keys.whole("num_experts", 0, least=0) if keys.flag(nature.experts_if, not nature.experts_if) else 0
-
-
-def _experts(keys: ModelKeys, ffn: int, count: int, *, biased: bool) -> Experts:
-    """Return the mixture of experts; flags of biases are not about them. Raises ConfigError about the key at fault."""
-    width = keys.whole("moe_intermediate_size", ffn or None)
-    shared = keys.whole("n_shared_experts", 0, least=0) * width
-    return Experts(
-        count=count,
-        active=keys.whole("num_experts_per_tok", most=count),
-        width=width,
-        shared=keys.whole("shared_expert_intermediate_size", shared, least=0),
-        latent=keys.whole("moe_latent_size", 0, least=0),
-        biased=biased,
-    )
 
 
 class ModelKeys:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pipesched.estimation.model import Latent, ModelShape, attended
+from pipesched.estimation.model import ModelShape, attended
 
 
 class LayerParameters(NamedTuple):
@@ -29,7 +29,7 @@ class LayerParameters(NamedTuple):
 
 def layer_parameters(model: ModelShape, *, experts: bool) -> LayerParameters:
     """Return the parameters of a layer of a model, with a mixture of experts or without."""
-    attention_split, attention_whole = _attention(model)
+    attention_split, attention_whole = _mixing(model)
     whole = attention_whole + model.norms * _norm(model) + (2 * model.head if model.qk_norm and model.heads else 0)
     whole += model.vectors + model.beside
     last = model.hidden if model.bias in ("mlp", "all") else 0  # biases of the second product
@@ -48,38 +48,56 @@ def layer_parameters(model: ModelShape, *, experts: bool) -> LayerParameters:
     return LayerParameters(split, whole, expert, split + whole + active)
 
 
-def _attention(model: ModelShape) -> tuple[int, int]:
+class Matrix(NamedTuple):
+    """Weights of a product of what mixes tokens; `whole` ones stand on each tensor rank, for its part of a sequence."""
+
+    name: str
+    rows: int
+    columns: int
+    whole: bool = False
+
+
+def mixer_matrices(model: ModelShape) -> list[Matrix]:
+    """Return the products of a state."""
+    if (mixer := model.mixer) is None:
+        return []
+    sizes = {"into": (model.hidden, mixer.into), "inside": (1, mixer.inner), "out of": (mixer.out, model.hidden)}
+    return [Matrix(f"{where} {mixer.name}", *size) for where, size in sizes.items() if all(size)]
+
+
+def attention_matrices(model: ModelShape) -> list[Matrix]:
+    """Return the products of attention, but those that a state has in their place. A head shares no values."""
+    h, a, latent = model.hidden, model.heads, model.latent
+    if not a or (model.mixer is not None and model.mixer.own):
+        return []
+    if latent is None:
+        columns = model.query + model.gate + model.key + model.kv_heads * (model.value or model.head)
+        return [Matrix("queries, keys and values", h, columns), Matrix("output of attention", model.values, h)]
+    width, rank, keys = a * (latent.nope + latent.rope), latent.query_rank, latent.key_value_rank
+    down = [Matrix("queries down", h, rank, whole=True)] * (rank > 0)
+    return [
+        *[Matrix("output gate", h, model.gate)] * (model.gate > 0),
+        *down,
+        Matrix("queries up", rank, width) if rank else Matrix("queries", h, width),
+        Matrix("keys and values down", h, keys + latent.rope, whole=True),
+        Matrix("keys and values up", keys, a * (latent.nope + latent.value)),
+        Matrix("output of attention", a * latent.value, h),
+    ]
+
+
+def _mixing(model: ModelShape) -> tuple[int, int]:
     """Return the parameters of what mixes tokens that tensor ranks share, and those that each holds whole."""
-    mixer, split, whole, h = model.mixer, 0, 0, model.hidden
-    if mixer is not None:
-        split = h * (mixer.into + mixer.out) + mixer.inner + mixer.vectors
-    if not model.heads or (mixer is not None and mixer.own):
-        return split, whole
-    if model.latent is not None:
-        own_split, whole = _latent_attention(model, model.latent)
-    else:
-        into, out = attention_columns(model), model.hidden if model.bias in ("attention", "all") else 0
-        own_split, whole = h * into + model.values * h, out
-        own_split += into if model.bias in ("qkv", "attention", "all") else 0
-    return split + own_split, whole
-
-
-def attention_columns(model: ModelShape) -> int:
-    """Return the columns of the product that makes queries, their gate, keys and values. A head shares no values."""
-    return model.query + model.gate + model.key + model.kv_heads * (model.value or model.head)
-
-
-def _latent_attention(model: ModelShape, latent: Latent) -> tuple[int, int]:
-    """Return the same of latent attention: down-projections and their norms are whole on each rank."""
-    h, a = model.hidden, model.heads
-    queries, rank = a * (latent.nope + latent.rope), latent.query_rank
-    down = h * (latent.key_value_rank + latent.rope) + latent.key_value_rank
-    down += h + rank + latent.key_value_rank + latent.rope if model.bias in ("attention", "all") else 0
-    up = latent.key_value_rank * a * (latent.nope + latent.value) + h * model.gate
-    out = a * latent.value * h
-    if not rank:
-        return h * queries + up + out, down
-    return rank * queries + up + out, down + h * rank + rank
+    of_attention, latent, is_biased = attention_matrices(model), model.latent, model.bias in ("attention", "all")
+    parts = [0 if model.mixer is None else model.mixer.vectors, 0]
+    for one in (*mixer_matrices(model), *of_attention):
+        parts[one.whole] += one.rows * one.columns
+    if of_attention and latent is None:
+        parts[0] += of_attention[0].columns if is_biased or model.bias == "qkv" else 0
+        parts[1] += model.hidden if is_biased else 0
+    elif of_attention and latent is not None:  # down-projections have norms
+        norms = latent.query_rank + latent.key_value_rank
+        parts[1] += norms + (model.hidden + norms + latent.rope if is_biased else 0)
+    return parts[0], parts[1]
 
 
 def _mlp(model: ModelShape, width: int) -> int:
@@ -138,18 +156,15 @@ def layer_flops(model: ModelShape, sequence: int, *, experts: bool, whole: bool 
 
     A state counts as a recurrence, whatever kernels compute; windows and selected keys count as they are.
     """
-    h, latent, mixer = model.hidden, model.latent, model.mixer
-    linear, core = 2 * (model.beside + model.borrowed), int(attended(model.seen, [sequence]) * core_score(model))
-    core *= 2 if whole else 1
+    h, mixer, of_attention = model.hidden, model.mixer, attention_matrices(model)
+    core = int(attended(model.seen, [sequence]) * core_score(model)) * (2 if whole else 1)
+    linear = model.beside + model.borrowed + sum(one.rows * one.columns for one in mixer_matrices(model))
+    linear = 2 * (linear + sum(one.rows * one.columns for one in of_attention))
+    if model.latent is not None and of_attention:  # norms between its products
+        linear += 2 * (model.latent.query_rank + model.latent.key_value_rank)
     if mixer is not None:
         core += mixer.state + mixer.index * sequence // mixer.stride  # an indexer scores half of all keys
-        linear += 2 * (h * (mixer.into + mixer.out) + mixer.inner) + mixer.local
-    if not model.heads or (mixer is not None and mixer.own):
-        pass
-    elif latent is None:
-        linear += 2 * h * attention_columns(model) + 2 * model.values * h
-    else:
-        linear += _latent_flops(model, latent) + 2 * h * model.gate
+        linear += mixer.local
     mixture = model.experts if experts else None
     if mixture is None:
         return LayerFlops(linear + 2 * h * model.products * model.ffn, core)
@@ -164,13 +179,6 @@ def core_score(model: ModelShape) -> int:
     if latent is None or not model.heads:
         return model.query + model.values
     return model.heads * (latent.nope + latent.rope + latent.value)
-
-
-def _latent_flops(model: ModelShape, latent: Latent) -> int:
-    h, a, rank = model.hidden, model.heads, latent.query_rank
-    width, up = a * (latent.nope + latent.rope), h + a * (latent.nope + latent.value) + 1
-    queries = rank * (h + width + 1) if rank else h * width
-    return 2 * (queries + latent.key_value_rank * up + h * latent.rope + a * latent.value * h)
 
 
 def training_flops(model: ModelShape, sequence: int, tokens: int, tensor: int = 1, *, whole: bool = False) -> int:

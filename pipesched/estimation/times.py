@@ -30,8 +30,8 @@ from pipesched.estimation.communication import (
 )
 from pipesched.estimation.hardware import FULL_BYTES
 from pipesched.estimation.memory import adam_bytes, state_bytes
-from pipesched.estimation.model import Latent, ModelShape, attended
-from pipesched.estimation.parameters import attention_columns, core_score
+from pipesched.estimation.model import attended
+from pipesched.estimation.parameters import attention_matrices, core_score, mixer_matrices
 from pipesched.estimation.setup import ADAM, FULL, GATHER, SELECTIVE, Setup
 from pipesched.estimation.terms import ATTENTION, COMMUNICATION, LAUNCHES, PRODUCTS, Term, Terms, recomputed, total
 from pipesched.pipeline.plan.step import OPTIMIZER_STATES
@@ -191,44 +191,20 @@ class Product(NamedTuple):
 
 def layer_products(setup: Setup, *, experts: bool) -> tuple[Product, ...]:
     """Return the products with weights of a layer, for a microbatch."""
-    return (*_attention(setup), *_mlp(setup, experts=experts))
+    return (*_mixing(setup), *_mlp(setup, experts=experts))
 
 
-def _attention(setup: Setup) -> tuple[Product, ...]:
-    model, n, t = setup.model, setup.tokens, setup.parallel.tensor
-    mixer, beside, found = model.mixer, model.beside + model.borrowed, list[Product]()
-    if mixer is not None:
-        for name, weights in (("into", model.hidden * mixer.into), ("inside", mixer.inner), ("out of", mixer.out)):
-            size = weights * (model.hidden if name == "out of" else 1)
-            found += [Product(f"{name} {mixer.name}", 2 * n * size / t)] if size else []
-    found += [Product("further products", 2 * n * beside / setup.parallel.spread)] if beside else []
-    if not model.heads or (mixer is not None and mixer.own):
-        return tuple(found)
-    if model.latent is not None:
-        gate = (Product("output gate", 2 * n * model.hidden * model.gate / t),) if model.gate else ()
-        return (*found, *gate, *_latent_attention(setup, model, model.latent))
-    return (
-        *found,
-        Product("queries, keys and values", 2 * n * model.hidden * attention_columns(model) / t),
-        Product("output of attention", 2 * n * model.values * model.hidden / t),
-    )
-
-
-def _latent_attention(setup: Setup, model: ModelShape, latent: Latent) -> tuple[Product, ...]:
-    n, t, h, a = setup.tokens, setup.parallel.tensor, model.hidden, model.heads
-    local = n / setup.parallel.spread  # down-projections are whole on each rank, on its part of the sequence
-    width, rank = a * (latent.nope + latent.rope), latent.query_rank
-    queries = (
-        (Product("queries down", 2 * local * h * rank), Product("queries up", 2 * n * rank * width / t))
-        if rank
-        else (Product("queries", 2 * n * h * width / t),)
-    )
-    return (
-        *queries,
-        Product("keys and values down", 2 * local * h * (latent.key_value_rank + latent.rope)),
-        Product("keys and values up", 2 * n * latent.key_value_rank * a * (latent.nope + latent.value) / t),
-        Product("output of attention", 2 * n * a * latent.value * h / t),
-    )
+def _mixing(setup: Setup) -> Iterable[Product]:
+    """Yield the products of what mixes tokens: down-projections are whole on a rank, on its part of the sequence."""
+    model, n, t, beside = setup.model, setup.tokens, setup.parallel.tensor, setup.model.beside + setup.model.borrowed
+    local = n / setup.parallel.spread
+    for one in mixer_matrices(model):
+        yield Product(one.name, 2 * n * one.rows * one.columns / t)
+    if beside:
+        yield Product("further products", 2 * n * beside / setup.parallel.spread)
+    for one in attention_matrices(model):
+        flops = 2 * local * one.rows * one.columns if one.whole else 2 * n * one.rows * one.columns / t
+        yield Product(one.name, flops)
 
 
 def _mlp(setup: Setup, *, experts: bool) -> tuple[Product, ...]:
