@@ -189,10 +189,16 @@ def sweep_points(base: Values, field: Field, values: Sequence[Any]) -> list[tupl
     from pipesched.text.given import Given
 
     points = list[tuple[int | float | str, Problem]]()
-    parameter = BY_NAME[field.name] if _entry_of(field) else field
+    parameter, device, entry = BY_NAME[field.name] if _entry_of(field) else field, _device_of(field), _entry_of(field)
+    others = base["speed"].value if "speed" in base else {}  # of the other devices
+    if device is not None and not is_several(others) and not isinstance(others, Mapping):
+        others = [others] * count_of("devices", base["devices"].value)
     for value, is_word in [(value, _is_word(value, field)) for value in values]:
         changed = dict(base)
-        put(changed, parameter, Given(_with_others(value, field, base)))
+        whole: Any = {entry: value} if entry else value
+        if device is not None:
+            whole = {**(others if isinstance(others, Mapping) else dict(enumerate(others))), device: value}
+        put(changed, parameter, Given(whole))
         try:
             problem = problem_of(changed)
         except ConfigError as error:
@@ -231,17 +237,6 @@ def _device_of(field: Field) -> int | None:
     """Return the device whose speed alone is varied, if it is one."""
     found = _ONE_DEVICE.fullmatch(field.key)
     return int(found[1]) if found else None
-
-
-def _with_others(value: Any, field: Field, base: Values) -> Any:
-    """Return a value of a sweep; of an entry that entry, of a single device with the speeds that the others have."""
-    device, entry = _device_of(field), _entry_of(field)
-    if device is None:
-        return {entry: value} if entry else value
-    others = base["speed"].value if "speed" in base else {}
-    if not is_several(others) and not isinstance(others, Mapping):
-        others = [others] * count_of("devices", base["devices"].value)
-    return {**(others if isinstance(others, Mapping) else dict(enumerate(others))), device: value}
 
 
 def varied_field(name: str) -> Field:

@@ -9,7 +9,6 @@ from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import SIZES
 from pipesched.pipeline.plan.step import SHARD, item_values
 from pipesched.pipeline.problem.costs import STATIC_PARTS, Entry
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import plain, to_fraction
 from pipesched.pipeline.problem.units import FORWARD_ONLY, unit_values
 from pipesched.schedulers.family import ANY
@@ -54,7 +53,19 @@ def config_text(estimate: Estimate) -> ConfigText:
     with config.section("memory"):
         config.put("unit", "GB")
         _write_memory(put, estimate)
-    _write_rest(config, estimate.problem)
+    problem = estimate.problem
+    values: dict[str, object] = {**unit_values(problem.sizes, problem.slices, problem.mode)}
+    if problem.shard is not None:
+        without = "ahead" if problem.shard.gathers_each else "gather"  # one has no effect beside the other
+        values["shard"] = {key: getattr(problem.shard, key) for key in SHARD if key != without}
+    if problem.clip:
+        values["step"] = {"clip": problem.clip}
+    if problem.side:
+        values["side"] = [item_values(item, plain) for item in problem.side]
+    if values:
+        config.gap()
+    for key, value in values.items():
+        config.put(key, flow(value))
     return config.text
 
 
@@ -121,19 +132,3 @@ def _write_memory(put: Callable[..., None], estimate: Estimate) -> None:
         is_own = {*memory.budget} == {budget_of(setup)}
         text = f"of {setup.hardware.memory:g} GB, less the GPU's context and 4 % that fragments"
         put("budget", memory.budget, text if is_own else GIVEN)
-
-
-def _write_rest(config: ConfigWriter, problem: Problem) -> None:
-    """Write what makes microbatches differ, and what a step has beside costs and memory."""
-    values: dict[str, object] = {**unit_values(problem.sizes, problem.slices, problem.mode)}
-    if problem.shard is not None:
-        without = "ahead" if problem.shard.gathers_each else "gather"  # one has no effect beside the other
-        values["shard"] = {key: getattr(problem.shard, key) for key in SHARD if key != without}
-    if problem.clip:
-        values["step"] = {"clip": problem.clip}
-    if problem.side:
-        values["side"] = [item_values(item, plain) for item in problem.side]
-    if values:
-        config.gap()
-    for key, value in values.items():
-        config.put(key, flow(value))

@@ -31,7 +31,6 @@ from pipesched.pipeline.problem.quantities import (
     MEMORY,
     MOST_DIGITS,
     TIME,
-    Exact,
     Unit,
     exact_number,
     is_several,
@@ -308,18 +307,13 @@ class SetupCutter:
             made = make_problem(**values, stages=len(self.ends), placement=placement, time_unit="ms", unit="GB")
         except ConfigError as error:
             raise NotApplicable(error.message, error.key, entry=error.entry) from None
-        # the same ticks for every cut: what they take is compared
-        costs = replace(made.costs, resolution=PER_MS if given.speed is None else self._finest(given.speed))
-        return replace(made, costs=costs, cutter=self)
-
-    def _finest(self, speed: Sequence[Exact]) -> int:
-        """Return the ticks in a ms that make times on devices of these speeds whole, whatever the cut."""
-        times = (item.time(key) for item in self.items.each for key in OPERATIONS)
-        least = Fraction(min(time for time in times if time)) / PER_MS / max(map(to_fraction, speed))
-        resolution = PER_MS
-        while least * resolution < 10 ** (MOST_DIGITS - 1):
-            resolution *= 10
-        return resolution
+        resolution = PER_MS  # the same ticks for every cut: what they take is compared
+        if given.speed is not None:  # times on devices of these speeds are whole
+            times = (item.time(key) for item in self.items.each for key in OPERATIONS)
+            least = Fraction(min(time for time in times if time)) / PER_MS / max(map(to_fraction, given.speed))
+            while least * resolution < 10 ** (MOST_DIGITS - 1):
+                resolution *= 10
+        return replace(made, costs=replace(made.costs, resolution=resolution), cutter=self)
 
     def _costs(self, placement: Placement) -> dict[str, Any]:
         """Return the derived costs and memory, by the parameters of make_problem."""

@@ -81,13 +81,6 @@ def known_keys() -> frozenset[str]:
     return frozenset((found - ours) | {*parts["silent"], *parts["usual"]})
 
 
-def type_of_architectures(names: object) -> str:
-    """Return the type that the classes of a config.json mean, "" where none is known."""
-    known = {model_type(name).architecture: name for name in reversed(type_names())}
-    given = names if isinstance(names, list) else []
-    return next((known[name] for name in given if isinstance(name, str) and name and name in known), "")
-
-
 def evaluate(formula: str, sizes: Sizes) -> int:
     """Return a sum of products of sizes and whole numbers: "2 h d + n"; "/n" divides."""
     total = 0
@@ -338,7 +331,9 @@ def _nature(content: Mapping[str, Any]) -> tuple[str, ModelType]:
         raise ConfigError(f"must be a name, one of {', '.join(names)}; not {shown(given)}", "model.model_type")
     if given in names:
         return str(given), model_type(given)
-    believed = type_of_architectures(content.get("architectures"))
+    known, classes = {model_type(name).architecture: name for name in reversed(names)}, content.get("architectures")
+    listed = classes if isinstance(classes, list) else []
+    believed = next((known[name] for name in listed if isinstance(name, str) and name and name in known), "")
     if believed or given is None:
         return believed or "llama", model_type(believed)
     what = (

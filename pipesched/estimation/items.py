@@ -279,18 +279,14 @@ class Items:
 
     def sum_of(self, what: str, begin: int, end: int) -> Fraction:
         """Return the sum of a time, a size, `work`, `alone` or `states` of items `begin`..`end`-1."""
-        sums, unit = self._known.get(what) or self._sums(what)
+        if what not in self._known:  # the sums of the first items, in whole parts of a unit: faster than fractions
+            of = Item.time if what in ItemTimes._fields else Item.size if what not in SUMMED else getattr
+            values = {key: Fraction(of(item, what)) for key, item in {id(item): item for item in self.each}.items()}
+            unit = lcm(*{value.denominator for value in values.values()})
+            parts = {key: int(value * unit) for key, value in values.items()}  # alike layers are one
+            self._known[what] = list(accumulate((parts[id(item)] for item in self.each), initial=0)), unit
+        sums, unit = self._known[what]
         return Fraction(sums[end] - sums[begin], unit)
-
-    def _sums(self, what: str) -> tuple[list[int], int]:
-        """Return the sums of the first items, in whole parts of a unit: integers are faster than fractions."""
-        kinds = {id(item): item for item in self.each}  # alike layers are one
-        of = Item.time if what in ItemTimes._fields else Item.size if what not in SUMMED else getattr
-        values = {key: Fraction(of(item, what)) for key, item in kinds.items()}
-        unit = lcm(*{value.denominator for value in values.values()})
-        parts = {key: int(value * unit) for key, value in values.items()}
-        self._known[what] = list(accumulate((parts[id(item)] for item in self.each), initial=0)), unit
-        return self._known[what]
 
     @cached_property
     def _known(self) -> dict[str, tuple[list[int], int]]:

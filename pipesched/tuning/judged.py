@@ -229,7 +229,12 @@ def gpu_time(estimate: Estimate) -> tuple[TimeShare, ...]:
                 sums[kind] = sums.get(kind, 0.0) + float(term.value) * estimate.setup.microbatches
         again = sum(estimate.items.each[n].time("recompute") for stage in estimate.stages for n in stage.again)
         sums[RECOMPUTE] = sums.get(RECOMPUTE, 0.0) + again / PER_MS * estimate.setup.microbatches
-        hidden = _hidden(estimate)
+        ticks, plan, shorter = problem.ticks, estimate.outcome.schedule.plan, 0  # pairs than their parts
+        for pair in plan.pairs.items():
+            stage, other = map(plan.index.stage_of, pair)
+            parts = ticks.mean["forward"][stage] + ticks.mean["backward"][other]
+            shorter += parts - (ticks.mean["overlap"][stage] if "overlap" in ticks.mean else parts)
+        hidden = shorter / ticks.per_unit
         for kind in (COMMUNICATION, RECOMPUTE):  # which may dispatch and combine again
             part = min(hidden, sums.get(kind, 0.0))
             sums[kind], hidden = sums.get(kind, 0.0) - part, hidden - part
@@ -239,15 +244,3 @@ def gpu_time(estimate: Estimate) -> tuple[TimeShare, ...]:
     sums["idle"] = max(whole - sum(sums.values()), 0.0)
     shares = [TimeShare(name, value / whole) for name, value in sums.items() if value > 0]
     return tuple(sorted(shares, key=lambda one: -one.share))
-
-
-def _hidden(estimate: Estimate) -> float:
-    """Return the milliseconds by which pairs are shorter than their parts."""
-    schedule, ticks = estimate.outcome.schedule, estimate.problem.ticks
-    plan = schedule.plan
-    hidden = 0
-    for forward, backward in plan.pairs.items():
-        stage, other = map(plan.index.stage_of, (forward, backward))
-        parts = ticks.mean["forward"][stage] + ticks.mean["backward"][other]
-        hidden += parts - (ticks.mean["overlap"][stage] if "overlap" in ticks.mean else parts)
-    return hidden / ticks.per_unit

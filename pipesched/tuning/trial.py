@@ -174,21 +174,20 @@ class Journal:
         """Write a trial, or points that were pruned, unless that stands there already."""
         if self._file is None:
             return
+        entry: dict[str, Any]
         if isinstance(one, Trial):
-            if one.point.key not in self.known:
-                entry: dict[str, Any] = {"point": one.point.layout.values, "algorithm": one.point.algorithm}
-                entry |= {"step": None if one.step is None else [*one.step]}
-                entry |= {key: getattr(one, key) for key in TRIAL_KEYS}
-                self._write(entry | {"verdicts": [[*verdict] for verdict in one.verdicts]})
-            return
-        entry = {"point": one.layout.values, "algorithms": [*one.algorithms], "dropped": one.reason, "why": one.text}
-        key = _key(entry)
-        if key not in self._pruned:
+            if one.point.key in self.known:
+                return
+            entry = {"point": one.point.layout.values, "algorithm": one.point.algorithm}
+            entry |= {"step": None if one.step is None else [*one.step]}
+            entry |= {key: getattr(one, key) for key in TRIAL_KEYS}
+            entry |= {"verdicts": [[*verdict] for verdict in one.verdicts]}
+        else:
+            entry = {"point": one.layout.values, "algorithms": [*one.algorithms]}
+            entry |= {"dropped": one.reason, "why": one.text}
+            if (key := _key(entry)) in self._pruned:
+                return
             self._pruned.add(key)
-            self._write(entry)
-
-    def _write(self, entry: dict[str, Any]) -> None:
-        assert self._file is not None
         self._file.write(json.dumps(entry) + "\n")
         self._file.flush()
 

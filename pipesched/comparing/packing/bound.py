@@ -170,7 +170,14 @@ def _of_device(
             ]
             gap = geometric_gap(float(mean), share.microbatches, *ratios, *(least * SAFE for least in waits))
             yield mean + hops + Fraction(gap * SAFE)
-            yield _heaviest(documents, work, sum(ratios), share)
+            # of the n longest documents alone, for every n: some rank has their mean work, and one has at least n / D
+            # of them, rounded up, each no lighter than the lightest
+            linear, core = (np.array(amounts, dtype=np.float64) for amounts in (documents.linear, documents.core))
+            each = float(work.linear) * linear + float(work.core) * core - float(documents.lost * work.linear)
+            each = np.maximum(each, 0)
+            most = -(-np.arange(1, len(each) + 1) // share.ranks)
+            found = np.maximum(each.cumsum() / share.ranks, most * each) + sum(ratios) * each
+            yield Fraction(float(found.max()) * SAFE)
 
 
 class _Side(NamedTuple):
@@ -181,18 +188,6 @@ class _Side(NamedTuple):
     hops: Fraction
 
 
-def _heaviest(documents: DocumentAmounts, work: Rate, ends: float, share: Share) -> Fraction:
-    """Return the largest plain bound of the n longest documents alone, for every n; `ends` go to a work of 1.
-
-    Some rank has their mean work, and one has at least n / D of them, rounded up, each no lighter than the lightest.
-    """
-    linear, core = (np.array(amounts, dtype=np.float64) for amounts in (documents.linear, documents.core))
-    each = np.maximum(float(work.linear) * linear + float(work.core) * core - float(documents.lost * work.linear), 0)
-    most = -(-np.arange(1, len(each) + 1) // share.ranks)
-    found = np.maximum(each.cumsum() / share.ranks, most * each) + ends * each
-    return Fraction(float(found.max()) * SAFE)
-
-
 def geometric_gap(work: float, count: int, head: float, tail: float, forward: float, backward: float) -> float:
     """Return the least idle time of a device whose `count` microbatches have so much work together (see above).
 
@@ -201,8 +196,12 @@ def geometric_gap(work: float, count: int, head: float, tail: float, forward: fl
     """
     sides = [(head, max(1 - forward, 0.0)), (tail, max(1 - backward, 0.0))]
     lines = [*_patterns(count, *sides)], [(second, first) for first, second in _patterns(count, *sides[::-1])]
-    pairs = chain.from_iterable(combinations_with_replacement(some, 2) for some in lines)
-    most = min((_most_of_lesser(*pair) for pair in pairs), default=inf)
+    most = inf
+    for (a, b), (c, d) in chain.from_iterable(combinations_with_replacement(some, 2) for some in lines):
+        lesser, falls, rises = max(min(a, c), min(b, d)), b - d, c - a  # the most that it can be, of shares of 1
+        if falls * rises > 0:  # neither sum is the lesser of all shares: it is the most where they are equal
+            lesser = max(lesser, (a * falls + b * rises) / (falls + rises))
+        most = min(most, lesser)
     return work / most if 0 < most < MOST_HELD else 0.0
 
 
@@ -228,15 +227,6 @@ def _totals(count: int, slope: float, growth: float) -> list[float]:
     for _ in range(count if slope else 0):
         totals.append(min(totals[-1] + (1 + growth * totals[-1]) / slope, LARGEST))
     return totals
-
-
-def _most_of_lesser(one: tuple[float, float], other: tuple[float, float]) -> float:
-    """Return the most that the lesser of two sums can be: of shares of 1 with these factors."""
-    (a, b), (c, d) = one, other
-    most, falls, rises = max(min(a, c), min(b, d)), b - d, c - a
-    if falls * rises <= 0:  # one of them is the lesser of all shares
-        return most
-    return max(most, (a * falls + b * rises) / (falls + rises))  # where they are equal
 
 
 class Best(NamedTuple):

@@ -331,7 +331,17 @@ class _PackingSearch:
         """Return works to begin from: ranks of long documents have so much less of all else that they take the same."""
         alone, one = (self.positions.makespans(works) for works in (least, self._alike[:, :1]))
         rate = max(int(one[0]), 1) / self._alike[:, 0].sum()  # of a work shared out as if documents were short
-        level = _level(alone.tolist(), (work - int(least.sum())) * rate)
+        level = 0.0  # of so much water, in vessels filled up to what is alone
+        amount: float = (work - int(least.sum())) * rate
+        heights: list[int] = sorted(alone.tolist())
+        for count, height in enumerate(heights):
+            if count and (height - level) * count >= amount:
+                break
+            amount -= (height - level) * count
+            level = float(height)
+        else:
+            count = len(alone)
+        level += amount / count
         rest = np.maximum(level - alone, level / 1000) / int(one[0] or 1)
         return least + (self._alike * rest).astype(np.int64)
 
@@ -367,19 +377,6 @@ class _PackingSearch:
 def _shape(problem: Problem, algorithm: str) -> tuple[Ints, Ints]:
     """Return the best works of the microbatches of one rank, in all WHOLE, if documents could be cut anywhere."""
     return shape_of(positions_of(problem, algorithm), WHOLE, ROUNDS_ALIKE)
-
-
-def _level(heights: Sequence[int], amount: float) -> float:
-    """Return up to where so much water stands, in vessels that are filled to these heights already."""
-    level = 0.0
-    for count, height in enumerate(sorted(heights)):
-        if count and (height - level) * count >= amount:
-            break
-        amount -= (height - level) * count
-        level = float(height)
-    else:
-        count = len(heights)
-    return level + amount / count
 
 
 def fill(works: Sequence[int], tokens: Sequence[int], aims: Sequence[int], cap: int) -> Filled | None:

@@ -145,20 +145,16 @@ class Judge(NamedTuple):
         fullest = max(estimate.devices, key=lambda device: device.total)
         memory = Interval(*(_held(fullest, quantile) for quantile in self.base.memory))
         is_sure = estimate.fits and memory_margin(estimate, self.base.memory.high) >= 0
-        evidence = Evidence(fields_outside(run.facts), tuple(self._nearest(run)))
-        return Trust(LEVEL, time, Interval(*rates), memory, spread, is_sure, evidence, standing, self.own, self.like)
-
-    def _nearest(self, run: ComparedRun) -> list[NearRun]:
-        """Return the published runs nearest to a run, one of each layout of a model."""
-        found: dict[object, NearRun] = {}
+        near: dict[object, NearRun] = {}  # one of each layout of a model
         apart = {one.run: self.apart(run, one.compared) for one in self.base.runs}
         for one in sorted(self.base.runs, key=lambda one: (apart[one.run], one.run)):
             facts = one.compared.facts
             alike = (facts.model, facts.gpu, facts.layout, facts.chunks, facts.algorithm)
-            if alike not in found and len(found) < NEAREST:
+            if alike not in near and len(near) < NEAREST:
                 error = one.estimated_rate / one.rate - 1
-                found[alike] = NearRun(one.run, one.compared.source, one.url, apart[one.run], one.rate, error)
-        return [*found.values()]
+                near[alike] = NearRun(one.run, one.compared.source, one.url, apart[one.run], one.rate, error)
+        evidence = Evidence(fields_outside(run.facts), (*near.values(),))
+        return Trust(LEVEL, time, Interval(*rates), memory, spread, is_sure, evidence, standing, self.own, self.like)
 
     def apart(self, one: ComparedRun, other: ComparedRun) -> float:
         """Return the spread of the difference of two runs, whoever ran them, without noise."""
