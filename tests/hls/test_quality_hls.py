@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from pipesched.config.hardware import load_hardware
 from pipesched.core.listsched import PRIORITIES
 from pipesched.core.optimum import lower_bound
@@ -14,7 +12,7 @@ from pipesched.hls.graph import DataflowGraph, parse_program
 from pipesched.hls.modulo import interval_bounds, pipeline
 from pipesched.hls.outcome import HardwareOutcome, list_outcome
 from pipesched.hls.schedule import HardwareSchedule, Units, assign_classes, bound_to_units, lower, make_units
-from tests.quality_table import Table
+from tests.quality_table import Table, golden_test
 
 FOLDER = Path(__file__).parents[2] / "configs" / "hls"
 LEAST = 1e-9  # seconds: a list schedule that is repeated
@@ -147,31 +145,9 @@ FIXED_UNITS = Table(
 )
 
 
-@pytest.mark.parametrize(("priority", "case"), LATENCIES.entries)
-def test_latency_of_list_schedules(priority: str, case: str) -> None:
-    LATENCIES.check(priority, case)
-
-
-@pytest.mark.parametrize(("priority", "case"), REGISTERS.entries)
-def test_registers_of_list_schedules(priority: str, case: str) -> None:
-    REGISTERS.check(priority, case)
-
-
-@pytest.mark.parametrize(("way", "case"), INTERVALS.entries)
-def test_intervals_of_loops(way: str, case: str) -> None:
-    INTERVALS.check(way, case)
-
-
-@pytest.mark.parametrize(("way", "case"), LOOP_LATENCIES.entries)
-def test_latency_of_loops(way: str, case: str) -> None:
-    LOOP_LATENCIES.check(way, case)
-
-
-@pytest.mark.parametrize(("bound", "case"), INTERVAL_BOUNDS.entries)
-def test_bounds_on_intervals(bound: str, case: str) -> None:
-    INTERVAL_BOUNDS.check(bound, case)
-
-
-@pytest.mark.parametrize(("way", "case"), FIXED_UNITS.entries)
-def test_operations_keep_their_units(way: str, case: str) -> None:
-    FIXED_UNITS.check(way, case)
+test_latency_of_list_schedules = golden_test(LATENCIES)
+test_registers_of_list_schedules = golden_test(REGISTERS)
+test_intervals_of_loops = golden_test(INTERVALS)
+test_latency_of_loops = golden_test(LOOP_LATENCIES)
+test_bounds_on_intervals = golden_test(INTERVAL_BOUNDS)
+test_operations_keep_their_units = golden_test(FIXED_UNITS)
