@@ -18,7 +18,7 @@ from pipesched.core.tasks import reversed_graph
 from pipesched.core.timing import earliest_times
 from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.bounds.bounds import lower_bound
-from pipesched.pipeline.plan.plan import Plan, settled
+from pipesched.pipeline.plan.plan import NOTHING_BEFORE, Plan, settled
 from pipesched.pipeline.plan.schedule import Schedule, best_ahead, schedule_plan, timed_plan
 from pipesched.pipeline.plan.step import AUTO
 from pipesched.pipeline.plan.step_plan import optimizers, with_programs, with_slots
@@ -122,7 +122,7 @@ class SideInsertion:
         """Return the schedule with these parts of the side work put in, first those of one kind."""
         (kinds, between), devices = way, dict[Part, int]()  # those that the other kind has already
         for kind in kinds:
-            times: _Forwards | _Backwards = _Backwards(schedule) if kind == "E" else _Forwards(schedule)
+            times = _SlotTimes(schedule, late=kind == "E")
             works = sorted(self._works(kind, parts, times, devices), key=lambda one: one[0])
             shortest = min((length for _, (_, choices) in works for *_, length in choices), default=0)
             gaps = [times.gaps(device, len(last), shortest) for device, last in enumerate(self.updates)]
@@ -150,7 +150,7 @@ class SideInsertion:
         ]
 
     def _works(
-        self, kind: str, parts: Set[Part], times: _Forwards | _Backwards, devices: Mapping[Part, int]
+        self, kind: str, parts: Set[Part], times: _SlotTimes, devices: Mapping[Part, int]
     ) -> Iterator[tuple[int, SideTask]]:
         """Yield side work of a kind with the time from which on it may run."""
         ticks, there, key = self.problem.step_ticks, self.problem.settled_placement.devices, BOTH[kind]
@@ -170,73 +170,45 @@ class SideInsertion:
 
 
 class _SlotTimes:
-    """The slots of a schedule in an order of time."""
+    """The slots of a schedule as early as they can; or `late`, as close to the end as they can, in time that runs back.
 
-    def __init__(self, schedule: Schedule) -> None:
-        self.schedule, self.index = schedule, schedule.plan.index
+    So backwards of side work stand behind what they wait for, and forwards before their stage.
+    """
 
-    def gathers(self, device: int) -> dict[int, list[int]]:
-        """Return the gathers that are issued behind each slot: side work behind it would delay them."""
-        found: dict[int, list[int]] = {}
-        if not self.schedule.problem.sharding.divides("weights"):
-            return found
-        gathers = self.index.of_kind("UNSHARD")
-        for number, after in self.schedule.plan.network[device]:
-            if number in gathers:
-                found.setdefault(after, []).append(number)
-        return found
-
-    def units(self, microbatch: int) -> slice:
-        return self.index.in_units(range(microbatch, microbatch + 1))
-
-
-class _Forwards(_SlotTimes):
-    """Time as it runs: slots as early as they can, backwards of side work behind what they wait for."""
+    def __init__(self, schedule: Schedule, *, late: bool) -> None:
+        self.schedule, self.index, self.late = schedule, schedule.plan.index, late
+        self.starts, self.ends = schedule.start_ticks, schedule.end_ticks
+        if late:  # ticks before the end, below 0
+            last = len(schedule.graph) - 1
+            machines = [[last - one for one in reversed(order)] for order in schedule.plan.machines]
+            ends, starts = earliest_times(reversed_graph(schedule.graph), machines)
+            self.starts, self.ends = ([-tick for tick in reversed(ticks)] for ticks in (starts, ends))
 
     def ready(self, stage: int, microbatch: int) -> int:
         """Return when side work of a microbatch into a stage may run at first."""
-        rows = [self.index.row(kind, stage)[self.units(microbatch)] for kind in self.index.gradients]
-        return max(self.schedule.end_ticks[number] for number in chain(*rows))
+        units = self.index.in_units(range(microbatch, microbatch + 1))
+        if self.late:
+            return -self.starts[self.index.row("F", stage)[units][0]]
+        rows = [self.index.row(kind, stage)[units] for kind in self.index.gradients]
+        return max(self.ends[number] for number in chain(*rows))
 
     def gaps(self, device: int, last: int, shortest: int) -> list[FreeTime]:
         """Return where a device is free for work that is not shorter; `last` slots at the end keep their place."""
-        order = self.schedule.plan.orders[device]
-        slots = order[: len(order) - last]
-        starts, ends, gathers = self.schedule.start_ticks, self.schedule.end_ticks, self.gathers(device)
-        low, before, found = 0, -1, list[FreeTime]()
-        for place, slot in enumerate(slots):
-            high = min([starts[slot], *(starts[one] for one in gathers.get(before, ()))])
-            if high - low >= max(shortest, 1):
-                found.append((place, low, high))
-            low, before = ends[slot], slot
-        return [*found, (len(slots), low, None)]
-
-
-class _Backwards(_SlotTimes):
-    """Time as it runs backwards from the end: slots as late as they can, forwards of side work before their stage."""
-
-    def __init__(self, schedule: Schedule) -> None:
-        super().__init__(schedule)
-        graph = schedule.graph
-        self.last = len(graph) - 1
-        machines = [[self.last - one for one in reversed(order)] for order in schedule.plan.machines]
-        self.starts, self.ends = earliest_times(reversed_graph(graph), machines)
-
-    def ready(self, stage: int, microbatch: int) -> int:
-        return self.ends[self.last - self.index.row("F", stage)[self.units(microbatch)][0]]
-
-    def gaps(self, device: int, last: int, shortest: int) -> list[FreeTime]:
-        order, gathers = self.schedule.plan.orders[device], self.gathers(device)
-        slots = order[: len(order) - last]
-        low, found = self.ends[self.last - order[len(slots)]] if last else 0, list[FreeTime]()
-        for place in range(len(slots), -1, -1):
-            before = slots[place - 1] if place else -1
-            low = max([low, *(self.ends[self.last - one] for one in gathers.get(before, ()))])
-            high = self.starts[self.last - before] if place else None
-            if high is None or high - low >= max(shortest, 1):
-                found.append((place, low, high))
-            low = self.ends[self.last - before] if place else low
-        return found
+        order, gathers = self.schedule.plan.orders[device], dict[int, list[int]]()  # behind each slot: work delays them
+        unshards = self.index.of_kind("UNSHARD") if self.schedule.problem.sharding.divides("weights") else ()
+        for number, after in self.schedule.plan.network[device] if unshards else ():
+            if number in unshards:
+                gathers.setdefault(after, []).append(number)
+        count, found = len(order) - last, list[FreeTime]()
+        for place in range(count + 1):
+            before = order[place - 1] if place else NOTHING_BEFORE
+            low = self.ends[before] if place else 0
+            high = min((self.starts[one] for one in (*order[place : place + 1], *gathers.get(before, ()))), default=0)
+            is_last = place == (0 if self.late else count)
+            if is_last or high - low >= max(shortest, 1):
+                begin, end = (-high, -low) if self.late else (low, high)
+                found.append((place, begin, None if is_last else end))
+        return found[::-1] if self.late else found
 
 
 MOST_ROUNDS = 24
@@ -270,9 +242,9 @@ def improved(insertion: SideInsertion, best: Schedule, is_better: Callable[[Sche
 
 def _tight(schedule: Schedule) -> list[Part]:
     """Return the side work that cannot end later without moving the end of the schedule."""
-    index, late, ends, whole = schedule.plan.index, _Backwards(schedule), schedule.end_ticks, schedule.last_ticks
+    index, late, ends = schedule.plan.index, _SlotTimes(schedule, late=True).ends, schedule.end_ticks
     numbers = chain(index.of_kind("E"), index.of_kind("G"))
-    tight = (one for one in numbers if ends[one] + late.starts[late.last - one] == whole)
+    tight = (one for one in numbers if ends[one] - late[one] == schedule.last_ticks)
     return [*dict.fromkeys((op.stage, op.microbatch) for op in map(index.op, tight))]
 
 
