@@ -141,13 +141,6 @@ def _candidates(case: Trials) -> Iterator[Orders]:
     rules = (SPLITTING._replace(step=warm_up, delay=delay) for warm_up, delay in depths)
     drawn = [linear(case.problem, rule=rule).orders for rule in rules]
     yield from (orders for orders in drawn if case.fits(case.timed(orders)))
-    count = max(MOST_PLANNED // case.index.size, 2)
-    for switches in islice(_switches(case), count):
-        yield greedy_orders(case.problem, case.capacities, switches)
-
-
-def _switches(case: Trials) -> Iterator[Switches]:
-    """Yield every setting of the greedy, those that win most often first."""
     devices, count = case.problem.devices, case.problem.microbatches
     size = case.problem.grains.largest["activation"][0]
     held = case.capacities[0] // size if size else count
@@ -156,10 +149,11 @@ def _switches(case: Trials) -> Iterator[Switches]:
         [ceil_div(held * (devices - device), devices) for device in range(devices)],  # falls with the device, as 1F1B's
         [2 * (devices - device) - 1 for device in range(devices)],
     )
-    for patience, flight, weight_patience, alternate in product(
-        ((2, 0), (0, 0), (1, 1)), flights, (2, 0, 1), (True, False)
-    ):
-        yield Switches(flight, alternate, *patience, weight_patience)
+    settings = product(((2, 0), (0, 0), (1, 1)), flights, (2, 0, 1), (True, False))  # those that win most often first
+    tried = islice(settings, max(MOST_PLANNED // case.index.size, 2))
+    for patience, flight, weight_patience, alternate in tried:
+        switches = Switches(flight, alternate, *patience, weight_patience)
+        yield greedy_orders(case.problem, case.capacities, switches)
 
 
 AUTO = Family(

@@ -114,26 +114,33 @@ class StepJobs:
 
     def __init__(self, single: PassBounds) -> None:
         self.problem = problem = single.problem
-        self.ends, self._there = single.ends, problem.settled_placement.devices
+        self._there = problem.settled_placement.devices
         self.slots: list[list[Job]] = [[] for _ in range(problem.devices)]
         self.lanes: list[list[Job]] = [[] for _ in range(problem.devices)]
         self.shared: dict[tuple[int, ...], list[Job]] = {}  # side work that any of several devices may do
-        if problem.has_step:
-            begin, follow, ends = single.heads, single.tails, single.heads + single.path
-            work = (single.work * single.counts).sum(axis=2).sum(axis=0)
-            self._done = (begin[0].min(axis=1) + work).tolist()  # of each stage: when all its passes can have ended
-            self._reduced = [done + more for done, more in zip(self._done, problem.step_ticks.reduce, strict=True)]
-            self._gathers(single, work.tolist())
-            self._reductions(ends[-1].min(axis=1).tolist())
-            done, tied = [*self._reduced], tied_stages(problem)
-            if tied:
-                done[0] = done[-1] = max(done[0], done[-1]) + problem.step_ticks.tied
-            # optimizers follow the gradients of their stage, of tied stages both, or where they are clipped all
-            for stage, device in enumerate(() if problem.costs.optimizer is None else self._there):
-                head = max(done) if problem.clip else done[stage]
-                self.slots[device].append(Job(head, problem.step_ticks.optimizer[stage], 0))
-            gradients = ends[min(1, len(ends) - 1)].min(axis=1).tolist()
-            self._side(gradients, (single.path[0] + follow[0]).min(axis=1).tolist())
+        if not problem.has_step:
+            return
+        ticks, begin, follow, ends = problem.step_ticks, single.heads, single.tails, single.heads + single.path
+        work = (single.work * single.counts).sum(axis=2).sum(axis=0)
+        done = (begin[0].min(axis=1) + work).tolist()  # of each stage: when all its passes can have ended
+        first_ends, each = ends[-1].min(axis=1).tolist(), problem.sharding.reduces_each
+        self._gathers(single, work.tolist())
+        # reductions follow all passes of their stage, or those of their microbatch; tied ones all others
+        for stage, device in enumerate(self._there if reduces(problem) else ()):
+            head, count = (first_ends[stage], problem.microbatches) if each else (done[stage], 1)
+            self.lanes[device].append(Job(head, ticks.reduce[stage] * count, single.ends.reduced[stage]))
+        reduced, tied = [one + more for one, more in zip(done, ticks.reduce, strict=True)], tied_stages(problem)
+        for stage in tied:
+            behind = max(single.ends.updated[one] for one in tied)
+            self.lanes[self._there[stage]].append(Job(max(reduced[one] for one in tied), ticks.tied, behind))
+        if tied:
+            reduced[0] = reduced[-1] = max(reduced[0], reduced[-1]) + ticks.tied
+        # optimizers follow the gradients of their stage, of tied stages both, or where they are clipped all
+        for stage, device in enumerate(() if problem.costs.optimizer is None else self._there):
+            head = max(reduced) if problem.clip else reduced[stage]
+            self.slots[device].append(Job(head, ticks.optimizer[stage], 0))
+        gradients = ends[min(1, len(ends) - 1)].min(axis=1).tolist()
+        self._side(gradients, (single.path[0] + follow[0]).min(axis=1).tolist())
 
     def _gathers(self, single: PassBounds, work: Sequence[int]) -> None:
         """Let all passes of a stage follow its gather, or all but the first F those for which it is gathered again.
@@ -152,19 +159,6 @@ class StepJobs:
                 again = Job(heads[stage], units * problem.step_ticks.gather[stage], tails[stage])
                 self.lanes[device].append(again)
                 self.slots[device].append(again)
-
-    def _reductions(self, first_ends: Sequence[int]) -> None:
-        """Let reductions follow all passes of their stage, or those of their microbatch; tied ones all others."""
-        problem, ticks = self.problem, self.problem.step_ticks
-        each = problem.sharding.reduces_each
-        for stage, device in enumerate(self._there if reduces(problem) else ()):
-            head = first_ends[stage] if each else self._done[stage]
-            work = ticks.reduce[stage] * (problem.microbatches if each else 1)
-            self.lanes[device].append(Job(head, work, self.ends.reduced[stage]))
-        ends = tied_stages(problem)
-        for stage in ends:
-            head = max(self._reduced[one] for one in ends)
-            self.lanes[self._there[stage]].append(Job(head, ticks.tied, max(self.ends.updated[one] for one in ends)))
 
     def _side(self, gradients: Sequence[int], behind_use: Sequence[int]) -> None:
         """Count side work of a single device there; all other is shared."""

@@ -442,10 +442,20 @@ class DeviceResidencies(NamedTuple):
                 yield ResidencyInequality(self.costs(held, areas), most, most * self.between(held))
             for slots in self.slots(stays):
                 yield slots.area()
-        if self.allowed.offload:
-            yield from self._lanes()
-        if not self.paired:
-            yield from self._work()
+        chunks = self.chunks
+        if self.allowed.offload:  # what both lanes carry from the end of an F on, until a load, or the backward, is due
+            begins = [chunk.forward + (0 if self.alone else chunk.head) for chunk in chunks]
+            ends = [chunk.gradient + (0 if self.alone else chunk.tail) for chunk in chunks]
+            out, back = [chunk.offload for chunk in chunks], [chunk.reload for chunk in chunks]
+            for times, first, last in ((out, begins, [*map(add, ends, back)]), (back, [*map(add, begins, out)], ends)):
+                rest = -min(first) - min(last)
+                yield ResidencyInequality([(0, time, 0) for time in times], 1, rest, -rest)
+        # the work of the device, recomputes among it; with and without the weight gradients
+        for with_weight in () if self.paired else {False, any(chunk.weight for chunk in chunks)}:
+            work = [chunk.forward + chunk.gradient + (chunk.weight if with_weight else 0) for chunk in chunks]
+            tails = [chunk.last_tail if with_weight else chunk.tail for chunk in chunks]
+            costs = [(time, time, time + chunk.recompute) for time, chunk in zip(work, chunks, strict=True)]
+            yield ResidencyInequality(costs, 1, self.rest([chunk.head for chunk in chunks], tails))
 
     def slots(self, stays: Sequence[ChunkResidency]) -> Iterator[Slots]:
         """Yield the slots for all stays, and where there are a few chunks, for each alone."""
@@ -469,24 +479,6 @@ class DeviceResidencies(NamedTuple):
         unused = sum(most - number * each for number in range(1, steps + 1))
         step = min(one.chunk.forward for one in stays) + min(one.last for one in stays)
         return unused * step, steps * step
-
-    def _lanes(self) -> Iterator[ResidencyInequality]:
-        """Yield what both lanes carry from the end of an F on, until a load, or the backward behind it, is due."""
-        begins = [chunk.forward + (0 if self.alone else chunk.head) for chunk in self.chunks]
-        ends = [chunk.gradient + (0 if self.alone else chunk.tail) for chunk in self.chunks]
-        out, back = [chunk.offload for chunk in self.chunks], [chunk.reload for chunk in self.chunks]
-        for times, heads, tails in ((out, begins, [*map(add, ends, back)]), (back, [*map(add, begins, out)], ends)):
-            rest = -min(heads) - min(tails)
-            yield ResidencyInequality([(0, time, 0) for time in times], 1, rest, -rest)
-
-    def _work(self) -> Iterator[ResidencyInequality]:
-        """Yield the work of the device, recomputes among it; with and without the weight gradients."""
-        heads = [chunk.head for chunk in self.chunks]
-        for with_weight in {False, any(chunk.weight for chunk in self.chunks)}:
-            work = [chunk.forward + chunk.gradient + (chunk.weight if with_weight else 0) for chunk in self.chunks]
-            tails = [chunk.last_tail if with_weight else chunk.tail for chunk in self.chunks]
-            costs = [(time, time, time + chunk.recompute) for time, chunk in zip(work, self.chunks, strict=True)]
-            yield ResidencyInequality(costs, 1, self.rest(heads, tails))
 
 
 class Slots(NamedTuple):

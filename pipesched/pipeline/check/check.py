@@ -412,7 +412,13 @@ def _too_early(tables: TimeTables) -> Iterator[str]:
         for demand, mask in zip(inside, early[1], strict=True):
             for unit in np.flatnonzero(mask[stage]).tolist():
                 yield demand.sentence(tables, stage, unit)
-        yield from _unsliced(tables, stage, along, [mask[stage] for mask in early[2]])
+        # what starts before the slice that it needs has ended, by the later of both slices
+        found = sorted((unit + (demand.kind != "F"), at, unit) for at, demand in enumerate(along)
+                       for unit in np.flatnonzero(early[2][at][stage]).tolist())  # fmt: skip
+        for _, at, unit in found:
+            kind = along[at].kind
+            other = tables.index.op(tables.index.row(kind, stage)[unit + (-1 if kind == "F" else 1)])
+            yield along[at].sentence(tables, stage, unit, f"the end of {other}")
 
 
 def _of_rounds(tables: TimeTables, last: Ints) -> Ints:
@@ -436,16 +442,6 @@ def _along_slices(tables: TimeTables, forwards: Ints, gradients: Ints) -> Iterat
             late, needed = (slice(1, None), slice(-1)) if kind == "F" else (slice(-1), slice(1, None))
             ready[:, :, late] = parts[:, :, needed]
             yield _Demand(kind, 0, ready.reshape(ends.shape))
-
-
-def _unsliced(tables: TimeTables, stage: int, along: Sequence[_Demand], early: Sequence[Ints]) -> Iterator[str]:
-    """Yield what of a stage starts before the slice that it needs has ended, by the later of both slices."""
-    found = sorted((unit + (demand.kind != "F"), at, unit) for at, demand in enumerate(along)
-                   for unit in np.flatnonzero(early[at]).tolist())  # fmt: skip
-    for _, at, unit in found:
-        kind = along[at].kind
-        other = tables.index.op(tables.index.row(kind, stage)[unit + (-1 if kind == "F" else 1)])
-        yield along[at].sentence(tables, stage, unit, f"the end of {other}")
 
 
 def _wrong_memory(tables: TimeTables) -> Iterator[str]:

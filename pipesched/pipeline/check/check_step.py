@@ -164,14 +164,10 @@ def unfit_step(problem: Problem, plan: Plan) -> Iterator[str]:
             yield f"{op} runs {len(where)} times: on {joined(where)}"
     for op in due:
         if op not in found:
-            yield f"{op} is missing{_home(problem, op)}"
-
-
-def _home(problem: Problem, op: Op) -> str:
-    if op.kind in ("E", "G"):
-        return f": it runs on {_devices(problem.side[op.stage].devices)}"
-    device = problem.settled_placement.devices[op.stage]
-    return f" on device {device}" if op.kind in ON_DEVICES else f" on the network lane of device {device}"
+            is_side, lane = op.kind in ("E", "G"), "" if op.kind in ON_DEVICES else "the network lane of "
+            side = f": it runs on {_devices(problem.side[op.stage].devices)}" if is_side else ""
+            home = side or f" on {lane}device {problem.settled_placement.devices[op.stage]}"
+            yield f"{op} is missing{home}"
 
 
 def _devices(devices: Sequence[int]) -> str:

@@ -363,21 +363,17 @@ def read_shard(value: Any, devices: int, *, gathers: bool = False) -> Shard | No
     with entry_of("shard", "ranks"):
         ranks = count_of("shard", given.get("ranks", 1))
     with entry_of("shard", "ahead"):
-        ahead = _ahead(given.get("ahead", AHEAD), devices)
+        ahead = given.get("ahead", AHEAD)
+        if is_several(ahead):
+            entries = first_entries(ahead, devices)
+            if len(entries) != devices:
+                found = length_text(ahead, entries, devices)
+                what = f"a list here needs {devices} numbers (one a device); this one has {found}"
+                raise ConfigError(what, "shard")
+            ahead = tuple(_ahead_of_one(one, " in a list") for one in entries)
+        elif not isinstance(ahead, str) or ahead not in (FULL, AUTO):
+            ahead = _ahead_of_one(ahead, f", {FULL} or {AUTO}")
     return Shard(level, ranks, ahead, given.get("reduce", LAST), given.get("gather", AHEAD_OF_USE))
-
-
-def _ahead(value: Any, devices: int) -> Any:
-    """Return how many stages are whole at once: a number, one a device, or a word. Raises ConfigError."""
-    if isinstance(value, str) and value in (FULL, AUTO):
-        return value
-    if not is_several(value):
-        return _ahead_of_one(value, f", {FULL} or {AUTO}")
-    entries = first_entries(value, devices)
-    if len(entries) != devices:
-        found = length_text(value, entries, devices)
-        raise ConfigError(f"a list here needs {devices} numbers (one a device); this one has {found}", "shard")
-    return tuple(_ahead_of_one(one, " in a list") for one in entries)
 
 
 def _ahead_of_one(value: Any, others: str) -> int:
