@@ -381,10 +381,7 @@ def run(problem: Problem, algorithm: str | Callable[..., Any], **options: Any) -
     elif rule is not None:
         raise ConfigError("has no effect without side work (`side`)", SIDE_RULE)
     saved = MemorySavings(offload=given.get(OFFLOAD) is not None, recompute=given.get(RECOMPUTE) is not None)
-
-    def plan(one: Problem) -> Plan:
-        return _plan(one, chosen, given, timed)
-
+    plan: Callable[[Problem], Plan] = partial(_plan, chosen=chosen, options=given, timed=timed)
     with _explained(chosen, given):
         if seeks_best(fitted) and fitted.stages > 1:
             plan = cache(plan)
@@ -396,9 +393,12 @@ def run(problem: Problem, algorithm: str | Callable[..., Any], **options: Any) -
             passes = cache(lambda one: plan_of(chosen, one, timed, **own)) if any(saved) else plan
             made = partial(_scheduled, chosen, given, plan, timed)
             fitted, cut = best_cut(fitted, passes, made, is_settled=is_settled)
-        fitted = _with_fewer_layers(fitted, chosen, given)
+        if given.get(RECOMPUTE) is not None:
+            from pipesched.schedulers.saved_plan import with_fewer_layers
+
+            fitted = with_fewer_layers(fitted, chosen, given[RECOMPUTE])
     nested = {key: value for key, value in given.items() if key != GROUPS or value != BEST}  # beside the slices
-    sliced = with_best_slices(fitted, lambda one: _plan(one, chosen, nested, timed), timed)
+    sliced = with_best_slices(fitted, partial(_plan, chosen=chosen, options=nested, timed=timed), timed)
     fed = FedFamily(sliced, chosen, plan, timed)
     with _explained(chosen, given):
         ordering = None if wanted is None else ordering_of(fed, wanted)
@@ -419,20 +419,15 @@ def run(problem: Problem, algorithm: str | Callable[..., Any], **options: Any) -
     return Outcome(str(chosen.name), schedule, ordering=ordering, is_grouped=is_grouped, cut=cut)
 
 
-def _with_fewer_layers(problem: Problem, chosen: Family, options: Mapping[str, Any]) -> Problem:
-    """Return a problem in which forwards that run again do so for as many layers as an option says."""
-    if options.get(RECOMPUTE) is None:
-        return problem
-    from pipesched.schedulers.saved_plan import with_fewer_layers
-
-    return with_fewer_layers(problem, chosen, options[RECOMPUTE])
-
-
 def _scheduled(
     chosen: Family, options: Mapping[str, Any], plan: Callable[[Problem], Plan], timed: Timing, problem: Problem
 ) -> Schedule:
     """Return the schedule of a family on a cut, with its options as given, and an order that is open as given."""
-    fed, wanted = FedFamily(_with_fewer_layers(problem, chosen, options), chosen, plan, timed), options.get(ORDER)
+    if options.get(RECOMPUTE) is not None:
+        from pipesched.schedulers.saved_plan import with_fewer_layers
+
+        problem = with_fewer_layers(problem, chosen, options[RECOMPUTE])
+    fed, wanted = FedFamily(problem, chosen, plan, timed), options.get(ORDER)
     ordering = None if wanted in (None, BEST) else ordering_of(fed, wanted)
     schedule = fed.schedule(None if ordering is None else ordering.order)
     if chosen.obeys_budget and not schedule.fits:
