@@ -137,10 +137,3 @@ class Planned(Generic[BoardKind_co]):
     board: BoardKind_co
     algorithm: str
     note: str = ""
-
-
-class Move(NamedTuple):
-    """A task to another position of its row."""
-
-    task: int
-    position: int

@@ -12,7 +12,7 @@ from pipesched.analysis.explain import OVERLAP, Sensitivity, gaps_of, idle_gap, 
 from pipesched.core.clock import Clock, deadline
 from pipesched.core.reasons import NOTHING, Arc, Gap, TimedTasks, moved, users_of
 from pipesched.errors import ConfigError, InvalidSchedule
-from pipesched.explore.board import LIVE, SECONDS, Amounts, Choice, FormField, Move, PlaceLimits, Planned, Tell
+from pipesched.explore.board import LIVE, SECONDS, Amounts, Choice, FormField, PlaceLimits, Planned, Tell
 from pipesched.file_formats.files import content_of, read, refuse_existing, write_file
 from pipesched.file_formats.registry import format_for
 from pipesched.pipeline.check.check import checked, violations
@@ -430,12 +430,12 @@ class PipelinePlanner:
         )
         return _shorter(board, board_of(outcome), outcome.bound.ticks)
 
-    def best_move(self, board: object, stop: Event) -> Move | None:
-        """Return the move of one task that shortens a schedule most, if there is one. Raises TimeIsUp."""
+    def best_move(self, board: object, stop: Event) -> tuple[int, int] | None:
+        """Return the task and the position of the move that shortens a schedule most, if one does. Raises TimeIsUp."""
         assert isinstance(board, PipelineBoard)
         with deadline(Clock(stop=stop)):
             moves, _ = best_moves(board.schedule, board.tasks)
-        return Move(board.plan.orders[moves[0].device][moves[0].start], moves[0].to) if moves else None
+        return (board.plan.orders[moves[0].device][moves[0].start], moves[0].to) if moves else None
 
 
 def _shorter(before: PipelineBoard, found: PipelineBoard, bound: int) -> Planned[PipelineBoard]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pipesched.core.reasons import NOTHING, moved
 from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule
-from pipesched.explore.board import LIVE, FormField, Move, PlaceLimits, Planned
+from pipesched.explore.board import LIVE, FormField, PlaceLimits, Planned
 from pipesched.explore.pipeline_board import PipelinePlanner
 from pipesched.explore.sheet import (
     Board,
@@ -184,12 +184,12 @@ class State:
         gain = change(board, after.amounts.makespan - board.amounts.makespan)
         return f"{board.name(task)} to position {position}: makespan {board.number(after.amounts.makespan)} ({gain})"
 
-    def make_move(self, move: Move | None) -> bool:
-        """Make the best move that was found, or say that there is none."""
+    def make_move(self, move: tuple[int, int] | None) -> bool:
+        """Make the best move that was found, of a task to a position, or say that there is none."""
         if move is None:
             return self.say("no single move shortens it")
-        self.select(move.task)
-        return self.move_to(move.position)
+        self.select(move[0])
+        return self.move_to(move[1])
 
     def undo(self) -> bool:
         """Take the last step back; return whether there was one."""

@@ -15,7 +15,7 @@ from pipesched.core.timing import earliest_times
 from pipesched.documents.explanation import hardware_document
 from pipesched.documents.json_text import dump
 from pipesched.errors import ConfigError
-from pipesched.explore.board import SECONDS, Amounts, Choice, FormField, Move, PlaceLimits, Planned, Tell
+from pipesched.explore.board import SECONDS, Amounts, Choice, FormField, PlaceLimits, Planned, Tell
 from pipesched.file_formats.files import refuse_existing, write_file
 from pipesched.file_formats.registry import format_of
 from pipesched.hls.explanation import timed_units
@@ -251,7 +251,7 @@ class UnitPlanner:
         note = "proved" if least <= bound else f"at most {(least - bound) / bound:.1%} from the best"
         return Planned(kept, "solve", note)
 
-    def best_move(self, board: object, stop: Event) -> Move | None:
+    def best_move(self, board: object, stop: Event) -> tuple[int, int] | None:
         assert isinstance(board, UnitBoard)
         tasks, best, least = board.tasks, None, board.amounts.makespan
         for task, start, to in candidate_moves(tasks):
@@ -260,5 +260,5 @@ class UnitPlanner:
             row = tasks.machine[task]
             after = board.reordered(row, moved(tasks.orders[row], start, to)).amounts.makespan
             if after < least:
-                best, least = Move(task, to), after
+                best, least = (task, to), after
         return best

@@ -247,29 +247,24 @@ def hardware_summary(outcome: HardwareOutcome, bounds: Intervals | None = None) 
 
 def _rows(outcome: HardwareOutcome, bounds: Intervals | None) -> Iterator[tuple[str, Text | str, str]]:
     schedule = outcome.schedule
-    if bounds is not None:
-        yield "initiation interval", Text(f"{schedule.interval}", style="bold"), outcome.method
-        asked = f"units ask for {bounds.resources}, recurrences for {bounds.recurrences}"
-        yield "lower bound", f"{outcome.bound}", f"{outcome.proof}; {asked}"
-        yield "gap", *_gap(outcome, "interval")
-        yield "latency", f"{schedule.latency}", "cycles of one iteration"
-    else:
+    what, asked = "latency", ""
+    if bounds is None:
         yield "latency", Text(f"{schedule.latency}", style="bold"), f"cycles; {outcome.method}"
-        yield "lower bound", f"{outcome.bound}", outcome.proof
-        yield "gap", *_gap(outcome, "latency")
+    else:
+        what, asked = "interval", f"; units ask for {bounds.resources}, recurrences for {bounds.recurrences}"
+        yield "initiation interval", Text(f"{schedule.interval}", style="bold"), outcome.method
+    yield "lower bound", f"{outcome.bound}", outcome.proof + asked
+    if outcome.status == "optimal":
+        yield "gap", Text("optimal", style=GOOD), f"{what} = lower bound"
+    else:
+        stop = f"; stopped by {STOPS[outcome.stopped_by]}" if outcome.stopped_by else ""
+        yield "gap", f"{outcome.gap:.2%}", f"({what} - lower bound) / lower bound{stop}"
+    if bounds is not None:
+        yield "latency", f"{schedule.latency}", "cycles of one iteration"
     yield "registers", f"{schedule.registers}", "most values alive at a cycle boundary"
     pipelined = " (pipelined: one a cycle)"
     cycles = (f"{unit.name} {unit.latency}{pipelined * (unit.interval < unit.latency)}" for unit in schedule.units)
     yield "cycles", "", ", ".join(cycles)
-
-
-def _gap(outcome: HardwareOutcome, what: str) -> tuple[Text, str]:
-    if outcome.status == "optimal":
-        return Text("optimal", style=GOOD), f"{what} = lower bound"
-    reason = f"({what} - lower bound) / lower bound"
-    if outcome.stopped_by:
-        reason += f"; stopped by {STOPS[outcome.stopped_by]}"
-    return Text(f"{outcome.gap:.2%}"), reason
 
 
 def rule_table(table: RuleTable, width: int) -> Group:

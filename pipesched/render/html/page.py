@@ -86,16 +86,24 @@ class _Chart:
         self.labels: dict[Rgb, list[str]] = {}
 
     def add(self, device: int, y: float, *, busy: bool) -> None:
-        """Add what a device runs at a height: its slots, or, with `busy`, how busy it is."""
+        """Add what a device runs at a height: its slots, or, with `busy`, in what share of each column it works."""
         if self.height > 8:
             name = self.schedule.problem.device_name(device)
             squeezed = ' textLength="66" lengthAdjust="spacingAndGlyphs"' if " x" in name else ""
             self.names.append(f'<text y="{_short(y + self.height - 5)}"{squeezed}>{name}</text>')
         row = device_row(self.schedule, device)
-        if busy:
-            self.areas.append(self._shares(row, y))
-        else:
+        if not busy:
             self.add_slots(row, y)
+            return
+        column, unit = (WIDTH - LEFT) / COLUMNS, self.height / LEVELS
+        ticks = column / self.scale
+        levels = [round(row.worked(place * ticks, (place + 1) * ticks) / ticks * LEVELS) for place in range(COLUMNS)]
+        area, before = f"M0 {_short(y + self.height)}", 0
+        for position, level in enumerate((*levels, 0)):
+            if level != before:
+                area += f"H{_short(position * column)}v{_short((before - level) * unit)}"
+                before = level
+        self.areas.append(f'<path fill="{BUSY}" d="{area}z"/>')
 
     def add_slots(self, row: Row, y: float, sharing: int = 1) -> None:
         """Add the slots of a row at a height, which `sharing` rows have together; a row of its own has labels."""
@@ -125,19 +133,6 @@ class _Chart:
         for colour, texts in self.labels.items() if labelled else ():
             yield f'<g fill="{_hex(colour)}" text-anchor="middle">{"".join(texts)}</g>'
         yield "</g>"
-
-    def _shares(self, row: Row, y: float) -> str:
-        """Return the share of each column in which a row works, as one area."""
-        column = (WIDTH - LEFT) / COLUMNS
-        ticks = column / self.scale
-        levels = [round(row.worked(place * ticks, (place + 1) * ticks) / ticks * LEVELS) for place in range(COLUMNS)]
-        unit = self.height / LEVELS
-        path, before = [f"M0 {_short(y + self.height)}"], 0
-        for position, level in enumerate((*levels, 0)):
-            if level != before:
-                path.append(f"H{_short(position * column)}v{_short((before - level) * unit)}")
-                before = level
-        return f'<path fill="{BUSY}" d="{"".join(path)}z"/>'
 
 
 def _hex(colour: Rgb) -> str:
