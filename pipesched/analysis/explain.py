@@ -274,7 +274,7 @@ Row = tuple[int, str]  # a stage (or an item of side work), and a kind of operat
 def gaps_of(schedule: Schedule, tasks: TimedTasks) -> list[Gap]:
     """Return all idle time of a schedule by class and culprit; `tasks` are its operations."""
     graph, first = schedule.graph, schedule.last_ticks - schedule.makespan_ticks
-    capacities, levels = schedule.problem.capacity_grains, dict[int, Levels]()
+    capacities, highest = schedule.problem.capacity_grains, dict[int, Callable[[int, int], int]]()
 
     def fits(task: int, time: int) -> bool:
         """Return whether a task fits at a time in ticks from the first start on, before its own; all else stays.
@@ -285,13 +285,13 @@ def gaps_of(schedule: Schedule, tasks: TimedTasks) -> list[Gap]:
         capacity = capacities[device]
         if capacity is None:
             return True
-        if device not in levels:
-            levels[device] = Levels([*schedule.memory_steps(device)])
+        if device not in highest:
+            highest[device] = highest_of([*schedule.memory_steps(device)])
         time, start = time + first, schedule.start_ticks[task]
         end = min(time + graph.durations[task], start)
         taken, given = graph.takes[task], graph.gives[task]
         parts = ((time, end, taken), (end, start, taken - given))
-        return all(levels[device].highest(*part) + more <= capacity for *part, more in parts if part[0] < part[1])
+        return all(highest[device](*part) + more <= capacity for *part, more in parts if part[0] < part[1])
 
     return [*idle_gaps(tasks, graph.takes, fits if schedule.fits else lambda *_: True)]  # what is above a budget
 
@@ -304,27 +304,25 @@ def idle_by_class(schedule: Schedule) -> dict[Idle, int | float]:
     return {idle: in_units(time, schedule.problem.ticks.per_unit) for idle, time in ticks.items()}
 
 
-class Levels:
-    """The memory of a device over time, with the highest level of any part of it in constant time."""
+def highest_of(steps: Sequence[tuple[int, int]]) -> Callable[[int, int], int]:
+    """Return what answers, in constant time, the highest memory of a device from a time to a later one, by its steps.
 
-    def __init__(self, steps: list[tuple[int, int]]) -> None:
-        self._times = [time for time, _ in steps]
-        self._tables = [[level for _, level in steps]]  # [k][i]: the highest of the 2^k levels from i on
-        reach = 1
-        while 2 * reach <= len(steps):
-            below = self._tables[-1]
-            self._tables.append([*map(max, below, below[reach:])])
-            reach *= 2
+    Behind the last change it is 0.
+    """
+    times, tables = [time for time, _ in steps], [[level for _, level in steps]]
+    reach = 1  # tables[k][i] is the highest of the 2^k levels from i on
+    while 2 * reach <= len(steps):
+        tables.append([*map(max, tables[-1], tables[-1][reach:])])
+        reach *= 2
 
-    def highest(self, start: int, end: int) -> int:
-        """Return the highest level from `start` to `end`, which is later; 0 behind the last change."""
-        first = max(bisect_right(self._times, start) - 1, 0)
-        last = bisect_left(self._times, end)
+    def highest(start: int, end: int) -> int:
+        first, last = max(bisect_right(times, start) - 1, 0), bisect_left(times, end)
         if last <= first:
             return 0
         power = (last - first).bit_length() - 1
-        table = self._tables[power]
-        return max(table[first], table[last - (1 << power)])
+        return max(tables[power][first], tables[power][last - (1 << power)])
+
+    return highest
 
 
 def row_of_step(index: OpIndex, number: int) -> Row:
