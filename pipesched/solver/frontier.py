@@ -101,11 +101,6 @@ def frontier(
     return Frontier(points, objective, problem.time_unit, problem.memory.unit, covers)
 
 
-def _solve(problem: Problem, **settings: Any) -> Outcome:
-    """Solve a problem at a budget, on the balanced cuts alone."""
-    return solve_request(SolveRequest(problem, keeps_cuts=True, **settings))
-
-
 @dataclass
 class _Budgets:
     """Solves a problem at the budgets of its frontier, with the `settings` of `solve`; in a pool ahead of their turn.
@@ -150,7 +145,10 @@ class _Budgets:
         """Return a solve that has its share when so many points, at most, divide the time that is left."""
         share = self.clock.left * min(workers_of(self.ahead.pool) / points, 1)
         seconds = max(min(max(share, 0.1), self.clock.left), 1e-6)  # the portfolio gives a schedule in 0.1 s
-        return partial(_solve, problem, time_limit=seconds, advice=False, **{**self.settings, **more})
+        settings = {**self.settings, **more}
+        return partial(
+            solve_request, SolveRequest(problem, keeps_cuts=True, time_limit=seconds, advice=False, **settings)
+        )
 
     def _send(self, budget: int, points: int) -> None:
         """Let a worker solve a budget, unless one does already."""

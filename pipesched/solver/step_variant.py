@@ -34,7 +34,6 @@ from pipesched.solver.step_model import StepRules, WholeStepModel
 from pipesched.solver.variant import Candidate, Improvement, Variant, ranks_of
 
 Rows = list[list[Op]]
-Searched = Callable[[Variant], Iterator[Candidate]]
 
 
 def _moved(side: tuple[SideItem, ...], rows: Rows, random: Random) -> Rows:
@@ -89,11 +88,11 @@ def _held(problem: Problem, device: int) -> int:
     return stages + side
 
 
-def completed(variant: Variant, make: Callable[[Problem], Variant], search: Searched) -> Iterator[Candidate]:
-    """Yield what a search finds for the passes of a variant, each order once, with the step by the rule of families."""
+def completed(variant: Variant, make: Callable[[Problem], Variant], search: str) -> Iterator[Candidate]:
+    """Yield what a method finds for the passes of a variant, each order once, with the step by the rule of families."""
     problem, known = variant.problem, set[tuple[object, ...]]()
     for bare in [*map(make, problems_of_passes(problem, variant.policy.portfolio.held))]:
-        for candidate in search(bare):
+        for candidate in getattr(bare, search)():
             plan = candidate.schedule.plan
             orders = plan.index.letters, *map(tuple, plan.orders)
             if not plan.pairs and (plan.lanes or orders not in known):
@@ -112,26 +111,23 @@ class StepRecomputeOffloadVariant(RecomputeOffloadVariant):
     def quantum(self) -> int:
         return gcd(super().quantum, *step_times(self.problem)) or 1
 
-    def _searched(self, search: Searched) -> Iterator[Candidate]:
-        return completed(self, self._of, search)
-
     def _of(self, bare: Problem) -> Variant:
         return RecomputeOffloadVariant(bare, self.objective, self.allowed, policy=self.policy)
 
     def named_candidates(self) -> Iterator[Candidate]:
-        return self._searched(lambda variant: variant.named_candidates())
+        return completed(self, self._of, "named_candidates")
 
     def fed_candidates(self) -> Iterator[Candidate]:
-        return self._searched(lambda variant: variant.fed_candidates())
+        return completed(self, self._of, "fed_candidates")
 
     def ruled_candidates(self) -> Iterator[Candidate]:
-        return self._searched(lambda variant: variant.ruled_candidates())
+        return completed(self, self._of, "ruled_candidates")
 
     def quick_ruled_candidates(self) -> Iterator[Candidate]:
-        return islice(self._searched(lambda variant: variant.quick_ruled_candidates()), 1)
+        return islice(completed(self, self._of, "quick_ruled_candidates"), 1)
 
     def quick_named_candidates(self) -> Iterator[Candidate]:
-        return self._searched(lambda variant: variant.quick_named_candidates())
+        return completed(self, self._of, "quick_named_candidates")
 
     def adopted(self, schedule: Schedule) -> Schedule | None:
         known = schedule_plan(passes_of(schedule.problem), without_step(schedule.plan))
@@ -168,7 +164,7 @@ class StepVariant(PlainVariant):
         return tuple(Improvement(MOVES, part, _by_moves) for part in parts)
 
     def ruled_candidates(self) -> Iterator[Candidate]:
-        return completed(self, self._of, lambda variant: variant.ruled_candidates())
+        return completed(self, self._of, "ruled_candidates")
 
     def _of(self, bare: Problem) -> Variant:
         return PlainVariant(bare, self.objective, policy=self.policy)
