@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -34,7 +35,8 @@ OBJECTIVES = {  # each as a key of schedules, with the other to break ties
 }
 
 
-OPTIONS: dict[str, Field] = {  # one without a flag may stand in a config only: it is too long for a command line
+_block = partial(Field, flag=None)  # one without a flag stands in a config only: it is too long for a command line
+OPTIONS: dict[str, Field] = {
     option.key: option
     for option in (
         Field(
@@ -47,28 +49,13 @@ OPTIONS: dict[str, Field] = {  # one without a flag may stand in a config only: 
         Field("tie", OneOf(*TIES), "list: dfs (lifo), bfs, fifo, input, reverse, random, most-descendants, pairing"),
         Field("objective", OneOf(*OBJECTIVES), "zb-auto and the V schedules: span (default), makespan"),
         Field("seed", Count(0), "list: seed of the random tie"),
-        Field("period", Number(TIME, above=True), "block: the time from one microbatch to the next", flag=None),
-        Field("forward", _STARTS, "block: when F starts on each stage, after its microbatch begins", flag=None),
-        Field("backward", _STARTS, "block: when B starts on each stage", flag=None),
-        Field("backward_input", _STARTS, "block: when I starts on each stage, instead of B", flag=None),
-        Field(
-            "backward_weight",
-            _STARTS,
-            "block: when W starts on each stage; default: the first free time after I",
-            flag=None,
-        ),
-        Field(
-            "peak",
-            Count(),
-            "block: chunks that a device may hold; default: what the block holds by residence",
-            flag=None,
-        ),
-        Field(
-            "squeeze",
-            Flag(),
-            "block: move operations up where time and memory allow (default), or keep its order",
-            flag=None,
-        ),
+        _block("period", Number(TIME, above=True), "block: the time from one microbatch to the next"),
+        _block("forward", _STARTS, "block: when F starts on each stage, after its microbatch begins"),
+        _block("backward", _STARTS, "block: when B starts on each stage"),
+        _block("backward_input", _STARTS, "block: when I starts on each stage, instead of B"),
+        _block("backward_weight", _STARTS, "block: when W starts on each stage; default: the first free time after I"),
+        _block("peak", Count(), "block: chunks that a device may hold; default: what the block holds by residence"),
+        _block("squeeze", Flag(), "block: move operations up where time and memory allow (default), or keep its order"),
         Field(
             RECOMPUTE,
             _STAGES,

@@ -109,19 +109,15 @@ def plan_of(family: Family, problem: Problem, timed: Timing = schedule_plan, **o
 
     Where the costs give the whole backward beside its halves, some may be joined. Raises what the family does.
     """
-    plan = _apart(family, problem, timed, options)
+    if not problem.has_step:
+        plan = family.plan(problem, **options)
+    elif not family.obeys_budget or problem.memory.budget is None:
+        plan = family.plan(of_passes(problem, [0] * problem.devices), **options)
+    else:
+        plans = [_plan_within(family, problem, one, options) for one in dict.fromkeys((timed, schedule_plan))]
+        plan = plans[0] if len(plans) == 1 else min(plans, key=lambda one: _worth(problem, one, timed))
     other = joined(problem, plan)
     return plan if other is plan else min(plan, other, key=lambda one: _worth(problem, one, timed))
-
-
-def _apart(family: Family, problem: Problem, timed: Timing, options: Mapping[str, Any]) -> Plan:
-    """Return the plan as the family makes it."""
-    if not problem.has_step:
-        return family.plan(problem, **options)
-    if not family.obeys_budget or problem.memory.budget is None:
-        return family.plan(of_passes(problem, [0] * problem.devices), **options)
-    plans = [_plan_within(family, problem, one, options) for one in dict.fromkeys((timed, schedule_plan))]
-    return plans[0] if len(plans) == 1 else min(plans, key=lambda plan: _worth(problem, plan, timed))
 
 
 def _plan_within(family: Family, problem: Problem, timed: Timing, options: Mapping[str, Any]) -> Plan:

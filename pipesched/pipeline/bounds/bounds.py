@@ -569,15 +569,6 @@ def work_bounds(problem: Problem, letters: str, *, paired: bool) -> Iterator[Bou
         yield Bound(sum(job.work for job in lane), f"work of the network of device {device}")
 
 
-def alone_bounds(problem: Problem, letters: str, *, paired: bool, least: int) -> Iterator[Bound]:
-    """Yield bounds on the span by what the budget lets a device keep, offload and recompute.
-
-    `least` ticks are known to be a bound.
-    """
-    single = PassBounds(problem, letters, paired=paired)
-    return stay_bounds(single.windows(alone=True), least, single.quantum)
-
-
 def stay_bounds(views: Sequence[DeviceResidencies], least: int, quantum: int) -> Iterator[Bound]:
     """Yield bounds above `least` ticks by the stays of activations on each device, in multiples of `quantum`."""
     for window in views:

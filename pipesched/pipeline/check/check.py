@@ -396,8 +396,13 @@ def _too_early(tables: TimeTables) -> Iterator[str]:
     gradients = np.maximum.reduce([ends[kind] for kind in back or "F"])
     crossing = [_Demand("F", 1, ends["F"][:-1] + model.there)]
     crossing += [_Demand(kind, 0, gradients[1:] + model.back) for kind in back]
-    if tables.problem.rounds > 1:
-        crossing.append(_Demand("F", 0, _of_rounds(tables, ends["F"][-1])))
+    if (problem := tables.problem).rounds > 1:  # a microbatch begins once it has ended the round before, and is sent
+        first, last = problem.settled_placement.devices[0], problem.settled_placement.devices[-1]
+        link = 0 if problem.links is None else problem.links[last][first]
+        late = (to_fraction(problem.costs.p2p[0]) + to_fraction(link)) * problem.ticks.per_unit if first != last else 0
+        ready = np.full((1, tables.index.units), -1)
+        ready[0, problem.batches :] = ends["F"][-1][: -problem.batches] + int(late)
+        crossing.append(_Demand("F", 0, ready))
     inside = [_Demand(after, 0, ends[before]) for before, after in INSIDE if before in ends and after in ends]
     along = [*_along_slices(tables, ends["F"], gradients)]
     early = [[one.early(tables) for one in demands] for demands in (crossing, inside, along)]
@@ -419,18 +424,6 @@ def _too_early(tables: TimeTables) -> Iterator[str]:
             kind = along[at].kind
             other = tables.index.op(tables.index.row(kind, stage)[unit + (-1 if kind == "F" else 1)])
             yield along[at].sentence(tables, stage, unit, f"the end of {other}")
-
-
-def _of_rounds(tables: TimeTables, last: Ints) -> Ints:
-    """Return when the first stage may start each microbatch: once the last one has ended the round before, and sent."""
-    problem, ready = tables.problem, np.full((1, len(last)), -1)
-    first, end = problem.settled_placement.devices[0], problem.settled_placement.devices[-1]
-    late = Fraction(0)
-    if first != end:
-        link = 0 if problem.links is None else problem.links[end][first]
-        late = sum(map(to_fraction, (problem.costs.p2p[0], link)), late) * problem.ticks.per_unit
-    ready[0, problem.batches :] = last[: -problem.batches] + int(late)
-    return ready
 
 
 def _along_slices(tables: TimeTables, forwards: Ints, gradients: Ints) -> Iterator[_Demand]:

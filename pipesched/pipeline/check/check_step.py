@@ -634,7 +634,18 @@ class _StepRules:
         both = self.index.of_kind("REDUCE_TIED")
         if len({(self.start[number], self.end[number]) for number in both}) > 1:
             yield f"{' and '.join(map(self._where, both))} are one, but do not start and end together"
-        yield from self._needs()
+        ends, clip = tied_ends(self.problem), [*range(self.index.stages)] if self.problem.clip else []
+        for number in self.index.of_kind("OPTIMIZER"):
+            stage = self.index.stage_of(number)
+            needed = self._latest(clip or [stage], everything=bool(clip) or stage in ends)
+            yield from self._before(number, needed, on=int(self.tables.there[stage]))
+        numbers, every = self.tables.scoped("REDUCE_GRAD")[0], np.arange(self.index.stages)
+        if len(numbers):
+            last = latest(self.index, self.end, "BW", self.tables.width, every).ravel()
+            for at in np.flatnonzero(self.start[numbers] < self.end[last]).tolist():
+                yield self._early(int(numbers[at]), int(last[at]))
+        for number in both:
+            yield from self._before(number, self._latest(ends))
         yield from self._side()
 
     def _where(self, number: int) -> str:
@@ -691,21 +702,6 @@ class _StepRules:
         slots, before = column([*chain.from_iterable(program.starts)]).reshape(-1, 2).T
         for at in np.flatnonzero(self.start[slots] < self.end[before]).tolist():
             yield self._early(int(slots[at]), int(before[at]), on=device)
-
-    def _needs(self) -> Iterator[str]:
-        """Yield what starts before the last of the backwards, and of the operations of the step, that it needs."""
-        ends, clip = tied_ends(self.problem), [*range(self.index.stages)] if self.problem.clip else []
-        for number in self.index.of_kind("OPTIMIZER"):
-            stage = self.index.stage_of(number)
-            needed = self._latest(clip or [stage], everything=bool(clip) or stage in ends)
-            yield from self._before(number, needed, on=int(self.tables.there[stage]))
-        numbers, every = self.tables.scoped("REDUCE_GRAD")[0], np.arange(self.index.stages)
-        if len(numbers):
-            last = latest(self.index, self.end, "BW", self.tables.width, every).ravel()
-            for at in np.flatnonzero(self.start[numbers] < self.end[last]).tolist():
-                yield self._early(int(numbers[at]), int(last[at]))
-        for number in self.index.of_kind("REDUCE_TIED"):
-            yield from self._before(number, self._latest(ends))
 
     def _before(self, number: int, needed: Ints, on: int = -1) -> Iterator[str]:
         for before in needed[self.end[needed] > self.start[number]].tolist():
