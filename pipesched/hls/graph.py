@@ -326,7 +326,11 @@ class _ProgramReader:
         operator, operands = _parts(node)
         if len(operands) > 2:
             self._refuse(operands[2], "a comparison has two sides; write two of them")
-        column = self._between(*operands) if len(operands) == 2 else None
+        column = None  # of the operator, where it stands between two operands on one line
+        if len(operands) == 2 and operands[0].end_lineno == operands[1].lineno:
+            end = operands[0].end_col_offset or 0
+            blank = self.lines[operands[1].lineno - 1].encode()[end : operands[1].col_offset]
+            column = end + len(blank) - len(blank.lstrip(b" )\t"))
         if isinstance(operator, ast.MatMult):
             what = f"`@` takes a name and a number of iterations, 1 to {MOST_ITERATIONS:,}: x@1"
             self._refuse(node, what, column)
@@ -341,14 +345,6 @@ class _ProgramReader:
         self.operands.append([values[operand] for operand in operands])
         self.marks.append(self._mark(node, column))
         return Operand(number)
-
-    def _between(self, left: ast.expr, right: ast.expr) -> int | None:
-        """Return the column of the operator between two operands; None if they are not on one line."""
-        if left.end_lineno != right.lineno or left.end_col_offset is None:
-            return None
-        line = self.lines[right.lineno - 1].encode()
-        blank = line[left.end_col_offset : right.col_offset]
-        return left.end_col_offset + len(blank) - len(blank.lstrip(b" )\t"))
 
     def _source(self, node: ast.expr) -> str:
         """Return the text of an expression, on one line without comments."""

@@ -25,9 +25,7 @@ from pipesched.errors import ConfigError, NotApplicable, OwnCodeFailed
 from pipesched.file_formats.files import lengths_in
 from pipesched.file_formats.registry import FIGURES, FORMATS, format_of
 from pipesched.pipeline.problem.problem import Problem
-from pipesched.render.view import View
 from pipesched.results.comparison import pareto_points
-from pipesched.results.kinds import SCHEDULE
 from pipesched.text.yaml_reader import read_bytes
 from tests.strategies import SETTLED, problems, random_saving_plan, saving_plan_of
 
@@ -517,16 +515,6 @@ def test_unknown_suffix(path: str) -> None:
         ConfigError, match=r"must end in \.json, \.csv, \.trace\.json, \.yaml, \.html, \.svg, \.png or \.pdf"
     ):
         format_of(path, SUFFIXES)
-
-
-@pytest.mark.parametrize("name", [name for name, form in FORMATS.items() if SCHEDULE in form.writers])
-def test_writers(name: str) -> None:
-    """Each writer makes text, or bytes if the format is binary."""
-    outcome = pipesched.run(pipesched.make_problem(devices=2, microbatches=2), "1f1b")
-    content = FORMATS[name].writers[SCHEDULE](outcome, View())
-    assert isinstance(content, bytes if FORMATS[name].binary else str)
-    assert len(content) > 20
-    assert FORMATS[name].name == name
 
 
 def test_figures_are_formats() -> None:
