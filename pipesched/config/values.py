@@ -322,7 +322,8 @@ MEASURES = ("hardware", "training")  # the sections whose numbers may have many 
 
 def rounding_note(values: Mapping[str, Given]) -> str | None:
     """Return which number is rounded first, by its place or parameter, and how many more are; None for none."""
-    found = [place for name, given in values.items() for place in _rounded(name, given)]
+    own = {name: given for name, given in values.items() if not given.built_in}
+    found = [place for name, given in own.items() for place in _rounded(name, given)]
     if not found:
         return None
     more = {1: "", 2: "; 1 more number is rounded"}.get(len(found), f"; {len(found) - 1} more numbers are rounded")

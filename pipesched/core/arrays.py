@@ -127,4 +127,4 @@ def ceil_div(amount: int, parts: int) -> int:
 
 def round_up(amount: int, quantum: int) -> int:
     """Return the least multiple of `quantum` that is no less than `amount`."""
-    return ceil_div(amount, quantum) * quantum
+    return -(-amount // quantum) * quantum

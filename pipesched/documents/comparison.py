@@ -105,7 +105,7 @@ def rows_document(name: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any
 def _row(entry: Entry) -> dict[str, Any]:
     who = {"algorithm": entry.algorithm, **({"file": entry.file} if entry.file else {})}
     if entry.metrics is None:
-        return {**who, "applicable": False, "reason": entry.reason, **failure(entry)}
+        return {**who, "applicable": False, "reason": entry.reason, **({"failed": True} if entry.failed else {})}
     return {
         **who,  # the order is a list where microbatches are not fed as they are given
         **{option: plain_values(value) for option, value in entry.options.items() if option != ORDER},
@@ -117,11 +117,6 @@ def _row(entry: Entry) -> dict[str, Any]:
         **({} if entry.dominated is None else {"dominated": entry.dominated}),
         **({"frozen": True} if entry.frozen else {}),
     }
-
-
-def failure(row: Any) -> dict[str, bool]:
-    """Return what a row without a schedule has beside its reason where code of one's own failed."""
-    return {"failed": True} if row.failed else {}
 
 
 def comparison_of(content: dict[str, Any]) -> Comparison:
@@ -295,7 +290,7 @@ def robustness_document(robustness: Robustness) -> dict[str, Any]:
             "over": list(row.over),
         }
         if row.applicable
-        else {"algorithm": row.algorithm, "applicable": False, "reason": row.reason, **failure(row)}
+        else {**picked(row, "algorithm", "applicable", "reason"), **({"failed": True} if row.failed else {})}
         for row in robustness
     ]
     return {**head("robustness"), **asdict(robustness.variation), "rows": rows}

@@ -355,11 +355,6 @@ def _places(total: int, limits: Sequence[int]) -> Iterator[list[int]]:
         yield from ([first, *rest] for rest in _places(total - first, limits[1:]))
 
 
-def _from_each_on(amounts: Sequence[int]) -> list[int]:
-    """Return the sums of the amounts from each one on, and of none."""
-    return [*accumulate(reversed(amounts), initial=0)][::-1]
-
-
 class _LaneGaps:
     """The gaps that lanes leave, from their starts on."""
 
@@ -368,8 +363,9 @@ class _LaneGaps:
         self.work, self.held, order = task.work, search.held, search.lanes.order
         self.limits = [limits[holder] for holder in order]
         self.room = None if task.room is None else [task.room[holder] for holder in order]
-        self.spare = _from_each_on(self.limits)  # what the holders from one on may have together
-        self.roomy = _from_each_on(self.room or [0] * search.count)  # and room
+        # what the holders from one on may have together, and room
+        both = (self.limits, self.room or [0] * search.count)
+        self.spare, self.roomy = ([*accumulate(reversed(own), initial=0)][::-1] for own in both)
         self.back = search.lanes.is_back
         bounds: list[tuple[int, int]] = []  # of each lane; two that meet share theirs
         entries = iter(start)

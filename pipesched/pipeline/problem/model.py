@@ -173,7 +173,8 @@ def ticks_of(
     there, back, around = exactly.hops(ways)
     # what each duration that a speed divides, and its overhead, last at each speed other than 1
     others = {*map(to_fraction, speed or ())} - {ONE}
-    scaled = [(row, exactly.overheads[key]) for key in lasts.keys() & {*SCALED} for row in _distinct(lasts[key])]
+    keys = lasts.keys() & {*SCALED} if others else ()
+    scaled = [(row, exactly.overheads[key]) for key in keys for row in _distinct(lasts[key])]
     at_speeds = {
         (value, more, one): at_speed(Fraction(value - more, exactly.scale), one) + Fraction(more, exactly.scale)
         for one in others
@@ -300,6 +301,7 @@ def grains_of(memory: Memory, units: Units, *, has_cached: bool) -> tuple[int, M
     parts = Wholes([0, 1, *memory.retain, *memory.checkpoint, memory.kv])
     by_factor, of_factors = units.wholes("activation")
     scale = entries.scale * of_factors * shares.scale * parts.scale
+    amounts = {scale}
     known, columns = dict[tuple[Entry, Exact], list[int]](), dict[str, list[list[int]]]()
     by_name = {
         "activation": [1] * stages,
@@ -314,10 +316,11 @@ def grains_of(memory: Memory, units: Units, *, has_cached: bool) -> tuple[int, M
                 each = entry if isinstance(entry, tuple) else (entry,) * (count if units.sizes else 1)  # one for all
                 by_share = [share * parts.ints((part,))[0] for share in shares.ints(slices.tokens)]
                 row = [whole * share for whole in map(mul, entries.ints(each), by_factor) for share in by_share]
+                amounts.update(row)
                 known[key] = row * (count // len(each))
             columns.setdefault(name, []).append(known[key])
     fixed = [*map(to_fraction, (*memory.static, *(memory.budget or ()))), *received(memory, units)]
-    least = lcm(scale // gcd(scale, *chain(*_distinct(known.values()))), grains_per_unit(fixed), memory.resolution)
+    least = lcm(scale // gcd(*amounts), grains_per_unit(fixed), memory.resolution)
     rescaled = _rescaler(scale, least)
     return least, {name: [*map(rescaled, rows)] for name, rows in columns.items()}
 

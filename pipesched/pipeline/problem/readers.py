@@ -117,7 +117,7 @@ def _of_stages(values: Mapping[str, Any]) -> Problem:
         problem = forwards_alone(problem)
     elif costs.overlap is not None:
         require_alike_pairs(costs, problem.sizes)
-    return balanced_for(problem)
+    return problem if model is None else balanced_for(problem)
 
 
 def _of_blocks(values: Mapping[str, Any]) -> Problem:
