@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -34,7 +34,13 @@ class FittingChange(NamedTuple):
     @property
     def written(self) -> list[str]:
         """The keys and their values, as a config has them."""
-        return [f"{key}: {_written(value)}" for key, value in self.values.items()]
+        found = []
+        for key, value in self.values.items():
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            if isinstance(value, dict):
+                text = "{" + ", ".join(f"{name}: {entry}" for name, entry in value.items()) + "}"
+            found.append(f"{key}: {text}")
+        return found
 
     @property
     def text(self) -> str:
@@ -52,12 +58,8 @@ class FittingChange(NamedTuple):
         return memory_margin(self.estimate, evidence_base().memory.high) >= 0
 
 
-class MissingChange(NamedTuple):
-    """A change of a setup that does not surely fit: the setup with it, and bytes of its fullest device, at least."""
-
-    values: Mapping[str, Any]
-    setup: Setup
-    held: Fraction
+# A change of a setup that does not surely fit: bytes of its fullest device, at least, the setup with it, and the change
+MissingChange = tuple[Fraction, Setup, Mapping[str, Any]]
 
 
 def changes_that_fit(setup: Setup, again: Again, beside: Fraction = Fraction(0)) -> list[FittingChange]:
@@ -71,11 +73,11 @@ def changes_that_fit(setup: Setup, again: Again, beside: Fraction = Fraction(0))
     rounds = MOST_ROUNDS if sum(change.sure for change in found) < SUGGESTED else 0
     while rounds and not (any(change.sure for change in found) and rounds < MOST_ROUNDS) and others:
         rounds -= 1
-        tried = [_tried(first.setup, again, beside, first.values) for first in others[:MOST_PAIRED]]
+        tried = [_tried(changed, again, beside, values) for _, changed, values in others[:MOST_PAIRED]]
         fitting = [change for more, _ in tried for change in more]
         said = [[*one.values.items()] for one in found]  # what ends with all that another change sets says no more
         found += [one for one in fitting if not any([*one.values.items()][-len(ends) :] == ends for ends in said)]
-        others = sorted((miss for _, more in tried for miss in more), key=attrgetter("held"))
+        others = sorted((miss for _, more in tried for miss in more), key=itemgetter(0))
     best = {frozenset(change.written): change for change in sorted(found, key=lambda change: change.rate)}
     return sorted(best.values(), key=lambda change: (not change.sure, -change.rate))[:SUGGESTED]
 
@@ -83,13 +85,6 @@ def changes_that_fit(setup: Setup, again: Again, beside: Fraction = Fraction(0))
 def _both(before: Mapping[str, Any], key: str, value: Any) -> Mapping[str, Any]:
     """Return a change with one more key; if it sets that already, the second value counts."""
     return {**{name: known for name, known in before.items() if name != key}, key: value}
-
-
-def _written(value: Any) -> str:
-    """Return a value as a config has it."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {entry}" for key, entry in value.items()) + "}"
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _tried(
@@ -110,12 +105,12 @@ def _tried(
         fitting += fits
         if not any(one.sure for one in fits):
             most = held if found is None else max(device.total for device in found.devices)
-            others.append(MissingChange(both, changed, most))
+            others.append((most, changed, both))
     trained = [found.estimate.setup.training for found in fitting]
     if any(one.recompute == FULL and one.full_layers is None for one in trained):  # else fewer layers do not fit either
         fewest = _fewest_layers(setup, before, again)
         fitting += [] if fewest is None else [fewest]
-    others.sort(key=attrgetter("held"))
+    others.sort(key=itemgetter(0))
     return fitting, others
 
 

@@ -37,12 +37,6 @@ class Preset(NamedTuple):
     value: Value
     sources: str
 
-    @property
-    def keys(self) -> Mapping[str, Any]:
-        """The keys without lines."""
-        plain: Mapping[str, Any] = self.value.plain()
-        return plain
-
 
 @cache
 def preset_names(kind: str) -> tuple[str, ...]:
@@ -79,7 +73,7 @@ def presets(kind: str) -> Iterator[Preset]:
 
 def preset_model(name: str) -> ModelShape:
     """Return the model of that name. Raises ConfigError for an unknown one."""
-    return read_model(preset(MODELS, name, "model").keys, name)
+    return read_model(preset(MODELS, name, "model").value.plain(), name)
 
 
 def model_rows() -> Iterator[dict[str, Any]]:
@@ -118,7 +112,7 @@ def read_model_section(section: Section) -> ReadModel:
         if is_path:
             return _of_file(path)
     found = preset(MODELS, value.plain(), "model", OTHERWISE)
-    return _read(found.keys, found.name)
+    return _read(found.value.plain(), found.name)
 
 
 def _read(keys: Mapping[str, Any], name: str, uncounted: Sequence[str] = ()) -> ReadModel:

@@ -111,7 +111,17 @@ def _shared(sections: Sections) -> tuple[ModelShape, GpuModel, TrainingSetup, tu
             raise ConfigError(f"is missing: {what}", key)
     model, notes = read_model_section(sections["model"])
     training = sections.get("training", EMPTY)
-    hardware = _measured(read_hardware(sections["hardware"].value), training)
+    hardware = read_hardware(sections["hardware"].value)
+    shares = section_entries(training.value, "training").values.get("efficiency")  # here, or in a file of their own
+    if shares is not None and not isinstance(shares.data, str):
+        hardware = replace(hardware, efficiency=read_efficiency(shares, "training.efficiency", hardware.efficiency))
+    elif shares is not None:
+        profile = profile_of(training, shares)
+        try:
+            measured = read_efficiency(profile.value, "efficiency", hardware.efficiency)
+        except ConfigError as error:
+            raise located(error, {"efficiency": profile}) from None
+        hardware = replace(hardware, efficiency=measured)
     if hardware.has_relative:
         notes += (f"{hardware.name}: shares of its numbers are those fitted on {hardware.fitted_on}",)
     elif hardware.efficiency == TYPICAL:
@@ -195,20 +205,6 @@ def require_agreement(training: Entries, levels: Iterable[str]) -> None:
     if said is not None and other is not None:
         what = f"{str(switch).lower()} is level {said}, not {other} as in `training.shard`: leave one of the two out"
         raise ConfigError(what, training.key("distributed_optimizer"))
-
-
-def _measured(hardware: GpuModel, training: Section) -> GpuModel:
-    """Return a GPU with the shares that `training.efficiency` gives, here or in a file of their own."""
-    value = section_entries(training.value, "training").values.get("efficiency")
-    if value is None:
-        return hardware
-    if not isinstance(value.data, str):
-        return replace(hardware, efficiency=read_efficiency(value, "training.efficiency", hardware.efficiency))
-    profile = profile_of(training, value)
-    try:
-        return replace(hardware, efficiency=read_efficiency(profile.value, "efficiency", hardware.efficiency))
-    except ConfigError as error:
-        raise located(error, {"efficiency": profile}) from None
 
 
 def profile_of(training: Section, value: Value) -> Section:

@@ -154,20 +154,20 @@ def _of_device(
     """Yield the bounds of a device that runs these stages: of all its work, where W leaves no tail, and of F and I."""
     first, gradients = own[0], sum_of([rates.gradient[stage] for stage in own])
     forward, weights = sum_of([rates.forward[stage] for stage in own]), sum_of([rates.weights[stage] for stage in own])
-    head = _Side(rates.forward[:first], rates.forward[: first + 1], sum(rates.hops[:first], Fraction(0)))
-    tail = _Side(rates.gradient[:first], rates.gradient[: first + 1], sum(rates.hops_back[:first], Fraction(0)))
+    # of both ends of the way of a microbatch: what the stages before take together, these and the first, and hops
+    head = sum_of(rates.forward[:first]), {*rates.forward[: first + 1]}, sum(rates.hops[:first], Fraction(0))
+    tail = sum_of(rates.gradient[:first]), {*rates.gradient[: first + 1]}, sum(rates.hops_back[:first], Fraction(0))
     works = [(forward.plus(gradients), tail)]
     if any(weights):
-        works.append((forward.plus(gradients).plus(weights), _Side((), (), Fraction(0))))
+        works.append((forward.plus(gradients).plus(weights), (sum_of([]), set[Rate](), Fraction(0))))
     size = max(documents.shortest_size - documents.lost_size, Fraction(0))
     for work, end in works:
-        mean, hops = _mean(documents, work, share), size * (head.hops + end.hops)
-        yield mean + documents.one(-1, sum_of(head.before)) + documents.one(-1, sum_of(end.before)) + hops
+        mean, hops = _mean(documents, work, share), size * (head[2] + end[2])
+        yield mean + documents.one(-1, head[0]) + documents.one(-1, end[0]) + hops
         if geometric and mean > 0:
-            ratios = [documents.least_ratio(sum_of(side.before), work) * SAFE for side in (head, end)]
-            waits = [
-                min((documents.least_ratio(rate, work) for rate in {*side.up_to}), default=0.0) for side in (head, end)
-            ]
+            ratios = [documents.least_ratio(before, work) * SAFE for before, *_ in (head, end)]
+            of_stages = ((documents.least_ratio(rate, work) for rate in up_to) for _, up_to, _ in (head, end))
+            waits = [min(each, default=0.0) for each in of_stages]
             gap = geometric_gap(float(mean), share.microbatches, *ratios, *(least * SAFE for least in waits))
             yield mean + hops + Fraction(gap * SAFE)
             # of the n longest documents alone, for every n: some rank has their mean work, and one has at least n / D
@@ -178,14 +178,6 @@ def _of_device(
             most = -(-np.arange(1, len(each) + 1) // share.ranks)
             found = np.maximum(each.cumsum() / share.ranks, most * each) + sum(ratios) * each
             yield Fraction(float(found.max()) * SAFE)
-
-
-class _Side(NamedTuple):
-    """One end of the way of a microbatch: what the stages before a device's own take, these and its first, and hops."""
-
-    before: Sequence[Rate]
-    up_to: Sequence[Rate]
-    hops: Fraction
 
 
 def geometric_gap(work: float, count: int, head: float, tail: float, forward: float, backward: float) -> float:
@@ -229,13 +221,6 @@ def _totals(count: int, slope: float, growth: float) -> list[float]:
     return totals
 
 
-class Best(NamedTuple):
-    """The order in which a rank takes least for a set of documents, and what it takes."""
-
-    takes: int
-    order: Sets
-
-
 def are_few(documents: int, ranks: int, microbatches: int) -> bool:
     """Return whether all packings are tried."""
     bins = ranks * microbatches
@@ -253,15 +238,15 @@ def best_of_all(lengths: Sequence[int], ranks: int, microbatches: int, cap: int,
     timed = times.of([tuple(loads[part] for part in order) for order in orders])
     scale = lcm(*(one.makespan.denominator for one in timed if one is not None))
     for needs_fit in (True, False):
-        best: dict[int, Best] = {}  # the best order for each set of documents that a rank may have
+        best: dict[int, tuple[int, Sets]] = {}  # by a set of documents: the least that a rank takes, and its order
         for order, one in zip(orders, timed, strict=True):
             if one is not None and (one.fits or not needs_fit):
                 takes, used = int(one.makespan * scale), sum(order)
-                if used not in best or takes < best[used].takes:
-                    best[used] = Best(takes, order)
+                if used not in best or takes < best[used][0]:
+                    best[used] = takes, order
         found = _least_partition(best, every, ranks, microbatches)
         if found is not None:
-            return [[[_members(part) for part in best[used].order] for used in found]]
+            return [[[_members(part) for part in best[used][1]] for used in found]]
     return []
 
 
@@ -286,7 +271,7 @@ def _members(part: int) -> list[int]:
     return [document for document in range(part.bit_length()) if part >> document & 1]
 
 
-def _least_partition(best: Mapping[int, Best], every: int, ranks: int, microbatches: int) -> Sets | None:
+def _least_partition(best: Mapping[int, tuple[int, Sets]], every: int, ranks: int, microbatches: int) -> Sets | None:
     """Return the sets of the least slowest rank, of equals of the least sum; None where there are none.
 
     The search gives the longest document that is left to the next rank first.
@@ -308,7 +293,7 @@ def _least_partition(best: Mapping[int, Best], every: int, ranks: int, microbatc
         while True:
             used = first | part if left > 1 else rest
             if first and used in best and (rest ^ used).bit_count() >= (left - 1) * microbatches:
-                takes = best[used].takes
+                takes = best[used][0]
                 share_out(rest ^ used, (*taken, used), max(slowest, takes), total + takes)
             if not part or left == 1:
                 return
