@@ -18,10 +18,10 @@ from pipesched.core.tasks import reversed_graph
 from pipesched.core.timing import earliest_times
 from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.bounds.bounds import lower_bound
-from pipesched.pipeline.plan.plan import NOTHING_BEFORE, Plan, settled
+from pipesched.pipeline.plan.plan import NOTHING_BEFORE, Plan, settled, with_parts, with_scoped
 from pipesched.pipeline.plan.schedule import Schedule, best_ahead, schedule_plan, timed_plan
 from pipesched.pipeline.plan.step import AUTO
-from pipesched.pipeline.plan.step_plan import optimizers, with_programs, with_slots
+from pipesched.pipeline.plan.step_plan import optimizers, with_programs
 from pipesched.pipeline.problem.ops import Op, StepOp
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.options import FIRST
@@ -103,7 +103,10 @@ class SideInsertion:
     def timed(self, rows: Rows) -> Schedule:
         """Return the schedule with these slots of each device, and optimizers behind them. Raises Deadlock."""
         whole = [[*row, *last] for row, last in zip(rows, self.updates, strict=True)]
-        return timed_plan(self.problem, with_programs(self.problem, with_slots(self.problem, self.plan, whole)))
+        ops = (op for row in whole for op in row if isinstance(op, Op))
+        index = with_scoped(self.plan.index, ops, len(self.problem.side))
+        orders = [[index.number(one) if isinstance(one, Op) else one for one in row] for row in whole]
+        return timed_plan(self.problem, with_programs(self.problem, with_parts(self.plan, index=index, orders=orders)))
 
     def schedule(self, way: Filling) -> Schedule:
         """Return the schedule with all side work put in. Raises Deadlock."""

@@ -380,8 +380,9 @@ class DeviceResidencies(NamedTuple):
         found = []
         for chunk in self.chunks:
             size, is_late = chunk.size, with_weight and chunk.retained > 0
-            weight, tail, last = (chunk.weight, chunk.last_tail, chunk.weight) if is_late else (
-                0, chunk.tail, chunk.gradient)  # fmt: skip
+            weight, tail, last = 0, chunk.tail, chunk.gradient
+            if is_late:
+                weight, tail, last = chunk.weight, chunk.last_tail, chunk.weight
             kept = [chunk.checkpointed] if self.allowed.recompute and with_checkpoint else []
             least = min(size, *kept, chunk.retained if is_late else size)
             around, end = chunk.forward + chunk.gradient, chunk.gradient + weight

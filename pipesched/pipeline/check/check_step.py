@@ -237,8 +237,20 @@ class CheckedProgram:
         if not self.wrong:
             place[pairs[1]] = np.maximum(place[pairs[1]], place[pairs[0]])
             self.wrong += self._early_reductions()
-            follow = self._follow_turns if level_is(problem, "weights") else self._find_first_forwards
-            follow()
+            if level_is(problem, "weights"):
+                self._follow_turns()
+                return
+            # below, each gather comes before the first forward of its stage
+            for at in np.flatnonzero(self.kind == "UNSHARD").tolist():
+                row, gather = self.index.row("F", int(self.stage[at])), int(self.issued[at])
+                places = place[row.start : row.stop]
+                there = np.flatnonzero(places >= 0)
+                if len(there):
+                    first = int(there[places[there].argmin()])
+                    self.starts.append((row[first], gather))
+                    if places[first] <= self.behind[at]:
+                        what = f"runs on device {device} before {self.index.op(gather)} is issued there"
+                        self.wrong.append(f"{self.index.op(row[first])} {what}")
 
     def _goes_back(self, number: Ints, after: Ints, is_tied: Ints, is_issued: Ints) -> Iterator[str]:
         """Yield operations that stand behind no slot of the device, or before what the program has before them."""
@@ -267,20 +279,6 @@ class CheckedProgram:
         late = self.place[last] > self.behind[is_reduction]
         for number, before in zip(self.issued[is_reduction][late].tolist(), last[late].tolist(), strict=True):
             yield f"{self.index.op(number)} {self.lane} stands before {self.index.op(before)}, which it needs"
-
-    def _find_first_forwards(self) -> None:
-        """Note of each gather, below level weights, the first forward of its stage, which comes after it."""
-        for at in np.flatnonzero(self.kind == "UNSHARD").tolist():
-            row, gather = self.index.row("F", int(self.stage[at])), int(self.issued[at])
-            places = self.place[row.start : row.stop]
-            there = np.flatnonzero(places >= 0)
-            if not len(there):
-                continue
-            first = int(there[places[there].argmin()])
-            self.starts.append((row[first], gather))
-            if places[first] <= self.behind[at]:
-                what = f"runs on device {self.device} before {self.index.op(gather)} is issued there"
-                self.wrong.append(f"{self.index.op(row[first])} {what}")
 
     def _follow_turns(self) -> None:
         """Note, at level weights, which gather made the stage of each slot whole, and what a RESHARD frees."""

@@ -248,7 +248,16 @@ class Sent:
         self._planned = np.zeros(index.first_message, dtype=bool)  # of the operations of devices
         for numbers in (*plan.own_lines[: len(plan.orders)], column(plan.pairs.values())):
             self._planned[numbers] = True
-        parts = [(column(()),) * 5, *self._passes(np.flatnonzero(crossed)), *self._side(model)]
+        over = np.flatnonzero(crossed)  # boundaries between devices: there, and back
+        here, there, forwards = model.where[over].ravel(), model.where[over + 1].ravel(), self._first_of("F")
+        parts: list[tuple[Ints, ...]] = [
+            (forwards[over].ravel(), forwards[over + 1].ravel(), here, there, model.there[over].ravel())
+        ]
+        if model.mode != FORWARD_ONLY:
+            gradients = self._first_of(GRADIENT_LETTERS)
+            made, needed = gradients[over + 1].ravel(), gradients[over].ravel()
+            parts.append((made, needed, there, here, model.back[over].ravel()))
+        parts += self._side(model)
         source, target, self.sender, self.receiver, self.length = (
             np.concatenate([part[at] for part in parts]) for at in range(5)
         )
@@ -267,16 +276,6 @@ class Sent:
             numbers = np.arange(row.start, row.stop)
             found = np.where(self._planned[row.start : row.stop], numbers, found.ravel()).reshape(found.shape)
         return found
-
-    def _passes(self, crossed: Ints) -> Iterator[tuple[Ints, ...]]:
-        """Yield the messages of these boundaries: there, and back."""
-        model = self.model
-        here, there = (model.where[at].ravel() for at in (crossed, crossed + 1))
-        forwards = self._first_of("F")
-        yield forwards[crossed].ravel(), forwards[crossed + 1].ravel(), here, there, model.there[crossed].ravel()
-        if model.mode != FORWARD_ONLY:
-            back = self._first_of(GRADIENT_LETTERS)
-            yield back[crossed + 1].ravel(), back[crossed].ravel(), there, here, model.back[crossed].ravel()
 
     def _side(self, model: StepModel) -> Iterator[tuple[Ints, ...]]:
         """Yield the messages of side items into their stages, and those back."""

@@ -99,13 +99,6 @@ def with_programs(problem: Problem, plan: Plan, given: Sequence[Sequence[Issued]
     return with_parts(plan, index=index, network=network)
 
 
-def with_slots(problem: Problem, plan: Plan, rows: Sequence[Sequence[int | Op]]) -> Plan:
-    """Return the plan with these slots of each device: the numbers of its passes, and operations of the step."""
-    index = with_scoped(plan.index, (op for row in rows for op in row if isinstance(op, Op)), len(problem.side))
-    orders = [[index.number(one) if isinstance(one, Op) else one for one in row] for row in rows]
-    return with_parts(plan, index=index, orders=orders)
-
-
 def optimizers(problem: Problem, plan: Plan) -> Iterator[list[Op]]:
     """Yield the optimizers of each device, by the last backward of their stages; stages with tied weights last."""
     tied = tied_stages(problem)
