@@ -308,7 +308,7 @@ def advised(outcome: Outcome, request: SolveRequest, tell: Callable[[str], None]
     makespan, found, is_tried = Fraction(report.value_ticks, report.bound.per_unit), list[Advice](), False
     with suppress(KeyboardInterrupt):  # what is known by then counts
         for change in changes(request):
-            if change.operations > min(left, _schedulable(request, clock.left)):
+            if change.operations > min(left, 0.5 * request.policy.advice.a_second * clock.left):  # one of all schedules
                 break
             if change.tightens and report.status == Status.OPTIMAL:
                 continue
@@ -382,12 +382,7 @@ def kept_seconds(request: SolveRequest) -> float:
         return 0.0
     problem, seconds = request.split_problem, min(request.policy.advice.part * request.limits.seconds, 60.0)
     operations = count_operations(problem, split=problem.costs.split)
-    return 0.0 if operations > _schedulable(request, seconds) and not request.advice else seconds
-
-
-def _schedulable(request: SolveRequest, seconds: float) -> float:
-    """Return how many operations one schedule may have, of all that can be made in so many seconds."""
-    return 0.5 * request.policy.advice.a_second * seconds
+    return 0.0 if operations > 0.5 * request.policy.advice.a_second * seconds and not request.advice else seconds
 
 
 def _allowance(request: SolveRequest, report: SolveReport) -> tuple[float, float] | None:

@@ -77,6 +77,7 @@ class Search:
         self.variants, self.limits, self.clock, self.listener = variants, limits, clock, listener
         self.others, self.policy = others, variants[0].policy
         self.per_unit = variants[0].problem.ticks.per_unit
+        self.size = max(variant.index.size for variant in variants)  # operations of the largest one
         self.bounds = [Bound(0, "", self.per_unit) for _ in variants]
         self.candidates: list[Candidate | None] = [None for _ in variants]  # the best of each variant
         self.best: Candidate | None = None
@@ -104,6 +105,11 @@ class Search:
         within = 1 + self.limits.gap
         numbers = [n for n, bound in enumerate(self.bounds) if self.best is None or self.value > bound.ticks * within]
         return sorted(numbers, key=lambda number: (self.value_of(number), self.bounds[number].ticks))
+
+    @property
+    def is_at_the_end(self) -> bool:
+        """Whether so little of the time limit is left that it is what ends a search."""
+        return self.clock.left <= 0.02 * self.limits.seconds
 
     def value_of(self, number: int) -> float:
         """Return the objective of the best schedule of a variant; infinite without one."""

@@ -234,7 +234,11 @@ def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: 
         search.clock.limit += kept
         _shorten(search, [one for one in first if one[1] is not search.best])  # which the portfolio alone does
         stopped_by = _stopped_by(search)
-        _break_ties(search, left)
+        clock = search.clock.part(min(0.1 * search.limits.seconds, max(2.0, search.clock.seconds)))
+        for number, candidates in left:  # named schedules left out at a bound: of equal values the one that holds least
+            if search.best is not None and not clock.is_over and search.bounds[number].ticks <= search.value:
+                search.at(f"ties, {search.variants[number].name}")
+                search.try_all(number, candidates, clock, heuristic=True, to_the_end=True)
         is_named = search.rank is not None and not search.rank.is_anonymous
         if request.polish and request.method != "portfolio" and search.best is not None and not is_named:
             number = search.candidates.index(search.best)
@@ -248,11 +252,6 @@ def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: 
     return stopped_by
 
 
-def is_at_the_end(search: Search) -> bool:
-    """Return whether so little of the time limit is left that it is what ends a search."""
-    return search.clock.left <= 0.02 * search.limits.seconds
-
-
 def _stopped_by(search: Search) -> StoppedBy:
     if search.best is not None and not search.open:
         if search.value == search.bound.ticks:
@@ -262,7 +261,7 @@ def _stopped_by(search: Search) -> StoppedBy:
     if search.clock.is_stopped:
         return StoppedBy.INTERRUPT
     is_cut_off = any(number in search.cut_off for number in search.open)
-    is_over = is_cut_off or is_at_the_end(search)
+    is_over = is_cut_off or search.is_at_the_end
     return StoppedBy.TIME_LIMIT if is_over else StoppedBy.SEARCH
 
 
@@ -276,7 +275,7 @@ def _heuristics(
     the named candidates that were not tried, each with the number of its variant.
     """
     left: list[tuple[int, Iterator[Candidate]]] = []
-    if hint is None and _size(search) > search.policy.portfolio.slow:
+    if hint is None and search.size > search.policy.portfolio.slow:
         offer_initial(search)
     search.at("bounds")
     _raise_bounds(search)
@@ -286,7 +285,7 @@ def _heuristics(
     order = _try_quick_schedules(search)
     ahead.try_large(search, [number for number in order if number in search.open][1:])
     order.sort(key=ahead.sent.__contains__)  # what workers try comes last
-    if _size(search) > search.policy.variants.large:
+    if search.size > search.policy.variants.large:
         periods.first_rounds(search.clock.part(0.35 * search.limits.seconds))  # before algorithms that take long
     for number in order:
         variant = search.variants[number]
@@ -307,7 +306,7 @@ def _named(search: Search) -> list[Iterator[Candidate]]:
     """Return the named candidates of each variant; of large ones, whose fast algorithms come first, those not tried."""
     variants = search.variants
     named: list[Iterator[Candidate]] = [variant.named_candidates() for variant in variants]
-    if _size(search) > search.policy.portfolio.one_limit:
+    if search.size > search.policy.portfolio.one_limit:
         if all(variant.keeps_activations for variant in variants):
             quick = [family_candidates(variant, slow=False) for variant in variants]
             _try_families(search, quick)
@@ -356,22 +355,6 @@ def _try_portfolio(
     search.try_all(number, variant.fed_candidates() if fed is None else fed, clock, heuristic=True)
 
 
-def _size(search: Search) -> int:
-    """Return the number of operations of the largest variant."""
-    return max(variant.index.size for variant in search.variants)
-
-
-def _break_ties(search: Search, left: list[tuple[int, Iterator[Candidate]]]) -> None:
-    """Offer named schedules that were left out at a bound: of equal values the one that holds least is taken."""
-    clock = search.clock.part(min(0.1 * search.limits.seconds, max(2.0, search.clock.seconds)))
-    for number, candidates in left:
-        if search.best is None or clock.is_over:
-            return
-        if search.bounds[number].ticks <= search.value:
-            search.at(f"ties, {search.variants[number].name}")
-            search.try_all(number, candidates, clock, heuristic=True, to_the_end=True)
-
-
 def _raise_bounds(search: Search) -> None:
     """Bound every variant: by the work of devices in any time, then by what takes longer, up to a part of the time."""
     for number, variant in enumerate(search.variants):
@@ -395,7 +378,7 @@ def _try_quick_schedules(search: Search) -> list[int]:
     The least bound comes first; of large variants linear and loop, since families for v take long.
     """
     order = list(range(len(search.variants)))
-    if _size(search) <= search.policy.portfolio.slow:
+    if search.size <= search.policy.portfolio.slow:
         order.sort(key=lambda number: search.bounds[number].ticks)
     for number, candidates in quick_rounds(search.variants, order):
         if search.clock.is_over:
@@ -479,7 +462,7 @@ def search_in_turn(search: Search, method: str, pool: Executor | None) -> None:
     waiting, cut_off = set(range(len(search.variants))), set[int]()
     unbegun: dict[int, float] = {}  # the time, in seconds, with which no model of a variant could be begun
     with closing(VariantsAhead(pool, partial(_search_variant, clock=None, method=method))) as ahead:
-        while search.best and not is_at_the_end(search):
+        while search.best and not search.is_at_the_end:
             numbers = [number for number in search.open if number in waiting]
             if numbers:
                 search.is_begun = True
