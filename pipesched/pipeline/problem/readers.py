@@ -162,18 +162,20 @@ def with_budget(problem: Problem, budget: Any) -> Problem:
 def _costs(given: Mapping[str, Any], extent: Extent, *, split: bool) -> Costs:
     if is_several(given["tied"]):
         raise ConfigError("must be one number: first and last stage add up the gradients that they share", "tied")
-    values: dict[str, Any] = {key: extent.read(one, given[one.name]) for key, one in COSTS.items()}
+    read_last = ("whole", *HALVES)
+    values: dict[str, Any] = {key: extent.read(one, given[key]) for key, one in COSTS.items() if key not in read_last}
     if values["reload"] is not None and values["offload"] is None:
         raise ConfigError("the way back from host memory; `offload` is needed too", "reload")
     values["recompute"] = values["recompute"] or values["forward"]
     values["reload"] = values["reload"] or values["offload"]
-    require_decimals(in_one(values["whole"] or ()), "backward")
-    lacking = [key for key in HALVES if values[key] is None]
+    values["whole"] = whole = extent.read(COSTS["whole"], given["backward"])
+    require_decimals(in_one(whole or ()), "backward")
+    lacking = [key for key in HALVES if given[key] is None]
     if len(lacking) == 1:
         other = HALVES[lacking == [HALVES[0]]]
         raise ConfigError(f"half of the backward; `{lacking[0]}` is needed too", other)
+    values |= {key: extent.read(COSTS[key], given[key]) for key in HALVES}
     if lacking:  # half of B each, by default twice F
-        whole = values["whole"]
         half = values["forward"] if whole is None else tuple(scaled(entry, Fraction(1, 2)) for entry in whole)
         values |= {"whole": None, **dict.fromkeys(HALVES, half)}
     return Costs(**values, split=split)
