@@ -423,7 +423,7 @@ def test_slices_of_one_stage() -> None:
     """Without a boundary between stages slices run too: 2 x (9 and six overheads of 0.1 and 0.2)."""
     common: dict[str, Any] = {"devices": 1, "microbatches": 2, "forward": 3, "backward": 6, "stages": 1}
     problem = make_problem(**common, slices={"count": 3, "overhead": [0.1, 0.2]})
-    assert {pipesched.run(problem, name).makespan for name in ("naive", "seq-1f1b")} == {19.8}
+    assert {pipesched.run(problem, name).schedule.makespan for name in ("naive", "seq-1f1b")} == {19.8}
 
 
 def test_uneven_slices_and_forwards_alone() -> None:
