@@ -21,7 +21,7 @@ import pytest
 import pipesched
 from pipesched import PipeschedError, hls
 from pipesched.pipeline.plan.step import Shard, SideItem
-from tests.packings import GOLDEN
+from tests.comparing.packings import GOLDEN
 from tests.tuning.spaces import ALGORITHMS, SPACE
 
 FOLDER = Path(__file__).parent / "golden" / "refused"

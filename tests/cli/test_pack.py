@@ -11,7 +11,7 @@ import pytest
 import pipesched
 from pipesched.documents.comparison import packing_document
 from tests.cli.conftest import Cli, answer
-from tests.packings import GOLDEN
+from tests.comparing.packings import GOLDEN
 
 GIVEN = ("--ranks", "2", "--cap", "12", "--microbatches", "2", "-c", "model.yaml")
 MODEL = "devices: 2\nmicrobatches: 4\ncosts: {forward: 1, backward: 2}\n"

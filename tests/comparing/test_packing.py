@@ -34,8 +34,8 @@ from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.results.document_costs import FactorCosts, load_of
 from pipesched.schedulers.registry import FAMILIES, family
+from tests.comparing.packings import GOLDEN, Way, by_length, documents, every_value, require_legal, value_of
 from tests.examples import at_night_but, examples, part
-from tests.packings import GOLDEN, Way, by_length, documents, every_value, require_legal, value_of
 from tests.strategies import problems
 
 TWO = pipesched.make_problem(devices=2, forward=1, backward=2)

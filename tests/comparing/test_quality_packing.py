@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from tests.packings import documents
+from tests.comparing.packings import documents
 from tests.quality_table import Table
 
 UNIT = 10**6  # works have six decimals

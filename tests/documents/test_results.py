@@ -35,7 +35,7 @@ from pipesched.hls.schedule import make_units
 from pipesched.pipeline.check.check import check
 from pipesched.results.comparison import pareto_points
 from pipesched.results.outcome import Advice, Outcome
-from tests.packings import GOLDEN
+from tests.comparing.packings import GOLDEN
 from tests.tuning.made import MADE, NOTHING, OUTSIDE, PRUNED, ROWS, SETUP, layout, trial
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import pipesched
 from pipesched.render.comparison import packing_view
-from tests.packings import GOLDEN
+from tests.comparing.packings import GOLDEN
 from tests.render.conftest import draw
 
 TWO = pipesched.make_problem(devices=2, forward=1, backward=2, time_unit="ms")

@@ -15,7 +15,7 @@ import pipesched
 from pipesched import NoSchedule, compare, make_problem, run
 from pipesched.results.document_costs import DocumentLoad, FactorCosts, half_even, load_of
 from pipesched.schedulers.registry import algorithms
-from tests.packings import GOLDEN
+from tests.comparing.packings import GOLDEN
 
 PROBLEM = make_problem(devices=2, microbatches=2, forward=1, backward=2)
 ORDERS = ["0F0 0F1 0B0 0B1", "1F0 1B0 1F1 1B1"]
