@@ -294,8 +294,8 @@ MUTATIONS = [
     Mutation(
         name="bounds not rounded up",
         file="pipeline/bounds/bounds",
-        old="replace(best.rounded_up(single.quantum), ",
-        new="replace(best, ",
+        old="ticks = round_up(best.ticks, single.quantum)",
+        new="ticks = best.ticks",
         tests=("pipeline/test_bounds",),
     ),
     Mutation(

@@ -265,29 +265,30 @@ class PassBounds:
         self._has_whole = "B" in letters
         self.units, self.counts = self.model.unlike
         tables = [self.model.there, self.model.back, *(self.model.ticks[KINDS[kind].cost] for kind in self.kinds)]
-        columns = [self._of_units(table) for table in tables]
+        columns = [table[:, self.units] for table in tables]
         most = sum(total(table.ravel()) for table in columns) * int(self.counts.max())
         self.ends, self._step_times = step_ends(problem), [*step_times(problem)] if problem.has_step else []
         most += (sum(self._step_times) + self.model.around) * problem.microbatches
         self.there, self.back, *lasts = (in_range(table, most) for table in columns)  # of which sums are exact
         self.path = np.stack(lasts)
         if self._has_whole and "I" in letters:  # up to the gradient, and in all, the less of both ways
-            whole = self._of_units(self.model.ticks["backward"])
+            whole = self.model.ticks["backward"][:, self.units]
             self.path[1] = np.minimum(self.path[1], whole)
             self.path[2] = np.minimum(self.path[2], whole - self.path[1])
         self.work = self.path
         if paired and self.model.overlap is not None:  # a forward's work is what its pair lasts beyond a backward
-            pairs, longest = self._of_units(self.model.overlap), self._of_units(self.model.ticks["backward"]).max()
+            pairs, longest = self.model.overlap[:, self.units], self.model.ticks["backward"][:, self.units].max()
             self.work, left = self.path.copy(), pairs.min()
             self.path[0] = np.minimum(self.path[0], pairs)
             self.work[0] = np.maximum(np.minimum(self.work[0], pairs - longest), 0)
             for kind in range(1, len(self.kinds)):
                 self.path[kind] = self.work[kind] = np.minimum(self.path[kind], left)
                 left = left - self.path[kind]
-
-    def _of_units(self, table: Ints) -> Ints:
-        columns: Ints = table[:, self.units]
-        return columns
+        self._rounds = self.counts * 0  # how much later each unit begins than the first one
+        if self.model.rounds > 1:
+            both = self.path[0].sum(axis=0) + self.there.sum(axis=0) + self.model.around
+            self._rounds = both.cumsum() - both
+        self._shape = -1, self.path.shape[2] // self.model.slices, self.model.slices  # of tables by microbatch
 
     @property
     def quantum(self) -> int:
@@ -296,8 +297,8 @@ class PassBounds:
         costs = {*ticks}
         if self.model.is_plain:
             costs = {KINDS[kind].cost for kind in (*self.kinds, "B", *self.allowed.letters)}
-        tables = [self.there, self.back, *(self._of_units(ticks[cost]) for cost in costs)]
-        tables += [] if overlap is None else [self._of_units(overlap)]
+        tables = [self.there, self.back, *(ticks[cost][:, self.units] for cost in costs)]
+        tables += [] if overlap is None else [overlap[:, self.units]]
         found = self.model.around if self.model.rounds > 1 else 0
         for table in sorted(tables, key=is_wide):
             values = table.ravel()  # of which only those that change the divisor are looked at alone
@@ -323,11 +324,11 @@ class PassBounds:
     def heads(self) -> Ints:
         """The heads of the operations, in ticks: their earliest starts in the task graph."""
         forward, *backward = self.path
-        starts = [self._behind(self._least(self.ends.released), forward, self.there) + self._rounds]
+        starts = [self._behind(column(self.ends.released)[:, None], forward, self.there) + self._rounds]
         if backward:
             least = np.zeros_like(forward)
             least[-1] = starts[0][-1] + forward[-1]
-            starts.append(self._ahead(least, backward[0], self.back))
+            starts.append(self._behind(least, backward[0], self.back, -1))
         if len(backward) > 1:
             starts.append(starts[1] + backward[0])
         return np.stack(starts)
@@ -338,60 +339,35 @@ class PassBounds:
         forward, *backward = self.path
         least, after = np.zeros_like(forward), []
         if backward:
-            behind = last = self._least(self.ends.behind_last)
+            behind = last = least + column(self.ends.behind_last)[:, None]
             if len(backward) > 1:
                 behind, after = last + backward[1], [last]
-            behind = np.maximum(behind, self._least(self.ends.behind_gradient))
+            behind = np.maximum(behind, column(self.ends.behind_gradient)[:, None])
             after.insert(0, self._behind(behind, backward[0], self.back))
             least[-1] = after[0][-1] + backward[0][-1]
-        return np.stack([self._ahead(least, forward, self.there) + self._rounds[::-1], *after])
+        return np.stack([self._behind(least, forward, self.there, -1) + self._rounds[::-1], *after])
 
-    @property
-    def _rounds(self) -> Ints:
-        """How much later each unit begins than the first one: by its rounds."""
-        if self.model.rounds == 1:
-            return self.counts * 0
-        both = self.path[0].sum(axis=0) + self.there.sum(axis=0) + self.model.around
-        found: Ints = both.cumsum() - both
-        return found
+    def _behind(self, least: Ints, lasts: Ints, hops: Ints, step: int = 1) -> Ints:
+        """Return times no less than `least`, nor than what ends the slice, or with `hops` the stage, before.
 
-    def _least(self, ticks: Sequence[int]) -> Ints:
-        """Return ticks of stages as a table."""
-        table: Ints = np.zeros_like(self.path[0]) + column(ticks)[:, None]
-        return table
-
-    def _by_microbatch(self, table: Ints) -> Ints:
-        stages, units = table.shape
-        parts: Ints = table.reshape(stages, units // self.model.slices, self.model.slices)
-        return parts
-
-    def _ahead(self, least: Ints, lasts: Ints, hops: Ints) -> Ints:
-        """Return `_behind` from the last stage to the first one, and from the last slice to the first one."""
-        found: Ints = self._behind(*(table[::-1, ::-1] for table in (least, lasts, hops)))[::-1, ::-1]
-        return found
-
-    def _behind(self, least: Ints, lasts: Ints, hops: Ints) -> Ints:
-        """Return times no less than `least`, nor than what ends the slice, or with `hops` the stage, before."""
-        times, lasts = (self._by_microbatch(table) for table in (least.copy(), lasts))
+        With `step` -1 this goes from the last stage and slice to the first ones.
+        """
+        tables = (table[::step, ::step].reshape(self._shape) for table in (np.zeros_like(lasts) + least, lasts, hops))
+        times, lasts, hops = tables
         sums = np.zeros_like(times)
-        np.cumsum(lasts[:-1] + self._by_microbatch(hops), axis=0, out=sums[1:])
+        np.cumsum(lasts[:-1] + hops, axis=0, out=sums[1:])
         for part in range(self.model.slices):
             check_deadline()
             if part:
                 times[:, :, part] = np.maximum(times[:, :, part], times[:, :, part - 1] + lasts[:, :, part - 1])
             own, until = times[:, :, part], sums[:, :, part]
             times[:, :, part] = np.maximum.accumulate(own - until, axis=0) + until
-        found: Ints = times.reshape(least.shape)
+        found: Ints = times.reshape(len(times), -1)[::step, ::step]
         return found
-
-    @property
-    def longest(self) -> int:
-        """The longest chain of operations of a microbatch, in ticks."""
-        return int((self.heads + self.path + self.tails).max())
 
     def jobs(self) -> list[DeviceJobs]:
         """Return for each device its operations with heads and tails; one stands for those of all that are alike."""
-        where = self._of_units(self.model.where).ravel()
+        where = self.model.where[:, self.units].ravel()
         order = np.argsort(where, kind="stable")
         ends = np.cumsum(np.bincount(where, minlength=self.problem.devices)).tolist()
         tables = (self.heads, self.work * self.counts, self.tails)
@@ -421,7 +397,7 @@ class PassBounds:
         shortest = rows.min(axis=0)
         longest = rows.sum(axis=0) - shortest
         hops = np.concatenate([self.there, self.back][: len(self.kinds)])
-        where, best = self._of_units(self.model.where), 0
+        where, best = self.model.where[:, self.units], 0
         for devices in {way.devices: None for way in self.model.ways}:
             here = (where == np.array(devices)[:, None]).all(axis=0)
             others = int((shortest * self.counts)[here].sum() + hops[:, here].min(axis=1).sum())
@@ -461,7 +437,7 @@ class PassBounds:
         """By stage and unit, the fields of ResidencyChunk from `head` on."""
         (forward, gradient, *_), lasts, is_split = self.path, self.tails, "W" in self.kinds
         size, checkpointed, retained = (
-            self._of_units(self.model.sizes[name]) for name in ("activation", "checkpointed", "retained")
+            self.model.sizes[name][:, self.units] for name in ("activation", "checkpointed", "retained")
         )
         nothing = np.zeros_like(forward)
         if not is_split:
@@ -470,12 +446,12 @@ class PassBounds:
             retained = np.minimum(retained, size)
         # from F to the end of B or I, the way leads through the later slices on the same stage, and those of the last
         # one on the stages behind
-        ways = self._by_microbatch(forward + gradient)
+        ways = (forward + gradient).reshape(self._shape)
         last = ways[:, :, -1].copy()
-        last[:-1] += self._by_microbatch(self.there + self.back)[:, :, -1]
+        last[:-1] += (self.there + self.back).reshape(self._shape)[:, :, -1]
         ways[:, :, -1] = last[::-1].cumsum(axis=0)[::-1]
         paths = ways[:, :, ::-1].cumsum(axis=2)[:, :, ::-1].reshape(forward.shape)
-        saving = [self._of_units(self.model.ticks[cost]) for cost in ("recompute", "offload", "reload")]
+        saving = [self.model.ticks[cost][:, self.units] for cost in ("recompute", "offload", "reload")]
         fields = [
             self.heads[0], lasts[1], lasts[-1], paths, forward, gradient,
             self.path[2] if is_split else nothing, *saving, size, checkpointed, retained, np.maximum(size, retained),
@@ -549,7 +525,8 @@ def lower_bound(schedule: Schedule) -> Bound:
         return replace(highest([path, *bounds], 1), per_unit=schedule.problem.ticks.per_unit)
     single = PassBounds(schedule.problem, schedule.plan.index.letters, paired=bool(schedule.plan.pairs))
     best = _said(max(_bounds(single, within_budget=schedule.fits), key=itemgetter(0)))
-    return replace(best.rounded_up(single.quantum), per_unit=schedule.problem.ticks.per_unit)
+    ticks = round_up(best.ticks, single.quantum)
+    return replace(best, ticks=ticks, per_unit=schedule.problem.ticks.per_unit)
 
 
 def problem_bounds(problem: Problem, letters: str, *, paired: bool) -> Iterator[Bound]:
@@ -599,7 +576,7 @@ def _bounds(single: PassBounds, *, within_budget: bool) -> Iterator[Unsaid]:
 
 
 def _simple_bounds(single: PassBounds) -> Iterator[Unsaid]:
-    yield single.longest, "critical path of one microbatch"
+    yield int((single.heads + single.path + single.tails).max()), "critical path of one microbatch"
     yield single.among_others, "the longest way of a microbatch among all others"
     for device, jobs in enumerate(single.jobs()):
         stretch = longest_stretch(jobs.listed()) if single.model.is_plain else jobs.whole_stretch()
