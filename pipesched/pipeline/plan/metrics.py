@@ -299,17 +299,13 @@ class ScheduleMetrics:
     @cached_property
     def makespan_ticks(self) -> int:
         """Last end minus first start, over all devices and network lanes."""
-        return self.last_ticks - min([*self.first_start_ticks, *(self.start_ticks[lane[0]] for lane in self._lanes)])
+        lanes = (lane for lane in self.plan.network_lanes if lane)
+        return self.last_ticks - min([*self.first_start_ticks, *(self.start_ticks[lane[0]] for lane in lanes)])
 
     @cached_property
     def last_ticks(self) -> int:
         """The end of all that runs on devices and network lanes."""
-        return max([*self.last_end_ticks, *(self.end_ticks[lane[-1]] for lane in self._lanes)])
-
-    @cached_property
-    def _lanes(self) -> list[list[int]]:
-        """What each network lane moves, of those that move something."""
-        return [lane for lane in self.plan.network_lanes if lane]
+        return max([*self.last_end_ticks, *(self.end_ticks[lane[-1]] for lane in self.plan.network_lanes if lane)])
 
     @cached_property
     def step(self) -> StepTimes | None:
@@ -374,7 +370,10 @@ class ScheduleMetrics:
         """The useful work of each device: its busy time without what it recomputes."""
         if not self.recomputed:
             return self.busy_ticks
-        extra = np.where(self._is_extra, self.graph.duration, 0)
+        duration = self.graph.duration
+        extra = np.zeros_like(duration)  # what is no part of the ideal: every R
+        for row in (self.plan.index.of_kind(one) for one in self.plan.index.letters if not KINDS[one].in_ideal):
+            extra[row.start : row.stop] = duration[row.start : row.stop]
         return [busy - int(extra[line].sum()) for busy, line in zip(self.busy_ticks, self._lines, strict=True)]
 
     @property
@@ -403,17 +402,10 @@ class ScheduleMetrics:
         return in_units(sum(self.useful_ticks), self.problem.devices * self.problem.ticks.per_unit)
 
     @cached_property
-    def _is_extra(self) -> Ints:
-        """Which operations are no part of the ideal: every R."""
-        found = np.zeros(self.plan.index.size, dtype=bool)
-        for row in (self.plan.index.of_kind(one) for one in self.plan.index.letters if not KINDS[one].in_ideal):
-            found[row.start : row.stop] = True
-        return found
-
-    @cached_property
     def recomputed(self) -> int:
         """The number of activations that are recomputed."""
-        return sum(int(self._is_extra[line].sum()) for line in self._lines) if self._is_extra.any() else 0
+        rows = [self.plan.index.of_kind(one) for one in self.plan.index.letters if not KINDS[one].in_ideal]
+        return sum(int(((line >= row.start) & (line < row.stop)).sum()) for row in rows for line in self._lines)
 
     @property
     def joined(self) -> int:

@@ -73,7 +73,8 @@ def steady_state(schedule: Schedule, *, nearly: bool = False) -> SteadyState | N
 
     With `nearly` it may be one in which few slots do not repeat, where none that is steady covers half of the timeline.
     """
-    fewest = FEWEST_OF_CHUNKS if has_chunks(schedule) else FEWEST
+    # a device with several chunks takes turns: a period then holds several microbatches
+    fewest = FEWEST_OF_CHUNKS if schedule.problem.stages > schedule.problem.devices else FEWEST
     index, series = schedule.plan.index, list[Series]()
     directions = schedule.problem.settled_placement.directions(index.microbatches)
     for row in (row for kind in index.letters for row in index.rows(kind)):
@@ -92,11 +93,6 @@ def steady_state(schedule: Schedule, *, nearly: bool = False) -> SteadyState | N
             found = next((one for one in stretches if one is not None and one.repeats >= fewest), None)
             best = max((each for each in (best, found) if each), key=lambda each: each.end - each.start, default=None)
     return best
-
-
-def has_chunks(schedule: Schedule) -> bool:
-    """Return whether a device has several chunks, which take turns: a period then holds several microbatches."""
-    return schedule.problem.stages > schedule.problem.devices
 
 
 def _candidates(series: Sequence[Series], instant: int, last: int) -> Iterator[tuple[int, int]]:
