@@ -22,12 +22,13 @@ from pipesched.checks import require_flag, require_sequence, require_type, requi
 from pipesched.core.arrays import ceil_div
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
-from pipesched.pipeline.plan.period import SteadyState, has_chunks, steady_state
+from pipesched.pipeline.plan.period import SteadyState, steady_state
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.problem.kinds import ALL_KINDS, KINDS, MESSAGE_KINDS, STEP_KINDS
 from pipesched.pipeline.problem.ops import SIDE_MESSAGES, Op
 from pipesched.pipeline.problem.quantities import Number, in_units, plain
 from pipesched.render.palette import (
+    BREAK_MARKS,
     CRITICAL_STYLE,
     DIM,
     HUES,
@@ -35,7 +36,6 @@ from pipesched.render.palette import (
     MARKS,
     OVER,
     PAIR_STYLE,
-    break_mark,
     fill,
     fill_of_kind,
     place_of,
@@ -107,7 +107,7 @@ class ColourCells:
 
     def _cell(self, run: Run) -> Segment:
         if run.is_break:
-            return break_mark(ascii_only=False)
+            return BREAK_MARKS[False]
         if run.slot is None:
             return Segment(IDLE * run.width, DIM)
         op, paired = self.plan.index.op(run.slot), self.plan.paired(run.slot)
@@ -160,7 +160,7 @@ class LetterCells:
     def __init__(self, schedule: Schedule, label: str, ascii_only: bool) -> None:
         self.plan, self.label = schedule.plan, label
         self.idle = ASCII_IDLE if ascii_only else IDLE
-        self.pause = break_mark(ascii_only=ascii_only).text
+        self.pause = BREAK_MARKS[ascii_only].text
         self.chunk = chunk_of_stage(schedule)
         self.chunks = max(self.chunk) + 1
 
@@ -260,7 +260,7 @@ def memory_strip(schedule: Schedule, device: int, layout: LineFrame, full: int) 
     steps, capacity = list(schedule.memory_steps(device)), schedule.problem.capacity_grains[device]
     marks: list[Segment] = []
     for scale in layout.scales:
-        marks += [break_mark(ascii_only=layout.ascii_only)] if marks else []
+        marks += [BREAK_MARKS[layout.ascii_only]] if marks else []
         marks += level_marks(column_levels(steps, scale), full, layout, capacity)
     return marks
 
@@ -478,7 +478,8 @@ def helps(schedule: Schedule, fold: Fold, folded: Sequence[TimeScale], whole: Se
     """Return whether slots get wider by a fold; with one chunk also whether enough of the timeline is left out."""
     narrow, wide = (in_all(scales) for scales in (whole, folded))
     before, after = (scale.window.end - scale.window.start for scale in (narrow, wide))
-    is_enough = has_chunks(schedule) or (fold.steady.repeats >= OFTEN and after <= HELPS * before)
+    has_chunks = schedule.problem.stages > schedule.problem.devices
+    is_enough = has_chunks or (fold.steady.repeats >= OFTEN and after <= HELPS * before)
     return is_enough and wide.columns * before > narrow.columns * after
 
 
@@ -506,7 +507,7 @@ class MarkLines:
         row = self._rows[device]
         for run in row.runs(*layout.scales) if row.order else ():
             if run.is_break:
-                yield break_mark(ascii_only=layout.ascii_only)
+                yield BREAK_MARKS[layout.ascii_only]
             elif run.slot is None:
                 yield Segment(" " * run.width, DIM)
             else:
@@ -606,7 +607,7 @@ class Gantt(Widely, Displayable):
         """Yield what a fold leaves out, or that there is none though one was asked for."""
         if self._fold and len(layout.scales) > 1:
             yield [Segment("= one period" if layout.ascii_only else "═ one period", DIM)]
-            yield [break_mark(ascii_only=layout.ascii_only), Segment(f" {self._fold.text(self.schedule)}", DIM)]
+            yield [BREAK_MARKS[layout.ascii_only], Segment(f" {self._fold.text(self.schedule)}", DIM)]
         elif self.must_fold and not self._fold:
             yield [Segment(NOTHING, DIM)]
 

@@ -63,10 +63,11 @@ MOST_SHADES = 4  # of chunks; further ones look like the last
 STRIPE = 2.2  # how many times darker stripes are than what they are on
 PALER = 0.4  # the share of white in the hue of the last chunk
 DULLER = {"R": 0.6, "I": 0.15}  # of grey in that of a kind
-BREAK, ASCII_BREAK = "≈", "/"
+BREAK = "≈"
 PAIR_STYLE = Style(italic=True, underline=True)
 CRITICAL_STYLE = Style(underline=True, bold=True)
 DIM = Style(dim=True)
+BREAK_MARKS = Segment(BREAK, DIM), Segment("/", DIM)  # of what stands where time is left out: the second in ASCII
 OVER = Style(color="red", bold=True)
 
 
@@ -148,11 +149,6 @@ def fill_of_kind(kind: str) -> Style:
 def ink(number: int) -> Style:
     """Return the style of the marks of a line or a row: the colour of the forward of a microbatch as a foreground."""
     return Style(color=fill(number, "F").bgcolor)
-
-
-def break_mark(*, ascii_only: bool) -> Segment:
-    """Return what stands where time is left out."""
-    return Segment(ASCII_BREAK if ascii_only else BREAK, DIM)
 
 
 class ColumnMark(NamedTuple):

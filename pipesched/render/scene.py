@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import accumulate, chain, groupby, pairwise
-from math import ceil, floor, gcd
+from math import gcd
 from typing import NamedTuple
 
 from pipesched.core.arrays import ceil_div
@@ -20,7 +20,7 @@ from pipesched.pipeline.plan.step import EDGE, FREE, PAIR as PAIR_QUEUE
 from pipesched.pipeline.problem.kinds import ALL_KINDS, KINDS, LANES, STEP_KINDS, Scope
 from pipesched.pipeline.problem.ops import SIDE_MESSAGES, Op
 from pipesched.pipeline.problem.problem import Problem
-from pipesched.pipeline.problem.quantities import in_units, plain
+from pipesched.pipeline.problem.quantities import in_units
 from pipesched.render.palette import place_of
 
 
@@ -29,12 +29,6 @@ class Window(NamedTuple):
 
     start: int
     end: int
-
-
-def zoomed(window: Window, zoom: float) -> Window:
-    """Return 1/zoom of a window, from its start; of a window that is not empty at least a tick."""
-    length = window.end - window.start
-    return Window(window.start, window.start + max(int(length / zoom), min(1, length)))
 
 
 class TimeScale(NamedTuple):
@@ -131,22 +125,6 @@ def describe(scale: TimeScale, ticks_a_unit: int, unit: str | None) -> str:
     return f"1 column = {number(in_units(length // scale.columns, ticks_a_unit))}{label}"
 
 
-def axis_ticks(scale: TimeScale, ticks_a_unit: int, step: Fraction) -> list[tuple[int, str]]:
-    """Return (column, label) of the multiples of `step` ticks."""
-    start, end = scale.window
-    if start == end:
-        return [(0, "0")]
-    marks = [count * step for count in range(ceil(start / step), floor(end / step) + 1)]
-    return [(scale.column(floor(tick)), number(plain(tick / ticks_a_unit))) for tick in marks]
-
-
-def round_step(scale: TimeScale, unit: int) -> Fraction:
-    """Return the least of 1, 2, 5 times a power of ten of units, in ticks, whose labels do not touch."""
-    length = scale.window.end - scale.window.start
-    widest = len(number(in_units(scale.window.end, unit)))
-    return round_number(max(Fraction((widest + 3) * length, scale.columns), Fraction(1)) / unit) * unit
-
-
 def round_number(least: Fraction) -> Fraction:
     """Return the smallest of 1, 2, 5 times a power of ten that is no less than `least`, which must be positive."""
     power = Fraction(1)
@@ -207,11 +185,6 @@ class Row:
     ) -> None:
         self.order, self.starts, self.ends, self.kind_of = order, starts, ends, kind_of
 
-    def slot_at(self, tick: int) -> int | None:
-        """Return the slot that runs at `tick`, None if the row is idle then."""
-        position = bisect_right(self.starts, tick) - 1
-        return self.order[position] if position >= 0 and tick < self.ends[position] else None
-
     def runs(self, *scales: TimeScale) -> list[Run]:
         """Return what the columns show: slots, or in a crowded row kinds in turn; and breaks between two scales."""
         crowded = self.is_crowded(*scales)
@@ -243,12 +216,15 @@ class Row:
         return bisect_right(self.ends, scale.window.start), bisect_left(self.starts, scale.window.end)
 
     def _slots(self, scale: TimeScale) -> Iterator[Run]:
-        start, shown = 0, self.slot_at(scale.middle(0))
-        for column in range(1, scale.columns):
-            slot = self.slot_at(scale.middle(column))
-            if slot != shown:
+        start, shown = 0, None
+        for column in range(scale.columns):
+            tick = scale.middle(column)
+            position = bisect_right(self.starts, tick) - 1  # of the slot that runs then, if one does
+            slot = self.order[position] if position >= 0 and tick < self.ends[position] else None
+            if column and slot != shown:
                 yield Run(column - start, shown)
-                start, shown = column, slot
+                start = column
+            shown = slot
         yield Run(scale.columns - start, shown)
 
     def _kinds(self, scale: TimeScale) -> Iterator[Run]:
@@ -323,7 +299,8 @@ def lane_rows(schedule: Schedule, device: int) -> Iterator[tuple[str, Row]]:
     plan, lanes = schedule.plan, list[tuple[str, Sequence[int]]]()
     if plan.network:
         lanes.append((NETWORK_LANE, lane_of(plan.network[device], plan.index)))
-    lanes += message_lanes(schedule, device)
+    if plan.messages:
+        lanes += message_lanes(schedule, device)
     if plan.lanes:
         lanes += [(lane.value, order) for lane, order in zip(LANES, plan.lanes[device], strict=True)]
     for name, order in lanes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil, floor
 from typing import Any, NamedTuple
 
 from rich.console import Console, ConsoleOptions
@@ -14,9 +15,17 @@ from rich.segment import Segment
 from pipesched.checks import require_flag, require_name, require_number, require_type, require_whole, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.plan.schedule import Schedule
-from pipesched.pipeline.problem.quantities import Number, first_entries, in_units, is_several, no_number, to_fraction
-from pipesched.render.palette import DIM, break_mark
-from pipesched.render.scene import TimeScale, Window, axis_ticks, in_all, number, round_step, zoomed
+from pipesched.pipeline.problem.quantities import (
+    Number,
+    first_entries,
+    in_units,
+    is_several,
+    no_number,
+    plain,
+    to_fraction,
+)
+from pipesched.render.palette import BREAK_MARKS, DIM
+from pipesched.render.scene import TimeScale, Window, in_all, number, round_number
 
 PAGE = 7.0  # inches: the text of a page; a column of a two-column paper is half of it
 NARROWEST_PAGE, WIDEST_PAGE = 2, 40
@@ -103,7 +112,7 @@ class View:
         if first >= end and last:
             key = "end" if self.start is None else "start"
             raise ConfigError(f"nothing to draw there; the schedule runs from 0 to {in_units(last, scale)}", key)
-        return zoomed(Window(first, end), self.zoom)
+        return Window(first, first + max(int((end - first) / self.zoom), min(1, end - first)))
 
     def devices(self, schedule: Schedule) -> Sequence[int]:
         """Return the devices to draw. Raises ConfigError for one that is not there."""
@@ -189,9 +198,10 @@ def axis(layout: LineFrame, ticks_a_unit: int, marked: Window | None = None) -> 
 
     The times on both sides of a break are given too; `marked` is a time that a double line shows.
     """
-    window = layout.scale.window
-    step = round_step(layout.scale, ticks_a_unit) if window.start < window.end else Fraction(1)
-    pause = break_mark(ascii_only=layout.ascii_only).text
+    (begin, finish), columns = layout.scale
+    widest = len(number(in_units(finish, ticks_a_unit))) + 3  # with what keeps labels apart
+    step = round_number(max(Fraction(widest * (finish - begin), columns), Fraction(1)) / ticks_a_unit) * ticks_a_unit
+    pause = BREAK_MARKS[layout.ascii_only].text
     glyphs = "-+=" if layout.ascii_only else "─┬═"
     labels = marks = " " * layout.gutter
     for position, scale in enumerate(layout.scales):
@@ -201,7 +211,9 @@ def axis(layout: LineFrame, ticks_a_unit: int, marked: Window | None = None) -> 
             texts[0] = start
         if scale is not layout.scales[-1] and len(end) + (len(start) + 1) * (position > 0) <= scale.columns:
             texts[scale.columns - len(end)] = end
-        for column, text in axis_ticks(scale, ticks_a_unit, step):
+        multiples = range(ceil(scale.window.start / step), floor(scale.window.end / step) + 1)
+        for tick in (count * step for count in multiples):
+            column, text = scale.column(floor(tick)), number(plain(tick / ticks_a_unit))
             if all(column + len(text) < other or column > other + len(texts[other]) for other in texts):
                 texts[column] = text
         rule, written = [glyphs[0]] * scale.columns, ""
