@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from pipesched.core.arrays import compiled_kernels
 from pipesched.schedulers.registry import ALIASES, FAMILIES
 from tests import house
 from tests.house import House, read_house
@@ -109,6 +112,22 @@ def test_field_without_a_sentence() -> None:
 MOST_OF_ALL = 73_190  # lines of Python in the package: this number only falls, as do the next two
 MOST_FILES = 286  # in the package
 MOST_OF_TESTS = 59_831  # lines of Python in tests/
+MOST_PASSED = {"run --algo 1f1b": 549, "solve --mem-budget 4": 801}  # functions of the package, in its first process
+COUNTED = """
+import inspect, os, sys, pipesched.cli.app
+from pipesched.__main__ import main
+def note(frame, event, _):
+    code = frame.f_code
+    is_function = code.co_flags & inspect.CO_OPTIMIZED and code.co_name[0] != "<"
+    if event == "call" and is_function and f"{os.sep}pipesched{os.sep}" in code.co_filename:
+        passed.add(code)
+def end(status):
+    sys.setprofile(None)
+    print(len(passed), status, file=sys.stderr)
+passed, os._exit, sys.argv[0] = set(), end, "pipesched"
+sys.setprofile(note)
+main()
+"""  # bodies of classes are no functions, and lambdas and comprehensions are left out
 
 
 def test_the_package_grows_no_more() -> None:
@@ -117,3 +136,14 @@ def test_the_package_grows_no_more() -> None:
     assert len(HOUSE.modules) <= MOST_FILES
     tests = Path(__file__).parent.rglob("*.py")
     assert sum(path.read_text(encoding="utf-8").count("\n") for path in tests) <= MOST_OF_TESTS
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11) or compiled_kernels() is None, reason="counted so")
+@pytest.mark.parametrize("command", MOST_PASSED)
+def test_a_command_passes_few_functions(command: str) -> None:
+    """What a reader of a command's way has to hold in the head."""
+    run = subprocess.run(
+        [sys.executable, "-c", COUNTED, *command.split()], capture_output=True, text=True, encoding="utf-8", check=True
+    )
+    passed, status = run.stderr.split()[-2:]
+    assert (int(passed) <= MOST_PASSED[command], status) == (True, "0")
