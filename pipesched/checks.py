@@ -23,9 +23,24 @@ MOST_WORKERS = 1_000  # threads or processes: more than any machine has
 T = TypeVar("T")
 
 
-def shown(value: object, most: int = WIDTH) -> str:
-    """Return a value as text for a message, on one line of at most `most` characters, whatever it is."""
-    return cut(_shown(value, NESTED), most)
+def shown(value: object, most: int = WIDTH, depth: int = NESTED) -> str:
+    """Return a value as text for a message, on one line of at most `most` characters; lists in lists to a depth."""
+    if isinstance(value, (list, tuple)):
+        entries = [shown(entry, depth=depth - 1) for entry in value[:MANY]] if depth else [".."] * bool(value)
+        text = f"[{', '.join([*entries, *['..'] * (depth > 0 and len(value) > MANY)])}]"
+    elif value is None or isinstance(value, bool):
+        text = {None: "null", True: "true", False: "false"}[value]
+    elif isinstance(value, str):
+        text = repr(str(value[:1000]))
+    else:
+        try:
+            text = str(value) if isinstance(value, (Decimal, Fraction)) else repr(value)
+            if isinstance(value, (int, float, Decimal, Fraction)) and sum(map(str.isdigit, text)) > MOST_DIGITS:
+                number = float(value) if isinstance(value, Fraction) else value
+                text = f"{Decimal(number).normalize(Context(prec=MOST_DIGITS)):g}"
+        except Exception:  # whatever an object of a user raises; or a number of more digits than Python writes
+            text = f"a value of type {type(value).__name__} that cannot be written"
+    return cut(text, most)
 
 
 def cut(text: str, most: int = WIDTH) -> str:
@@ -42,24 +57,6 @@ def joined(texts: Sequence[str], most: int = 90) -> str:
         return whole
     begin = whole[: most - 20]
     return f"{begin.rpartition(', ')[0] or begin}, .. {len(texts)} in all"
-
-
-def _shown(value: object, depth: int) -> str:
-    if isinstance(value, (list, tuple)):
-        entries = [cut(_shown(entry, depth - 1)) for entry in value[:MANY]] if depth else [".."] * bool(value)
-        return f"[{', '.join([*entries, *['..'] * (depth > 0 and len(value) > MANY)])}]"
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, str):
-        return repr(str(value[:1000]))
-    try:
-        text = str(value) if isinstance(value, (Decimal, Fraction)) else repr(value)
-        if not isinstance(value, (int, float, Decimal, Fraction)) or sum(map(str.isdigit, text)) <= MOST_DIGITS:
-            return text
-        number = float(value) if isinstance(value, Fraction) else value
-        return f"{Decimal(number).normalize(Context(prec=MOST_DIGITS)):g}"
-    except Exception:  # whatever an object of a user raises; or a number of more digits than Python writes
-        return f"a value of type {type(value).__name__} that cannot be written"
 
 
 def require_type(value: object, kind: Any, what: str, key: str) -> Any:

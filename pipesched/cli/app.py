@@ -37,13 +37,18 @@ def _as_parsed(parameter: Any, context: Any, value: Any) -> Any:
     return value if parameter.callback is None else parameter.callback(context, parameter, value)
 
 
-class FastCommand(TyperCommand):
-    """A command whose options are read by pipesched."""
+class Unconverted:
+    """What parses without converting: its options are read by pipesched."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def parse_args(self: Any, ctx: Any, args: list[str]) -> list[str]:
         """Parse without converting."""
         make_fast(self.get_params(ctx))
-        return super().parse_args(ctx, args)
+        parsed: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
+        return parsed
+
+
+class FastCommand(Unconverted, TyperCommand):
+    """A command whose options are read by pipesched."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help; a word in brackets, as in pipesched[torch], is text there and no style."""
@@ -89,7 +94,7 @@ def own_command(name: str) -> Any:
     return typer.main.get_command(single)
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(Unconverted, TyperGroup):
     """A group that knows only the names of its commands until it looks one up."""
 
     def __init__(self, **attributes: Any) -> None:
@@ -99,11 +104,6 @@ class LazyGroup(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command, None for an unknown name."""
         return command_of(cmd_name) if cmd_name in COMMANDS else own_command(cmd_name)
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse without converting."""
-        make_fast(self.get_params(ctx))
-        return super().parse_args(ctx, args)
 
 
 app = typer.Typer(name="pipesched", cls=LazyGroup, no_args_is_help=True, pretty_exceptions_enable=False)

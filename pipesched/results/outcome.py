@@ -81,8 +81,7 @@ def with_best_slices(
 ) -> Problem:
     """Return `problem` with the number of slices whose plan is shortest, of all of its rule. May raise."""
     rule = problem.slices.rule
-    if rule is None:
-        return problem
+    assert rule is not None
     require_size(problem.letters, problem.stages, problem.microbatches, rule.most)
     tried, refusals = dict[int, Fraction](), list[PipeschedError]()
     for count in range(1, rule.most + 1):
@@ -397,12 +396,13 @@ def run(problem: Problem, algorithm: str | Callable[..., Any], **options: Any) -
             from pipesched.schedulers.saved_plan import with_fewer_layers
 
             fitted = with_fewer_layers(fitted, chosen, given[RECOMPUTE])
-    nested = {key: value for key, value in given.items() if key != GROUPS or value != BEST}  # beside the slices
-    sliced = with_best_slices(fitted, partial(_plan, chosen=chosen, options=nested, timed=timed), timed)
-    fed = FedFamily(sliced, chosen, plan, timed)
+    if fitted.slices.rule is not None:
+        nested = {key: value for key, value in given.items() if key != GROUPS or value != BEST}  # beside the slices
+        fitted = with_best_slices(fitted, partial(_plan, chosen=chosen, options=nested, timed=timed), timed)
+    fed = FedFamily(fitted, chosen, plan, timed)
     with _explained(chosen, given):
         ordering = None if wanted is None else ordering_of(fed, wanted)
-        if messages is not None and not (sliced.has_step or any(saved)):  # timed once, in the queues
+        if messages is not None and not (fitted.has_step or any(saved)):  # timed once, in the queues
             fed.timed = lambda one, made: schedule_plan(with_queues(one, messages), made)
         schedule = fed.schedule(None if ordering is None else ordering.order)
     schedule = checked(schedule if schedule.problem.messages else queued(schedule, messages))

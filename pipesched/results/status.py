@@ -8,11 +8,7 @@ from enum import Enum
 class Word(str, Enum):
     """An enumeration whose members are texts, and print as them."""
 
-    def __str__(self) -> str:
-        return str(self.value)
-
-    def __format__(self, form: str) -> str:
-        return format(str(self.value), form)
+    __str__ = str.__str__
 
 
 class Status(Word):
