@@ -5,7 +5,6 @@ Numbers of what it returns are in the user's units.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipesched.checks import shown
-from pipesched.core.reasons import LATE_PARTS, NOTHING, Gap, Idle, TimedTasks, classes, idle_gaps, path_counts
+from pipesched.core.reasons import LATE_PARTS, NOTHING, Gap, Idle, TimedTasks, classes, path_counts
 from pipesched.core.timing import earliest_times
 from pipesched.display import HasPage, from_file
 from pipesched.errors import ConfigError, NoSchedule
@@ -31,7 +30,7 @@ from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import canonical, in_units, plain, to_fraction
 from pipesched.results.covered import Claim
 from pipesched.results.outcome import Outcome
-from pipesched.results.timed_moves import OrderMove, best_moves, timed_tasks
+from pipesched.results.timed_moves import OrderMove, best_moves, gaps_of, timed_tasks
 
 LEAST_TOLD = 1e-9  # of the makespan: less idle time counts as none
 
@@ -269,60 +268,6 @@ TIED = "REDUCE_TIED"
 OVERLAP = "overlap"
 Planner = Callable[[Problem], Outcome]  # makes a schedule of a problem, by the algorithm and the options of another
 Row = tuple[int, str]  # a stage (or an item of side work), and a kind of operation or OVERLAP
-
-
-def gaps_of(schedule: Schedule, tasks: TimedTasks) -> list[Gap]:
-    """Return all idle time of a schedule by class and culprit; `tasks` are its operations."""
-    graph, first = schedule.graph, schedule.last_ticks - schedule.makespan_ticks
-    capacities, highest = schedule.problem.capacity_grains, dict[int, Callable[[int, int], int]]()
-
-    def fits(task: int, time: int) -> bool:
-        """Return whether a task fits at a time in ticks from the first start on, before its own; all else stays.
-
-        It then takes its memory from there on, and gives back what it gives after its duration.
-        """
-        device = graph.pools[task]
-        capacity = capacities[device]
-        if capacity is None:
-            return True
-        if device not in highest:
-            highest[device] = highest_of([*schedule.memory_steps(device)])
-        time, start = time + first, schedule.start_ticks[task]
-        end = min(time + graph.durations[task], start)
-        taken, given = graph.takes[task], graph.gives[task]
-        parts = ((time, end, taken), (end, start, taken - given))
-        return all(highest[device](*part) + more <= capacity for *part, more in parts if part[0] < part[1])
-
-    return [*idle_gaps(tasks, graph.takes, fits if schedule.fits else lambda *_: True)]  # what is above a budget
-
-
-def idle_by_class(schedule: Schedule) -> dict[Idle, int | float]:
-    """Return the idle time of all devices by class, in the user's time unit."""
-    ticks = dict.fromkeys(classes(measured=schedule.own_lengths, queued=bool(schedule.plan.messages)), 0)
-    for gap in gaps_of(schedule, timed_tasks(schedule)):
-        ticks[gap.idle] += gap.end - gap.start
-    return {idle: in_units(time, schedule.problem.ticks.per_unit) for idle, time in ticks.items()}
-
-
-def highest_of(steps: Sequence[tuple[int, int]]) -> Callable[[int, int], int]:
-    """Return what answers, in constant time, the highest memory of a device from a time to a later one, by its steps.
-
-    Behind the last change it is 0.
-    """
-    times, tables = [time for time, _ in steps], [[level for _, level in steps]]
-    reach = 1  # tables[k][i] is the highest of the 2^k levels from i on
-    while 2 * reach <= len(steps):
-        tables.append([*map(max, tables[-1], tables[-1][reach:])])
-        reach *= 2
-
-    def highest(start: int, end: int) -> int:
-        first, last = max(bisect_right(times, start) - 1, 0), bisect_left(times, end)
-        if last <= first:
-            return 0
-        power = (last - first).bit_length() - 1
-        return max(tables[power][first], tables[power][last - (1 << power)])
-
-    return highest
 
 
 def row_of_step(index: OpIndex, number: int) -> Row:

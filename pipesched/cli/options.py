@@ -25,11 +25,6 @@ if TYPE_CHECKING:
     from pipesched.render.view import View
 
 
-def as_text(_flag: str, text: str) -> str:
-    """Return the text itself."""
-    return text
-
-
 def as_value(_flag: str, text: str) -> Any:
     """Return what `parse_value` makes of the text."""
     return parse_value(text)
@@ -73,13 +68,13 @@ def number_of(flag: str, text: str) -> float:
 class CommandOption(NamedTuple):
     """An option with its `usage`: `-o/--output FILE`; without a word for a value it is a switch.
 
-    `read` takes the flag and the text behind it, or with `repeats` the texts. `absent` is the value of an option that
-    is not given; of a switch it is False, or None where it can be switched off too.
+    `read` takes the flag and the text behind it, or with `repeats` the texts (None: that is the value). `absent` is the
+    value of an option that is not given; of a switch it is False, or None where it can be switched off too.
     """
 
     usage: str
     help: str
-    read: Callable[[str, Any], Any] = as_text
+    read: Callable[[str, Any], Any] | None = None
     absent: Any = None
     hidden: bool = False
     repeats: bool = False
@@ -96,7 +91,9 @@ class CommandOption(NamedTuple):
 
     def value(self, given: Any) -> Any:
         """Return the value of what was given. Raises ConfigError."""
-        return self.absent if given is None or given == () else self.read(self.flag, given)
+        if given is None or given == ():
+            return self.absent
+        return given if self.read is None else self.read(self.flag, given)
 
     def parameter(self, name: str, panel: str | None, kind: Any = None) -> inspect.Parameter:
         """Return it as a parameter of a command, in a panel; `kind` is its type, where the command's own says it."""
@@ -157,7 +154,7 @@ def option_of(field: Field, *, switches_off: bool = False, searched: bool = Fals
     inner = shape.shapes if isinstance(shape, Either) else ()
     if isinstance(shape, Flag):
         return option(f"{flag}/--no-{flag[2:]}" if switches_off else flag, field.help)
-    read: Callable[[str, str], Any] = as_text if isinstance(shape, (OneOf, Label)) else as_value
+    read: Callable[[str, str], Any] | None = None if isinstance(shape, (OneOf, Label)) else as_value
     if isinstance(shape, ListOf):
         read = listed_value
     for one in inner:

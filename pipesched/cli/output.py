@@ -123,8 +123,8 @@ def print_where_idle(
     if schedule.plan.index.size > most_classified:
         console.print("`pipesched explain` says where idle time goes, and why.")
         return
-    from pipesched.analysis.explain import idle_by_class
     from pipesched.render.palette import idle_sentence
+    from pipesched.results.timed_moves import idle_by_class
 
     whose = f"{name}: idle" if name else "Idle"
     console.print(f"{whose} time is {idle_sentence(idle_by_class(schedule))}; `pipesched explain` says why.")

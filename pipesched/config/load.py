@@ -197,7 +197,7 @@ def imported_problem(
     the file's, to which they are then fused, as for every algorithm. Raises ConfigError.
     """
     if config is None:
-        values = {name: given for name, given in config_values.default_values().items() if name not in SIZES}
+        values = {name: given for name, given in config_values.BUILT_IN.items() if name not in SIZES}
         config_values.override(values, overrides)
     else:
         values = load_values(config, overrides)

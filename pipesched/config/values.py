@@ -121,10 +121,10 @@ def source_of(config: str | Path) -> Source:
     return Source(read_text(Path(config)), str(config))
 
 
-def default_values() -> Values:
-    """Return the built-in default: 4 devices with two stages each. Stages follow the devices."""
-    numbers = {"devices": 4, "microbatches": 8, "forward": 5, "backward": 10}
-    return {name: Given(value, built_in=True) for name, value in {**numbers, "stages": TWO_A_DEVICE}.items()}
+BUILT_IN: Values = {  # the default: 4 devices with two stages each; stages follow the devices
+    name: Given(value, built_in=True)
+    for name, value in {"devices": 4, "microbatches": 8, "forward": 5, "backward": 10, "stages": TWO_A_DEVICE}.items()
+}
 
 
 def assumes_halves(values: Mapping[str, Given]) -> bool:
@@ -138,7 +138,7 @@ def assumes_halves(values: Mapping[str, Given]) -> bool:
 def values_of(source: Source | None) -> Values:
     """Return the values of a config (None: the built-in default). Raises ConfigError."""
     if source is None:
-        return default_values()
+        return dict(BUILT_IN)
     from pipesched.text.yaml_reader import parse_yaml
 
     if source.values is not None:

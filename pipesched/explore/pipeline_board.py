@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from threading import Event
 
-from pipesched.analysis.explain import OVERLAP, Sensitivity, gaps_of, idle_gap, row_of_step, sensitivities
+from pipesched.analysis.explain import OVERLAP, Sensitivity, idle_gap, row_of_step, sensitivities
 from pipesched.core.clock import Clock, deadline
 from pipesched.core.reasons import NOTHING, Arc, Gap, TimedTasks, moved, users_of
 from pipesched.errors import ConfigError, InvalidSchedule
@@ -31,7 +31,7 @@ from pipesched.render.gantt import peak_text
 from pipesched.render.scene import number
 from pipesched.results.kinds import SCHEDULE
 from pipesched.results.outcome import Outcome
-from pipesched.results.timed_moves import arrivals, best_moves, moved_plan, timed_tasks
+from pipesched.results.timed_moves import arrivals, best_moves, gaps_of, moved_plan, timed_tasks
 from pipesched.schedulers.registry import algorithms
 from pipesched.solver.search import Event as Found
 from pipesched.solver.solve import solve

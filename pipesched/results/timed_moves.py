@@ -1,14 +1,15 @@
-"""The operations of a schedule as tasks, and the moves in the order of a device that shorten it, timed exactly."""
+"""The operations of a schedule as tasks, its idle time by class, and the moves in an order that shorten it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
 from pipesched.core.arrays import np
 from pipesched.core.clock import check_deadline
-from pipesched.core.reasons import NOTHING, Arc, TimedTasks, candidate_moves, moved
+from pipesched.core.reasons import NOTHING, Arc, Gap, Idle, TimedTasks, candidate_moves, classes, idle_gaps, moved
 from pipesched.core.tasks import Edges
 from pipesched.core.timing import UNTIMED, Times, earliest_times
 from pipesched.errors import InvalidSchedule
@@ -57,7 +58,13 @@ def timed_tasks(schedule: Schedule, *, moving: bool = False) -> TimedTasks:
     task = {backward: forward for forward, backward in plan.pairs.items()}
     for before, after in waits_of(plan):
         waits[task.get(after, after)].append(task.get(before, before))
-    inputs = _inputs(schedule, task)
+    inputs: list[list[Arc]] = [[] for _ in waits]
+    is_run = {*chain(*plan.machines), *task}
+    for row in precedence_rows(schedule.problem, plan.index):
+        tag = NOTHING if row.boundary < 0 else row.boundary
+        for before, after in zip(row.before, row.after, strict=True):
+            if before in is_run and after in is_run:
+                inputs[task.get(after, after)].append(Arc(task.get(before, before), row.lag, tag))
     if plan.index.scoped:
         data, weights, issued = step_arrows(schedule.problem, plan)
         is_fixed = not (moving and schedule.problem.sharding.divides(WEIGHTS))
@@ -109,22 +116,58 @@ def arrivals(schedule: Schedule, first: int) -> Sequence[int]:
     return [time - first for time in schedule.arrival_ticks] or [UNTIMED] * schedule.plan.index.size
 
 
-def _inputs(schedule: Schedule, task: dict[int, int]) -> list[list[Arc]]:
-    """Return the arcs of data into each task; `task` maps the backwards of pairs to their forwards."""
-    plan = schedule.plan
-    is_run = [False] * plan.index.size
-    for order in plan.machines:
-        for number in order:
-            is_run[number] = True
-    for backward in task:
-        is_run[backward] = True
-    inputs: list[list[Arc]] = [[] for _ in range(plan.index.size)]
-    for row in precedence_rows(schedule.problem, plan.index):
-        tag = NOTHING if row.boundary < 0 else row.boundary
-        for before, after in zip(row.before, row.after, strict=True):
-            if is_run[before] and is_run[after]:
-                inputs[task.get(after, after)].append(Arc(task.get(before, before), row.lag, tag))
-    return inputs
+def gaps_of(schedule: Schedule, tasks: TimedTasks) -> list[Gap]:
+    """Return all idle time of a schedule by class and culprit; `tasks` are its operations."""
+    graph, first = schedule.graph, schedule.last_ticks - schedule.makespan_ticks
+    capacities, highest = schedule.problem.capacity_grains, dict[int, Callable[[int, int], int]]()
+
+    def fits(task: int, time: int) -> bool:
+        """Return whether a task fits at a time in ticks from the first start on, before its own; all else stays.
+
+        It then takes its memory from there on, and gives back what it gives after its duration.
+        """
+        device = graph.pools[task]
+        capacity = capacities[device]
+        if capacity is None:
+            return True
+        if device not in highest:
+            highest[device] = highest_of([*schedule.memory_steps(device)])
+        time, start = time + first, schedule.start_ticks[task]
+        end = min(time + graph.durations[task], start)
+        taken, given = graph.takes[task], graph.gives[task]
+        parts = ((time, end, taken), (end, start, taken - given))
+        return all(highest[device](*part) + more <= capacity for *part, more in parts if part[0] < part[1])
+
+    return [*idle_gaps(tasks, graph.takes, fits if schedule.fits else lambda *_: True)]  # what is above a budget
+
+
+def idle_by_class(schedule: Schedule) -> dict[Idle, int | float]:
+    """Return the idle time of all devices by class, in the user's time unit."""
+    ticks = dict.fromkeys(classes(measured=schedule.own_lengths, queued=bool(schedule.plan.messages)), 0)
+    for gap in gaps_of(schedule, timed_tasks(schedule)):
+        ticks[gap.idle] += gap.end - gap.start
+    return {idle: in_units(time, schedule.problem.ticks.per_unit) for idle, time in ticks.items()}
+
+
+def highest_of(steps: Sequence[tuple[int, int]]) -> Callable[[int, int], int]:
+    """Return what answers, in constant time, the highest memory of a device from a time to a later one, by its steps.
+
+    Behind the last change it is 0.
+    """
+    times, tables = [time for time, _ in steps], [[level for _, level in steps]]
+    reach = 1  # tables[k][i] is the highest of the 2^k levels from i on
+    while 2 * reach <= len(steps):
+        tables.append([*map(max, tables[-1], tables[-1][reach:])])
+        reach *= 2
+
+    def highest(start: int, end: int) -> int:
+        first, last = max(bisect_right(times, start) - 1, 0), bisect_left(times, end)
+        if last <= first:
+            return 0
+        power = (last - first).bit_length() - 1
+        return max(tables[power][first], tables[power][last - (1 << power)])
+
+    return highest
 
 
 def moved_plan(schedule: Schedule, device: int, order: Sequence[int]) -> Plan:
