@@ -270,7 +270,7 @@ def without_step(plan: Plan) -> Plan:
         return plan
     first = plan.index.passes
     waits = [(before, after) for before, after in plan.waits if max(before, after) < first]
-    return with_parts(plan, index=plan.index.without_step, orders=plan.passes, waits=waits, network=())
+    return with_parts(plan, index=plan.index._replace(scoped=(), sent=()), orders=plan.passes, waits=waits, network=())
 
 
 def require_device(device: object, devices: int) -> int:

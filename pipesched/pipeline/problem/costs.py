@@ -132,7 +132,7 @@ class Costs(Displayable):
         stages = len(require_sequence(self.forward, "forward"))
         for name in (*PER_STAGE, *STEP_TIMES):
             if getattr(self, name) is not None or not COSTS[name].optional:
-                read = exact_entries if COSTS[name].has_rows else exact_tuple
+                read = exact_entries if COSTS[name].name in TABLED else exact_tuple
                 object.__setattr__(self, name, read(getattr(self, name), name, stages, "one a stage"))
         if self.whole is not None and self.whole == self._sums:
             object.__setattr__(self, "whole", None)
@@ -484,4 +484,6 @@ STATIC_PARTS = tuple(name for name, one in MEMORY_KEYS.items() if one.once)  # o
 _OF_STAGES = [name for name, one in MEMORY_KEYS.items() if one.of_stages and not one.once]
 AVERAGED = tuple(name for name in _OF_STAGES if MEMORY_KEYS[name].dimension is None)  # of activations
 SIZES = (*(name for name in _OF_STAGES if name not in AVERAGED), *STATIC_PARTS)
-TABLED = tuple(one.name for one in (*COSTS.values(), *MEMORY_KEYS.values()) if one.has_rows)
+TABLED = tuple(
+    one.name for one in (*COSTS.values(), *MEMORY_KEYS.values()) if isinstance(one.shape, Each) and one.shape.rows
+)

@@ -174,7 +174,7 @@ def ticks_of(
     # what each duration that a speed divides, and its overhead, last at each speed other than 1
     others = {*map(to_fraction, speed or ())} - {ONE}
     keys = lasts.keys() & {*SCALED} if others else ()
-    scaled = [(row, exactly.overheads[key]) for key in keys for row in _distinct(lasts[key])]
+    scaled = [(row, exactly.overheads[key]) for key in keys for row in {id(row): row for row in lasts[key]}.values()]
     at_speeds = {
         (value, more, one): at_speed(Fraction(value - more, exactly.scale), one) + Fraction(more, exactly.scale)
         for one in others
@@ -182,31 +182,27 @@ def ticks_of(
     }
     latencies = {*chain(*(links or ())), *costs.p2p}  # which other placements may use
     elsewhere = (exactly.product(one, "message", units.slices.tokens, 0) for one in latencies)
-    rows_that_count = (*chain(*lasts.values()), *there, *back, *elsewhere)
-    scales = [exactly.scale // gcd(exactly.scale, *chain(*_distinct(rows_that_count)))]
+    that_count = {id(row): row for row in (*chain(*lasts.values()), *there, *back, *elsewhere)}  # each once
+    scales = [exactly.scale // gcd(exactly.scale, *chain(*map(set, that_count.values())))]
     least = lcm(*scales, *(one.denominator for one in at_speeds.values()))
     tens = (10**power for power in range(least.bit_length()))
     fine = lcm(next((one for one in tens if one % least == 0), least), costs.resolution)
     rescaled = _rescaler(exactly.scale, fine)
 
     def on(key: str, stage: int) -> Row:
-        row = lasts[key][stage]
-        if key in TRANSFER_TIMES or speed is None or ways[0].devices is None:
-            return rescaled(row)
-        joined, more = list[int](), exactly.overheads[key]
+        row, joined, more = lasts[key][stage], list[int](), exactly.overheads[key]
         for way in ways:
             own, part = to_fraction(speed[way.devices[stage]]), row[units.part(way.microbatches)]  # type: ignore[index]
             joined += rescaled(part) if own == 1 else [int(at_speeds[value, more, own] * fine) for value in part]
         return joined
 
-    rows: dict[str, Sequence[Row]] = {key: [on(key, stage) for stage in range(costs.stages)] for key in lasts}
+    at_one = lasts.keys() if speed is None or ways[0].devices is None else TRANSFER_TIMES
+    rows: dict[str, Sequence[Row]] = {
+        key: [*map(rescaled, column)] if key in at_one else [on(key, stage) for stage in range(costs.stages)]
+        for key, column in lasts.items()
+    }
     hops = {"p2p": there, "p2p_back": back, "around": [around]}
     return fine, {**rows, **{key: [*map(rescaled, latencies)] for key, latencies in hops.items()}}
-
-
-def _distinct(rows: Iterable[Row]) -> Iterable[set[int]]:
-    """Yield the values of each row once; a list that stands there several times is looked at once."""
-    return (set(row) for row in {id(row): row for row in rows}.values())
 
 
 class _Times:
@@ -378,9 +374,10 @@ class StepModel:
         if self.rounds > 1:  # microbatches are alike in each
             first = np.arange(0, self.units, self.units // self.rounds)
             return first, np.full(self.rounds, self.units // self.rounds)
+        each = self.microbatches, self.slices
         if not (
             self.is_plain
-            or all((self._by_microbatch(one) == self._by_microbatch(one)[:, first]).all() for one in self._tables)
+            or all((one == one[:, first]).all() for one in (table.reshape(-1, *each) for table in self._tables))
         ):
             return np.arange(self.units), np.ones(self.units, dtype=np.int64)
         units = [own[0] * self.slices + part for own in groups.values() for part in range(self.slices)]
@@ -391,10 +388,6 @@ class StepModel:
         """All that units may differ in."""
         yield from self.ticks.values()
         yield from (self.there, self.back, *self.sizes.values(), *(() if self.overlap is None else (self.overlap,)))
-
-    @cached_property
-    def _zeros(self) -> Ints:
-        return np.zeros((self.stages, self.units), dtype=np.int64)
 
     @cached_property
     def where(self) -> Ints:
@@ -408,7 +401,8 @@ class StepModel:
     @cached_property
     def ticks(self) -> Mapping[str, Ints]:
         """What operations last, by cost; costs that the problem has not are 0."""
-        return {cost: self.lasts.each(cost) if cost in self.lasts.rows else self._zeros for cost in COSTS}
+        zeros = np.zeros((self.stages, self.units), dtype=np.int64)
+        return {cost: self.lasts.each(cost) if cost in self.lasts.rows else zeros for cost in COSTS}
 
     @cached_property
     def overlap(self) -> Ints | None:
@@ -442,7 +436,7 @@ class StepModel:
             return more
         if name == "recomputed":
             return whole - kept
-        return self._zeros if name is None else self.sizes[name]
+        return np.zeros_like(whole) if name is None else self.sizes[name]
 
     def takes(self, letter: str) -> Ints:
         """Return what the starts of a kind take: its column, and the gradients of keys and values.
@@ -452,7 +446,7 @@ class StepModel:
         own = self.column(KINDS[letter].takes)
         if letter not in GRADIENT_LETTERS or self.slices == 1 or self.mode == FORWARD_ONLY:
             return own
-        cached = self._by_microbatch(self.sizes["cached"])
+        cached = self.sizes["cached"].reshape(-1, self.microbatches, self.slices)
         more = np.zeros(cached.shape, dtype=cached.dtype)
         more[:, :, -1] = cached[:, :, :-1].sum(axis=2)
         return own + more.reshape(self.stages, self.units)
@@ -463,9 +457,9 @@ class StepModel:
         Of forwards alone, each gives back all but keys and values, the last slice's those of the whole microbatch, and
         that of the last round those of all rounds.
         """
-        cached = self._by_microbatch(self.sizes["cached"])
+        cached = self.sizes["cached"].reshape(-1, self.microbatches, self.slices)
         if self.mode == FORWARD_ONLY:
-            own: Ints = self._by_microbatch(self.sizes["activation"]) - cached
+            own: Ints = self.sizes["activation"].reshape(cached.shape) - cached
             flight = self.microbatches // self.rounds
             own[:, -flight:, -1] += cached[:, -flight:].sum(axis=2) * self.rounds
             return own.reshape(self.stages, self.units)
@@ -475,8 +469,3 @@ class StepModel:
         more[:, :, -1] = 0
         freed: Ints = self.column(KINDS[letter].gives) + more.reshape(self.stages, self.units)
         return freed
-
-    def _by_microbatch(self, table: Ints) -> Ints:
-        """Return a table with an axis of microbatches and one of their slices."""
-        parts: Ints = table.reshape(len(table), self.microbatches, self.slices)
-        return parts

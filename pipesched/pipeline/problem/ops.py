@@ -371,11 +371,6 @@ class OpIndex(NamedTuple):
         """Return which part of a row is of these microbatches."""
         return slice(microbatches.start * self.slices, microbatches.stop * self.slices)
 
-    @property
-    def without_step(self) -> OpIndex:
-        """The index of the passes alone, whose numbers are the same."""
-        return self._replace(scoped=(), sent=())
-
     def with_letters(self, letters: str) -> OpIndex:
         """Return the index with these kinds at the end: numbers that exist keep their meaning."""
         return self._replace(letters=self.letters + letters)

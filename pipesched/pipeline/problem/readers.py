@@ -62,12 +62,8 @@ def problem_from(values: Mapping[str, Any]) -> Problem:
     """Return the problem of the parameters of `make_problem`, all of which are there. Raises ConfigError."""
     if looks_like_text(values["layout"]):
         values = {**values, "layout": read_megatron_text(values["layout"])}
-    is_of_blocks = values["layout"] is not None and values["layers"] is None and values["layer"] is None
-    return _of_blocks(values) if is_of_blocks else _of_stages(values)
-
-
-def _of_stages(values: Mapping[str, Any]) -> Problem:
-    """Return the problem of stages, or of layers that make them. Raises ConfigError."""
+    if values["layout"] is not None and values["layers"] is None and values["layer"] is None:
+        return _of_blocks(values)
     p, chunks, layout = count_of("devices", values["devices"]), values["chunks"], values["layout"]
     if chunks is not None and values["stages"] is not None:
         raise ConfigError("give either `stages`, or the `chunks` of a device", "chunks")

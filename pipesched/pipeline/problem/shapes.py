@@ -328,11 +328,6 @@ class Field(NamedTuple):
         return one
 
     @property
-    def has_rows(self) -> bool:
-        """Whether an entry of it may list one for each microbatch."""
-        return isinstance(self.shape, Each) and self.shape.rows
-
-    @property
     def dimension(self) -> Dimension | None:
         """What its numbers measure, None for counts, parts and what is no number."""
         return self.shape.dimension if isinstance(self.shape, (Each, Number)) else None
