@@ -294,8 +294,8 @@ MUTATIONS = [
     Mutation(
         name="bounds not rounded up",
         file="pipeline/bounds/bounds",
-        old="ticks = round_up(best.ticks, single.quantum)",
-        new="ticks = best.ticks",
+        old="Bound(round_up(ticks, single.quantum), said,",
+        new="Bound(ticks, said,",
         tests=("pipeline/test_bounds",),
     ),
     Mutation(

@@ -123,11 +123,13 @@ def print_where_idle(
     if schedule.plan.index.size > most_classified:
         console.print("`pipesched explain` says where idle time goes, and why.")
         return
-    from pipesched.render.palette import idle_sentence
+    from pipesched.render.palette import IDLE_MARKS
     from pipesched.results.timed_moves import idle_by_class
 
-    whose = f"{name}: idle" if name else "Idle"
-    console.print(f"{whose} time is {idle_sentence(idle_by_class(schedule))}; `pipesched explain` says why.")
+    whose, totals = f"{name}: idle" if name else "Idle", idle_by_class(schedule)
+    parts = sorted(totals.items(), key=lambda item: -item[1])  # the largest class first
+    shares = [f"{time / sum(totals.values()):.0%} {IDLE_MARKS[idle].meaning}" for idle, time in parts if time]
+    console.print(f"{whose} time is {', '.join(shares)}; `pipesched explain` says why.")
 
 
 def answer_schedule(

@@ -98,12 +98,7 @@ class TimedTasks:
     @cached_property
     def makespan(self) -> int:
         """When the last result of a device, or of a lane that may end the schedule, is out."""
-        return max((self.outs[task] for order in self.ending_orders for task in order), default=0)
-
-    @property
-    def ending_orders(self) -> list[Sequence[int]]:
-        """The orders of devices, and of the lanes that may end the schedule."""
-        return [*self.orders[: self.devices], *self.orders[len(self.orders) - self.late_lanes :]]
+        return 0 if self.last == NOTHING else self.outs[self.last]
 
     def may_end(self, task: int) -> bool:
         """Return whether a task is of a device, or of a lane that may end the schedule."""
@@ -178,8 +173,8 @@ class TimedTasks:
     @cached_property
     def last(self) -> int:
         """The task whose result is out last, the first of several, of devices first; NOTHING where there is none."""
-        ending = (task for order in self.ending_orders for task in order if self.outs[task] == self.makespan)
-        return next(ending, NOTHING)
+        ending = *self.orders[: self.devices], *self.orders[len(self.orders) - self.late_lanes :]
+        return max(chain.from_iterable(ending), key=self.outs.__getitem__, default=NOTHING)
 
     def chain(self, task: int) -> Iterator[int]:
         """Yield a task, what holds it back, what holds that back, and so on to time 0."""

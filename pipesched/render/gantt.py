@@ -8,6 +8,7 @@ turns. Network lanes and transfer lanes stand below their device.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain, pairwise
@@ -312,6 +313,7 @@ MOST_SHADES = 4  # of chunks, or slices, that are shown
 SHARED = "a column that several share: its kinds in turn"
 
 
+@dataclass
 class Look:
     """What drawn charts contain.
 
@@ -319,9 +321,9 @@ class Look:
     `hidden` counts the slots too short to show.
     """
 
-    def __init__(self) -> None:
-        self.apart = self.shared = False
-        self.hidden = 0
+    apart: bool = False
+    shared: bool = False
+    hidden: int = 0
 
     def add(self, row: Row, runs: Sequence[Run], *scales: TimeScale) -> None:
         """Add a row that was drawn as `runs` on these scales."""
@@ -336,7 +338,15 @@ class LegendKey:
     def __init__(self, schedules: Sequence[Schedule], layout: LineFrame, *, memory: bool, by_kind: bool) -> None:
         self.schedules, self.scale, self.memory, self.by_kind = schedules, layout.scale, memory, by_kind
         self.colour, self.few, self.ascii_only = layout.colour, layout.few_colours, layout.ascii_only
-        self.kinds = [kind for kind in ALL_KINDS if any(_occurs(kind, schedule) for schedule in schedules)]
+        occurring = set[str]()
+        for schedule in schedules:
+            index, durations = schedule.plan.index, schedule.graph.durations
+            for kind in map(KINDS.__getitem__, index.letters):
+                if schedule.offloaded if kind.is_transfer else kind.in_ideal or schedule.recomputed:
+                    occurring.add(kind.letter)
+            beside = (*STEP_KINDS, *MESSAGE_KINDS)
+            occurring |= {one for one in beside if any(durations[number] for number in index.of_kind(one))}
+        self.kinds = [letter for letter in ALL_KINDS if letter in occurring]
         self.pairs = any(schedule.plan.pairs for schedule in schedules)
         self.chunks = max(max(chunk_of_stage(schedule)) for schedule in schedules) + 1
         self.slices = max(schedule.plan.index.slices for schedule in schedules)
@@ -396,17 +406,6 @@ class LegendKey:
         yield [Segment(f"below: {what}" + (", then chunk" if self.chunks > 1 else ""))]
         if not all(map(is_numbered, self.kinds)):
             yield [Segment("below net and optimizers: stage")]
-
-
-def _occurs(kind: str, schedule: Schedule) -> bool:
-    index, durations = schedule.plan.index, schedule.graph.durations
-    if kind in MESSAGE_KINDS or (kind in STEP_KINDS and kind in index.kinds):
-        return any(durations[number] for number in index.of_kind(kind))
-    if kind not in index.kinds:
-        return False
-    if KINDS[kind].is_transfer:
-        return bool(schedule.offloaded)
-    return KINDS[kind].in_ideal or bool(schedule.recomputed)
 
 
 def wrap(items: Iterator[Item], width: int) -> Iterator[Line]:

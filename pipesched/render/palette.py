@@ -173,10 +173,3 @@ IDLE_MARKS: Mapping[Idle, ColumnMark] = {
     Idle.RUNTIME: ColumnMark("r", Style(color="black", bgcolor="white"), "runtime"),
 }
 MARKS = (CRITICAL, *IDLE_MARKS.values())
-
-
-def idle_sentence(totals: Mapping[Idle, int | float]) -> str:
-    """Return where idle time goes, the largest class first: "33% order, 33% drain, 17% wait, 17% warm-up"."""
-    total = sum(totals.values())
-    parts = sorted(totals.items(), key=lambda item: -item[1])
-    return ", ".join(f"{time / total:.0%} {IDLE_MARKS[idle].meaning}" for idle, time in parts if time)

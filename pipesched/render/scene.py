@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import accumulate, chain, groupby, pairwise
@@ -174,16 +175,17 @@ class Run(NamedTuple):
     is_break: bool = False  # time is left out here
 
 
+@dataclass(eq=False)
 class Row:
     """The slots of one row in their order, each with its start and its end, ready to be looked up by time.
 
     `kind_of` says of which kind a slot is, for columns that several share; by default each has its own.
     """
 
-    def __init__(
-        self, order: Sequence[int], starts: Sequence[int], ends: Sequence[int], kind_of: Callable[[int], Hashable] = int
-    ) -> None:
-        self.order, self.starts, self.ends, self.kind_of = order, starts, ends, kind_of
+    order: Sequence[int]
+    starts: Sequence[int]
+    ends: Sequence[int]
+    kind_of: Callable[[int], Hashable] = int
 
     def runs(self, *scales: TimeScale) -> list[Run]:
         """Return what the columns show: slots, or in a crowded row kinds in turn; and breaks between two scales."""

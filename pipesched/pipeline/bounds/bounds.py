@@ -524,9 +524,9 @@ def lower_bound(schedule: Schedule) -> Bound:
         path = Bound(critical_path(graph), "critical path of one microbatch")
         return replace(highest([path, *bounds], 1), per_unit=schedule.problem.ticks.per_unit)
     single = PassBounds(schedule.problem, schedule.plan.index.letters, paired=bool(schedule.plan.pairs))
-    best = _said(max(_bounds(single, within_budget=schedule.fits), key=itemgetter(0)))
-    ticks = round_up(best.ticks, single.quantum)
-    return replace(best, ticks=ticks, per_unit=schedule.problem.ticks.per_unit)
+    ticks, reason = max(_bounds(single, within_budget=schedule.fits), key=itemgetter(0))
+    said = reason if isinstance(reason, str) else reason()
+    return Bound(round_up(ticks, single.quantum), said, schedule.problem.ticks.per_unit)
 
 
 def problem_bounds(problem: Problem, letters: str, *, paired: bool) -> Iterator[Bound]:
@@ -534,7 +534,8 @@ def problem_bounds(problem: Problem, letters: str, *, paired: bool) -> Iterator[
 
     `paired`: F and B may overlap.
     """
-    return map(_said, _bounds(PassBounds(problem, letters, paired=paired), within_budget=True))
+    for ticks, reason in _bounds(PassBounds(problem, letters, paired=paired), within_budget=True):
+        yield Bound(ticks, reason if isinstance(reason, str) else reason())
 
 
 def work_bounds(problem: Problem, letters: str, *, paired: bool) -> Iterator[Bound]:
@@ -553,11 +554,6 @@ def stay_bounds(views: Sequence[DeviceResidencies], least: int, quantum: int) ->
         if least > known:
             what = "residences and lanes" if window.allowed.offload else "residences"
             yield Bound(least, f"{what} of device {window.device} under the budget")
-
-
-def _said(found: Unsaid) -> Bound:
-    ticks, reason = found
-    return Bound(ticks, reason if isinstance(reason, str) else reason())
 
 
 def _bounds(single: PassBounds, *, within_budget: bool) -> Iterator[Unsaid]:

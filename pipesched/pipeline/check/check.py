@@ -375,12 +375,6 @@ class _Demand(NamedTuple):
     further: int
     ready: Ints
 
-    def early(self, tables: TimeTables) -> Ints:
-        """Return which operations start before; what the plan lacks does not count."""
-        starts = tables.of(tables.begins, self.kind)[self.further : self.further + len(self.ready)]
-        is_early: Ints = (starts < self.ready) & (starts >= 0)
-        return is_early
-
     def sentence(self, tables: TimeTables, stage: int, unit: int, what: str = "its input is there") -> str:
         """Return what is said of an operation that starts before."""
         number = tables.index.row(self.kind, stage + self.further)[unit]
@@ -405,7 +399,10 @@ def _too_early(tables: TimeTables) -> Iterator[str]:
         crossing.append(_Demand("F", 0, ready))
     inside = [_Demand(after, 0, ends[before]) for before, after in INSIDE if before in ends and after in ends]
     along = [*_along_slices(tables, ends["F"], gradients)]
-    early = [[one.early(tables) for one in demands] for demands in (crossing, inside, along)]
+    early = list[list[Ints]]()  # which operations start before; what the plan lacks does not count
+    for demands in (crossing, inside, along):
+        rows = ((tables.of(tables.begins, one.kind)[one.further :][: len(one.ready)], one.ready) for one in demands)
+        early.append([(starts < ready) & (starts >= 0) for starts, ready in rows])
     is_wrong = np.zeros(tables.index.stages, dtype=bool)
     for mask in chain(*early):
         is_wrong[: len(mask)] |= mask.any(axis=1)

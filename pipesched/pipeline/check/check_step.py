@@ -45,11 +45,6 @@ def reduces_each(problem: Problem) -> bool:
     return problem.shard is not None and problem.shard.reduce == "each"
 
 
-def gathers_each(problem: Problem) -> bool:
-    """Return whether nothing is gathered ahead: a gather starts as the slot that it is for could without it."""
-    return problem.shard is not None and problem.shard.gather == "each"
-
-
 def tied_ends(problem: Problem) -> tuple[int, ...]:
     """Return the first and the last stage where they add up tied gradients between two devices."""
     there = problem.settled_placement.devices
@@ -393,9 +388,12 @@ class TimeTables:
     @cached_property
     def begins(self) -> Ints:
         """The starts of operations; where nothing is gathered ahead, of the first in each turn that of its gather."""
-        found = self.start.copy() if gathers_each(self.problem) else self.start
+        found: Ints = self.start.copy()
+        shard = self.problem.shard
+        if shard is None or shard.gather != "each":  # then a gather starts as the slot that it is for could without it
+            return found
         backward = dict(zip(*(both.tolist() for both in self.pairs), strict=True))
-        for program in checked_programs(self.problem, self.plan) if gathers_each(self.problem) else ():
+        for program in checked_programs(self.problem, self.plan):
             for gather, slot in {gather: slot for slot, gather in reversed(program.starts)}.items():
                 for one in (slot, backward.get(slot, slot)):
                     found[one] = min(found[one], self.start[gather])
