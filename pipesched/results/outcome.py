@@ -405,7 +405,7 @@ def run(problem: Problem, algorithm: str | Callable[..., Any], **options: Any) -
         if messages is not None and not (fitted.has_step or any(saved)):  # timed once, in the queues
             fed.timed = lambda one, made: schedule_plan(with_queues(one, messages), made)
         schedule = fed.schedule(None if ordering is None else ordering.order)
-    schedule = checked(schedule if schedule.problem.messages else queued(schedule, messages))
+    schedule = checked(schedule if schedule.problem.messages or messages is None else queued(schedule, messages))
     is_grouped = GROUPS in chosen.options and given.get(GROUPS, BEST) == BEST
     if chosen.obeys_budget and not schedule.fits:
         whole = schedule.problem

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import factorial, prod
 from random import Random
@@ -213,7 +213,7 @@ class FedPlan(SlotTimes):
 
     def makespans(self, orders: Ints) -> Ints:
         """Return the makespan of each order, in ticks."""
-        return self._in_parts(orders, self._makespans)
+        return self._in_parts(orders, self.makespans)
 
     def peaks(self, orders: Ints) -> Ints:
         """Return the most that each device holds of activations, in grains: a row a device, a column an order."""
@@ -289,6 +289,7 @@ def works(problem: Problem) -> list[int]:
     return found
 
 
+@dataclass(eq=False)
 class FedFamily:
     """A family and a problem as it runs it; `make` plans that, and the problem with its microbatches in other orders.
 
@@ -296,21 +297,21 @@ class FedFamily:
     `timed` makes the schedule of a plan.
     """
 
-    def __init__(
-        self, problem: Problem, family: Family, make: Callable[[Problem], Plan], timed: Timing = schedule_plan
-    ) -> None:
-        self.problem, self.family, self._make, self.timed = problem, family, make, timed
+    problem: Problem
+    family: Family
+    make: Callable[[Problem], Plan]
+    timed: Timing = schedule_plan
 
     @cached_property
     def positions(self) -> Plan:
         """The plan of the microbatches as they are given."""
-        return self._make(self.problem)
+        return self.make(self.problem)
 
     def plan(self, order: Sequence[int]) -> Plan:
         """Return the plan of the microbatches in this order, with the numbers that they have in the problem."""
         if not self.family.looks_at_each:
             return renumbered(self.positions, order)
-        return renumbered(self._make(in_order(self.problem, order)), order)
+        return renumbered(self.make(in_order(self.problem, order)), order)
 
     def schedule(self, order: Sequence[int] | None) -> Schedule:
         """Return the schedule of the microbatches in this order, None: as they are given. Raises Deadlock.

@@ -198,13 +198,11 @@ def schedule_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = 
     return timed_plan(*chosen, lengths)
 
 
-def queued(schedule: Schedule, messages: Messages | None) -> Schedule:
+def queued(schedule: Schedule, messages: Messages) -> Schedule:
     """Return a schedule of free messages with its operations in the same orders, and its messages in queues.
 
     Raises Deadlock where they wait for each other in a circle, and ConfigError as `with_messages` does.
     """
-    if messages is None:
-        return schedule
     return timed_plan(*with_messages(with_queues(schedule.problem, messages), schedule.plan), free=schedule.graph)
 
 
