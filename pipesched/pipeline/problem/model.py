@@ -128,32 +128,21 @@ class Units(NamedTuple):
         return slice(microbatches.start * self.slices.count, microbatches.stop * self.slices.count)
 
 
-def _rescaler(old: int, new: int) -> Callable[[Row], list[int]]:
-    """Return a function that gives rows in another scale; a row that several stages share stays one."""
-    common, known = gcd(old, new), dict[int, tuple[Row, list[int]]]()
-    up, down = new // common, old // common
-
-    def rescaled(row: Row) -> list[int]:
-        if id(row) not in known:
-            known[id(row)] = row, [value * up // down for value in row] if up != 1 or down != 1 else [*row]
-        return known[id(row)][1]
-
-    return rescaled
+def _rescaled(tables: Mapping[str, Sequence[Row]], old: int, new: int) -> dict[str, Sequence[Row]]:
+    """Return tables in another scale; a row that several stages share stays one."""
+    up, down = new // gcd(old, new), old // gcd(old, new)
+    rows = {id(row): row for row in chain(*tables.values())}
+    known = {name: [one * up // down for one in row] if up != down else [*row] for name, row in rows.items()}
+    return {key: [known[id(row)] for row in column] for key, column in tables.items()}
 
 
-class Wholes:
-    """Numbers, of which some may stand in tuples, as whole multiples of 1/`scale`, the least for which they are."""
-
-    def __init__(self, numbers: Iterable[Entry]) -> None:
-        distinct: set[Exact] = set()
-        for number in {id(number): number for number in numbers}.values():
-            distinct.update(number if isinstance(number, tuple) else (number,))
-        ints, self.scale = in_one_scale(distinct)
-        self._ints = dict(zip(distinct, ints, strict=True))
-
-    def ints(self, numbers: Iterable[Exact]) -> list[int]:
-        """Return some of the numbers in 1/`scale`."""
-        return [self._ints[number] for number in numbers]
+def _wholes(numbers: Iterable[Entry]) -> tuple[dict[Exact, int], int]:
+    """Return numbers, of which some may stand in tuples, as multiples of 1/scale, and the least scale where whole."""
+    distinct: set[Exact] = set()
+    for number in {id(number): number for number in numbers}.values():
+        distinct.update(number if isinstance(number, tuple) else (number,))
+    ints, scale = in_one_scale(distinct)
+    return dict(zip(distinct, ints, strict=True)), scale
 
 
 class Route(NamedTuple):
@@ -187,22 +176,19 @@ def ticks_of(
     least = lcm(*scales, *(one.denominator for one in at_speeds.values()))
     tens = (10**power for power in range(least.bit_length()))
     fine = lcm(next((one for one in tens if one % least == 0), least), costs.resolution)
-    rescaled = _rescaler(exactly.scale, fine)
+    rows = _rescaled({**lasts, "p2p": there, "p2p_back": back, "around": [around]}, exactly.scale, fine)
 
     def on(key: str, stage: int) -> Row:
-        row, joined, more = lasts[key][stage], list[int](), exactly.overheads[key]
+        joined, more = list[int](), exactly.overheads[key]
         for way in ways:
-            own, part = to_fraction(speed[way.devices[stage]]), row[units.part(way.microbatches)]  # type: ignore[index]
-            joined += rescaled(part) if own == 1 else [int(at_speeds[value, more, own] * fine) for value in part]
+            own, part = to_fraction(speed[way.devices[stage]]), units.part(way.microbatches)  # type: ignore[index]
+            values = rows[key][stage] if own == 1 else lasts[key][stage]
+            joined += values[part] if own == 1 else [int(at_speeds[one, more, own] * fine) for one in values[part]]
         return joined
 
-    at_one = lasts.keys() if speed is None or ways[0].devices is None else TRANSFER_TIMES
-    rows: dict[str, Sequence[Row]] = {
-        key: [*map(rescaled, column)] if key in at_one else [on(key, stage) for stage in range(costs.stages)]
-        for key, column in lasts.items()
-    }
-    hops = {"p2p": there, "p2p_back": back, "around": [around]}
-    return fine, {**rows, **{key: [*map(rescaled, latencies)] for key, latencies in hops.items()}}
+    for key in lasts.keys() - {*TRANSFER_TIMES} if speed is not None and ways[0].devices is not None else ():
+        rows[key] = [on(key, stage) for stage in range(costs.stages)]
+    return fine, rows
 
 
 class _Times:
@@ -216,12 +202,13 @@ class _Times:
         columns: list[Sequence[Entry]] = [getattr(costs, key) or () for key in (*PER_STAGE, "p2p")]
         self._mean_shares = [slices.whole(stage) for stage in range(costs.stages)] if costs.whole else []
         shares = [slices.tokens, *chain.from_iterable(getattr(slices, key) for key in SHARED), *self._mean_shares]
-        self._costs = Wholes([0, *chain(*columns), slices.overhead, *(links or ())])
-        wholes, self._shares = {key: units.wholes(key) for key in FACTORS}, Wholes(shares)
+        self._costs, of_costs = _wholes([0, *chain(*columns), slices.overhead, *(links or ())])
+        self._shares, self._whole = _wholes(shares)
+        wholes = {key: units.wholes(key) for key in FACTORS}
         of_factors = lcm(*(scale for _, scale in wholes.values()))
         self._factors = {key: [one * (of_factors // scale) for one in ints] for key, (ints, scale) in wholes.items()}
         self._factors[""] = [of_factors] * units.microbatches
-        self.scale = self._costs.scale * of_factors * self._shares.scale
+        self.scale = of_costs * of_factors * self._whole
         self._known: dict[tuple[object, ...], list[int]] = {}
         self.keys = [key for key in (*KEYS, "backward") if key == "backward" or getattr(costs, key) is not None]
         self.overheads = dict.fromkeys(self.keys, 0)
@@ -253,13 +240,13 @@ class _Times:
         """Return (cost + link) x factor x share + `more` of each unit; without `shares` of whole microbatches."""
         name = (entry, factor, id(shares), more, link)
         if name not in self._known:
-            late = self._costs.ints((link,))[0] if link else 0
+            late = self._costs[link] if link else 0
             count = self.units.microbatches
             entries = (
                 entry if isinstance(entry, tuple) else (entry,) * (count if self.units.sizes else 1)
             )  # one for all
-            wholes = map(mul, [one + late for one in self._costs.ints(entries)], self._factors[factor])
-            parts = [self._shares.scale] * self.units.slices.count if shares is None else self._shares.ints(shares)
+            wholes = map(mul, [self._costs[one] + late for one in entries], self._factors[factor])
+            parts = [self._whole] * self.units.slices.count if shares is None else [self._shares[one] for one in shares]
             row = [whole * part + more for whole in wholes for part in parts]
             self._known[name] = row * (count // len(entries))
         return self._known[name]
@@ -293,10 +280,11 @@ def grains_of(memory: Memory, units: Units, *, has_cached: bool) -> tuple[int, M
     Those of weights, budgets and receive buffers count too.
     """
     stages, count, slices = len(memory.retain), units.microbatches, units.slices
-    entries, shares = Wholes(memory.activation), Wholes(slices.tokens)
-    parts = Wholes([0, 1, *memory.retain, *memory.checkpoint, memory.kv])
+    entries, of_entries = _wholes(memory.activation)
+    shares, of_shares = _wholes(slices.tokens)
+    parts, of_parts = _wholes([0, 1, *memory.retain, *memory.checkpoint, memory.kv])
     by_factor, of_factors = units.wholes("activation")
-    scale = entries.scale * of_factors * shares.scale * parts.scale
+    scale = of_entries * of_factors * of_shares * of_parts
     amounts = {scale}
     known, columns = dict[tuple[Entry, Exact], list[int]](), dict[str, list[list[int]]]()
     by_name = {
@@ -310,15 +298,16 @@ def grains_of(memory: Memory, units: Units, *, has_cached: bool) -> tuple[int, M
             if key not in known:
                 entry, part = key
                 each = entry if isinstance(entry, tuple) else (entry,) * (count if units.sizes else 1)  # one for all
-                by_share = [share * parts.ints((part,))[0] for share in shares.ints(slices.tokens)]
-                row = [whole * share for whole in map(mul, entries.ints(each), by_factor) for share in by_share]
+                by_share = [shares[share] * parts[part] for share in slices.tokens]
+                row = [
+                    entries[one] * by * share for one, by in zip(each, by_factor, strict=False) for share in by_share
+                ]
                 amounts.update(row)
                 known[key] = row * (count // len(each))
             columns.setdefault(name, []).append(known[key])
     fixed = [*map(to_fraction, (*memory.static, *(memory.budget or ()))), *received(memory, units)]
     least = lcm(scale // gcd(*amounts), grains_per_unit(fixed), memory.resolution)
-    rescaled = _rescaler(scale, least)
-    return least, {name: [*map(rescaled, rows)] for name, rows in columns.items()}
+    return least, _rescaled(columns, scale, least)
 
 
 def received(memory: Memory, units: Units) -> list[Fraction]:
