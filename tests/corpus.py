@@ -112,7 +112,7 @@ def _problem(problem: Problem) -> Answers:
     return {
         "stages": problem.stages,
         "least_capacity": [str(Fraction(least_capacity(problem, device), scale)) for device in devices],
-        "static": [str(Fraction(problem.static_grains(device), scale)) for device in devices],
+        "static": [str(Fraction(problem.static_grains[device], scale)) for device in devices],
     }
 
 

@@ -243,7 +243,7 @@ class Estimate(Displayable):
             passes = size(max(level for _, level in schedule.memory_steps(device, without=SIDE)))
         own = sum((stage.size("logits") for stage in stages), Fraction(0))
         if self.is_static_given:  # it has no parts, and counts as weights
-            held = size(problem.static_grains(device)) - stays
+            held = size(problem.static_grains[device]) - stays
             sums, own = {**sums, **dict.fromkeys(STATES, Fraction(0)), "weights": held}, Fraction(0)
         rest = sum((sums[key] for key in STATES), most + stays + own)
         beside, limits = Fraction(total(fixed(rest))), problem.memory.budget

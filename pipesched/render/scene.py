@@ -385,7 +385,7 @@ def with_unit(name: str, unit: str) -> str:
 
 def has_static(problem: Problem) -> bool:
     """Return whether some device holds memory all the time."""
-    return any(problem.static_grains(device) for device in range(problem.devices))
+    return any(problem.static_grains)
 
 
 def above_static(problem: Problem) -> str:

@@ -118,7 +118,7 @@ class CutTimes(SlotTimes):
             scale = self.grains // problem.grains.per_unit
             for device in range(problem.devices):
                 its = problem.settled_placement.stages_on(device)
-                beside = problem.static_grains(device) - sum(own[stage] for stage in its)  # of side work
+                beside = problem.static_grains[device] - sum(own[stage] for stage in its)  # of side work
                 rows.append(sizes[its].sum(axis=0) + scale * (beside - budget[device]))
             found: Ints = self._peaks(fed) + np.array(rows)
             return found

@@ -158,7 +158,7 @@ def of_passes(problem: Problem, less: Sequence[int]) -> Problem:
     scale, memory, nothing = problem.grains.per_unit, problem.memory, (0,) * problem.stages
     there = problem.settled_placement.devices
     static = [
-        canonical(Fraction(problem.static_grains(device), scale)) if stage == there.index(device) else 0
+        canonical(Fraction(problem.static_grains[device], scale)) if stage == there.index(device) else 0
         for stage, device in enumerate(there)
     ]
     budget = memory.budget and tuple(

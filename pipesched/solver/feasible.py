@@ -170,7 +170,7 @@ def feasible(problems: Sequence[Problem], allowed: MemorySavings = KEEP_ONLY) ->
 def least_budget(problem: Problem, allowed: MemorySavings = KEEP_ONLY) -> int:
     """Return the smallest budget for all devices that any order fits, in grains. List scheduling fits it."""
     least = least_held(problem)
-    return max(least_capacity(least, device, allowed) + least.static_grains(device) for device in range(least.devices))
+    return max(least_capacity(least, device, allowed) + least.static_grains[device] for device in range(least.devices))
 
 
 def least_step(problem: Problem, allowed: MemorySavings) -> int:

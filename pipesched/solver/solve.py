@@ -574,7 +574,7 @@ def lower_memory(search: Search, number: int, clock: Clock) -> None:
         return
     variant, most = search.variants[number], max(best.schedule.memory_grains)
     step = least_step(variant.problem, RECOMPUTED)
-    least = max(1, *map(variant.problem.static_grains, range(variant.problem.devices)))
+    least = max(1, *variant.problem.static_grains)
     for _ in range(24):
         middle = most - max((most - least) // (2 * step), 1) * step
         if middle < least or clock.is_over:

@@ -406,7 +406,7 @@ def test_below_the_floor_is_said(problem: Problem, data: st.DataObject) -> None:
     device, budget = below[0], tight.memory.budget
     assert budget
     assert caught.value.device == device
-    static = tight.static_grains(device)
+    static = tight.static_grains[device]
     assert caught.value.floor == pytest.approx((floors(tight)[device] + static) / per_unit)
     assert caught.value.budget == pytest.approx(float(budget[device]))
     assert f"device {device} needs a budget of at least" in caught.value.reason

@@ -120,7 +120,7 @@ def test_what_the_budget_leaves_for_activations() -> None:
     """Static memory of the stages on a device counts first; twice, where a bidirectional device holds two copies."""
     problem = make_problem(devices=2, static=[1, 2], budget=[4, 4.5], placement="linear")
     per_unit = problem.grains.per_unit
-    assert [problem.static_grains(device) / per_unit for device in range(2)] == [1, 2]
+    assert [problem.static_grains[device] / per_unit for device in range(2)] == [1, 2]
     assert problem.capacity_grains == (3 * per_unit, int(2.5 * per_unit))
     both = make_problem(devices=2, static=[1, 2], budget=4, placement="bidirectional")
     assert both.capacity_grains == (1, 1)

@@ -137,7 +137,7 @@ def test_fits(problem: Problem, random: Random, data: st.DataObject) -> None:
     texts = random_plan(problem, random)
     peaks = [int(peak) for peak in replay(problem, texts).peak]
     capacities = [
-        max(peak + data.draw(st.integers(-1, 1)), -problem.static_grains(device))  # a budget is no less than nothing
+        max(peak + data.draw(st.integers(-1, 1)), -problem.static_grains[device])  # a budget is no less than nothing
         for device, peak in enumerate(peaks)
     ]
     schedule = scheduled(with_capacities(problem, capacities), texts)
@@ -387,7 +387,7 @@ def test_recomputation_is_busy_and_not_useful(problem: Problem, random: Random) 
         useful = sum(durations[number] for number in order if index.op(number).kind != "R")
         assert schedule.useful_ticks[device] == useful
     assert [held - peak for held, peak in zip(schedule.memory_grains, schedule.peak_grains, strict=True)] == [
-        problem.static_grains(device) for device in range(problem.devices)
+        problem.static_grains[device] for device in range(problem.devices)
     ]
 
 

@@ -187,7 +187,7 @@ def test_static_memory_counts_both_copies() -> None:
     static = [1, 2, 4, 8, 16, 32, 64, 128]
     problem = make_problem(devices=4, stages=8, microbatches=4, static=static, budget=500)
     schedule = run(problem, "bitpipe").schedule
-    own = [schedule.problem.static_grains(device) // schedule.problem.grains.per_unit for device in range(4)]
+    own = [schedule.problem.static_grains[device] // schedule.problem.grains.per_unit for device in range(4)]
     assert own == [1 + 128 + 8 + 16, 2 + 64 + 4 + 32, 4 + 32 + 2 + 64, 8 + 16 + 1 + 128]
     assert schedule.fits
     tight = make_problem(devices=4, stages=8, microbatches=4, static=static, budget=154)

@@ -163,7 +163,7 @@ def test_floors_of_budgets(config: Config, data: st.DataObject) -> None:
     config = without_budget(config) | {"placement": config.get("placement") or "linear"}
     problem = make_problem(**config)
     scale, devices = problem.grains.per_unit, range(problem.devices)
-    floors = [least_capacity(problem, device) + problem.static_grains(device) for device in devices]
+    floors = [least_capacity(problem, device) + problem.static_grains[device] for device in devices]
     assume(all(floors))
     budget = [Fraction(floor, scale) for floor in floors]
     fitting = make_problem(**config, budget=budget)

@@ -110,7 +110,7 @@ def require_least_capacity(problem: Problem, allowed: MemorySavings = KEEP_ONLY)
         floor = least_capacity(problem, device, allowed)
         if capacity is None or capacity >= floor:
             continue
-        static = problem.static_grains(device)
+        static = problem.static_grains[device]
         least = in_units(floor + static, scale)
         budget = in_units(capacity + static, scale)
         typed = shown(plain(rounded(Fraction(floor + static, scale), up=True)))

@@ -34,7 +34,6 @@ from pipesched.pipeline.problem.problem import NO_STEP, Problem
 from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.pipeline.problem.units import SHARED, Shares, shares_of
 
-T = TypeVar("T")
 Record = TypeVar("Record", Costs, LayerCosts)
 MOST_KNOWN = 2**53  # cuts that are counted
 
@@ -52,49 +51,44 @@ def fuse(problem: Problem, stages: int) -> Problem:
             f"needs a multiple of {stages} stages to fuse into {stages}; there are {problem.stages}", "stages"
         )
     size, costs, memory, layers = problem.stages // stages, problem.costs, problem.memory, problem.layers
+    groups = [slice(first, first + size) for first in range(0, problem.stages, size)]
     times = {key: column for key in TIMES if (column := getattr(costs, key)) is not None}
-
-    def fused(column: Sequence[Entry]) -> Any:
-        return tuple(map(added, _groups(column, size)))
+    fused: dict[str, Any] = {key: tuple(added(column[group]) for group in groups) for key, column in times.items()}
 
     def totals(entries: Sequence[Entry]) -> list[Sequence[Fraction]]:
         """Return the sums of entries over all microbatches, in groups."""
         rows = ((one, 1) if isinstance(one, tuple) else ((one,), problem.microbatches) for one in entries)
-        return _groups([sum(map(to_fraction, row), Fraction(0)) * count for row, count in rows], size)
+        sums = [sum(map(to_fraction, row), Fraction(0)) * count for row, count in rows]
+        return [sums[group] for group in groups]
 
     amounts = totals(memory.activation)
-    shares: dict[str, Any] = {
+    held: dict[str, Any] = {
         key: tuple(
-            weighed_mean([*zip(weights, map(to_fraction, parts), strict=True)])
-            for weights, parts in zip(amounts, _groups(getattr(memory, key), size), strict=True)
+            weighed_mean([*zip(weights, map(to_fraction, getattr(memory, key)[group]), strict=True)])
+            for weights, group in zip(amounts, groups, strict=True)
         )
         for key in AVERAGED
     }
+    held |= {key: tuple(added(getattr(memory, key)[group]) for group in groups) for key in SIZES}
     of_slices = dict[str, Any]()
     for key in SHARED:  # the parts of the work of a group are means, weighed by the work of each
         parts: tuple[Shares, ...] = getattr(problem.slices, key)
         if len(parts) > 1:
-            groups = zip(_groups(parts, size), totals(times[key]), strict=True)
             means = (
-                [weighed_mean([*zip(works, column, strict=True)]) for column in zip(*group, strict=True)]
-                for group, works in groups
+                [weighed_mean([*zip(works, column, strict=True)]) for column in zip(*parts[group], strict=True)]
+                for group, works in zip(groups, totals(times[key]), strict=True)
             )
             of_slices[key] = tuple(shares_of(mean, problem.slices.tokens) for mean in means)
     if layers is not None:
-        items = tuple(StageItems(*map(sum, zip(*group, strict=True))) for group in _groups(layers.items, size))
-        layers = replace(layers, layout=tuple(map(sum, _groups(layers.layout, size))), items=items)
+        items = tuple(StageItems(*map(sum, zip(*layers.items[group], strict=True))) for group in groups if layers.items)
+        layers = replace(layers, layout=tuple(sum(layers.layout[group]) for group in groups), items=items)
     return replace(
         problem,
         stages=stages,
         placement=None,
-        costs=replace(
-            costs,
-            **{key: fused(column) for key, column in times.items()},
-            p2p=costs.p2p[size - 1 :: size],
-            resolution=problem.ticks.per_unit,
-        ),
+        costs=replace(costs, **fused, p2p=costs.p2p[size - 1 :: size], resolution=problem.ticks.per_unit),
         slices=replace(problem.slices, **of_slices),
-        memory=replace(memory, **{key: fused(getattr(memory, key)) for key in SIZES}, **shares),
+        memory=replace(memory, **held),
         layers=layers,
         side=_side_into(problem, stages),
     )
@@ -103,10 +97,6 @@ def fuse(problem: Problem, stages: int) -> Problem:
 def _side_into(problem: Problem, stages: int) -> tuple[SideItem, ...]:
     """Return the side work of a problem with another number of stages: each item goes into the same part of them."""
     return tuple(replace(item, into=item.into * stages // problem.stages) for item in problem.side)
-
-
-def _groups(values: Sequence[T], size: int) -> list[Sequence[T]]:
-    return [values[start : start + size] for start in range(0, len(values), size)]
 
 
 def can_be_cut(problem: Problem) -> bool:

@@ -502,7 +502,7 @@ class ScheduleMetrics:
     @property
     def memory_grains(self) -> list[int]:
         """What each device holds at most: its peak of activations and its static memory, in grains."""
-        return [peak + self.problem.static_grains(device) for device, peak in enumerate(self.peak_grains)]
+        return [peak + static for peak, static in zip(self.peak_grains, self.problem.static_grains, strict=True)]
 
     @property
     def memory(self) -> list[int | float]:

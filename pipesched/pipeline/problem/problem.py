@@ -495,12 +495,9 @@ class Problem(Displayable):
             return device
         return self.devices + 2 * device + (resource is Resource.H2D)
 
-    def static_grains(self, device: int) -> int:
-        """Return the static memory of a device, in grains; in a mirrored placement both copies count."""
-        return self._static_grains[device]
-
     @cached_property
-    def _static_grains(self) -> list[int]:
+    def static_grains(self) -> list[int]:
+        """The static memory of each device, in grains; in a mirrored placement both copies count."""
         found = [0] * self.devices
         for devices in self.settled_placement.ways:
             for device, size in zip(devices, self.grains.static, strict=True):
@@ -521,7 +518,7 @@ class Problem(Displayable):
         """The capacity of each device: what its budget leaves for activations, in grains (None: no limit)."""
         if self.grains.budget is None:
             return (None,) * self.devices
-        return tuple(budget - self.static_grains(device) for device, budget in enumerate(self.grains.budget))
+        return tuple(budget - static for budget, static in zip(self.grains.budget, self.static_grains, strict=True))
 
 
 def require_problem(value: object, key: str = "problem") -> Problem:

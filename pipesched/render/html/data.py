@@ -309,7 +309,7 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
         "p2p": problem.least_hops,
         "placement": placement.devices,
         "second": [one for one in range(problem.microbatches) if placement.is_second(one, problem.microbatches)],
-        "static": [problem.static_grains(device) for device in range(problem.devices)],
+        "static": problem.static_grains,
         "capacity": problem.capacity_grains,
         "stored": schedule.makespan_ticks,
         "bound": _bounds(outcome),
