@@ -57,7 +57,6 @@ WITHOUT_FLAG = {
     "batch.lengths",
     "exact",  # of a document
     "backward_input",
-    "backward_weight",
     "layer",
     "messages",  # in Python, what is read from its parts
     "mtp",
