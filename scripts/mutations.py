@@ -42,7 +42,7 @@ MUTATIONS = [
     Mutation(
         name="bins are filled as if no document were long",
         file="comparing/packing/search",
-        old="aimed = self._filled(targets(self.positions, start, own, work, ROUNDS), cap)",
+        old="aimed = self._filled(targets(self.positions, start, own, work, ROUNDS)[0], cap)",
         new="aimed = None",
         tests=("comparing/test_quality_packing",),
     ),

@@ -39,12 +39,13 @@ class Bins:
         for number, members in enumerate(bins):
             self.bin_of[list(members)] = number
         self.count = np.bincount(self.bin_of, minlength=len(bins))
-        self.work, self.size, used = sums = [np.zeros(len(bins), dtype=np.int64) for _ in documents]
+        sums = np.zeros((len(documents), len(bins)), dtype=np.int64)
         for held, values in zip(sums, documents, strict=True):
             np.add.at(held, self.bin_of, values)
-        self.room = cap - used
-        works, sizes = (column.reshape(-1, microbatches).T for column in (self.work, self.size))
-        self.takes = taking(works, sizes)
+        self.held, self.room = sums[:-1], cap - sums[-1]
+        self.work, self.size = self.held
+        self.amounts = np.array(documents[:-1])  # works and sizes, a column a document
+        self.takes = taking(*(column.reshape(-1, microbatches).T for column in self.held))
 
     @property
     def members(self) -> list[list[int]]:
@@ -64,28 +65,27 @@ class Bins:
         """Return the documents of a rank, from long to short."""
         return np.flatnonzero(self.bin_of // self.microbatches == rank)
 
-    def cases(self, rank: int, count: int) -> tuple[Ints, Ints]:
-        """Return the works and sizes of a rank, so many times side by side, to be changed."""
-        part = self.of_rank(rank)
-        return np.repeat(self.work[part][:, None], count, axis=1), np.repeat(self.size[part][:, None], count, axis=1)
+    def taken(self, rank: int, *changes: tuple[Ints, Ints]) -> Ints:
+        """Return what a rank takes in cases: in each, each change adds works and sizes to one of its microbatches."""
+        count = len(changes[0][0])
+        held = np.repeat(self.held[:, self.of_rank(rank), None], count, axis=2)
+        for rows, amounts in changes:
+            held[:, rows, np.arange(count)] += amounts
+        return self.taking(*held)
 
     def put(self, document: int, target: int) -> None:
         """Move a document to a bin."""
-        source = self.bin_of[document]
-        for held, amounts in ((self.work, self.documents.work), (self.size, self.documents.size)):
-            held[source] -= amounts[document]
-            held[target] += amounts[document]
-        self.room[source] += self.documents.tokens[document]
-        self.room[target] -= self.documents.tokens[document]
-        self.count[source] -= 1
-        self.count[target] += 1
+        for number, sign in ((self.bin_of[document], -1), (target, 1)):
+            self.held[:, number] += sign * self.amounts[:, document]
+            self.room[number] -= sign * self.documents.tokens[document]
+            self.count[number] += sign
         self.bin_of[document] = target
 
     def exchange(self, first: int, second: int) -> None:
         """Let two bins exchange all that they hold."""
         in_first, in_second = self.bin_of == first, self.bin_of == second
         self.bin_of[in_first], self.bin_of[in_second] = second, first
-        for held in (self.work, self.size, self.room, self.count):
+        for held in (*self.held, self.room, self.count):
             held[[first, second]] = held[[second, first]]
 
 
@@ -99,22 +99,18 @@ def shape_of(positions: Positions, work: int, rounds: int) -> tuple[Ints, Ints]:
     least = np.zeros_like(even)
     np.fill_diagonal(least, int(LONG * work / count))
     start = np.maximum(even, least)
-    best, makespans = _descend(positions, start, least, np.full(count + 1, work), rounds)
+    best, makespans = targets(positions, start, least, np.full(count + 1, work), rounds)
     ends = np.concatenate([makespans[:1], makespans[:-1], makespans[-2:-1]])
     middle = int((ends[:-2] + ends[1:-1] + ends[2:]).argmin())  # of places that are as good a neighbour decides
     return best[:, -1], np.argsort(np.abs(np.arange(count) - middle), kind="stable")
 
 
-def targets(positions: Positions, start: Ints, least: Ints, work: int, rounds: int) -> Ints:
-    """Return the works, a row a microbatch and a column a rank, of the shortest slowest rank that was found.
+def targets(positions: Positions, start: Ints, least: Ints, work: int | Ints, rounds: int) -> tuple[Ints, Ints]:
+    """Return the best works that were found, a row a microbatch and a column a rank, and their makespans.
 
-    They have `work` together, and each is at least its `least`, the longest document that it cannot be without.
+    All columns together have `work`, or each has its own. Each work is at least its `least`, the longest document that
+    it cannot be without.
     """
-    return _descend(positions, start, least, work, rounds)[0]
-
-
-def _descend(positions: Positions, start: Ints, least: Ints, work: int | Ints, rounds: int) -> tuple[Ints, Ints]:
-    """Return the best works and their makespans: those of all columns together have `work`, or each has its own."""
     together = isinstance(work, int)
     free = work - (least.sum() if together else least.sum(axis=0))
     rest = np.maximum(start - least, start // 1000 + 1).astype(np.float64)

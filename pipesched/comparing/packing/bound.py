@@ -72,10 +72,6 @@ class DocumentAmounts(NamedTuple):
     lost_size: Fraction = Fraction(0)
     share: Fraction = Fraction(0)
 
-    def all(self, rate: Rate) -> Fraction:
-        """Return what all documents take together."""
-        return rate.of(sum(self.linear), sum(self.core))
-
     def one(self, number: int, rate: Rate) -> Fraction:
         """Return what a document takes at least, after rounding."""
         return max(rate.of(self.linear[number], self.core[number]) - self.lost * rate.linear, Fraction(0))
@@ -145,7 +141,10 @@ def sum_of(rates: Sequence[Rate]) -> Rate:
 
 def _mean(documents: DocumentAmounts, rate: Rate, share: Share) -> Fraction:
     """Return what the documents of a rank take on average, less what rounding may take from its microbatches."""
-    return documents.all(rate) / share.ranks - share.microbatches * documents.lost * rate.linear
+    return (
+        rate.of(sum(documents.linear), sum(documents.core)) / share.ranks
+        - share.microbatches * documents.lost * rate.linear
+    )
 
 
 def _of_device(

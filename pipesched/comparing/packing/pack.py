@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipesched.checks import require_name, require_sequence, require_whole, shown
 from pipesched.comparing.packing.bins import Assignment, OtherPacking, other_packings
@@ -36,13 +36,6 @@ DROP, SPLIT = TOO_LONG = ("drop", "split")  # what may become of documents above
 MOST_TOKENS = 10**12  # of a document, and of a microbatch
 
 
-class Sorted(NamedTuple):
-    """Documents from long to short, and the index of each among those given: of equal lengths the lower first."""
-
-    lengths: list[int]
-    indices: list[int]
-
-
 def read_lengths(given: Any) -> list[int]:
     """Return the lengths of documents as ints. Raises ConfigError about `lengths`, with the entry at fault."""
     values = given
@@ -57,12 +50,6 @@ def read_lengths(given: Any) -> list[int]:
         for entry, value in enumerate(values):
             require_whole(value, "lengths", least=1, most=MOST_TOKENS, entry=entry)
     return [*map(int, values)]
-
-
-def by_length(lengths: Sequence[int], cap: int) -> Sorted:
-    """Return documents of at most the cap from long to short."""
-    indices = sorted((index for index, length in enumerate(lengths) if length <= cap), key=lambda one: -lengths[one])
-    return Sorted([lengths[index] for index in indices], indices)
 
 
 def pieces_of(lengths: Sequence[int], cap: int, too_long: Any) -> tuple[list[int], list[tuple[int, int]] | None]:
@@ -166,7 +153,6 @@ def pack(
     if not 0 <= part <= 1:
         raise ConfigError(f"must be a number from 0 to 1, not {shown(attention)}", "attention")
     tokens = cap if reference is None else require_whole(reference, "reference", least=1)
-    documents = by_length(given, cap)
     base = require_alike(problem)
     if overhead is not None:
         pair = exact_numbers("overhead", overhead, 2, OF_BOTH, Unit(TIME, base.time_unit))
@@ -186,7 +172,7 @@ def pack(
     if multiple_of != 1 and len(asked) == 1:
         raise ConfigError(f"goes with {AUTO}, {BEST} and several numbers of microbatches, not with one", "multiple_of")
     multiple = require_whole(multiple_of, "multiple_of", least=1)
-    packing = _Packer(given, documents, ranks, cap, times).counted(asked, multiple)
+    packing = _Packer(given, ranks, cap, times).counted(asked, multiple)
     return replace(packing, pieces=None if pieces is None else tuple(pieces), cut=cut)
 
 
@@ -203,8 +189,10 @@ def _settled(problem: Problem, chosen: Family) -> tuple[Problem, CutChoice | Non
 class _Packer:
     """Packings of documents into microbatches, of which `share` has a number, and those of other rules."""
 
-    def __init__(self, given: Sequence[int], documents: Sorted, ranks: int, cap: int, times: RankTimes) -> None:
-        self.given, self.lengths, self.indices = given, documents.lengths, documents.indices
+    def __init__(self, given: Sequence[int], ranks: int, cap: int, times: RankTimes) -> None:
+        kept = (index for index, length in enumerate(given) if length <= cap)
+        self.given, self.indices = given, sorted(kept, key=lambda one: -given[one])  # of equal ones the lower first
+        self.lengths = [given[index] for index in self.indices]  # from long to short
         self.share, self.cap, self.times, self.costs = Share(ranks, 0), cap, times, times.costs
 
     def counted(self, asked: str | Sequence[int], multiple: int) -> Packing:

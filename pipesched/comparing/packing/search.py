@@ -93,11 +93,7 @@ def _give(bins: Bins, slow: int, fast: Sequence[int], most: int) -> bool:
     """Move a document from a slow rank to the first of the fast ones where that makes the slower of both shorter."""
     given = bins.documents_of(slow)
     given = _some(given[bins.count[bins.bin_of[given]] > 1], MOST_GIVEN)
-    works, sizes = bins.cases(slow, len(given))
-    cases, rows = np.arange(len(given)), bins.bin_of[given] % bins.microbatches
-    works[rows, cases] -= bins.documents.work[given]
-    sizes[rows, cases] -= bins.documents.size[given]
-    left = bins.taking(works, sizes)  # what the slow rank takes without each
+    left = bins.taken(slow, (bins.bin_of[given] % bins.microbatches, -bins.amounts[:, given]))  # without each
     helps = left < bins.takes[slow]
     return bool(helps.any()) and any(_give_to(bins, slow, rank, given[helps], left[helps], most) for rank in fast)
 
@@ -112,11 +108,7 @@ def _give_to(bins: Bins, slow: int, fast: int, given: Ints, left: Ints, most: in
     chosen, target = chosen[has_room], target[has_room]
     if not len(chosen):
         return False
-    works, sizes = bins.cases(fast, len(chosen))
-    cases = np.arange(len(chosen))
-    works[target, cases] += bins.documents.work[given[chosen]]
-    sizes[target, cases] += bins.documents.size[given[chosen]]
-    taken = bins.taking(works, sizes)
+    taken = bins.taken(fast, (target, bins.amounts[:, given[chosen]]))
     best = _best(left[chosen], taken)
     if max(left[chosen[best]], taken[best]) >= bins.takes[slow]:
         return False
@@ -160,11 +152,11 @@ def _exchange(bins: Bins, i: Ints, j: Ints, most: int, below: int) -> bool:
         return False
     i, j, source, target = i[fits], j[fits], source[fits], target[fits]
     ranks = (int(source[0]) // m, int(target[0]) // m)
-    cells = {rank: bins.cases(rank, len(fits)) for rank in ranks}
-    for rank, rows, sign in zip(ranks, (source, target), (-1, 1), strict=True):
-        for held, amounts in zip(cells[rank], (bins.documents.work, bins.documents.size), strict=True):
-            held[rows % m, np.arange(len(fits))] += sign * (amounts[i] - amounts[j])
-    takes = {rank: bins.taking(*held) for rank, held in cells.items()}
+    given, got = (
+        (rows % m, sign * (bins.amounts[:, i] - bins.amounts[:, j])) for rows, sign in ((source, -1), (target, 1))
+    )
+    changes = [(ranks[0], (given, got))] if ranks[0] == ranks[1] else [(ranks[0], (given,)), (ranks[1], (got,))]
+    takes = {rank: bins.taken(rank, *own) for rank, own in changes}
     best = _best(takes[ranks[0]], takes[ranks[1]])
     if max(taken[best] for taken in takes.values()) >= below:
         return False
@@ -194,7 +186,7 @@ def roam(bins: Bins, rounds: int, most: int) -> None:
 
 def _shift(bins: Bins, rank: int, most: int) -> bool:
     """Move a document to another microbatch of its rank, or exchange two microbatches, if that makes it shorter."""
-    m, work, size = bins.microbatches, bins.documents.work, bins.documents.size
+    m, held = bins.microbatches, bins.held[:, bins.of_rank(rank)]
     moved = bins.documents_of(rank)
     moved = _some(moved[bins.count[bins.bin_of[moved]] > 1], max(most // m, 1))
     chosen, target = np.repeat(moved, m), np.tile(np.arange(m), len(moved))
@@ -202,15 +194,8 @@ def _shift(bins: Bins, rank: int, most: int) -> bool:
     fits = (target != source) & (bins.room[rank * m + target] >= bins.documents.tokens[chosen])
     chosen, target, source = chosen[fits], target[fits], source[fits]
     first, second = np.triu_indices(m, 1)
-    count = len(chosen)
-    works, sizes = bins.cases(rank, count + len(first))
-    cases, swaps = np.arange(count), np.arange(count, count + len(first))
-    for cells, amounts, held in ((works, work, bins.work), (sizes, size, bins.size)):
-        cells[source, cases] -= amounts[chosen]
-        cells[target, cases] += amounts[chosen]
-        own = held[bins.of_rank(rank)]
-        cells[first, swaps], cells[second, swaps] = own[second], own[first]
-    takes = bins.taking(works, sizes)
+    count, more = len(chosen), np.hstack([bins.amounts[:, chosen], held[:, first] - held[:, second]])
+    takes = bins.taken(rank, (np.hstack([source, first]), -more), (np.hstack([target, second]), more))
     if not len(takes) or takes.min() >= bins.takes[rank]:
         return False
     best = int(takes.argmin())
@@ -324,7 +309,7 @@ class _PackingSearch:
             moved[self._places[: len(long)], rank] = long
         starts = [(own, self._start(own, work)) for own in (least, moved)]
         own, start = min(starts, key=lambda pair: int(self.positions.makespans(pair[1]).max()))
-        aimed = self._filled(targets(self.positions, start, own, work, ROUNDS), cap)
+        aimed = self._filled(targets(self.positions, start, own, work, ROUNDS)[0], cap)
         return [filled] if aimed is None else [aimed, filled]
 
     def _start(self, least: Ints, work: int) -> Ints:
