@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ from pipesched.estimation.items import (
     partner,
 )
 from pipesched.estimation.memory import fixed, logits
-from pipesched.estimation.result import Estimate, sizes_beside
+from pipesched.estimation.result import Estimate, TrainingStep, sizes_beside
 from pipesched.estimation.step import GATHER, REDUCE, step_terms
 from pipesched.estimation.terms import PER_MS, Term, Terms, total
 from pipesched.estimation.times import OPERATIONS
@@ -34,6 +34,7 @@ from pipesched.estimation.times import OPERATIONS
 TIMES, SIZES = (*OPERATIONS, "recompute"), (*STATES, "activation", "checkpoint", "parameters")
 NETWORK = (GATHER, REDUCE)  # of a stage, once
 MS, COUNT = "ms", ""
+OF_DEVICE = ("logits", "fixed", "total", "communication", "optimizer_step")
 _SCHEDULED = {  # of a step whose gathers, reductions and optimizers are operations of its schedule
     "communication": "makespan less that with gathers and reductions of no length",
     "optimizer": "makespan without those less that without optimizers too",
@@ -59,17 +60,40 @@ class Trace(NamedTuple):
     parts: tuple[TraceLine, ...]
 
 
+Traced = tuple[float, str, Sequence[TraceLine]]  # value, unit, parts
+
+
 def trace(estimate: Estimate, address: str) -> Trace:
     """Return where a number comes from, by its address: `stage.3.forward`. Raises ConfigError for none."""
     kind, *rest = address.split(".")
-    readers: Mapping[str, Callable[[Estimate, Sequence[str]], Any]] = {
-        "stage": _of_stage,
-        "device": _of_device,
-        "step": _of_step,
-        **dict.fromkeys(KINDS, lambda estimate, rest: _of_item(estimate, kind, rest)),
+    readers = {"stage": _of_stage, "device": _of_device, "step": _of_step}
+    require_name((*readers, *KINDS), kind, "part of an estimate", "trace")
+    items, number = [item for item in estimate.items.each if item.kind == kind], 0
+    if kind in KINDS and not items:
+        raise ConfigError(f"the model has no {kind}", "trace")
+    if kind in ("stage", "device", LAYER, MTP):
+        count = len(estimate.stages if kind == "stage" else estimate.devices if kind == "device" else items)
+        text = rest[0] if rest else ""
+        if not text.isdecimal() or int(text) >= count:
+            raise ConfigError(f"{kind} {text or '?'} is none: there are {kind} 0 to {count - 1}", "trace")
+        number, rest = int(text), rest[1:]
+    if len(rest) != 1:
+        examples = "stage.3.forward, layer.0.activation, device.0.fixed or step.mfu"
+        raise ConfigError(f"an address looks like {examples}", "trace")
+    [what] = rest
+    of_items, once = (*TIMES, *SIZES), NETWORK if estimate.setup.training.shard is not None else ()
+    names = {
+        "stage": (*of_items, "p2p", "overlap", *once),
+        "device": (*STATES, "parameters", *sizes_beside(estimate), *OF_DEVICE),
+        "step": TrainingStep._fields[1:],
     }
-    require_name(readers, kind, "part of an estimate", "trace")
-    value, unit, parts = readers[kind](estimate, rest)
+    require_name(names.get(kind, of_items), what, f"number of a {kind}", "trace")
+    if kind in readers:
+        value, unit, parts = readers[kind](estimate, number, what)
+    else:
+        unit, scale = _unit(what)
+        parts = _lines(_terms(items[number], what), scale)
+        value = sum(part.value for part in parts)
     return Trace(address, value, unit, tuple(parts))
 
 
@@ -78,20 +102,12 @@ def _unit(what: str) -> tuple[str, float]:
     return (COUNT, 1) if what == "parameters" else (MS, 1) if what in TIMES else ("GB", GB)
 
 
-def _parts(terms: Terms, scale: float, depth: int = 0) -> Iterator[TraceLine]:
-    for term in terms:
-        yield TraceLine(depth, term.name, float(term.value) / scale, term.formula)
+def _lines(terms: Terms, scale: float = 1, depth: int = 0) -> list[TraceLine]:
+    return [TraceLine(depth, term.name, float(term.value) / scale, term.formula) for term in terms]
 
 
-def _of_item(estimate: Estimate, kind: str, rest: Sequence[str]) -> tuple[float, str, list[TraceLine]]:
-    of_kind = [item for item in estimate.items.each if item.kind == kind]
-    if not of_kind:
-        raise ConfigError(f"the model has no {kind}", "trace")
-    number, what = (_number(rest, len(of_kind), kind), _last(rest[1:])) if kind in (LAYER, MTP) else (0, _last(rest))
-    require_name((*TIMES, *SIZES), what, f"number of a {kind}", "trace")
-    unit, scale = _unit(what)
-    parts = list(_parts(_terms(of_kind[number], what), scale))
-    return sum(part.value for part in parts), unit, parts
+def _milliseconds(*terms: Term) -> Traced:
+    return float(total(terms)), MS, _lines(terms)
 
 
 def _terms(item: Item, what: str) -> Terms:
@@ -99,28 +115,25 @@ def _terms(item: Item, what: str) -> Terms:
     return terms
 
 
-def _of_stage(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list[TraceLine]]:
-    number, what = _number(rest, len(estimate.stages), "stage"), _last(rest[1:])
-    once = NETWORK if estimate.setup.training.shard is not None else ()
-    require_name((*TIMES, *SIZES, "p2p", "overlap", *once), what, "number of a stage", "trace")
+def _of_stage(estimate: Estimate, number: int, what: str) -> Traced:
     if what in ("p2p", "overlap"):
         return (_of_boundary if what == "p2p" else _of_pair)(estimate, number)
+    stage = estimate.stages[number]
     if what in NETWORK:
-        terms = step_terms(estimate.setup, estimate.stages[number], what)
-        return float(total(terms)), MS, list(_parts(terms, 1))
-    (unit, scale), stage, shown, parts = _unit(what), estimate.stages[number], set(), list[TraceLine]()
+        return _milliseconds(*step_terms(estimate.setup, stage, what))
+    (unit, scale), shown, parts = _unit(what), set(), list[TraceLine]()
     for term in stage.terms(what):  # the items, each kind with its own parts below it
-        parts += _parts((term,), scale)
+        parts += _lines((term,), scale)
         of_kind = (item for item in stage.held if item.kind == term.kind)
         each = ((item, item.time(what) / PER_MS if what in TIMES else item.size(what)) for item in of_kind)
         item = next((item for item, value in each if term.value == term.count * value), None)
         if item is not None and id(item) not in shown:
             shown.add(id(item))
-            parts += _parts(_terms(item, what), scale, 1)
+            parts += _lines(_terms(item, what), scale, 1)
     return sum(part.value for part in parts if not part.depth), unit, parts
 
 
-def _of_boundary(estimate: Estimate, number: int) -> tuple[float, str, list[TraceLine]]:
+def _of_boundary(estimate: Estimate, number: int) -> Traced:
     devices = estimate.problem.settled_placement.devices
     if number == len(devices) - 1:
         raise ConfigError(f"stage {number} is the last: nothing is sent on", "trace")
@@ -128,11 +141,10 @@ def _of_boundary(estimate: Estimate, number: int) -> tuple[float, str, list[Trac
         raise ConfigError("`links` were given, so no latency is derived from the network", "trace")
     here, there = devices[number : number + 2]
     across, copies = is_across(estimate.setup, here, there), copies_sent(estimate.stages)[number]
-    term = boundary_time(estimate.setup, across=across, copies=copies)
-    return float(term.value), MS, list(_parts((term,), 1))
+    return _milliseconds(boundary_time(estimate.setup, across=across, copies=copies))
 
 
-def _of_pair(estimate: Estimate, number: int) -> tuple[float, str, list[TraceLine]]:
+def _of_pair(estimate: Estimate, number: int) -> Traced:
     """Return the least time of a pair F&B with the forward of a stage."""
     if not estimate.cutter.hides_experts:
         raise ConfigError("pairs take the sum of their parts here, or what was given", "trace")
@@ -154,23 +166,17 @@ def _of_pair(estimate: Estimate, number: int) -> tuple[float, str, list[TraceLin
     return least / PER_MS, MS, parts
 
 
-def _of_device(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list[TraceLine]]:
-    number, what = _number(rest, len(estimate.devices), "device"), _last(rest[1:])
-    beside = sizes_beside(estimate)
-    names = (*STATES, "parameters", *beside, "logits", "fixed", "total", "communication", "optimizer_step")
-    require_name(names, what, "number of a device", "trace")
-    device, stages = estimate.devices[number], estimate.stages_on(number)
+def _of_device(estimate: Estimate, number: int, what: str) -> Traced:
     if what in ("communication", "optimizer_step"):
-        terms = estimate.once(number)[what == "optimizer_step"]
-        return float(total(terms)), MS, list(_parts(terms, 1))
-    unit, scale = _unit(what)
+        return _milliseconds(*estimate.once(number)[what == "optimizer_step"])
+    (unit, scale), device, stages = _unit(what), estimate.devices[number], estimate.stages_on(number)
     if what in (*STATES, "parameters"):
         if what != "parameters" and estimate.is_static_given:
             raise ConfigError("what stays on a device was given, so none of it is derived", "trace")
         own = [(estimate.stages.index(stage), stage.size(what)) for stage in stages]
         terms = tuple(Term(f"stage {stage}", size, f"stage.{stage}.{what}") for stage, size in own)
     elif what == "total":
-        keys = (*STATES, *beside, "logits", "fixed")
+        keys = (*STATES, *sizes_beside(estimate), "logits", "fixed")
         terms = tuple(Term(key, getattr(device, key), f"device.{number}.{key}") for key in keys)
     elif what == "fixed":
         terms = fixed(device.total - device.fixed)
@@ -190,7 +196,7 @@ def _of_device(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, lis
         terms = logits(estimate.setup) if device.logits else ()
     else:
         terms = _held_activations(estimate, number)
-    return float(getattr(device, what)) / scale, unit, list(_parts(terms, scale))
+    return float(getattr(device, what)) / scale, unit, _lines(terms, scale)
 
 
 def _held_activations(estimate: Estimate, device: int) -> Terms:
@@ -207,9 +213,8 @@ def _held_activations(estimate: Estimate, device: int) -> Terms:
     )
 
 
-def _of_step(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list[TraceLine]]:
-    step, setup, what = estimate.step, estimate.setup, _last(rest)
-    require_name(step._fields[1:], what, "number of a step", "trace")
+def _of_step(estimate: Estimate, _: int, what: str) -> Traced:
+    step, setup = estimate.step, estimate.setup
     gpus, peak = setup.parallel.gpus, setup.peak
     seconds = f"({step.time:.6g} ms x {gpus} GPUs)"
     formulas = {
@@ -226,22 +231,6 @@ def _of_step(estimate: Estimate, rest: Sequence[str]) -> tuple[float, str, list[
     }
     value, is_time = float(getattr(step, what)), what in ("pipeline", "span", "communication", "optimizer", "time")
     return value, MS if is_time else COUNT, [TraceLine(0, what, value, formulas[what])]
-
-
-def _number(rest: Sequence[str], count: int, kind: str) -> int:
-    """Return the number of a stage, a device or a layer. Raises ConfigError."""
-    text = rest[0] if rest else ""
-    if not text.isdecimal() or int(text) >= count:
-        raise ConfigError(f"{kind} {text or '?'} is none: there are {kind} 0 to {count - 1}", "trace")
-    return int(text)
-
-
-def _last(rest: Sequence[str]) -> str:
-    """Return the last word of an address. Raises ConfigError."""
-    if len(rest) != 1:
-        examples = "stage.3.forward, layer.0.activation, device.0.fixed or step.mfu"
-        raise ConfigError(f"an address looks like {examples}", "trace")
-    return rest[0]
 
 
 def trace_document(found: Trace) -> dict[str, Any]:

@@ -37,52 +37,6 @@ SIZES = ("parameters", *STATES, "activation", "checkpoint")
 HALVINGS = 12  # of the range in which the least time is looked for: to 0.1 %
 
 
-@dataclass(frozen=True)
-class StepBounds:
-    """What the items of a model add to a step at least, in whole microseconds; the first of them is the embedding."""
-
-    setup: Setup
-    items: Sequence[Item]
-
-    @cached_property
-    def head(self) -> int:
-        """Before any pass."""
-        return _microseconds(step_terms(self.setup, self.items[0], GATHER))
-
-    def in_turn(self, every: Sequence[Item], most: int, messages: float, *, whole: bool, alone: bool) -> float:
-        """Return how long a step takes at least whose first stage has so many microbatches under way at once at most.
-
-        Each is under way there until it has been through `every` item and back, with `messages` each way. If stages are
-        `alone` on their devices, some stage has as many layers as there are devices to share them: of the passes before
-        its last backward only the way back from there may be missing, of those microbatches that are under way then.
-        """
-        setup, layers = self.setup, [item for item in self.items if item.kind == LAYER]
-        first, one = every[0], sum(item.time("forward") for item in every) + _back(every, whole=whole) + 2 * messages
-        behind = float(_microseconds(step_terms(setup, first, REDUCE)) + self.update(first))
-        if alone:
-            least = -(-setup.model.layers // setup.parallel.pipeline)
-            fullest = self.hops + least * min(self.reduced(layer) + self.update(layer) for layer in layers)
-            slowest = max(_back([layer], whole=whole) for layer in layers)
-            left = _back([first], whole=whole) + (setup.model.layers - least) * slowest + messages
-            behind = max(behind, fullest - left)
-        return self.head + setup.microbatches * one / most + behind
-
-    @cached_property
-    def hops(self) -> int:
-        """What the reduction of a stage takes beside its bytes."""
-        return _microseconds(reduce_terms(self.setup, Fraction(1), Fraction(0)))
-
-    def update(self, item: Item) -> int:
-        """Return what an item adds to the optimizer of its stage."""
-        return _microseconds(step_terms(self.setup, item, OPTIMIZER))
-
-    def reduced(self, item: Item) -> int:
-        """Return what an item adds to the reduction of its stage."""
-        most = _microseconds(step_terms(self.setup, item, REDUCE))
-        one, experts = Fraction(1), Fraction(int(item.size("experts") > 0))
-        return max(most - _microseconds(reduce_terms(self.setup, one, experts)) - 1, 0)
-
-
 def _back(items: Sequence[Item], *, whole: bool) -> float:
     """Return the time of a microbatch back through items; `whole`: where backwards are not split."""
     keys = ("backward_input", "backward_weight") if whole else ("backward_input",)
@@ -116,9 +70,44 @@ class SetupBounds:
         return self.setup.training.shard is not None
 
     @cached_property
-    def step(self) -> StepBounds:
-        """What these take."""
-        return StepBounds(self.setup, self._different)
+    def head(self) -> int:
+        """The microseconds of the gather before any pass."""
+        return self._of_step(self._different[0], GATHER)
+
+    @cached_property
+    def hops(self) -> int:
+        """What the reduction of a stage takes beside its bytes."""
+        return _microseconds(reduce_terms(self.setup, Fraction(1), Fraction(0)))
+
+    def _of_step(self, item: Item, what: str) -> int:
+        return _microseconds(step_terms(self.setup, item, what))
+
+    def update(self, item: Item) -> int:
+        """Return what an item adds to the optimizer of its stage."""
+        return self._of_step(item, OPTIMIZER)
+
+    def reduced(self, item: Item) -> int:
+        """Return what an item adds to the reduction of its stage."""
+        one, experts = Fraction(1), Fraction(int(item.size("experts") > 0))
+        return max(self._of_step(item, REDUCE) - _microseconds(reduce_terms(self.setup, one, experts)) - 1, 0)
+
+    def in_turn(self, most: int, messages: float, *, whole: bool, alone: bool) -> float:
+        """Return how long a step takes at least whose first stage has so many microbatches under way at once at most.
+
+        Each is under way there until it has been through every item and back, with `messages` each way. If stages are
+        `alone` on their devices, some stage has as many layers as there are devices to share them: of the passes before
+        its last backward only the way back from there may be missing, of those microbatches that are under way then.
+        """
+        setup, every = self.setup, self.items.each
+        first, one = every[0], sum(item.time("forward") for item in every) + _back(every, whole=whole) + 2 * messages
+        behind = float(self._of_step(first, REDUCE) + self.update(first))
+        if alone:
+            least = -(-setup.model.layers // setup.parallel.pipeline)
+            fullest = self.hops + least * min(self.reduced(layer) + self.update(layer) for layer in self.layers)
+            slowest = max(_back([layer], whole=whole) for layer in self.layers)
+            left = _back([first], whole=whole) + (setup.model.layers - least) * slowest + messages
+            behind = max(behind, fullest - left)
+        return self.head + setup.microbatches * one / most + behind
 
     @cached_property
     def layers(self) -> tuple[Item, ...]:
@@ -224,7 +213,7 @@ class SetupBounds:
     @cached_property
     def updated(self) -> float:
         """Microseconds of passes and optimizers that a device has at least, where these are operations."""
-        updates = sum(map(self.step.update, self.items.each))
+        updates = sum(map(self.update, self.items.each))
         return (self._work_from(0) * self.setup.microbatches + updates) / self.setup.parallel.pipeline
 
     def least(self, *, whole: bool, copies: int = 1) -> float:
@@ -236,10 +225,10 @@ class SetupBounds:
     @cached_property
     def once(self) -> float:
         """Microseconds of the communication of gradients and of the optimizer, at least."""
-        setup, size, step = self.setup, len(self.items), self.step
+        setup, size = self.setup, len(self.items)
         if self.has_step:  # behind the last pass of a device come a reduction and an optimizer, whatever it has
-            reduction = min(_microseconds(step_terms(setup, item, REDUCE)) for item in step.items)
-            return step.head + reduction + min(map(step.update, step.items))
+            reduction = min(self._of_step(item, REDUCE) for item in self._different)
+            return self.head + reduction + min(map(self.update, self._different))
         count = self.items.sum_of("parameters", 0, size) / setup.parallel.pipeline
         experts = sum((item.size("experts") for item in self.items.each), Fraction(0)) / setup.parallel.pipeline
         dense = count - experts  # all of it in low precision at most
@@ -293,15 +282,13 @@ class FamilyBounds:
         passes = self.least + known.once
         if not known.has_step:
             return passes
-        updated, step = replace(self, updates=True), known.step
-        updates = updated.least + step.head + (step.hops if self._is_alone else 0)
+        updates = replace(self, updates=True).least + known.head + (known.hops if self._is_alone else 0)
         most = most_of_first(self._placement, setup.microbatches, chosen.name) if self._is_settled else None
         if most is None:
             return max(passes, updates)
         whole = chosen.splits_backward is False and not known.paired  # pairs may hide gradients of weights
         messages = float(sum(boundary_times(setup, self._placement))) * PER_MS
-        in_turn = step.in_turn(known.items.each, most, messages, whole=whole, alone=self._is_alone)
-        return max(passes, updates, in_turn)
+        return max(passes, updates, known.in_turn(most, messages, whole=whole, alone=self._is_alone))
 
     @property
     def _is_settled(self) -> bool:
@@ -315,10 +302,10 @@ class FamilyBounds:
 
     def _behind(self, item: Item) -> float:
         """Return what a device does for an item once a step, in microseconds a microbatch."""
+        known = self.known
         if not self.updates:
             return 0.0
-        step = self.known.step
-        return (step.update(item) + self._is_alone * step.reduced(item)) / self.known.setup.microbatches
+        return (known.update(item) + self._is_alone * known.reduced(item)) / known.setup.microbatches
 
     @cached_property
     def _behind_layer(self) -> float:
