@@ -58,12 +58,14 @@ class GivenAlgorithm(NamedTuple):
 Candidate = GivenPlan | GivenAlgorithm
 
 
-def candidates(plans: Mapping[str, Any] | Sequence[str | Path] | Path) -> dict[str, Candidate]:
+def candidates(plans: Any) -> dict[str, Candidate]:
     """Return what stands for each name: a Plan, a Schedule, an Outcome, options of a block, or what is in a file.
 
-    In a list files are named by their stems, others by their plans. Raises ConfigError for a file that cannot be read,
-    for anything else, and for the name of an algorithm.
+    None stands for no plans. In a list files are named by their stems, others by their plans. Raises ConfigError for a
+    file that cannot be read, for anything else, and for the name of an algorithm.
     """
+    if plans is None:
+        return {}
     files = [plans] if isinstance(plans, (str, Path, Plan, Schedule, Outcome)) else plans
     listed = name_files([(None, file) for file in files]) if isinstance(files, (list, tuple)) else files
     by_name = require_mapping(listed, "plans by their names, or a list of files", "plans")
@@ -136,10 +138,8 @@ def _candidate(name: str, value: Any) -> Candidate:
         return value
     if isinstance(value, Plan):
         return GivenPlan(value)
-    schedule = value.schedule if isinstance(value, Outcome) else value
-    if isinstance(schedule, Schedule):
-        is_open = isinstance(value, Outcome) and value.cut is not None
-        return GivenPlan(schedule.plan, schedule.problem.placement, problem=schedule.problem, is_open=is_open)
+    if isinstance(value, (Schedule, Outcome)):
+        return _of_schedule(value)
     if isinstance(value, Mapping):
         given = require_mapping(value, "options of a block", "plans")
         try:
@@ -152,6 +152,11 @@ def _candidate(name: str, value: Any) -> Candidate:
     raise ConfigError(f"{shown(name)} must be {what}, not {shown(value)}", "plans")
 
 
+def _of_schedule(value: Schedule | Outcome) -> GivenPlan:
+    schedule, is_open = (value.schedule, value.cut is not None) if isinstance(value, Outcome) else (value, False)
+    return GivenPlan(schedule.plan, schedule.problem.placement, problem=schedule.problem, is_open=is_open)
+
+
 def _in_file(file: str) -> GivenPlan:
     """Return the plan of a JSON document or a CSV of PyTorch. Raises ConfigError."""
     from pipesched.file_formats.files import is_csv, order_of, read_document, read_file
@@ -161,8 +166,7 @@ def _in_file(file: str) -> GivenPlan:
         result = read_document(text)
         if not isinstance(result, Outcome):
             raise ConfigError(f"{file} holds a {type(result).__name__.lower()}, not a schedule", "plans")
-        is_open = result.cut is not None
-        return GivenPlan(result.schedule.plan, result.problem.placement, file, problem=result.problem, is_open=is_open)
+        return replace(_of_schedule(result), file=file)
     try:
         return GivenPlan(*order_of(text), file=file)
     except InvalidSchedule as error:

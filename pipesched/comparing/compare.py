@@ -7,7 +7,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from pipesched.checks import require_mapping, require_sequence, require_whole, shown
+from pipesched.checks import MOST_WORKERS, require_mapping, require_sequence, require_whole, shown
 from pipesched.comparing.candidates import Candidate, GivenAlgorithm, GivenPlan, candidates, problem_of_plans
 from pipesched.config.values import problem_of, values_of
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable, OwnCodeFailed, blame
@@ -71,12 +71,12 @@ def compare(
         ConfigError: For an unknown algorithm, an option that none of them knows, a bad value, or a file that cannot be
             read.
     """
-    read = read_plans(plans)
+    read = candidates(plans)
     if problem is None:
         problem = problem_of(values_of(problem_of_plans(read)))
     calls = comparison_calls(problem, algorithms, read, each, options)
     memory_unit = "" if problem.memory.unit == Memory.unit else problem.memory.unit
-    entries = run_calls(calls, chosen_executor(jobs, executor), listener)
+    entries = run_calls(calls, chosen(executor, require_whole(jobs, "jobs", most=MOST_WORKERS)), listener)
     if problem.cutter is not None:  # of a model on GPUs
         from pipesched.config.estimate import judge_of
         from pipesched.estimation.derived import SetupCutter
@@ -93,11 +93,6 @@ def compare(
     return Comparison(tuple(entries), problem.time_unit, memory_unit)
 
 
-def chosen_executor(jobs: int, executor: Executor | str | None) -> Executor | str | None:
-    """Return what runs calls by the arguments of a comparison. Raises ConfigError."""
-    return chosen(executor, require_whole(jobs, "jobs", most=1000))
-
-
 def comparison_calls(
     problem: Problem,
     algorithms: Algorithms | None,
@@ -111,12 +106,12 @@ def comparison_calls(
     given = {} if each is None else require_mapping(each, "options by the names of algorithms", "each")
     for alias, asked in given.items():
         with blame("each"):
-            chosen = family(alias)
-        if chosen.name in own:
-            raise ConfigError(f"gives options to {chosen.name} twice, under an alias too", "each")
+            one = family(alias)
+        if one.name in own:
+            raise ConfigError(f"gives options to {one.name} twice, under an alias too", "each")
         require_mapping(asked, f"a mapping of options for {shown(alias)}", "each")
-        own[chosen.name] = checked_options(chosen, asked)
-    known_plans = read_plans(plans)
+        own[one.name] = checked_options(one, asked)
+    known_plans = candidates(plans)
     names = _names(problem, algorithms, own, known_plans)
     for name in own:
         if name not in names:
@@ -160,11 +155,6 @@ def every_name(own: Mapping[str, Mapping[str, Any]], problem: Problem | None = N
     """
     known = all_algorithms() if problem is None else (*compared(problem), *OWN.values())
     return [algorithm.name for algorithm in known if algorithm.name in own or not algorithm.required]
-
-
-def read_plans(plans: Any) -> Mapping[str, Candidate]:
-    """Return the plans to compare, read once. Raises ConfigError."""
-    return {} if plans is None else candidates(plans)
 
 
 def _names(

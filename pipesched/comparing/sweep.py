@@ -10,10 +10,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipesched.checks import require_mapping, require_name, require_number, shown
-from pipesched.comparing.candidates import problem_of_plans
-from pipesched.comparing.compare import Algorithms, chosen_executor, comparison_calls, read_plans, run_calls
+from pipesched.checks import MOST_WORKERS, require_mapping, require_name, require_number, require_whole, shown
+from pipesched.comparing.candidates import candidates, problem_of_plans
+from pipesched.comparing.compare import Algorithms, comparison_calls, run_calls
 from pipesched.errors import ConfigError
+from pipesched.executors.opening import chosen
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import (
     TIME,
@@ -79,7 +80,7 @@ def sweep(
     from pipesched.config.load import load_values
 
     given = {} if overrides is None else require_mapping(overrides, "values by the parameters they set", "overrides")
-    listed, read = first_entries(values, MOST_VALUES) if is_several(values) else [], read_plans(plans)
+    listed, read = first_entries(values, MOST_VALUES) if is_several(values) else [], candidates(plans)
     if not listed:
         raise ConfigError(f"must list at least one value, not {shown(values)}", "values")
     if len(listed) > MOST_VALUES:
@@ -154,7 +155,7 @@ def compared_points(
     """
     for key in {key for point in points for key in point.options if options.get(key) is not None}:
         raise ConfigError("has no effect in a sweep that varies it", key)
-    read, runs = read_plans(plans), chosen_executor(jobs, executor)
+    read, runs = candidates(plans), chosen(executor, require_whole(jobs, "jobs", most=MOST_WORKERS))
     calls = [comparison_calls(at.problem, algorithms, read, each, {**options, **at.options}) for at in points]
     turns = (f"{call[1]} at {point.value}" for point, at_point in zip(points, calls, strict=True) for call in at_point)
     hear = None if listener is None else lambda _: listener(next(turns))

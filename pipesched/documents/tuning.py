@@ -12,6 +12,7 @@ from pipesched.errors import ConfigError
 from pipesched.estimation.items import GB, LAYER, STATES
 from pipesched.estimation.result import Estimate, sizes_beside
 from pipesched.estimation.setup import SIZES
+from pipesched.estimation.terms import PER_MS
 from pipesched.estimation.times import OPERATIONS
 from pipesched.estimation.trust.evidence import PublishedRun, SpeedRatio, Trust
 from pipesched.pipeline.plan.step import NOTHING
@@ -138,6 +139,7 @@ def estimate_document(estimate: Estimate, against: Iterable[tuple[str, SpeedRati
     if times is not None and estimate.has_step:  # what the schedule does not hide
         step["exposed"] = times.document
     sizes = (*STATES, *sizes_beside(estimate), "logits", "fixed", "total", "budget")
+    microbatches = estimate.cutter.items_of_microbatches or [estimate.items]
     return {
         **head("estimate"),
         "parameters": found.total,
@@ -156,11 +158,13 @@ def estimate_document(estimate: Estimate, against: Iterable[tuple[str, SpeedRati
         "items": [
             {
                 "kind": item.kind,
-                **{key: estimate.item_time(number, key) for key in OPERATIONS},
-                "activation": float(estimate.item_activation(number) / GB),
+                **{key: sum(one.time(key) for one in alike) / len(alike) / PER_MS for key in OPERATIONS},
+                "activation": float(sum((one.size("activation") for one in alike), Fraction(0)) / len(alike) / GB),
                 "states": float(item.states / GB),
             }
-            for number, item in enumerate(estimate.items.each)
+            for item, alike in zip(
+                estimate.items.each, zip(*(one.each for one in microbatches), strict=True), strict=True
+            )
         ],
         "devices": [
             {

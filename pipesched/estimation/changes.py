@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from pipesched.errors import PipeschedError
 from pipesched.estimation.derived import budget_of
 from pipesched.estimation.hardware import BF16
-from pipesched.estimation.items import GB, Items
+from pipesched.estimation.items import GB, Items, Stage
 from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import FULL, NONE, SELECTIVE, Setup
 from pipesched.estimation.trust.evidence import evidence_base
@@ -97,7 +97,7 @@ def _tried(
             parts = {name: replace(getattr(setup, name), **values) for name, values in sections.items()}
             changed: Setup = replace(setup, **parts)
             items, both = Items(changed), _both(before, key, attrgetter(key)(changed))
-            held = items.stage(0, len(items)).states / changed.parallel.pipeline + beside
+            held = Stage(items, 0, len(items)).states / changed.parallel.pipeline + beside
             found = again(changed) if held <= budget_of(changed) * GB else None  # not cut where even these are too much
         except PipeschedError:
             continue

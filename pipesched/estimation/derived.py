@@ -88,7 +88,7 @@ def sliced(given: Any, stages: Sequence[Stage], microbatches: Sequence[Items]) -
     unit = Unit(TIME, "ms")
     if {"attention", "work"} & {key for key, value in mapping.items() if value is not None}:
         return read_slices(mapping, len(stages), unit)
-    columns = [[items.stage(stage.begin, stage.end) for stage in stages] for items in microbatches]
+    columns = [[Stage(items, stage.begin, stage.end) for stage in stages] for items in microbatches]
     attentions = tuple(tuple(_attention(column, [key]) for column in zip(*columns, strict=True)) for key in SHARED)
     whole = _attention([*chain.from_iterable(columns)], SHARED)
     slices = read_slices({**mapping, "attention": whole}, len(stages), unit)
@@ -280,7 +280,7 @@ class SetupCutter:
 
     def _cost(self, number: int) -> LayerCosts:
         """Return what an item takes, of the mean microbatch, and holds of the largest one, as a layer."""
-        each = [items.stage(number, number + 1) for items in self.items_of_microbatches or [self.items]]
+        each = [Stage(items, number, number + 1) for items in self.items_of_microbatches or [self.items]]
         stage = each[0]
         return LayerCosts(
             forward=Fraction(sum(one.work for one in each), len(each)),
@@ -347,7 +347,7 @@ class SetupCutter:
 
     def _stages_of(self, items: Items) -> tuple[Stage, ...]:
         """Return the same stages of the items of a microbatch."""
-        return tuple(items.stage(*span) for span in self.spans)
+        return tuple(Stage(items, *span) for span in self.spans)
 
     @property
     def hides_experts(self) -> bool:

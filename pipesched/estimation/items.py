@@ -273,10 +273,6 @@ class Items:
     def __len__(self) -> int:
         return len(self.each)
 
-    def stage(self, begin: int, end: int) -> Stage:
-        """Return items `begin`..`end`-1 as a stage."""
-        return Stage(self, begin, end)
-
     def sum_of(self, what: str, begin: int, end: int) -> Fraction:
         """Return the sum of a time, a size, `work`, `alone` or `states` of items `begin`..`end`-1."""
         if what not in self._known:  # the sums of the first items, in whole parts of a unit: faster than fractions

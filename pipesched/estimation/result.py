@@ -20,7 +20,7 @@ from pipesched.estimation.memory import fixed
 from pipesched.estimation.parameters import ParameterCounts, layer_flops, parameters, training_flops
 from pipesched.estimation.setup import FULL, SELECTIVE, Setup
 from pipesched.estimation.step import GATHER, OPTIMIZER, REDUCE
-from pipesched.estimation.terms import PER_MS, Term, Terms, total
+from pipesched.estimation.terms import Term, Terms, total
 from pipesched.estimation.times import optimizer_terms
 from pipesched.estimation.trust.evidence import SpeedRatio, Trust
 from pipesched.pipeline.layers.layout_text import StageItems, layout_text, stages_of
@@ -182,17 +182,6 @@ class Estimate(Displayable):
         In the mean of the microbatches, as `stage_activation`.
         """
         return mean_entry(getattr(self.problem.costs, operation)[number])
-
-    def item_time(self, number: int, operation: str) -> float:
-        """Return the milliseconds of an operation of an item, in the mean of the microbatches."""
-        each = self.cutter.items_of_microbatches or [self.items]
-        times = [items.each[number].time(operation) for items in each]
-        return sum(times) / len(times) / PER_MS
-
-    def item_activation(self, number: int) -> Fraction:
-        """Return the bytes that an item keeps of a microbatch, in their mean."""
-        each = self.cutter.items_of_microbatches or [self.items]
-        return sum((items.each[number].size("activation") for items in each), Fraction(0)) / len(each)
 
     def stage_activation(self, number: int) -> float:
         """Return the GB that a microbatch leaves on a stage as it is scheduled: derived, unless they were given."""

@@ -113,15 +113,13 @@ def _shared(sections: Sections) -> tuple[ModelShape, GpuModel, TrainingSetup, tu
     training = sections.get("training", EMPTY)
     hardware = read_hardware(sections["hardware"].value)
     shares = section_entries(training.value, "training").values.get("efficiency")  # here, or in a file of their own
-    if shares is not None and not isinstance(shares.data, str):
-        hardware = replace(hardware, efficiency=read_efficiency(shares, "training.efficiency", hardware.efficiency))
-    elif shares is not None:
-        profile = profile_of(training, shares)
+    if shares is not None:
+        profile = profile_of(training, shares) if isinstance(shares.data, str) else None
+        value, key = (shares, "training.efficiency") if profile is None else (profile.value, "efficiency")
         try:
-            measured = read_efficiency(profile.value, "efficiency", hardware.efficiency)
+            hardware = replace(hardware, efficiency=read_efficiency(value, key, hardware.efficiency))
         except ConfigError as error:
-            raise located(error, {"efficiency": profile}) from None
-        hardware = replace(hardware, efficiency=measured)
+            raise (error if profile is None else located(error, {key: profile})) from None
     if hardware.has_relative:
         notes += (f"{hardware.name}: shares of its numbers are those fitted on {hardware.fitted_on}",)
     elif hardware.efficiency == TYPICAL:

@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import accumulate, takewhile
+from itertools import accumulate, product, takewhile
 from math import inf
 from typing import Any
 
@@ -150,8 +150,7 @@ def answer(space: Space, found: Findings, judge: Judge, top: int, clock: Clock) 
 
 def _doubts(finished: Sequence[tuple[Trial, judged.Finished]]) -> Iterator[Doubt]:
     """Yield for each share and factor which of the finalists would be the fastest, and by how much."""
-    names = [(share, factor) for share in judged.UNCERTAIN for factor in judged.FACTORS]
-    for number, (share, factor) in enumerate(names if finished else ()):
+    for number, (share, factor) in enumerate(product(judged.UNCERTAIN, judged.FACTORS) if finished else ()):
         rates = [done.rates[number] for _, done in finished]
         first = max(range(len(rates)), key=rates.__getitem__)
         gain = rates[first] / rates[0] - 1 if rates[first] > rates[0] else 0.0
@@ -209,8 +208,6 @@ def _numbers(value: Any) -> Any:
     """Return a value, or values, with texts of numbers as numbers: a file would quote the texts."""
     if isinstance(value, (list, tuple)):
         return [_numbers(one) for one in value]
-    if not isinstance(value, str):
-        return value
     with suppress(ValueError):
-        return to_fraction(value)
+        return to_fraction(value) if isinstance(value, str) else value
     return value

@@ -22,7 +22,9 @@ from pipesched.estimation.setup import Setup
 from pipesched.estimation.terms import COMMUNICATION, MESSAGES, PER_MS, RECOMPUTE
 from pipesched.estimation.times import OPERATIONS
 from pipesched.estimation.trust.evidence import DECIDED, SpeedRatio, Trust, ratios
+from pipesched.estimation.trust.facts import ComparedRun
 from pipesched.estimation.trust.inside import Judge, WhatToMeasure, fields_outside, what_to_measure
+from pipesched.estimation.trust.residuals import ResidualModel
 from pipesched.results.outcome import Outcome
 from pipesched.tuning.prune import facts_of_point
 from pipesched.tuning.result import TimeShare, Unmeasured
@@ -95,8 +97,12 @@ def with_behind(rows: Sequence[Trial], first: Trial | None = None) -> list[Trial
 
 def against_first(rows: Sequence[Trial]) -> list[SpeedRatio]:
     """Return the time of the first row's step over that of each; how sure they are must be known of all."""
+    return ratios(*_compared(rows))
+
+
+def _compared(rows: Sequence[Trial]) -> tuple[ResidualModel, list[ComparedRun], list[float]]:
     standings = [row.trust.standing for row in rows if row.trust is not None]
-    return ratios(standings[0].model, [one.run for one in standings], [one.time for one in standings])
+    return standings[0].model, [one.run for one in standings], [one.time for one in standings]
 
 
 def tied(rows: Sequence[Trial]) -> int:
@@ -108,10 +114,7 @@ def tied(rows: Sequence[Trial]) -> int:
 def measured_first(rows: Sequence[Trial]) -> WhatToMeasure | None:
     """Return which two of the rows to measure first; None where that helps little."""
     known = [*takewhile(lambda row: row.trust is not None, rows)]
-    standings = [row.trust.standing for row in known if row.trust is not None]
-    if len(standings) < 2:
-        return None
-    return what_to_measure(standings[0].model, [one.run for one in standings], [one.time for one in standings])
+    return what_to_measure(*_compared(known)) if len(known) > 1 else None
 
 
 def unmeasured(space: Space, trial: Trial) -> Unmeasured:

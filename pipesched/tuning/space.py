@@ -34,7 +34,7 @@ from pipesched.estimation.setup import (
     TokenBatch,
     TrainingSetup,
 )
-from pipesched.estimation.setup_reader import EMPTY, read_unsized, require_agreement, section_entries
+from pipesched.estimation.setup_reader import EMPTY, OF_SETUP, read_unsized, require_agreement, section_entries
 from pipesched.estimation.trust.evidence import evidence_base
 from pipesched.pipeline.plan.step import LEVELS, OF_FILE, read_messages
 from pipesched.pipeline.problem.costs import STATIC_PARTS
@@ -342,10 +342,13 @@ def _require_use(space: Space) -> None:
 def _space(
     values: Values, sections: Mapping[str, Section], algorithms: Sequence[Any] | None, only: str | None
 ) -> Space:
-    several = [OF_PRECISION] if isinstance(_given(sections, OF_PRECISION), list) else []
-    several += [OF_PRECISION] * (_given(sections, OF_PRECISION) == AUTO)
-    beside = (*_of_shards(sections), *several)
-    fixed = {name: _without_fields(name, section, beside) for name, section in sections.items()}
+    precision = _given(sections, OF_PRECISION)
+    beside = (*_of_shards(sections), *[OF_PRECISION] * (precision == AUTO or isinstance(precision, list)))
+    fixed = dict(sections)  # without the fields that are searched, which may hold lists
+    for name in fixed.keys() & OF_SETUP:
+        if isinstance(data := fixed[name].value.data, dict):
+            rest = {key: value for key, value in data.items() if f"{name}.{key}" not in (*FIELDS, *beside)}
+            fixed[name] = fixed[name]._replace(value=Value(rest, fixed[name].value.line))
     unsized = read_unsized(fixed)
     model, hardware = unsized["model"], unsized["hardware"]
     candidates = {
@@ -368,6 +371,8 @@ def _space(
         if key in given:
             raise ConfigError("is what each layout makes of it; leave it out", key)
     budget = None if is_several(given.get("budget")) else given.get("budget")  # of all devices
+    if budget is not None:
+        budget = to_fraction(exact_number("budget", budget, Unit(MEMORY, "GB"), positive=True))
     return Space(
         **unsized,
         candidates=candidates,
@@ -375,9 +380,7 @@ def _space(
         given=given,
         name=str(values["name"].value) if "name" in values else "",
         sections={name: _as_given(name, section) for name, section in sections.items()},
-        budget=None
-        if budget is None
-        else to_fraction(exact_number("budget", budget, Unit(MEMORY, "GB"), positive=True)),
+        budget=budget,
         beside=side_static(given),
         only=only,
     )
@@ -418,15 +421,6 @@ def _named(algorithms: Sequence[Any]) -> list[str]:
             needed = " and ".join(f"`{key}`" for key in one.required)
             raise ConfigError(f"{one.name} needs {needed}, which a space does not have", "algorithms")
     return [one.name for one in chosen]
-
-
-def _without_fields(name: str, section: Section, beside: Sequence[str]) -> Section:
-    """Return a section without the fields that are searched, which may hold lists."""
-    data = section.value.data
-    if name in ("model", "hardware") or not isinstance(data, dict):
-        return section
-    left = {key: value for key, value in data.items() if f"{name}.{key}" not in (*FIELDS, *beside)}
-    return section._replace(value=Value(left, section.value.line))
 
 
 def _given(sections: Mapping[str, Section], field: str, absent: Any = None) -> Any:

@@ -178,8 +178,8 @@ class Journal:
         if isinstance(one, Trial):
             if one.point.key in self.known:
                 return
-            entry = {"point": one.point.layout.values, "algorithm": one.point.algorithm}
-            entry |= {"step": None if one.step is None else [*one.step]}
+            layout, algorithm = one.point
+            entry = {"point": layout.values, "algorithm": algorithm, "step": None if one.step is None else [*one.step]}
             entry |= {key: getattr(one, key) for key in TRIAL_KEYS}
             entry |= {"verdicts": [[*verdict] for verdict in one.verdicts]}
         else:

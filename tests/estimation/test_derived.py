@@ -13,7 +13,7 @@ from pipesched.errors import ConfigError, NotApplicable
 from pipesched.estimation.communication import is_across
 from pipesched.estimation.derived import SetupCutter, derive
 from pipesched.estimation.in_flight import most_of_first
-from pipesched.estimation.items import GB, Items
+from pipesched.estimation.items import GB, Items, Stage
 from pipesched.estimation.memory import (
     embedding_memory,
     fixed,
@@ -168,8 +168,8 @@ def test_a_stage_takes_no_less_with_a_layer_more(width: int, slower: bool) -> No
     assert items.is_first_slower == slower
     for begin in range(len(items) - 1):
         for end in range(begin + 2, len(items) + 1):
-            whole = items.stage(begin, end)
-            for part in (items.stage(begin + 1, end), items.stage(begin, end - 1)):
+            whole = Stage(items, begin, end)
+            for part in (Stage(items, begin + 1, end), Stage(items, begin, end - 1)):
                 assert part.work <= whole.work
                 assert part.size("activation") <= whole.size("activation")
 

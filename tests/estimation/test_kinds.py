@@ -18,7 +18,7 @@ from pipesched.estimation.communication import boundary_time, data_terms, expert
 from pipesched.estimation.derived import derive, read_layout
 from pipesched.estimation.hardware import LOW, precisions_of
 from pipesched.estimation.huggingface import model_notes, read_model
-from pipesched.estimation.items import Items, copies_sent
+from pipesched.estimation.items import Items, Stage, copies_sent
 from pipesched.estimation.memory import head_memory, layer_memory, mtp_memory
 from pipesched.estimation.model import ModelShape, Seen
 from pipesched.estimation.parameters import layer_flops, parameters
@@ -144,9 +144,9 @@ def test_cuts_are_by_kinds() -> None:
 def test_recompute_of_some_layers_takes_the_slowest(layers: int) -> None:
     """Full recompute of some layers of each stage is of its slowest ones, so a layer more never makes it faster."""
     items = Items(setup(RECORDS[NEMOTRON], {"expert": 2}, recompute={"full": layers}))
-    ends = [items.stage(0, end) for end in range(1, len(items) + 1)]
+    ends = [Stage(items, 0, end) for end in range(1, len(items) + 1)]
     assert [stage.work for stage in ends] == sorted(stage.work for stage in ends)
-    stage = items.stage(1, 12)
+    stage = Stage(items, 1, 12)
     times = [items.each[number].time("recompute") for number in range(1, 12)]
     assert sorted(items.each[number].time("recompute") for number in stage.again) == sorted(times)[-layers:]
 

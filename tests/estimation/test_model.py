@@ -12,7 +12,7 @@ import yaml
 
 import pipesched.estimation
 from pipesched.errors import ConfigError
-from pipesched.estimation.huggingface import model_notes, read_model, type_names
+from pipesched.estimation.huggingface import model_notes, read_model, table
 from pipesched.estimation.model import Experts, Latent, ModelShape
 from pipesched.estimation.model_reader import HARDWARE, MODELS, model_rows, preset, preset_model, preset_names
 from pipesched.estimation.parameters import parameters, training_flops
@@ -218,7 +218,7 @@ def test_parameters_are_those_that_transformers_builds(record: dict[str, Any]) -
 
 def test_every_type_is_counted() -> None:
     """No type of the table is without a record; kimi_k2 is deepseek_v3 by another name."""
-    assert {*type_names()} - {record["config"]["model_type"] for record in COUNTS} == {"kimi_k2"}
+    assert {*table()["types"]} - {record["config"]["model_type"] for record in COUNTS} == {"kimi_k2"}
 
 
 GPUS = {  # dense 16-bit TFLOP/s, GB that a program gets, GB/s, link a direction, GPUs of a node
