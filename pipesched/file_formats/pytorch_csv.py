@@ -236,22 +236,28 @@ def _described(cell: Cell) -> str:
 
 def mistakes(sheet: Sheet) -> Iterator[str]:
     """Yield a sentence for everything that is wrong with the schedule, but for a circle of waits (`deadlock`)."""
-    rules = (_idle_ranks, _out_of_range, _twice, _astray, _missing, _wrong_overlaps, _last_stage_order, _reductions)
-    transfer_rules = (_empty_cells, _needless_transfers, _missing_transfers, _misplaced_transfers)
-    for rule in rules + transfer_rules * sheet.has_transfers:
-        yield from rule(sheet)
+    for rank, row in enumerate(sheet.rows):  # of which PyTorch counts blank ones too
+        if not any(cell.actions for cell in row):
+            yield f"row {rank + 1} is empty: each row is a rank, and each rank runs at least one stage"
+    yield from _astray(sheet)
+    yield from _missing(sheet)
+    for cell in sheet.cells:
+        if cell.overlap and [action.kind for action in cell.actions] != ["F", "B"]:
+            yield f"{cell.where}: {cell}: an overlapped pair is a forward F, then a full backward B"
+    yield from _too_early(sheet)
+    if sheet.has_transfers:
+        idle = (cell for cell in sheet.cells if not cell.actions)
+        yield from (f"{cell.where} is empty, which a file with SEND and RECV may not have" for cell in idle)
+        yield from _wrong_transfers(sheet)
+        yield from _misplaced_transfers(sheet)
     yield from _waits(sheet)
 
 
-def _idle_ranks(sheet: Sheet) -> Iterator[str]:
-    """Yield the ranks that hold no stage. PyTorch counts blank lines as ranks."""
-    for rank, row in enumerate(sheet.rows):
-        if not any(cell.actions for cell in row):
-            yield f"row {rank + 1} is empty: each row is a rank, and each rank runs at least one stage"
+def _astray(sheet: Sheet) -> Iterator[str]:
+    """Yield stages and microbatches whose numbers leave a gap, what stands twice, and what is not on its stage's rank.
 
-
-def _out_of_range(sheet: Sheet) -> Iterator[str]:
-    """Yield stages and microbatches whose numbers leave a gap; both count from 0."""
+    Numbers count from 0, and of sharding several may stand there.
+    """
     told: set[int] = set()
     for action in sheet.cells_of:
         if action.stage in sheet.rank_of and action.stage >= sheet.stages and action.stage not in told:
@@ -259,18 +265,9 @@ def _out_of_range(sheet: Sheet) -> Iterator[str]:
             yield f"{_at(sheet, action)} is out of range: the stages that compute should be 0 to {sheet.stages - 1}"
         if action.microbatch is not None and action.microbatch >= sheet.microbatches:
             yield f"{_at(sheet, action)} is out of range: most stages run microbatches 0 to {sheet.microbatches - 1}"
-
-
-def _twice(sheet: Sheet) -> Iterator[str]:
-    """Yield what stands there more than once, sharding apart."""
-    for action, cells in sheet.cells_of.items():
-        if action.kind not in ("UNSHARD", "RESHARD"):
-            for again in cells[1:]:
-                yield f"{again.where}: {action} stands twice, first in {cells[0].where}"
-
-
-def _astray(sheet: Sheet) -> Iterator[str]:
-    """Yield actions on another rank than their stage's."""
+    for action, (first, *more) in sheet.cells_of.items():
+        for again in more if action.kind not in ("UNSHARD", "RESHARD") else ():
+            yield f"{again.where}: {action} stands twice, first in {first.where}"
     for action, cells in sheet.cells_of.items():
         rank = sheet.rank_of.get(action.stage)
         for cell in cells:
@@ -298,56 +295,38 @@ def _missing(sheet: Sheet) -> Iterator[str]:
             yield f"{row}: {w if has_i else i if has_w else b} is missing"
 
 
-def _wrong_overlaps(sheet: Sheet) -> Iterator[str]:
-    """Yield overlapped pairs of anything else than a forward and then a full backward."""
-    for cell in sheet.cells:
-        if cell.overlap and [action.kind for action in cell.actions] != ["F", "B"]:
-            yield f"{cell.where}: {cell}: an overlapped pair is a forward F, then a full backward B"
+def _too_early(sheet: Sheet) -> Iterator[str]:
+    """Yield the first forward of the last stage out of order, and reductions before their gradients are complete.
 
-
-def _last_stage_order(sheet: Sheet) -> Iterator[str]:
-    """Yield the first forward of the last stage out of order: PyTorch takes entry m of its list of losses for m."""
-    last, due = max(sheet.rank_of, default=0), 0
-    for action in sheet.cells_of:
-        if action.stage == last and action.kind == "F":
-            if action.microbatch != due:
-                yield (
-                    f"{_at(sheet, action)}, but forward {due} of the last stage must be {last}F{due}: PyTorch takes"
-                    " its losses for those of microbatches 0, 1, 2, ...; number the microbatches in this order"
-                )
-                return
-            due += 1
-
-
-def _reductions(sheet: Sheet) -> Iterator[str]:
-    """Yield reductions before the gradients of their stage are complete."""
-    last = {action.stage: cells[-1] for action, cells in sheet.cells_of.items() if action.kind in "BW"}
+    PyTorch takes entry m of its list of losses for that of microbatch m.
+    """
+    last = max(sheet.rank_of, default=0)
+    forwards = [action for action in sheet.cells_of if action.stage == last and action.kind == "F"]
+    for due, action in enumerate(forwards):
+        if action.microbatch != due:
+            yield (
+                f"{_at(sheet, action)}, but forward {due} of the last stage must be {last}F{due}: PyTorch takes"
+                " its losses for those of microbatches 0, 1, 2, ...; number the microbatches in this order"
+            )
+            break
+    works = {action.stage: cells[-1] for action, cells in sheet.cells_of.items() if action.kind in "BW"}
     for action, (first, *_) in sheet.cells_of.items():
-        if action.kind == "REDUCE_GRAD":
-            work = last.get(action.stage)
-            if work is not None and _is_behind(work, first):
-                yield f"{first.where}: {action} stands before {work} ({work.where}), which adds to those gradients"
+        work = works.get(action.stage) if action.kind == "REDUCE_GRAD" else None
+        if work is not None and _is_behind(work, first):
+            yield f"{first.where}: {action} stands before {work} ({work.where}), which adds to those gradients"
 
 
-def _empty_cells(sheet: Sheet) -> Iterator[str]:
-    """Yield empty cells, which PyTorch reads as idle, except in a file with communication."""
-    for cell in sheet.cells:
-        if not cell.actions:
-            yield f"{cell.where} is empty, which a file with SEND and RECV may not have"
+def _wrong_transfers(sheet: Sheet) -> Iterator[str]:
+    """Yield transfers without a neighbouring stage on another rank, and those that a computation lacks.
 
-
-def _needless_transfers(sheet: Sheet) -> Iterator[str]:
-    """Yield transfers without a neighbouring stage on another rank: within a rank PyTorch hands tensors over itself."""
+    Within a rank PyTorch hands tensors over itself.
+    """
     for action in sheet.cells_of:
         if action.kind in TRANSFERS and sheet.partner(action) is None:
             neighbour = action.stage + (1 if action.kind in ("SEND_F", "RECV_B") else -1)
             known = neighbour in sheet.rank_of
             reason = f"stage {neighbour} lives on the same rank" if known else f"there is no stage {neighbour}"
             yield f"{_at(sheet, action)}, but {reason}"
-
-
-def _missing_transfers(sheet: Sheet) -> Iterator[str]:
-    """Yield SENDs and RECVs that are missing, though a computation needs a result from another rank."""
     for action in sheet.cells_of:
         send = action._replace(kind="SEND_F" if action.kind == "F" else "SEND_B")
         receive = sheet.partner(send) if action.kind in "FBI" else None
@@ -488,9 +467,6 @@ def _mistakes(row: Sequence[Cell]) -> Iterator[str]:
         yield f"row {row[0].rank + 1}: {stage}RESHARD is missing on device {row[0].rank} at the end of the step"
 
 
-Row = Sequence[Slot | Action]
-
-
 class Imported(NamedTuple):
     """What a file says: the order of each device, and the device of each stage."""
 
@@ -575,7 +551,13 @@ def parse(text: str, source: str, *, may_wait: bool = False) -> Imported:
     wrong = f"{source} does not run in PyTorch: " + "; ".join([*violations, *stuck][:3])
     if violations or (stuck and not (may_wait and sheet.has_transfers)):
         raise InvalidSchedule(wrong, [*violations, *stuck])
-    plan = plan_from_slots([list(_slots(row)) for row in sheet.rows], sheet.stages, sheet.microbatches)
+    slots: list[list[Slot]] = []
+    for row in sheet.rows:
+        each = (
+            [Op(s, kind, m) for s, kind, m in cell.actions if kind in COMPUTATIONS and m is not None] for cell in row
+        )
+        slots.append([Pair(*ops) if len(ops) > 1 else ops[0] for ops in each if ops])
+    plan = plan_from_slots(slots, sheet.stages, sheet.microbatches)
     computing = sheet.rank_of if sheet.has_transfers else ()
     stages = [stage for stage in computing if Action(stage, "REDUCE_GRAD", None) not in sheet.cells_of]
     note = f"stages {shown(stages)} have no REDUCE_GRAD: PyTorch will not divide their gradients by the number of"
@@ -592,13 +574,6 @@ def parse(text: str, source: str, *, may_wait: bool = False) -> Imported:
             stuck=(wrong, *stuck) if stuck else (),
         )
     return Imported(plan, Placement(tuple(sheet.rank_of.values())))
-
-
-def _slots(row: Sequence[Cell]) -> Iterator[Slot]:
-    for cell in row:
-        ops = [Op(s, kind, m) for s, kind, m in cell.actions if kind in COMPUTATIONS and m is not None]
-        if ops:
-            yield Pair(*ops) if cell.overlap else ops[0]
 
 
 def dump_comms(schedule: Schedule) -> CsvText:
@@ -624,7 +599,7 @@ def dump_comms(schedule: Schedule) -> CsvText:
     return csv_text(rows, "; ".join(filter(None, (feeding_note(schedule), lacking))))
 
 
-def _rows(plan: Plan, rank_of: Sequence[int]) -> Iterator[Row]:
+def _rows(plan: Plan, rank_of: Sequence[int]) -> Iterator[list[Slot | Action]]:
     """Yield what each rank does: its passes, and behind each what is issued there, in the turns of its messages."""
     names = _renumbering(plan)
     for device, slots in enumerate(numbered_slots(plan)):
