@@ -84,10 +84,6 @@ class Channels:
         except RuntimeError as error:
             raise LostRank(peer, error) from None
 
-    def send_header(self, peer: int, tag: int, shapes: Sequence[Shape]) -> None:
-        """Send the shapes of tensors, before these for the first time."""
-        self.send(peer, tag, [header_of(shapes)])
-
     def receive(self, peer: int, tag: int, shapes: Sequence[Shape], device: Any) -> list[Any]:
         """Return tensors of these shapes, when they are there."""
         tensors = [torch.empty(shape.size, dtype=shape.dtype) for shape in shapes]

@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from pipesched.pipeline.problem.kinds import KINDS
 from pipesched.runtime.activation import Activation, Host
-from pipesched.runtime.channels import LENGTH, Shape, Transfers, buffer_for, bytes_of, header_of, shapes_of_header
+from pipesched.runtime.channels import LENGTH, Shape, Transfers, buffer_for, bytes_of, shapes_of_header
 from pipesched.runtime.team import MEETING, PATIENCE, Team
 from pipesched.runtime.torch_internals import nccl_group
 
@@ -163,12 +163,8 @@ class CudaChannels:
         """Enqueue the sending of tensors."""
         for tensor in tensors:
             if tensor.numel():
-                whole = tensor.contiguous()
+                whole = tensor.to(self._device).contiguous()  # a header comes from the memory of the host
                 self._sent.append((self._outgoing[peer].send([whole], 1, 0), whole))
-
-    def send_header(self, peer: int, tag: int, shapes: Sequence[Shape]) -> None:
-        """Send the shapes of tensors, before these for the first time."""
-        self.send(peer, tag, [header_of(shapes).to(self._device)])
 
     def receive_header(self, peer: int, tag: int) -> list[Shape]:
         """Return the shapes of the tensors that follow."""

@@ -13,7 +13,7 @@ from torch.profiler import record_function
 
 from pipesched.pipeline.problem.kinds import KINDS
 from pipesched.pipeline.problem.ops import Op
-from pipesched.runtime.channels import Shape, Transfers, shapes_of
+from pipesched.runtime.channels import Shape, Transfers, header_of, shapes_of
 from pipesched.runtime.program import RECEIVE, RUN, SEND, ProgramStep, taker_of
 from pipesched.runtime.stage import StageRunner, has_gradient
 
@@ -153,14 +153,16 @@ class Engine:
         if op.kind == "F":
             self._forward(runner, op.microbatch)
         elif op.kind in ("B", "I"):  # which take the gradients of the output, and give those of the input
-            runner.before_backward(op.microbatch)
+            self._transfers.before_backward(runner.held[op.microbatch].activation)
             key = OperationKey(op.stage, False, op.microbatch)
             gradients = [] if runner.role.is_last else self._here.pop(key)
             found = (runner.backward if op.kind == "B" else runner.input_gradient)(op.microbatch, gradients)
             if op.stage:
                 self._here[key._replace(target=op.stage - 1)] = found
         elif op.kind in ("O", "L"):
-            self._bytes_moved = (runner.offload if op.kind == "O" else runner.load)(op.microbatch)
+            move = self._transfers.offload if op.kind == "O" else self._transfers.load
+            activation = runner.held[op.microbatch].activation
+            self._bytes_moved = 0 if activation is None else move(activation)
         else:
             (runner.weight_gradient if op.kind == "W" else runner.recompute)(op.microbatch)
 
@@ -191,7 +193,7 @@ class Engine:
             shapes = shapes_of(tensors)
             known = self.shapes.setdefault(key, [])
             if not known:
-                self._channels.send_header(step.peer, self._tag(key) + 1, shapes)
+                self._channels.send(step.peer, self._tag(key) + 1, [header_of(shapes)])
                 known += shapes
             elif known != shapes:
                 before, now = (", ".join(map(str, each)) for each in (known, shapes))

@@ -133,14 +133,14 @@ def _measured(
 ) -> tuple[StageProfile, list[Any]]:
     """Return what a stage takes, and what it passes on; what it raises says in which operation."""
     transfers = transfers_for(device_of(module), None)
-    runner, kind = StageRunner(role, module, loss_fn, transfers), "F"  # that of the operation that runs
+    runner, kind = StageRunner(role, module, loss_fn), "F"  # that of the operation that runs
     runner.begin_step(0)
     found: dict[str, list[float]] = {key: [] for key in TIMES}
 
     def time_of(key: str, run: Callable[..., Any], *given: Any, **options: Any) -> None:
         nonlocal kind
         kind = next(one.letter for one in KINDS.values() if one.cost == key)
-        found[key].append(timed(lambda: run(0, *given, **options), runner.device))
+        found[key].append(timed(lambda: run(*given, **options), runner.device))
 
     try:
         outputs, _ = runner.forward(0, data, target, again=False)
@@ -148,17 +148,18 @@ def _measured(
         activation = runner.live_bytes(0)
         runner.backward(0, gradients)
         for _ in range(repeats + WARM_UP):
-            time_of("forward", runner.forward, data, target, again=False)
-            time_of("backward", runner.backward, gradients)
-            time_of("forward", runner.forward, data, target, again=False)
-            time_of("backward_input", runner.input_gradient, gradients)
+            time_of("forward", runner.forward, 0, data, target, again=False)
+            time_of("backward", runner.backward, 0, gradients)
+            time_of("forward", runner.forward, 0, data, target, again=False)
+            time_of("backward_input", runner.input_gradient, 0, gradients)
             retained = runner.live_bytes(0)
-            time_of("backward_weight", runner.weight_gradient)
+            time_of("backward_weight", runner.weight_gradient, 0)
             runner.forward(0, data, target, again=True)
-            time_of("recompute", runner.recompute)
-            time_of("offload", runner.offload)
-            time_of("reload", runner.load)
-            runner.before_backward(0)
+            time_of("recompute", runner.recompute, 0)
+            here: Any = runner.held[0].activation
+            time_of("offload", transfers.offload, here)
+            time_of("reload", transfers.load, here)
+            transfers.before_backward(here)
             runner.backward(0, gradients)
             transfers.finish()
     except Exception as error:

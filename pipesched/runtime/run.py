@@ -95,8 +95,7 @@ class Runtime:
             warn_left_out(schedule)
         transfers = self._transfers = transfers_for(device, host)
         roles = [Role(stage, stage == 0, stage == problem.stages - 1, seed) for stage in stages]
-        runners = [StageRunner(role, self._modules[role.stage], loss_fn, transfers) for role in roles]
-        self._runners = dict(zip(stages, runners, strict=True))
+        self._runners = {role.stage: StageRunner(role, self._modules[role.stage], loss_fn) for role in roles}
         with self._team.setting_up():
             self._channels = _channels_for(self._team, lists, device)
             self._mirrors = WeightCopies(self._team, placement, self._modules, tied)

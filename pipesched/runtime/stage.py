@@ -18,7 +18,6 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from pipesched.checks import cut
 from pipesched.runtime.activation import Activation, SavedTensor, Saving, unpack
-from pipesched.runtime.channels import Transfers
 from pipesched.runtime.devices import device_of
 from pipesched.runtime.model_source import IN_LOSS, LONGEST, add_place, seeded, shapes_text
 from pipesched.runtime.torch_internals import (
@@ -157,8 +156,8 @@ class _Held:
 class StageRunner:
     """Runs the operations of a stage. `begin_step` comes before those of a step."""
 
-    def __init__(self, role: Role, module: Any, loss_fn: Callable[..., Any], transfers: Transfers) -> None:
-        self.role, self._module, self._loss_fn, self._transfers = role, module, loss_fn, transfers
+    def __init__(self, role: Role, module: Any, loss_fn: Callable[..., Any]) -> None:
+        self.role, self._module, self._loss_fn = role, module, loss_fn
         self.device = device_of(module)
         self.held: dict[int, _Held] = {}  # by microbatch
         self._step = -1
@@ -291,20 +290,6 @@ class StageRunner:
             return roots, None if weight is None else [torch.full_like(root, weight) for root in roots]
         pairs = [pair for pair in zip(held.roots, gradients, strict=True) if pair[0] is not None]
         return [root for root, _ in pairs], [gradient for _, gradient in pairs]
-
-    def offload(self, microbatch: int) -> int:
-        """Run O, and return the bytes that left the device."""
-        activation = self.held[microbatch].activation
-        return 0 if activation is None else self._transfers.offload(activation)
-
-    def load(self, microbatch: int) -> int:
-        """Run L, and return the bytes that came back."""
-        activation = self.held[microbatch].activation
-        return 0 if activation is None else self._transfers.load(activation)
-
-    def before_backward(self, microbatch: int) -> None:
-        """Wait for the load of an activation, if there was one."""
-        self._transfers.before_backward(self.held[microbatch].activation)
 
     def live_bytes(self, microbatch: int) -> int:
         """Return what a microbatch holds on the device: its activation, or its input, and gradients caught for W."""

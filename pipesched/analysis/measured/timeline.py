@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -117,9 +118,7 @@ class Timeline(HasPage):
         return [*planned, (MEASURED, self.outcome)]
 
 
-def timeline_outcomes(timeline: Timeline) -> list[tuple[str, Outcome]]:
-    """Return what was planned, where that is known, and what was measured, each with a title."""
-    return timeline.outcomes
+timeline_outcomes = attrgetter("outcomes")
 
 
 def read_traces(
