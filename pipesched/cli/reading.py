@@ -234,26 +234,27 @@ def default_algorithm(config: Config) -> str:
 
 def read_file(name: str, source: ProblemSource) -> ReadSchedule | Comparison | Sweep | Frontier | Displayable:
     """Return what a file or "-" holds; a CSV is timed by the costs of `source`. Raises ConfigError, InvalidSchedule."""
-    from pipesched.file_formats.files import MOST_BYTES, ReadSchedule, Text, is_csv, parse, read_file, timing_by
+    from pipesched.file_formats import files
     from pipesched.pipeline.problem.suspicions import assumed_of_order
+    from pipesched.results.outcome import Outcome
     from pipesched.text.yaml_reader import decode
 
     with doing(f"reading {name}"):
         if name == source.config == "-":
             raise ConfigError("standard input holds the schedule or the config, not both")
         is_stdin = name == "-"
-        data = decode(read_stdin(MOST_BYTES + 1), "<stdin>", MOST_BYTES) if is_stdin else None
-        text = read_file(name) if data is None else Text(data, "<stdin>")
-        if not is_csv(text):
+        data = decode(read_stdin(files.MOST_BYTES + 1), "<stdin>", files.MOST_BYTES) if is_stdin else None
+        text = files.read_file(name) if data is None else files.Text(data, "<stdin>")
+        if not files.is_csv(text):
             if source.config is not None or source.overrides:
                 own = "a schedule document holds its own problem; configs and their options go with CSV"
                 raise ConfigError(f"{text.name}: {own}")
-            return parse(text, timing_by(None))
+            found = files.read_document(text)
+            return files.ReadSchedule(found, text.content) if isinstance(found, Outcome) else found
         with flags_of_problem():
-            result = parse(text, _timing(source))
-        if isinstance(result, ReadSchedule):  # of the cut, and the microbatches, an order gets that came without them
-            for note in assumed_of_order(result.outcome.problem):
-                note_on_stderr(note)
+            result = files.read_order(text, _timing(source))
+        for note in assumed_of_order(result.outcome.problem):  # of the cut, and the microbatches, it came without
+            note_on_stderr(note)
         return result
 
 

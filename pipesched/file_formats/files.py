@@ -87,24 +87,27 @@ def read_given(value: Any, problem: Problem | None = None, key: str = "schedule"
 
 
 def _result_of(text: Text, problem: Problem | None) -> Outcome | Comparison | Sweep | Frontier | Displayable:
-    if problem is not None and not is_csv(text):
-        raise ConfigError(f"{text.name} is a document, which holds its own problem; costs go with a CSV", "problem")
-    result = parse(text, timing_by(None if problem is None else require_problem(problem)))
-    return result.outcome if isinstance(result, ReadSchedule) else result
+    if not is_csv(text):
+        if problem is not None:
+            raise ConfigError(f"{text.name} is a document, which holds its own problem; costs go with a CSV", "problem")
+        return read_document(text)
+    from pipesched.config.load import imported_problem, timed_by
+
+    if problem is None:
+        return read_order(text, lambda plan, placement, name: imported_problem(plan, placement, None, {}, name)).outcome
+    costs = require_problem(problem)
+    return read_order(text, lambda plan, placement, name: timed_by(plan, placement, costs, name)).outcome
 
 
-def parse(text: Text, timing: Timing) -> ReadSchedule | Comparison | Sweep | Frontier | Displayable:
-    """Return the result in a text; `timing` gives a CSV its costs. Raises ConfigError, InvalidSchedule."""
-    if is_csv(text):
-        from pipesched.file_formats.pytorch_csv import planned
+def read_order(text: Text, timing: Timing) -> ReadSchedule:
+    """Return the schedule in a CSV, to which `timing` gives its costs. Raises ConfigError, InvalidSchedule."""
+    from pipesched.file_formats.pytorch_csv import planned
 
-        plan, placement = order_of(text)
-        fitted, given = timing(plan, placement, text.name)
-        stem = Path(text.name).stem
-        named = with_parts(planned(fitted, plan), name=stem if stem.isprintable() else "csv")
-        return ReadSchedule(Outcome(named.name, schedule_plan(fitted, named)), given=given)
-    result = read_document(text)
-    return ReadSchedule(result, text.content) if isinstance(result, Outcome) else result
+    plan, placement = order_of(text)
+    fitted, given = timing(plan, placement, text.name)
+    stem = Path(text.name).stem
+    named = with_parts(planned(fitted, plan), name=stem if stem.isprintable() else "csv")
+    return ReadSchedule(Outcome(named.name, schedule_plan(fitted, named)), given=given)
 
 
 def read_document(text: Text) -> Outcome | Comparison | Sweep | Frontier | Displayable:
@@ -124,15 +127,6 @@ def read_document(text: Text) -> Outcome | Comparison | Sweep | Frontier | Displ
     except ConfigError as error:
         raise ConfigError(f"{text.name}: {error}") from None
     return result
-
-
-def timing_by(problem: Problem | None) -> Timing:
-    """Return a function that gives a CSV the costs of `problem`, or of the built-in default."""
-    from pipesched.config.load import imported_problem, timed_by
-
-    if problem is None:
-        return lambda plan, placement, name: imported_problem(plan, placement, None, {}, name)
-    return lambda plan, placement, name: timed_by(plan, placement, problem, name)
 
 
 def order_of(text: Text) -> tuple[Plan, Placement]:
