@@ -14,8 +14,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from keyword import iskeyword
 from typing import NamedTuple, NoReturn
 
@@ -165,23 +167,18 @@ class DataflowGraph:
 
 def _cycle(before: Sequence[Sequence[int]]) -> list[int]:
     """Return tasks that wait for each other in a cycle, the first of them again at the end; empty without a cycle."""
-    waiting = [len(tasks) for tasks in before]
-    after: list[list[int]] = [[] for _ in before]
-    for task, tasks in enumerate(before):
-        for earlier in tasks:
-            after[earlier].append(task)
-    done = [task for task, count in enumerate(waiting) if not count]
-    for task in done:  # grows while it is walked
-        for later in after[task]:
-            waiting[later] -= 1
-            if not waiting[later]:
-                done.append(later)
-    stuck = next((task for task, count in enumerate(waiting) if count), None)
-    path: list[int] = []
-    while stuck is not None and stuck not in path:
-        path.append(stuck)
-        stuck = next(earlier for earlier in before[stuck] if waiting[earlier])
-    return [] if stuck is None else [stuck, *reversed(path[path.index(stuck) :])]
+    sorter, stuck = TopologicalSorter(dict(enumerate(before))), {*range(len(before))}
+    with suppress(CycleError):
+        sorter.prepare()
+        return []
+    while ready := sorter.get_ready():
+        sorter.done(*ready)
+        stuck.difference_update(ready)
+    task, path = min(stuck), list[int]()
+    while task not in path:
+        path.append(task)
+        task = next(earlier for earlier in before[task] if earlier in stuck)
+    return [task, *reversed(path[path.index(task) :])]
 
 
 TYPES: dict[type[ast.AST], tuple[str, str]] = {  # operator -> (type of the operation, its sign)
