@@ -104,17 +104,15 @@ class Sheet:
 
     @cached_property
     def rank_of(self) -> dict[int, int]:
-        """The rank of each stage that computes: the one that runs most of it, of several the first in the file."""
+        """The rank of each stage that computes: the one that runs most of it, of several the first in the file.
+
+        The highest number of a stage may be a slip, so the number of stages is the length of this.
+        """
         votes: dict[int, Counter[int]] = defaultdict(Counter)
         for action, cells in self.cells_of.items():
             if action.kind in COMPUTATIONS:
                 votes[action.stage].update(cell.rank for cell in cells)
         return {stage: max(sorted(ranks), key=ranks.__getitem__) for stage, ranks in sorted(votes.items())}
-
-    @cached_property
-    def stages(self) -> int:
-        """The number of stages that compute. The highest number of a stage may be a slip, so it does not count."""
-        return len(self.rank_of)
 
     @cached_property
     def microbatches(self) -> int:
@@ -258,11 +256,11 @@ def _astray(sheet: Sheet) -> Iterator[str]:
 
     Numbers count from 0, and of sharding several may stand there.
     """
-    told: set[int] = set()
+    stages, told = len(sheet.rank_of), set[int]()
     for action in sheet.cells_of:
-        if action.stage in sheet.rank_of and action.stage >= sheet.stages and action.stage not in told:
+        if action.stage in sheet.rank_of and action.stage >= stages and action.stage not in told:
             told.add(action.stage)
-            yield f"{_at(sheet, action)} is out of range: the stages that compute should be 0 to {sheet.stages - 1}"
+            yield f"{_at(sheet, action)} is out of range: the stages that compute should be 0 to {stages - 1}"
         if action.microbatch is not None and action.microbatch >= sheet.microbatches:
             yield f"{_at(sheet, action)} is out of range: most stages run microbatches 0 to {sheet.microbatches - 1}"
     for action, (first, *more) in sheet.cells_of.items():
@@ -279,7 +277,7 @@ def _astray(sheet: Sheet) -> Iterator[str]:
 
 def _missing(sheet: Sheet) -> Iterator[str]:
     """Yield what a stage lacks: of each microbatch a forward, and a backward as B, or as I and W."""
-    for stage in range(sheet.stages):
+    for stage in range(len(sheet.rank_of)):
         if stage not in sheet.rank_of:
             yield f"stage {stage} is missing"
     for stage, microbatch in product(sheet.rank_of, range(sheet.microbatches)):
@@ -557,7 +555,7 @@ def parse(text: str, source: str, *, may_wait: bool = False) -> Imported:
             [Op(s, kind, m) for s, kind, m in cell.actions if kind in COMPUTATIONS and m is not None] for cell in row
         )
         slots.append([Pair(*ops) if len(ops) > 1 else ops[0] for ops in each if ops])
-    plan = plan_from_slots(slots, sheet.stages, sheet.microbatches)
+    plan = plan_from_slots(slots, len(sheet.rank_of), sheet.microbatches)
     computing = sheet.rank_of if sheet.has_transfers else ()
     stages = [stage for stage in computing if Action(stage, "REDUCE_GRAD", None) not in sheet.cells_of]
     note = f"stages {shown(stages)} have no REDUCE_GRAD: PyTorch will not divide their gradients by the number of"
