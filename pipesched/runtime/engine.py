@@ -155,7 +155,7 @@ class Engine:
         elif op.kind in ("B", "I"):  # which take the gradients of the output, and give those of the input
             self._transfers.before_backward(runner.held[op.microbatch].activation)
             key = OperationKey(op.stage, False, op.microbatch)
-            gradients = [] if runner.role.is_last else self._here.pop(key)
+            gradients = [] if runner.is_last else self._here.pop(key)
             found = (runner.backward if op.kind == "B" else runner.input_gradient)(op.microbatch, gradients)
             if op.stage:
                 self._here[key._replace(target=op.stage - 1)] = found
@@ -205,15 +205,15 @@ class Engine:
         return 4 * (key.microbatch * self._stages + key.target) + 2 * key.forwards
 
     def _forward(self, runner: StageRunner, microbatch: int) -> None:
-        stage = runner.role.stage
-        if runner.role.is_first:
+        stage = runner.stage
+        if runner.is_first:
             given = self._inputs[microbatch]
             data = given if isinstance(given, (tuple, list)) else (given,)
         else:
             data = self._here.pop(OperationKey(stage, True, microbatch))
-        target = self._targets[microbatch] if runner.role.is_last else None
+        target = self._targets[microbatch] if runner.is_last else None
         outputs, loss = runner.forward(microbatch, data, target, again=(stage, microbatch) in self._again)
-        if runner.role.is_last:
+        if runner.is_last:
             self._losses[microbatch] = loss
             return
         self._here[OperationKey(stage + 1, True, microbatch)] = outputs

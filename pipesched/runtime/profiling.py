@@ -16,10 +16,10 @@ from pipesched.errors import PipeschedError
 from pipesched.pipeline.problem.kinds import KINDS
 from pipesched.results.outcome import Quartiles
 from pipesched.runtime.channels import Shape, shapes_of
-from pipesched.runtime.devices import CPU, CUDA, device_of, kind_of_device, take_device, transfers_for
+from pipesched.runtime.devices import CPU, CUDA, kind_of_device, take_device, transfers_for
 from pipesched.runtime.model_source import add_place, failure_of
 from pipesched.runtime.rank_processes import rank_processes
-from pipesched.runtime.stage import Role, StageRunner
+from pipesched.runtime.stage import StageRunner
 from pipesched.runtime.training_data import Named, data_source, hint_for, moved
 from pipesched.text.writer import ConfigText, ConfigWriter
 
@@ -120,20 +120,17 @@ def measure_stages(
     """Return what stages take on a device, one after the other, with this input of the first and target of the last."""
     found, passed = [], list(data) if isinstance(data, tuple) else [data]
     for stage, module in enumerate(stages):
-        role = Role(stage, stage == 0, stage == len(stages) - 1, 0)
-        measured, passed = _measured(
-            role, module.to(device), loss_fn, moved(target, device), moved(passed, device), repeats
-        )
+        runner = StageRunner(stage, len(stages), module.to(device), loss_fn, 0)
+        measured, passed = _measured(runner, module, moved(target, device), moved(passed, device), repeats)
         found.append(measured)
     return found
 
 
 def _measured(
-    role: Role, module: Any, loss_fn: Callable[..., Any], target: Any, data: Sequence[Any], repeats: int
+    runner: StageRunner, module: Any, target: Any, data: Sequence[Any], repeats: int
 ) -> tuple[StageProfile, list[Any]]:
     """Return what a stage takes, and what it passes on; what it raises says in which operation."""
-    transfers = transfers_for(device_of(module), None)
-    runner, kind = StageRunner(role, module, loss_fn), "F"  # that of the operation that runs
+    transfers, kind = transfers_for(runner.device, None), "F"  # that of the operation that runs
     runner.begin_step(0)
     found: dict[str, list[float]] = {key: [] for key in TIMES}
 
@@ -163,11 +160,11 @@ def _measured(
             runner.backward(0, gradients)
             transfers.finish()
     except Exception as error:
-        add_place(error, f"{role.stage}{kind}0")
+        add_place(error, f"{runner.stage}{kind}0")
         raise
     counted = {key: values[WARM_UP * len(values) // (repeats + WARM_UP) :] for key, values in found.items()}
     times = {key: Quartiles(*quantiles(values, n=4, method="inclusive")) for key, values in counted.items()}
-    kept = 0 if role.is_first else sum(tensor.nbytes for tensor in data)
+    kept = 0 if runner.is_first else sum(tensor.nbytes for tensor in data)
     static = sum(weight.nbytes * (1 + weight.requires_grad) for weight in module.parameters())
     retain, checkpoint = (part / activation if activation else 0.0 for part in (retained, kept))
     return StageProfile(times, activation, retain, checkpoint, static, shapes_of(outputs)), outputs

@@ -14,7 +14,7 @@ from pipesched.runtime.devices import CUDA, device_of, name_of_gpu, require_curr
 from pipesched.runtime.engine import Engine, report_of
 from pipesched.runtime.model_source import add_place, batch_norms, require_modules, require_none_in_training
 from pipesched.runtime.program import SEND, checked_schedule, programs, warn_left_out
-from pipesched.runtime.stage import Role, StageRunner
+from pipesched.runtime.stage import StageRunner
 from pipesched.runtime.team import LostRank, Team, text_of_error
 from pipesched.runtime.training_data import loss_weights, require_entries, shapes_in
 from pipesched.runtime.weight_copies import Tied, WeightCopies, weights_here
@@ -94,8 +94,9 @@ class Runtime:
         if rank == 0 and collective is None:
             warn_left_out(schedule)
         transfers = self._transfers = transfers_for(device, host)
-        roles = [Role(stage, stage == 0, stage == problem.stages - 1, seed) for stage in stages]
-        self._runners = {role.stage: StageRunner(role, self._modules[role.stage], loss_fn) for role in roles}
+        self._runners = {
+            stage: StageRunner(stage, problem.stages, self._modules[stage], loss_fn, seed) for stage in stages
+        }
         with self._team.setting_up():
             self._channels = _channels_for(self._team, lists, device)
             self._mirrors = WeightCopies(self._team, placement, self._modules, tied)
@@ -136,8 +137,8 @@ class Runtime:
         self._engine.doing = "the begin of the step"
         try:
             self._begin(inputs, targets, weights)
-            losses = self._engine.step(inputs, targets)
-            self._mirrors.end_step()
+            with self._mirrors.summed():
+                losses = self._engine.step(inputs, targets)
             self._team.meet()
         except BaseException as error:
             self._fail(error)
@@ -146,19 +147,18 @@ class Runtime:
         return losses
 
     def _begin(self, inputs: object, targets: object, weights: object) -> None:
-        shapes, roles = self._shapes, [runner.role for runner in self._runners.values()]
-        if any(role.is_first for role in roles):
+        shapes, runners = self._shapes, self._runners.values()
+        if any(runner.is_first for runner in runners):
             given = require_entries(inputs, "inputs", self._microbatches)
             self._shapes = [shapes_in(given[microbatch]) for microbatch in range(self._microbatches)]
-        if any(role.is_last for role in roles):
+        if any(runner.is_last for runner in runners):
             require_entries(targets, "targets", self._microbatches)
         counts = None if weights is None else loss_weights(weights, self._microbatches)
         require_none_in_training(self._norms, self._team.rank)
         if self._team.any(shapes != self._shapes):
             self._engine.shapes.clear()
-        for runner in self._runners.values():
+        for runner in runners:
             runner.begin_step(self._steps, counts)
-        self._mirrors.begin_step()
 
     def _fail(self, error: BaseException) -> None:
         """Tell the other ranks, close the connections, and name the operation in the error; or raise their reason."""
@@ -169,7 +169,6 @@ class Runtime:
             f"{where} failed in step {self._steps}: {text_of_error(error)}",
             f"a rank is gone: {where} lost its connection{peer} in step {self._steps}",
         )
-        self._mirrors.give_up()
         self.close()
         with suppress(Exception):  # a copy may be under way to what is dropped
             self._transfers.finish()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch.autograd.graph import saved_tensors_hooks
@@ -130,15 +130,6 @@ def _walk(roots: Iterable[Any], leaves: set[int]) -> tuple[list[Any], dict[int, 
     return nodes, is_main, has_weights
 
 
-class Role(NamedTuple):
-    """Where a stage stands, and what it needs to know of the run."""
-
-    stage: int
-    is_first: bool
-    is_last: bool
-    seed: int
-
-
 @dataclass(slots=True, eq=False)
 class _Held:
     """What a microbatch leaves on a stage between its forward and the end of its backward."""
@@ -154,10 +145,11 @@ class _Held:
 
 
 class StageRunner:
-    """Runs the operations of a stage. `begin_step` comes before those of a step."""
+    """Runs the operations of one of so many stages. `begin_step` comes before those of a step."""
 
-    def __init__(self, role: Role, module: Any, loss_fn: Callable[..., Any]) -> None:
-        self.role, self._module, self._loss_fn = role, module, loss_fn
+    def __init__(self, stage: int, stages: int, module: Any, loss_fn: Callable[..., Any], seed: int) -> None:
+        self.stage, self._module, self._loss_fn, self._seed = stage, module, loss_fn, seed
+        self.is_first, self.is_last = stage == 0, stage == stages - 1
         self.device = device_of(module)
         self.held: dict[int, _Held] = {}  # by microbatch
         self._step = -1
@@ -167,7 +159,7 @@ class StageRunner:
 
     def begin_step(self, step: int, loss_weights: Sequence[float] | None = None) -> None:
         """Note which weights have gradients, where they lie, and by what the loss of each microbatch counts."""
-        modules = [self._module, *([self._loss_fn] if self.role.is_last else [])]
+        modules = [self._module, *([self._loss_fn] if self.is_last else [])]
         modules = [module for module in modules if isinstance(module, torch.nn.Module)]
         tensors = [*(weight for module in modules for weight in module.parameters())]
         self._weights = [weight for weight in tensors if weight.requires_grad]
@@ -181,7 +173,7 @@ class StageRunner:
         self.held[microbatch] = held
         if again:
             versions = [version_of(tensor) for tensor in (*data, *self._module.buffers())]
-            with seeded(self.role.seed, self._step, self.role.stage, microbatch), torch.no_grad():
+            with seeded(self._seed, self._step, self.stage, microbatch), torch.no_grad():
                 outputs, loss = self._call(data, target)
             if torch.is_autocast_enabled(self.device.type):
                 torch.clear_autocast_cache()  # weights that were cast without a graph
@@ -202,11 +194,11 @@ class StageRunner:
         held.target = None
 
     def _graph(self, held: _Held, microbatch: int, data: Sequence[Any], target: Any) -> tuple[Sequence[Any], Any]:
-        given = {_address(tensor) for tensor in (target, *(data if self.role.is_first else ())) if _is_tensor(tensor)}
+        given = {_address(tensor) for tensor in (target, *(data if self.is_first else ())) if _is_tensor(tensor)}
         saving = Saving(self.device, (self._own, given))
-        random = seeded(self.role.seed, self._step, self.role.stage, microbatch)
+        random = seeded(self._seed, self._step, self.stage, microbatch)
         with random, torch.enable_grad(), saved_tensors_hooks(saving.pack, unpack):
-            held.tokens, inside = ([], data) if self.role.is_first else enter(data)
+            held.tokens, inside = ([], data) if self.is_first else enter(data)
             outputs, loss = self._call(inside, target)
             held.roots = [loss if loss.requires_grad else None] if loss is not None else leave(outputs)
         held.activation = saving.finish()
@@ -214,7 +206,7 @@ class StageRunner:
 
     def _call(self, data: Sequence[Any], target: Any) -> tuple[Sequence[Any], Any]:
         outputs = self._module(*data)
-        if self.role.is_last:
+        if self.is_last:
             try:
                 loss = self._loss_fn(outputs, target)
                 if not _is_tensor(loss) or loss.numel() != 1:
@@ -285,7 +277,7 @@ class StageRunner:
 
     def _with_gradients(self, held: _Held, gradients: list[Any]) -> tuple[list[Any], list[Any] | None]:
         """Return the roots of the graph with their gradients: of the loss its weight, or none, which is 1."""
-        if self.role.is_last:
+        if self.is_last:
             roots, weight = [root for root in held.roots if root is not None], held.loss_weight
             return roots, None if weight is None else [torch.full_like(root, weight) for root in roots]
         pairs = [pair for pair in zip(held.roots, gradients, strict=True) if pair[0] is not None]
@@ -297,7 +289,7 @@ class StageRunner:
         if held is None:
             return 0
         found: int = 0 if held.activation is None else held.activation.live_bytes
-        if held.data is not None and not self.role.is_first:
+        if held.data is not None and not self.is_first:
             found += sum(tensor.nbytes for tensor in held.data)
         caught = [grad for group in held.groups or () for grads in group.get("grads", ()) for grad in grads]
         held_back: int = sum(grad.nbytes for grad in caught if grad is not None)

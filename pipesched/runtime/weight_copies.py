@@ -55,7 +55,6 @@ class WeightCopies:
 
     def __init__(self, team: Team, placement: Placement, modules: Mapping[int, Any], tied: Tied = ()) -> None:
         self._groups: dict[Any, Any] = {}  # by the weight: the group that sums its gradient
-        self._before: dict[Any, Any] = {}
         shared = weights_here(tied, modules)
         pairs = [(devices[0], devices[-1]) for devices in zip(*placement.ways, strict=True)]
         groups: dict[tuple[int, int], Any] = {}
@@ -80,26 +79,23 @@ class WeightCopies:
             if tensor.requires_grad:
                 self._groups[tensor] = group
 
-    def begin_step(self) -> None:
-        """Put away the gradients that were there, so that only what the step adds is summed."""
-        self._before = {weight: weight.grad for weight in self._groups}
-        for weight in self._groups:
-            weight.grad = None
-
-    def end_step(self) -> None:
-        """Sum up what all ranks added."""
-        for weight, old in self._before.items():
-            new = torch.zeros_like(weight) if weight.grad is None else weight.grad
-            with _on_host(new) as value:
-                self._groups[weight].allreduce([value]).wait()
-            weight.grad = new if old is None else old.add_(new)
-        self._before = {}
-
-    def give_up(self) -> None:
-        """Restore the gradients that were there, after a failure."""
-        for weight, old in self._before.items():
-            weight.grad = old
-        self._before = {}
+    @contextmanager
+    def summed(self) -> Iterator[None]:
+        """Add to the gradients what all ranks add in the block, which begins without; after a failure restore them."""
+        before = {weight: weight.grad for weight in self._groups}
+        try:
+            for weight in before:
+                weight.grad = None
+            yield
+            for weight, old in before.items():
+                new = torch.zeros_like(weight) if weight.grad is None else weight.grad
+                with _on_host(new) as value:
+                    self._groups[weight].allreduce([value]).wait()
+                weight.grad = new if old is None else old.add_(new)
+        except BaseException:
+            for weight, old in before.items():
+                weight.grad = old
+            raise
 
     def close(self) -> None:
         """Let go of the connections."""
