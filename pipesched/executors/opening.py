@@ -157,14 +157,4 @@ def others_at_a_time(executor: Executor) -> int:
 
     Processes that share the cores of this machine are one less than the executor has.
     """
-    return max(workers_of(executor) - shares_cores(executor), 1)
-
-
-def shares_cores(executor: Executor) -> bool:
-    """Return whether what an executor runs uses the cores of this machine, as far as is known."""
-    return bool(getattr(executor, "shares_cores", False))
-
-
-def cores_of_each(executor: Executor) -> int:
-    """Return how many cores a call may use in an executor."""
-    return int(getattr(executor, "cores_each", 1))
+    return max(workers_of(executor) - bool(getattr(executor, "shares_cores", False)), 1)

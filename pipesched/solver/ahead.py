@@ -19,7 +19,7 @@ from pipesched.core.cpsat import Limits
 from pipesched.errors import WorkerDied
 from pipesched.executors import cores
 from pipesched.executors.batches import PendingCall
-from pipesched.executors.opening import cores_of_each, others_at_a_time, shares_cores
+from pipesched.executors.opening import others_at_a_time
 from pipesched.pipeline.bounds.bounds import Bound
 from pipesched.solver.search import Rank, Search
 from pipesched.solver.variant import Candidate
@@ -90,7 +90,7 @@ class VariantsAhead(WorkAhead[AheadResult]):
 
     def limits(self, limits: Limits, variants: int) -> Limits:
         """Return limits for one of so many variants here: without a number of threads, those at a time share cores."""
-        if limits.workers or self.pool is None or not shares_cores(self.pool):
+        if limits.workers or not getattr(self.pool, "shares_cores", False):
             return limits
         return limits._replace(workers=max(cores() // min(self._at_a_time, variants), 1))
 
@@ -101,7 +101,8 @@ class VariantsAhead(WorkAhead[AheadResult]):
                 return
             if number in self.sent:
                 continue
-            limits = search.limits._replace(stop=None, workers=search.limits.workers or cores_of_each(self.pool))
+            workers = search.limits.workers or getattr(self.pool, "cores_each", 1)
+            limits = search.limits._replace(stop=None, workers=workers)
             if self._is_heuristic:
                 state, there = Search([replace(search.variants[number])], limits, Clock()), 0
                 state.raise_bound(0, search.bounds[number])

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pipesched.checks import MOST_SECONDS, MOST_WORKERS, require_callable, require_number, require_type, require_whole
 from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.errors import NoSchedule
-from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, cores_of_each, lent, workers_of
+from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, lent, workers_of
 from pipesched.pipeline.bounds.bounds import Bound
 from pipesched.pipeline.plan.message_programs import require_free
 from pipesched.pipeline.problem.kinds import MemorySavings
@@ -153,7 +153,7 @@ class _Budgets:
     def _send(self, budget: int, points: int) -> None:
         """Let a worker solve a budget, unless one does already."""
         pool, searches = self.ahead.pool, self.settings["method"] != "portfolio"
-        workers = self.settings["workers"] or (cores_of_each(pool) if pool is not None and searches else 0)
+        workers = self.settings["workers"] or (getattr(pool, "cores_each", 1) if pool is not None and searches else 0)
         call = self._solve(within(self.problem, budget), points, workers=workers)
         until = Clock(self.clock.left + 0.2, self.clock.stop)
         self.ahead.send(budget, call, "the solve of a budget", until)
