@@ -402,16 +402,12 @@ def _directions(sent: Sequence[RankMessage], ahead: Sequence[int]) -> dict[Pair,
 
 def _idle_before(sent: Sequence[RankMessage], typical: int) -> list[RankMessage]:
     """Return the messages that receivers waited for; of ranks that have none, those before which they idled; or all."""
-    found: list[RankMessage] = []
-
-    def was_waited_for(one: RankMessage, least: int) -> bool:
-        wait = one.after.wait
-        return wait is not None and wait.is_recorded and wait.end - wait.start > least
-
-    for is_meant in (was_waited_for, lambda one, least: one.idle is None or one.idle > least, lambda *_: True):
+    found, least = list[RankMessage](), typical // LITTLE
+    recorded = ((one, one.after.wait) for one in sent if one.after.wait is not None and one.after.wait.is_recorded)
+    waited_for = [one for one, wait in recorded if wait.end - wait.start > least]
+    for some in (waited_for, [one for one in sent if one.idle is None or one.idle > least], sent):
         told = {frozenset((one.sender, one.receiver)) for one in found}
-        rest = (one for one in sent if frozenset((one.sender, one.receiver)) not in told)
-        found += [one for one in rest if is_meant(one, typical // LITTLE)]
+        found += [one for one in some if frozenset((one.sender, one.receiver)) not in told]
     return found
 
 
