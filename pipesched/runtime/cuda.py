@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from pipesched.pipeline.problem.kinds import KINDS
 from pipesched.runtime.activation import Activation, Host
-from pipesched.runtime.channels import LENGTH, Shape, Transfers, buffer_for, bytes_of, shapes_of_header
+from pipesched.runtime.channels import LENGTH, Shape, Transfers, shapes_of_header
 from pipesched.runtime.team import MEETING, PATIENCE, Team
 from pipesched.runtime.torch_internals import nccl_group
 
@@ -49,15 +49,9 @@ class CudaTransfers(Transfers):
     def offload(self, activation: Activation) -> int:
         """Begin to move an activation to the host, and return the bytes that leave."""
         self._out.wait_stream(torch.cuda.current_stream())
-        storages, moved = [], 0
+        storages = [box.storage for box in activation.boxes() if box.storage is not None]
         with torch.cuda.stream(self._out):
-            for box in activation.boxes():
-                if box.storage is not None:
-                    box.host = buffer_for(self._host, box)
-                    box.host.copy_(bytes_of(box), non_blocking=True)
-                    storages.append(box.storage)
-                    box.storage = None
-                    moved += box.nbytes
+            moved = super().offload(activation)
         copied = self._copied[id(activation)] = self._out.record_event()
         self._leaving.append((copied, storages))
         return moved

@@ -85,12 +85,7 @@ def line_of(error: BaseException) -> str:
 
 def failure_of(error: Exception, *, hint: str = "") -> ModelFailed:
     """Return an exception of the user's code as ours."""
-    return ModelFailed(line_of(error), hint=hint, trace=trace_of(error))
-
-
-def trace_of(error: BaseException) -> str:
-    """Return the traceback of an exception."""
-    return "".join(traceback.format_exception(error))
+    return ModelFailed(line_of(error), hint=hint, trace="".join(traceback.format_exception(error)))
 
 
 def shapes_text(value: Any) -> str:

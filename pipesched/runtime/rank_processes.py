@@ -184,7 +184,7 @@ def _serve(rank: int, count: int, kind: str, meeting: Path, pipe: Connection, er
     from torch import distributed as dist
 
     from pipesched.runtime.devices import backend_of, take_device
-    from pipesched.runtime.model_source import line_of, trace_of
+    from pipesched.runtime.model_source import failure_of
     from pipesched.runtime.team import is_lost
 
     warnings.simplefilter("ignore", PipeschedWarning)  # the process that started this one gives them
@@ -203,6 +203,7 @@ def _serve(rank: int, count: int, kind: str, meeting: Path, pipe: Connection, er
         except RankFailed as error:
             answer = _Failure(2, str(error))
         except Exception as error:
-            answer = _Failure(2 if is_lost(error) else 0, line_of(error), trace=trace_of(error))
+            failure = failure_of(error)
+            answer = _Failure(2 if is_lost(error) else 0, failure.text, trace=failure.trace)
         pipe.send((True, answer))
     dist.destroy_process_group()
