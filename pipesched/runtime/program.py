@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import chain, pairwise
 from pathlib import Path
@@ -131,16 +131,16 @@ def programs(schedule: Schedule) -> list[list[ProgramStep]]:
         plan = plan if plan.waits else replace(plan, waits=waits)
     placement, index = schedule.problem.settled_placement, plan.index
     issued = [_issued(plan, device) for device in range(schedule.problem.devices)]
-    rows = [_Row() for _ in issued]
-    for row, behind in zip(rows, issued, strict=True):
-        row.call(behind.get(NOTHING_BEFORE, ()))
+    # Of each device what stands in its list, with its SEND and the transfers behind it, and where operations stand.
+    rows = [[[], *_calls(behind.get(NOTHING_BEFORE, ()))] for behind in issued]
+    places: list[dict[int, int]] = [{} for _ in issued]
     earlier = _predecessors_of_transfers(plan)
     offloads = _offloads_before(plan, placement, {*plan.waits, *waits})
     for number in order:
         if number >= index.passes:
             if index.kind_of(number) in (*STEP_SLOTS, TIED):
                 device = placement.devices[index.stage_of(number)]
-                rows[device].call([index.op(number), *issued[device].get(number, ())])
+                rows[device] += _calls([index.op(number), *issued[device].get(number, ())])
             continue
         together = [number, *([plan.pairs[number]] if number in plan.pairs else [])]
         ended = max(offloads.get(one, 0) for one in together)
@@ -148,43 +148,23 @@ def programs(schedule: Schedule) -> list[list[ProgramStep]]:
             device = _device(index.number(op), plan, placement)
             step = ProgramStep(RUN, op, offloads=ended)
             if KINDS[op.kind].is_transfer:
-                rows[device].add_transfer(step, number, earlier.get(number, ()))
+                known = (places[device].get(before, 0) for before in earlier.get(number, ()))
+                places[device][number] = place = max(known, default=0)  # behind the last that it waits for
+                rows[device][place].append(step)
                 continue
-            rows[device].add(step, index.number(op))
+            places[device][index.number(op)] = len(rows[device])
+            rows[device].append([step])
             target = taker_of(op, index.stages)
             other = device if target is None else placement.device(target, op.microbatch, index.microbatches)
             if other != device:
-                rows[device].add(ProgramStep(SEND, op, other))
-                rows[other].add(ProgramStep(RECEIVE, op, device))
-        if number in issued[device]:
-            rows[device].call(issued[device][number])
-    return [row.steps() for row in rows]
+                rows[device][-1].append(ProgramStep(SEND, op, other))
+                rows[other].append([ProgramStep(RECEIVE, op, device)])
+        rows[device] += _calls(issued[device].get(number, ()))
+    return [[*chain(*row)] for row in rows]
 
 
-class _Row:
-    """The list of one device under construction: transfers stand directly behind the last that they wait for."""
-
-    def __init__(self) -> None:
-        self._entries: list[tuple[int, int, int, ProgramStep]] = []
-        self._places: dict[int, int] = {}  # of operations, by their numbers
-        self._count = 0  # of entries that are no SEND, which goes with what stands before it
-
-    def add(self, step: ProgramStep, number: int = -1) -> None:
-        self._count += step.action != SEND
-        self._entries.append((self._count, int(step.action == SEND), 0, step))
-        self._places[number] = self._count
-
-    def call(self, ops: Iterable[Op]) -> None:
-        for op in ops:
-            self.add(ProgramStep(CALL, op))
-
-    def add_transfer(self, step: ProgramStep, number: int, earlier: Sequence[int]) -> None:
-        place = max((self._places[before] for before in earlier if before in self._places), default=0)
-        self._places[number] = place
-        self._entries.append((place, 2, len(self._entries), step))
-
-    def steps(self) -> list[ProgramStep]:
-        return [entry[-1] for entry in sorted(self._entries, key=lambda entry: entry[:3])]
+def _calls(ops: Iterable[Op]) -> list[list[ProgramStep]]:
+    return [[ProgramStep(CALL, op)] for op in ops]
 
 
 def _issued(plan: Plan, device: int) -> dict[int, list[Op]]:
