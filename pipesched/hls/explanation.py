@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple
 
 from pipesched.checks import look_up, shown
@@ -238,10 +239,7 @@ def timed_units(schedule: HardwareSchedule) -> TimedTasks:
     and its delivery; where there is such a rest, its tag is the number of the unit class.
     """
     units, classes = schedule.units, schedule.classes
-    first, devices = [], 0
-    for unit in units:
-        first.append(devices)
-        devices += unit.count
+    *first, devices = accumulate((unit.count for unit in units), initial=0)
     orders: list[list[int]] = [[] for _ in range(devices)]
     _, instances = schedule.unrolled(1)
     for task in sorted(range(len(classes)), key=schedule.starts.__getitem__):

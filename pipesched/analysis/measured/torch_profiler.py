@@ -276,15 +276,8 @@ def charted(entries: list[dict[str, Any]], said: Any, file: str) -> tuple[TraceS
     for thread, one in found:  # a transfer is of the rank that ran its forward
         op = ops_of(one.slot)[0]
         rows.setdefault(homes.get(op._replace(kind="F")) if KINDS[op.kind].is_transfer else thread, []).append(one)
-    threads = sorted(rows, key=lambda thread: [(len(str(part)), str(part)) for part in thread])
-    ranks = [
-        Recorded(
-            rank,
-            file,
-            {"0": sorted(rows[thread], key=lambda one: one[1:3])},
-            apart=True,
-            ends={} if rank else {"0": ends},
-        )
-        for rank, thread in enumerate(threads)
-    ]
+    ranks = []
+    for rank, thread in enumerate(sorted(rows, key=lambda thread: [(len(str(part)), str(part)) for part in thread])):
+        steps = {"0": sorted(rows[thread], key=lambda one: one[1:3])}
+        ranks.append(Recorded(rank, file, steps, apart=True, ends={} if rank else {"0": ends}))
     return TraceSource("chart of a schedule", about.get("time_unit", "us"), one_clock=True), ranks
