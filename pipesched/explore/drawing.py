@@ -160,10 +160,7 @@ class UnitPainter:
         return self.measured.legend(look, self.layout)
 
 
-Painter = PipelinePainter | UnitPainter
-
-
-def painter_of(board: Board) -> Painter:
+def painter_of(board: Board) -> PipelinePainter | UnitPainter:
     """Return what draws a board."""
     return UnitPainter(board) if isinstance(board, UnitBoard) else PipelinePainter(board)
 

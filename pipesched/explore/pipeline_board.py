@@ -179,7 +179,7 @@ class PipelineBoard:
         return f"the lane of device {lane} {'from' if back else 'to'} host memory"
 
     def drawn_with(self, row: int) -> int:
-        """Return the device or unit below which a row is drawn: of a lane the last of its devices."""
+        """Return the device or unit below which a row is drawn."""
         devices = self.problem.devices
         network = row - devices - 2 * len(self.plan.lanes)
         if row < devices or network >= 0:
@@ -208,12 +208,9 @@ class PipelineBoard:
         """Return the last position before the first that is refused, on the way to another one."""
         step = 1 if to > position else -1
         most = max(MOST_TRIED // len(self.tasks.durations), 1)  # behind a refused position there may be others
-        last = position
-        for at in range(position, to + step, step)[1 : 1 + most]:
-            if not self._may_move(self.reordered, row, position, at):
-                break
-            last = at
-        return last
+        ways = range(position, to + step, step)[1 : 1 + most]
+        refused = (at for at in ways if not self._may_move(self.reordered, row, position, at))
+        return next(refused, [position, *ways][-1] + step) - step
 
     def _furthest(self, row: int, position: int, to: int) -> int:
         """Return the same where a longer move than a refused one is refused too."""
@@ -258,17 +255,13 @@ class PipelineBoard:
         """Say over which stages a result comes, or which operations lie between."""
         ops = [self.plan.index.op(task) for task in chain]
         if len({op.microbatch for op in ops}) == 1 and not any(task in self.plan.pairs for task in chain):
-            stages = [op.stage for op in ops[1:-1]] or [ops[0].stage, ops[-1].stage]
-            if len(ops) == 2:
-                return ""
+            stages = [op.stage for op in ops[1:-1]] or [ops[0].stage]
             least, most = min(stages), max(stages)
-            return f" through stages {least}-{most}" if least < most else f" through stage {least}"
+            return f" through stages {least}-{most}" if least < most else f" through stage {least}" * (len(ops) != 2)
         between = [self.name(task) for task in chain[1:-1]]
-        if not between:
-            return ""
         if len(between) > MOST_THROUGH:
             between = [*between[:2], "..", between[-1]]
-        return f" through {', '.join(between)}"
+        return f" through {', '.join(between)}" if between else ""
 
     def what_costs_do(self, task: int) -> str:
         """Say what a change of the cost of a task does to the makespan; of many operations, and late ones, nothing."""
@@ -288,8 +281,7 @@ class PipelineBoard:
     @cached_property
     def sensitive(self) -> Sequence[Sensitivity]:
         """What one tick more or less of each cost does."""
-        rows, _ = sensitivities(self.schedule, self.tasks, self.tasks.critical_path)
-        return rows
+        return sensitivities(self.schedule, self.tasks, self.tasks.critical_path)[0]
 
     def number(self, ticks: int) -> str:
         return number(in_units(ticks, self.problem.ticks.per_unit))
@@ -301,8 +293,7 @@ class PipelineBoard:
 
     def homes(self, task: int) -> Sequence[int]:
         """Return the device of a slot: where the plan that the board was made of has it."""
-        home = self.fixed.home.get(task)
-        return [] if home is None else [home]
+        return [self.fixed.home[task]] if task in self.fixed.home else []
 
     def home_name(self, task: int) -> str:
         """Name where a task may run in a word of at most four letters, where that is possible: `d3`, `mul`."""

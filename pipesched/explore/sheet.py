@@ -64,9 +64,7 @@ def refusal(board: Board, task: int, position: int, known: PlaceLimits | None = 
         except InvalidSchedule as error:
             return str(error)
         return ""
-    data = limits_of(
-        *board.limits, task, by_data=True
-    )  # the plainer reason, if the position is too far for that already
+    data = limits_of(*board.limits, task, by_data=True)  # the plainer reason, where the position is too far for it
     reasons = wide if data.allow(position) else data
     return waits_for(board, reasons.behind if position < wide.first else reasons.before)
 
@@ -120,12 +118,8 @@ def across(board: Board, task: int, steps: int) -> int:
         other += step
     if not 0 <= other < len(rows) or other == row:
         return task
-    return nearest(tasks, rows[other], tasks.starts[task] + tasks.ends[task])
-
-
-def nearest(tasks: TimedTasks, order: Sequence[int], twice: int) -> int:
-    """Return the task of an order whose middle is nearest to half of `twice`, the first of several."""
-    middles = [tasks.starts[task] + tasks.ends[task] for task in order]
+    order, twice = rows[other], tasks.starts[task] + tasks.ends[task]  # the middle, times two
+    middles = [tasks.starts[one] + tasks.ends[one] for one in order]
     place = bisect_left(middles, twice)
     around = range(max(place - 1, 0), min(place + 1, len(order)))
     return order[min(around, key=lambda position: abs(middles[position] - twice))]
@@ -145,13 +139,6 @@ def next_pause(board: Board, task: int, current: Pause | None, steps: int, *, si
         here = (board.tasks.machine[task], board.tasks.starts[task])
         place = bisect_right(ends, here) if steps > 0 else bisect_left(ends, here) - 1
     return listed[place] if 0 <= place < len(listed) else None
-
-
-def at_time(board: Board, row: int, tick: int) -> int:
-    """Return the task of a row that runs at a tick, or NOTHING."""
-    tasks = board.tasks
-    order = tasks.orders[row] if 0 <= row < len(tasks.orders) else ()
-    return next((task for task in order if tasks.starts[task] <= tick < tasks.ends[task]), NOTHING)
 
 
 def drop_position(board: Board, task: int, tick: float) -> int:

@@ -17,7 +17,6 @@ from pipesched.explore.pipeline_board import PipelinePlanner
 from pipesched.explore.sheet import (
     Board,
     EditHistory,
-    EditStep,
     Version,
     across,
     change,
@@ -146,17 +145,9 @@ class State:
         task, board = self.selected, self.board
         if task == NOTHING:
             return self.say("nothing is selected")
-        why = refusal(board, task, position, self.limits)
-        if why:
-            return self.say(why)
-        row, start = place_of(board, task)
-        if position == start:
-            self.message = ""
-            return False
-        try:
-            after = board.reordered(row, moved(board.tasks.orders[row], start, position))
-        except InvalidSchedule as error:
-            return self.say(str(error))
+        start, after = place_of(board, task).position, self._tried(position)
+        if isinstance(after, str):
+            return self.say(after)
         said = f"{board.name(task)} from position {start} to {position}"
         late = "; the late times of the file are gone, all is as early as it can be" if board.is_late else ""
         over = [name for name in after.amounts.over if name not in board.amounts.over]
@@ -171,18 +162,23 @@ class State:
         task, board = self.selected, self.board
         if task == NOTHING:
             return ""
-        row, start = place_of(board, task)
-        why = refusal(board, task, position, self.limits)
+        after = self._tried(position, timed=self.is_live)
+        if isinstance(after, str):
+            return after or f"{board.name(task)} stays at position {position}"
+        said = f"{board.name(task)} to position {position}"
+        gain = change(board, after.amounts.makespan - board.amounts.makespan)
+        return f"{said}: makespan {board.number(after.amounts.makespan)} ({gain})" if self.is_live else said
+
+    def _tried(self, position: int, *, timed: bool = True) -> Board | str:
+        """Return the board (if `timed`) after a move of the selected task; or why not, empty where it stands there."""
+        board, (row, start) = self.board, place_of(self.board, self.selected)
+        why = refusal(board, self.selected, position, self.limits)
         if why or position == start:
-            return why or f"{board.name(task)} stays at position {start}"
-        if not self.is_live:
-            return f"{board.name(task)} to position {position}"
+            return why
         try:
-            after = board.reordered(row, moved(board.tasks.orders[row], start, position))
+            return board.reordered(row, moved(board.tasks.orders[row], start, position)) if timed else board
         except InvalidSchedule as error:
             return str(error)
-        gain = change(board, after.amounts.makespan - board.amounts.makespan)
-        return f"{board.name(task)} to position {position}: makespan {board.number(after.amounts.makespan)} ({gain})"
 
     def make_move(self, move: tuple[int, int] | None) -> bool:
         """Make the best move that was found, of a task to a position, or say that there is none."""
@@ -193,16 +189,13 @@ class State:
 
     def undo(self) -> bool:
         """Take the last step back; return whether there was one."""
-        return self._go(self.sheet.done, self.sheet.undone, "undone")
+        said = self.sheet.go(self.sheet.done, self.sheet.undone)
+        return self.say("nothing to be undone" if said is None else f"undone: {said}", done=said is not None)
 
     def redo(self) -> bool:
         """Make the last undone step again; return whether there was one."""
-        return self._go(self.sheet.undone, self.sheet.done, "done again")
-
-    def _go(self, back: list[EditStep], forth: list[EditStep], what: str) -> bool:
-        said = self.sheet.go(back, forth)
-        self.message = f"nothing to be {what}" if said is None else f"{what}: {said}"
-        return said is not None
+        said = self.sheet.go(self.sheet.undone, self.sheet.done)
+        return self.say("nothing to be done again" if said is None else f"done again: {said}", done=said is not None)
 
     # Plans
 

@@ -36,16 +36,15 @@ class CatalogueTable:
         self.families, self.refusals = list(families), refusals
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        names, width = {"algorithm": [Text(family.name, style="bold") for family in self.families]}, options.max_width
+        width, families = options.max_width, self.families
+        names = {"algorithm": [Text(family.name, style="bold") for family in families]}
         if width >= NARROW:
-            placements = [Text(family.placement) for family in self.families]
-            names = {"algorithm": [*map(_title, self.families)], "placement": placements}
+            names = {"algorithm": [*map(_title, families)], "placement": [Text(one.placement) for one in families]}
         most = max(width // 3, LONGEST)
         longest = [min(max(cell.cell_len for cell in (Text(key), *cells)), most) for key, cells in names.items()]
-        table = grid()
-        for heading, least in zip(names, longest, strict=True):
-            table.add_column(heading, overflow="fold", width=min(least, width))
-        bubbles, formulas = [_bubble(family) for family in self.families], {}
+        columns = [folded(heading, width=min(least, width)) for heading, least in zip(names, longest, strict=True)]
+        bubbles = [(one.bubble == SIMULATED and one.summary) or one.bubble for one in self.families]
+        formulas = {}
         if self.refusals is not None:
             formulas = {"applies": [self.refusals[family.name] or APPLIES for family in self.families]}
         elif width >= WIDE:
@@ -57,12 +56,9 @@ class CatalogueTable:
             texts = [bubble if one.summary else f"{one.bubble}; {one.memory}" for bubble, one in both]
             formulas = {f"bubble, or idle time; {PEAK}": texts}
         left = width - sum(longest) - GAP * (len(longest) + len(formulas) - 1)
-        for heading in formulas:
-            share = left // len(formulas) if self.refusals is None else None
-            table.add_column(heading, overflow="fold", width=share)
-        for row in zip(*names.values(), *formulas.values(), strict=True):
-            table.add_row(*row)
-        yield table
+        share = left // len(formulas) if self.refusals is None and formulas else None
+        columns += [folded(heading, width=share) for heading in formulas]
+        yield grid(*columns, rows=zip(*names.values(), *formulas.values(), strict=True))
 
 
 def keys_table(fields: Iterable[Field]) -> Table:
@@ -96,11 +92,6 @@ def catalogue_rows(families: Iterable[Family], refusals: Mapping[str, str] | Non
             **({"origin": family.origin, "summary": family.summary, "title": family.title} if family.origin else {}),
             **({} if refusal is None else {"applies": not refusal, "reason": refusal or APPLIES}),
         }
-
-
-def _bubble(family: Family) -> str:
-    """Return the formula of a family, or what its function says of itself where nobody gave one."""
-    return family.summary or family.bubble if family.bubble == SIMULATED else family.bubble
 
 
 def _title(family: Family) -> Text:
@@ -166,7 +157,7 @@ def _model(row: Row) -> dict[str, str]:
     more += ["latent attention"] if row["latent"] else []
     return {
         "model": row["name"],
-        "parameters": _billions(total) + (f" ({_billions(active)} active)" if active < total else ""),
+        "parameters": f"{total / 1e9:.4g} B" + (f" ({active / 1e9:.4g} B active)" if active < total else ""),
         "layers": str(row["layers"]),
         "hidden": str(row["hidden"]),
         "heads": str(heads) if row["latent"] or heads == kv_heads else f"{heads}/{kv_heads}",
@@ -175,10 +166,6 @@ def _model(row: Row) -> dict[str, str]:
         "more": ", ".join(more),
         "source": row["source"],
     }
-
-
-def _billions(count: int) -> str:
-    return f"{count / 1e9:.4g} B"
 
 
 NUMBERS = {"TFLOP/s": "tflops", "fp8": "fp8", "nvfp4": "nvfp4", "GB": "memory", "GB/s": "bandwidth", "NVLink": "nvlink"}

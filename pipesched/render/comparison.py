@@ -24,7 +24,7 @@ from pipesched.pipeline.problem.declared import BY_KEY, words_of
 from pipesched.pipeline.problem.quantities import Exact, in_units, plain, to_fraction
 from pipesched.render.grid import FittedTable, folded, grid, heads, right, uncut, width_of
 from pipesched.render.palette import DIM, OVER, ink
-from pipesched.render.scatter import BOLD, Path, PlotPoint, Scatter, Wall
+from pipesched.render.scatter import BOLD, PlotPoint, Scatter, Wall
 from pipesched.render.scene import counted, number, with_unit
 from pipesched.render.summary import BAD, FORMULAS, GOOD, cut_said, held_text, sentence
 from pipesched.results.comparison import Comparison, Entry, ParetoPoint, Sweep, SweepPoint, memory_of, refused
@@ -536,7 +536,7 @@ def sweep_plot(sweep: Sweep, show: str = BUBBLE, *, ascii_only: bool = False) ->
         [PlotPoint(x, y, mark, style if fit else OVER) for mark, style, line in looks.values() for x, y, fit in line],
         x_title=title_of_field(sweep),
         y_title=title_of(sweep, show),
-        paths=[Path([(x, y) for x, y, _ in line], style) for _, style, line in looks.values()],
+        paths=[([(x, y) for x, y, _ in line], style) for _, style, line in looks.values()],
         names=[(mark, name, style) for name, (mark, style, _) in looks.items()],
         note=note,
         ascii_only=ascii_only,

@@ -213,9 +213,8 @@ def sentence(estimate: Estimate) -> str:
 
 def stage_table(estimate: Estimate) -> Table:
     """Return a row for each stage, alike neighbours in one: what it holds, and times of a microbatch in ms."""
-    p2p = [*map(mean_entry, estimate.problem.costs.p2p), 0.0]
     texts = []
-    for stage, boundary in enumerate(p2p):
+    for stage, boundary in enumerate([*map(mean_entry, estimate.problem.costs.p2p), 0.0]):
         times = (_ms(estimate.stage_time(stage, key)) for key in TITLES)
         activation, count = f"{estimate.stage_activation(stage):.3f} GB", estimate.stages[stage].count
         layers = count("layer")

@@ -5,7 +5,7 @@ Of a measured timeline: its charts, planned above measured on one scale, and wha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
 
 from rich.console import Group, RenderableType
@@ -60,9 +60,9 @@ def explanation_parts(explanation: Explanation, plan_again: Planner | None = Non
     if early != explanation.makespan:  # of a schedule that is late: what its order takes without that
         time = f"{number(early)} {unit}".rstrip()
         yield Text(f"the same order at its earliest times takes {time}: costs and moves below change that")
-    yield from _section("largest gaps", gap_lines(explanation))
-    yield from _section("what a cost does", [_sensitivity_table(explanation, plan_again)])
-    yield from _section("moves", move_lines(explanation))
+    yield Group("", Text("largest gaps", style="bold"), _gap_table(explanation))
+    yield Group("", Text("what a cost does", style="bold"), _sensitivity_table(explanation, plan_again))
+    yield Group("", Text("moves", style="bold"), *move_lines(explanation))
 
 
 def explanation_view(explanation: Explanation, *, ascii_only: bool = False) -> RenderableType:
@@ -98,18 +98,12 @@ def idle_table(explanation: Explanation) -> Table:
     return table
 
 
-def _section(title: str, parts: Sequence[RenderableType]) -> Iterator[RenderableType]:
-    yield ""
-    yield Text(title, style="bold")
-    yield from parts
-
-
-def gap_lines(explanation: Explanation) -> list[RenderableType]:
+def _gap_table(explanation: Explanation) -> RenderableType:
     """Return a line for each of the ten longest gaps: where, when, of which class, and why."""
     told = [gap for gap in explanation.gaps if explanation.counts(gap.length)]
     longest = sorted(told, key=lambda gap: (-gap.length, gap.device, gap.start))[:MOST_GAPS]
     if not longest:
-        return [Text("none: no device ever idles")]
+        return Text("none: no device ever idles")
     table = grid(uncut(), uncut(), uncut(), Column(style="dim"), header=False)
     pairs = [
         (explanation.number_of(gap.culprit), explanation.number_of(gap.waiting))
@@ -123,7 +117,7 @@ def gap_lines(explanation: Explanation) -> list[RenderableType]:
         if gap.idle is Idle.ORDER and (after := next(if_moved)) is not None:
             words += f" (before it: {number(after)})"
         table.add_row(f"device {gap.device}", times, IDLE_MARKS[gap.idle].meaning, words)
-    return [table]
+    return table
 
 
 def gap_words(gap: IdleGap, unit: str = "") -> str:

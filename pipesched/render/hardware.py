@@ -142,9 +142,8 @@ class UnitChart(Widely):
         below = ["".join((MARK if self._is_marked(run) else " ") * run.width for run in runs)]
         below.append("".join(self._label(run).ljust(run.width) for run in runs))
         if self.period:
-            turns = (
-                "" if run.slot is None or run.shared else str(run.slot // len(self.schedule.graph)) for run in runs
-            )
+            size = len(self.schedule.graph)
+            turns = ("" if run.slot is None or run.shared else str(run.slot // size) for run in runs)
             below.append("".join(turn.ljust(run.width) for turn, run in zip(turns, runs, strict=True)))
         return [[Segment(kinds)], *([Segment(text.rstrip())] for text in below if text.strip())]
 
@@ -335,13 +334,14 @@ def explanation_parts(explanation: HardwareExplanation, *, ascii_only: bool = Fa
     yield from words.gaps()
     yield ""
     yield Text("latency of a unit class, the order on each unit as it is", style="dim")
-    table = grid(uncut(), folded(), header=False)
-    base = explanation.early_latency
+    table, base = grid(uncut(), folded(), header=False), explanation.early_latency
     for row in sorted(explanation.sensitivity, key=lambda row: (-row.slower, -row.faster)):
-        faster = "it takes one cycle, the least"
-        if row.latency_faster is not None:
-            faster = f"one cycle faster: {_instead(row.latency_faster, base)}"
-        table.add_row(Text(row.unit_class), Text(f"{faster}; one cycle slower: {_instead(row.latency_slower, base)}"))
+        faster, slower = (
+            f"still {base}" if latency == base else f"{latency} instead of {base}"
+            for latency in (row.latency_faster, row.latency_slower)
+        )
+        first = "it takes one cycle, the least" if row.latency_faster is None else f"one cycle faster: {faster}"
+        table.add_row(Text(row.unit_class), Text(f"{first}; one cycle slower: {slower}"))
     yield table
     yield ""
     yield words.chain("critical path", explanation.critical_path)
@@ -360,12 +360,11 @@ def idle_table(rows: Sequence[IdleRow]) -> Table:
     used = [idle for idle in classes() if any(times[idle] for _, times, _ in rows)]
     titles = [*(IDLE_MARKS[idle].meaning for idle in used), "idle", "share"]
     table = grid(folded("idle time"), *(folded(title, justify="right") for title in titles))
-    for row in rows:
-        name, times, whole = row
+    for place, (name, times, whole) in enumerate(rows, 1):
         total = sum(times.values())
-        numbers = [*(times[idle] for idle in used), total]
         share = f"{total / whole:.0%}" if whole else ""
-        table.add_row(Text(name), *map(str, numbers), share, style="bold" if row is rows[-1] else "")
+        numbers = map(str, (*(times[idle] for idle in used), total))
+        table.add_row(Text(name), *numbers, share, style="bold" if place == len(rows) else "")
     return table
 
 
@@ -384,10 +383,6 @@ def _used(explanation: HardwareExplanation) -> set[Unit]:
     return {unit for unit, order in zip(explanation.units, explanation.tasks.orders, strict=True) if order}
 
 
-def _instead(latency: int, base: int) -> str:
-    return f"{latency} instead of {base}" if latency != base else f"still {base}"
-
-
 def _unit(unit: Unit) -> str:
     return f"{unit[0]} {unit[1]}"
 
@@ -400,7 +395,10 @@ class _Words:
         self.arrow = " > " if ascii_only else " → "
         self.operations = {operation.name: operation for operation in explanation.schedule.graph.operations}
         self.numbers = {name: number for number, name in enumerate(self.operations)}
-        told = [name for gap in self._largest() for name in (gap.culprit, gap.waiting) if name]
+        used = _used(explanation)
+        gaps = sorted((gap for gap in explanation.gaps if gap.unit in used), key=lambda gap: (-gap.length, gap.start))
+        self.largest = gaps[:MOST_GAPS]  # of units that run something
+        told = [name for gap in self.largest for name in (gap.culprit, gap.waiting) if name]
         told += self._cut(explanation.critical_path)
         self.numbered = {self.numbers[name] for name in told if self._is_numbered(name)}
 
@@ -417,18 +415,11 @@ class _Words:
         if numbered:
             yield Numbers(numbered, ascii_only=self.ascii_only)
 
-    def _largest(self) -> list[UnitGap]:
-        """Return the largest gaps of units that run something, the earliest of equal ones first."""
-        used = _used(self.explanation)
-        gaps = [gap for gap in self.explanation.gaps if gap.unit in used]
-        return sorted(gaps, key=lambda gap: (-gap.length, gap.start))[:MOST_GAPS]
-
     def gaps(self) -> Iterator[RenderableType]:
-        largest = self._largest()
-        if not largest:
+        if not self.largest:
             return
         table = grid(folded("largest gaps"), uncut("cycles"), folded("class"), folded("why"))
-        for gap in largest:
+        for gap in self.largest:
             when, what = f"{gap.start}-{gap.end}", IDLE_MARKS[gap.idle].meaning
             table.add_row(Text(_unit(gap.unit)), when, what, Text(self.gap(gap)))
         yield from ("", table)

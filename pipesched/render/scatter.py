@@ -14,7 +14,7 @@ from itertools import pairwise
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.segment import Segment
 from rich.style import Style
 from rich.table import Table
@@ -55,11 +55,7 @@ class Wall(NamedTuple):
     label: str
 
 
-class Path(NamedTuple):
-    """A line from point to point (x, y), drawn in dots where nothing else stands."""
-
-    points: Sequence[tuple[Amount, Amount]]
-    style: Style = PLAIN
+Path = tuple[Sequence[tuple[Amount, Amount]], Style]  # a line from point to point (x, y), and how it looks
 
 
 class Ruler(NamedTuple):
@@ -97,8 +93,9 @@ class Scatter(Widely):
 
     `steps` are corners (x, y) of a falling frontier, x rising: a line runs right from each and drops to the next, and
     from the last one to the edge. What is above the `ceiling` stands in a row of its own on top, so that it does not
-    flatten the rest. Of several points in a cell the first is drawn. `paths` join points; `names` says in the legend
-    what marks stand for, `note` what is missing. `counts` says that x counts something: its axis has whole numbers.
+    flatten the rest. Of several points in a cell the first is drawn. `paths` join points by dots where nothing else
+    stands; `names` says in the legend what marks stand for, `note` what is missing. `counts` says that x counts
+    something: its axis has whole numbers.
     """
 
     points: Sequence[PlotPoint]
@@ -192,15 +189,15 @@ class _Plot:
             self._put(row, passed, self.glyphs.flat, PLAIN)
 
     def _draw_paths(self) -> None:
-        for path in self.scatter.paths:
-            cells = [(self._row(y), 2 * self.x.cell(x)) for x, y in path.points]
+        for corners, style in self.scatter.paths:
+            cells = [(self._row(y), 2 * self.x.cell(x)) for x, y in corners]
             for (row, column), (lower, until) in pairwise(cells):
                 dots = max(abs(until - column), abs(lower - row))
                 for step in range(1, dots):
                     place = (row * dots + (lower - row) * step, column * dots + (until - column) * step)
                     passed, across = (round(Fraction(part, dots)) for part in place)
                     if self.grid[passed][across].text == " ":
-                        self._put(passed, across, self.glyphs.dot, path.style)
+                        self._put(passed, across, self.glyphs.dot, style)
 
     def _legend(self) -> Iterator[Item]:
         for mark, name, style in self.scatter.names:
@@ -285,47 +282,39 @@ FEW = 4
 
 def robustness_view(robustness: Robustness, *, ascii_only: bool = False) -> Group:
     """Return the histograms, if there are samples, and the table."""
-    table = RobustnessTable(robustness)
+    table = robustness_table(robustness)
     if not any(row.makespans for row in robustness):
-        return Group(table)
-    unit = f" ({robustness.time_unit})" if robustness.time_unit else ""
-    return Group(Histograms(robustness.rows, f"makespan{unit}", ascii_only=ascii_only), "", table)
+        return table
+    title = with_unit("makespan", robustness.time_unit)
+    return Group(Histograms(robustness.rows, title, ascii_only=ascii_only), "", table)
 
 
-class RobustnessTable:
-    """A row for each schedule that applies, the largest share of shortest samples marked."""
-
-    def __init__(self, robustness: Robustness) -> None:
-        self.robustness = robustness
-        self.rows = [row for row in robustness if row.applicable]
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if self.rows:
-            yield from self._table()
-        for row in self.robustness:
-            if row.over:
-                listed = ((one["device"], number(one["memory"]), number(one["budget"])) for one in row.over)
-                held = ", ".join(f"device {device} holds {most} of {budget}" for device, most, budget in listed)
-                yield Text(f"{called(row.algorithm)} is over budget: {held}")
-            if not row.applicable:
-                yield Text(refused(row))
-
-    def _table(self) -> RenderResult:
-        longest, least_std = max(row.p99 for row in self.rows), min(row.std for row in self.rows)
-        wanted = ((longest, DIGITS), (least_std, DIGITS_OF_STD))
+def robustness_table(robustness: Robustness) -> Group:
+    """Return a row for each schedule that applies, the largest share of shortest samples marked."""
+    rows, parts = [row for row in robustness if row.applicable], list[RenderableType]()
+    if rows:
+        wanted = ((max(row.p99 for row in rows), DIGITS), (min(row.std for row in rows), DIGITS_OF_STD))
         decimals = min(max([0, *(digits - 1 - floor(log10(value)) for value, digits in wanted if value > 0)]), 9)
-        most = max((row.best_share for row in self.rows if row.best_share is not None), default=None)
-        styles = [GOOD if len(self.rows) > 1 and row.fits and row.best_share == most else "" for row in self.rows]
-        names = [Text(called(row.algorithm), style=style) for row, style in zip(self.rows, styles, strict=True)]
-        yield FittedTable(names, [_cells_of_row(row, decimals) for row in self.rows], COLUMN_PRIORITY)
-        found = self.robustness
-        devices = f" and {found.device_noise:.4g} a device" if found.device_noise else ""
-        yield Text(
-            f"noise {found.noise:.4g} an operation{devices}, {found.samples:,} samples, seed {found.seed};"
-            f" best share: of samples in which it is shortest; worst straggler: the device that costs most when it"
-            f" takes {number(found.straggler)} times as long, the makespan then, and what that is more",
-            style="dim",
+        most = max((row.best_share for row in rows if row.best_share is not None), default=None)
+        styles = [GOOD if len(rows) > 1 and row.fits and row.best_share == most else "" for row in rows]
+        names = [Text(called(row.algorithm), style=style) for row, style in zip(rows, styles, strict=True)]
+        devices = f" and {robustness.device_noise:.4g} a device" if robustness.device_noise else ""
+        said = (
+            f"noise {robustness.noise:.4g} an operation{devices}, {robustness.samples:,} samples,"
+            f" seed {robustness.seed}; best share: of samples in which it is shortest;"
+            f" worst straggler: the device that costs most when it takes {number(robustness.straggler)} times as long,"
+            " the makespan then, and what that is more"
         )
+        table = FittedTable(names, [_cells_of_row(row, decimals) for row in rows], COLUMN_PRIORITY)
+        parts += [table, Text(said, style="dim")]
+    for row in robustness:
+        if row.over:
+            listed = ((one["device"], number(one["memory"]), number(one["budget"])) for one in row.over)
+            held = ", ".join(f"device {device} holds {most} of {budget}" for device, most, budget in listed)
+            parts.append(Text(f"{called(row.algorithm)} is over budget: {held}"))
+        if not row.applicable:
+            parts.append(Text(refused(row)))
+    return Group(*parts)
 
 
 def _cells_of_row(row: RobustnessRow, decimals: int) -> dict[str, str]:
@@ -346,8 +335,7 @@ def _cells_of_row(row: RobustnessRow, decimals: int) -> dict[str, str]:
     }
 
 
-HistogramGlyphs = tuple[str, str, str, str]  # parts of a bar up to a full cell; the axis, its ticks, and a mark on it
-BARS = (" ▁▂▃▄▅▆▇█", "─", "┬", "▲")
+BARS = (" ▁▂▃▄▅▆▇█", "─", "┬", "▲")  # parts of a bar up to a full cell; the axis, its ticks, and a mark on it
 ASCII_BARS = (" .:#", "-", "+", "^")
 
 
@@ -364,10 +352,10 @@ class Histograms(Widely):
         if not self.rows:
             return
         glyphs = ASCII_BARS if self.ascii_only or options.ascii_only else BARS
-        for segments in self._lines(options.max_width, glyphs):
+        for segments in self._lines(options.max_width, *glyphs):
             yield from line(Segment.adjust_line_length(segments, options.max_width, pad=False))
 
-    def _lines(self, width: int, glyphs: HistogramGlyphs) -> Iterator[Line]:
+    def _lines(self, width: int, parts: str, floor_glyph: str, tick_glyph: str, mark_glyph: str) -> Iterator[Line]:
         import numpy as np
 
         ends = [end(row.makespan, *row.makespans) for row in self.rows for end in (min, max)]
@@ -375,7 +363,6 @@ class Histograms(Widely):
         widest = max(len(label) for _, label in ruler.ticks(width // 4 + 1)) if width > 8 else 1
         ticks = ruler.ticks(widest + 3)
         height = TALL if len(self.rows) <= FEW else LOW
-        parts, floor_glyph, tick_glyph, mark_glyph = glyphs
         full = len(parts) - 1
         for place, row in enumerate(self.rows):
             yield [Segment(shortened(called(row.algorithm), width), BOLD)]

@@ -18,7 +18,7 @@ from rich.text import Text
 from pipesched.render.estimate import faster_outside_lines, gpus_text, how_sure, item, named, published_lines
 from pipesched.render.grid import GAP, fitting_columns, folded, grid, right, uncut, width_of, without_room
 from pipesched.render.palette import DIM
-from pipesched.render.scatter import Path, PlotPoint, Scatter, Wall
+from pipesched.render.scatter import PlotPoint, Scatter, Wall
 from pipesched.render.scene import numbers_text
 from pipesched.render.summary import BAD, GOOD
 from pipesched.schedulers.registry import called
@@ -104,14 +104,6 @@ LIKELY_MEANING = "80 %: tokens/s/GPU between which 8 of 10 such runs are"
 MOST_DIGITS = 100  # tokens/s/GPU: more are shown as whole numbers
 
 
-def narrowed(widths: Sequence[int], room: int) -> list[int]:
-    """Return widths of columns that together take no more than there is room; the widest gives first, none all."""
-    found = [*widths]
-    while sum(found) > room and max(found) > 1:
-        found[found.index(max(found))] -= 1
-    return found
-
-
 class PointsTable:
     """A line for each point, those as fast as the first marked; `title` is that of the marks before the lines.
 
@@ -144,8 +136,10 @@ class PointsTable:
         if is_compact:
             room = options.max_width - _together(values) - GAP * len(named)
             mark, layout, algorithm = widths[: len(named)]
-            layout = min(layout, max(room - mark - algorithm, NARROWEST_LAYOUT))
-            widths[: len(named)] = narrowed([mark, layout, algorithm], room)
+            found = [mark, min(layout, max(room - mark - algorithm, NARROWEST_LAYOUT)), algorithm]
+            while sum(found) > room and max(found) > 1:  # the widest gives first, none all
+                found[found.index(max(found))] -= 1
+            widths[: len(named)] = found
         at_left = {title: title in (LAYOUT, ALGORITHM) or title.strip() in ("", "row") for title in table}
         columns = [
             Column(title, justify="left" if at_left[title] else "right", overflow="fold", width=width)
@@ -289,7 +283,7 @@ def _parts(tuning: Tuning, *, ascii_only: bool, all_rows: bool) -> Iterator[Rend
         yield PointsTable(lines)
         yield from how_sure(tuning)
         if tuning.rows[0].verdicts:
-            yield from ("", Text(trainers_text(tuning.rows[0]), style="dim"))
+            yield from ("", Text(_trainers(tuning.rows[0]), style="dim"))
         yield from published_lines(tuning)
         yield from faster_outside_lines(tuning)
         shares = [one for one in tuning.parts if one.share >= LEAST_SHOWN]
@@ -310,7 +304,7 @@ def _parts(tuning: Tuning, *, ascii_only: bool, all_rows: bool) -> Iterator[Rend
     yield from (Text(f"note: {note}") for note in tuning.notes)
 
 
-def trainers_text(trial: Trial) -> str:
+def _trainers(trial: Trial) -> str:
     """Return which trainers take the schedule of a point, and why others do not."""
     takers = [f"{one.trainer} ({one.note})" if one.note else one.trainer for one in trial.verdicts if one.takes]
     refusals: dict[str, list[str]] = {}
@@ -374,15 +368,13 @@ def speed_against_memory(tuning: Tuning, *, ascii_only: bool = False) -> Scatter
     chosen = {trial.point for trial in points}
     others = [trial for trial in tuning.rows if trial.point not in chosen]
     walls = [Wall(Fraction(tuning.capacity), f"{tuning.capacity:g} GB of a GPU")] if tuning.capacity else []
+    drawn = [PlotPoint(t.memory, t.rate, mark, BOLD) for t, mark in zip(points, marks(len(points)), strict=True)]
     return Scatter(
-        [
-            *(PlotPoint(t.memory, t.rate, mark, BOLD) for t, mark in zip(points, marks(len(points)), strict=True)),
-            *(PlotPoint(t.memory, t.rate, OTHER, DIM) for t in others),
-        ],
+        [*drawn, *(PlotPoint(t.memory, t.rate, OTHER, DIM) for t in others)],
         x_title="GB of the fullest device",
         y_title="tokens/s/GPU",
         walls=walls,
-        paths=[Path([(t.memory, t.rate) for t in sorted(points, key=lambda t: t.memory)], DIM)],
+        paths=[([(t.memory, t.rate) for t in sorted(points, key=lambda t: t.memory)], DIM)],
         names=[(OTHER, "other points of the table", DIM)] if others else [],
         ascii_only=ascii_only,
     )

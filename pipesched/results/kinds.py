@@ -121,7 +121,7 @@ RESULTS = {
         result="analysis.robustness:Robustness",
         document="documents.comparison:robustness_document",
         reader="documents.comparison:robustness_of",
-        table="render.scatter:RobustnessTable",
+        table="render.scatter:robustness_table",
         view="render.scatter:robustness_view",
         figure="render.figure.plots:robustness_figure",
     ),

@@ -27,6 +27,7 @@ from pipesched.explore.app import panels
 from pipesched.explore.app.chart import ChartWidget, Kept, PoolList
 from pipesched.explore.app.dialogs import Ask, Confirm, Dialog, ParameterLines, Parameters, Pick, Read
 from pipesched.explore.board import Tell
+from pipesched.explore.sheet import details
 from pipesched.explore.state import AT_ONCE, KEYS, MOUSE, State, Unplaced
 from pipesched.file_formats.registry import format_for
 from pipesched.results.kinds import SCHEDULE
@@ -50,12 +51,11 @@ class Work(Generic[Result]):
     def __init__(self, name: str, call: Callable[[Event, Tell], Result], done: Callable[[Result], object]) -> None:
         self.stop = Event()
         self.said, self.error = "", ""
-        self._name = name
-        self._call, self._done = call, done
+        self._name, self._call, self._done = name, call, done
         self._found: list[Result] = []
         self._crash: BaseException | None = None
-        self._thread = Thread(target=self._run, daemon=True)
-        self._thread.start()
+        self.thread = Thread(target=self._run, daemon=True)
+        self.thread.start()
 
     def _run(self) -> None:
         try:
@@ -67,11 +67,6 @@ class Work(Generic[Result]):
             self.error = f"{self._name}: {why}"
         except BaseException as error:
             self._crash = error
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it is not over yet."""
-        return self._thread.is_alive()
 
     def finish(self) -> None:
         """Hand the result on, once it is over; raise what it could not have expected."""
@@ -163,7 +158,8 @@ class MainScreen(Screen[None]):
 
     def on_pool_list_dropped(self, event: PoolList.Dropped) -> None:
         """Place the chosen operation on the device where it was let go."""
-        row = self.chart.row_at_screen(event.x, event.y)
+        region = self.chart.region
+        row = self.chart.drawing.row_at(event.y - region.y) if region.contains(event.x, event.y) else NOTHING
         if self.pool is not None and row != NOTHING:
             self.pool.place(row)
         self.show()
@@ -203,33 +199,29 @@ class MainScreen(Screen[None]):
 
     def _explain(self) -> None:
         """Show what is known of the selected operation; of large schedules once the keys rest."""
-        self._text("details", panels.details_text(self.state))
+        text = Text(no_wrap=True, overflow="ellipsis")
+        for number, (about, said) in enumerate(details(self.state.board, self.state.selected)):
+            text.append("\n" if number else "").append(about.ljust(panels.ABOUT), style="dim" if number else "bold")
+            text.append(said, style="" if number else "bold")
+        self._text("details", text)
         if self.has_class("wide"):
             self.parameters.show(panels.parameter_fields(self.state))
             self._text("reasons-text", panels.reasons_text(self.state))
 
     def _say(self) -> None:
-        searching = self.work is not None
         said = (self.work.said if self.work is not None else "") or self.state.message
         self._text("message", Text(said, no_wrap=True, overflow="ellipsis"))
-        width = self.app.size.width
-        empty = self.pool is not None
-        self._text("footer", panels.footer_text(self.state, width, empty=empty, searching=searching))
+        look = {"empty": self.pool is not None, "searching": self.work is not None}
+        self._text("footer", panels.footer_text(self.state, self.app.size.width, **look))
 
     def _text(self, name: str, text: Any) -> None:
         self.query_one(f"#{name}", Static).update(text)
-
-    # Work that takes long
-
-    def _begin(self, work: Work[Any]) -> None:
-        self.work = work
-        self._say()
 
     def _look(self) -> None:
         work = self.work
         if work is None:
             return
-        if work.is_running:
+        if work.thread.is_alive():
             self._say()
             return
         self.work = None
@@ -286,16 +278,16 @@ class MainScreen(Screen[None]):
         self._say()
 
     def action_best(self) -> None:
-        self.state.message = "looking for the best move"
-        board = self.state.board
-        self._begin(Work("best move", lambda stop, _: self.state.planner.best_move(board, stop), self.state.make_move))
+        board, state = self.state.board, self.state
+        state.message = "looking for the best move"
+        self.work = Work("best move", lambda stop, _: state.planner.best_move(board, stop), state.make_move)
+        self._say()
 
     def action_solve(self) -> None:
-        board = self.state.board
-        self.state.message = "solving"
-        self._begin(
-            Work("solve", lambda stop, tell: self.state.planner.solve(board, stop, tell), self.state.take_solved)
-        )
+        board, state = self.state.board, self.state
+        state.message = "solving"
+        self.work = Work("solve", lambda stop, tell: state.planner.solve(board, stop, tell), state.take_solved)
+        self._say()
 
     async def action_typed(self) -> None:
         """Go back from the parameters to the chart, or the pool."""
@@ -322,8 +314,11 @@ class MainScreen(Screen[None]):
         self.kept.refresh()
 
     def action_zoom_selected(self) -> None:
-        self.chart.zoom_selected()
-        self.kept.refresh()
+        task, tasks, first = self.state.selected, self.state.board.tasks, self.chart.drawing.first
+        if task != NOTHING:
+            self.chart.view.around(tasks.starts[task] + first, tasks.ends[task] + first)
+            self.chart.redraw()
+            self.kept.refresh()
 
     def action_switch(self, steps: int) -> None:
         """Turn to the next kept schedule; beside a pool, from it to the chart and back."""

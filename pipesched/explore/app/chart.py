@@ -15,7 +15,7 @@ from textual.widgets import Static
 from pipesched.core.reasons import NOTHING
 from pipesched.explore.app import panels
 from pipesched.explore.drawing import BoardDrawing, BoardScreen, Drop, Viewport, draw
-from pipesched.explore.sheet import at_time, drop_position
+from pipesched.explore.sheet import drop_position
 from pipesched.explore.state import State, Unplaced
 
 PAN = 0.1  # of the window, a notch of the wheel
@@ -74,27 +74,17 @@ class ChartWidget(Widget, can_focus=True):
         self.view.zoom(factor, at + self.drawing.first)
         self.redraw()
 
-    def zoom_selected(self) -> None:
-        task, tasks, first = self.state.selected, self.state.board.tasks, self.drawing.first
-        if task != NOTHING:
-            self.view.around(tasks.starts[task] + first, tasks.ends[task] + first)
-            self.redraw()
-
-    def row_at_screen(self, x: int, y: int) -> int:
-        """Return the row at a place on the screen, or NOTHING."""
-        region = self.region
-        return self.drawing.row_at(y - region.y) if region.contains(x, y) else NOTHING
-
     # The mouse
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Select what is there; a drag may begin."""
         if event.button != 1:
             return
-        row = self.drawing.row_at(event.y)
+        row, tasks = self.drawing.row_at(event.y), self.state.board.tasks
         if row == NOTHING or not self.drawing.is_time(event.x):
             return
-        task = at_time(self.state.board, row, self.drawing.tick_at(event.x))
+        tick, order = self.drawing.tick_at(event.x), tasks.orders[row] if row < len(tasks.orders) else ()
+        task = next((task for task in order if tasks.starts[task] <= tick < tasks.ends[task]), NOTHING)
         if task == NOTHING:
             return
         self.state.select(task)

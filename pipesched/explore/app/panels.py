@@ -43,16 +43,6 @@ def title_text(state: State, width: int) -> Text:
     return text
 
 
-def details_text(state: State) -> Text:
-    """Return the lines on the selected operation."""
-    text = Text(no_wrap=True, overflow="ellipsis")
-    for number, (about, said) in enumerate(details(state.board, state.selected)):
-        text.append("\n" if number else "")
-        text.append(about.ljust(ABOUT), style="dim" if number else "bold")
-        text.append(said, style="" if number else "bold")
-    return text
-
-
 def footer_text(state: State, width: int, *, empty: bool, searching: bool) -> Text:
     """Return the keys that do something now, as many as fit."""
     if searching:

@@ -308,7 +308,7 @@ HEADROOM = 1.25  # a strip is this much higher than the most that it shows
 def draw_memory(axes: Axes, schedule: Schedule, rows: Mapping[int, ChartRow], window: Window) -> None:
     """Draw the memory of devices in strips below their `rows`, on one scale; what is over a budget is red."""
     unit = schedule.problem.ticks.per_unit
-    highest = _highest(schedule)
+    highest = HEADROOM * max(*schedule.peak_grains, 1)  # at the upper edge of a strip
     grain = STRIP / highest
     held, over, limits, floors = [], [], [], []
     for device, row in rows.items():
@@ -316,7 +316,7 @@ def draw_memory(axes: Axes, schedule: Schedule, rows: Mapping[int, ChartRow], wi
         floor = row.top + row.height + STRIP
         steps = [*schedule.memory_steps(device), (schedule.last_ticks, 0)]
         held.append(_area(steps, unit, floor, grain))
-        floors.append(_line(window, unit, floor))
+        floors.append([(time / unit, floor) for time in window])
         colour = RED if device in schedule.over_budget else GREY
         beside: Any = {"xycoords": ("axes fraction", "data"), "fontsize": font(1), "va": "center"}
         axes.annotate(f"peak {number(schedule.memory[device])}", (1.005, floor - STRIP / 2), color=colour, **beside)
@@ -324,16 +324,11 @@ def draw_memory(axes: Axes, schedule: Schedule, rows: Mapping[int, ChartRow], wi
             limit = max(capacity, 0)
             above = [(time, max(level - limit, 0)) for time, level in steps]
             over.append(_area(above, unit, floor - grain * limit, grain))
-            limits.append(_line(window, unit, floor - grain * limit))
+            limits.append([(time / unit, floor - grain * limit) for time in window])
     for areas, colour in ((held, FILL), (over, RED)):
         axes.add_collection(PolyCollection(areas, facecolors=colour, edgecolors="none"), autolim=False)
     axes.add_collection(LineCollection(floors, colors=GREY, linewidths=0.3), autolim=False)
     axes.add_collection(LineCollection(limits, colors="black", linewidths=0.6, linestyles=DASHES), autolim=False)
-
-
-def _highest(schedule: Schedule) -> float:
-    """Return the grains at the upper edge of a strip, on which the shape of the largest peak shows."""
-    return HEADROOM * max(*schedule.peak_grains, 1)
 
 
 def _area(steps: Sequence[tuple[int, int]], unit: int, floor: float, grain: float) -> Polygon:
@@ -342,10 +337,6 @@ def _area(steps: Sequence[tuple[int, int]], unit: int, floor: float, grain: floa
     for (time, level), (until, _) in pairwise(steps):
         outline += [(time, level), (until, level)]
     return [(time / unit, floor - grain * level) for time, level in [*outline, (steps[-1][0], 0)]]
-
-
-def _line(window: Window, unit: int, height: float) -> Polygon:
-    return [(window.start / unit, height), (window.end / unit, height)]
 
 
 def memory_key(schedules: Sequence[Schedule]) -> Iterator[Key]:
@@ -359,7 +350,8 @@ def memory_key(schedules: Sequence[Schedule]) -> Iterator[Key]:
     if problem.memory.budget is not None:
         limits = {plain(limit) for limit in problem.memory.budget}
         name = f"budget {number(min(limits))}" if len(limits) == 1 else "budget"
-        highest, capacities = max(map(_highest, schedules)), problem.capacity_grains
+        highest = HEADROOM * max(1, *(peak for schedule in schedules for peak in schedule.peak_grains))
+        capacities = problem.capacity_grains
         drawn = any(capacity is not None and capacity <= highest for capacity in capacities)
         line = Line2D([], [], color="black", linewidth=0.6, linestyle=DASHES if drawn else "none")
         yield line, name if drawn else f"{name}, above the strips"
@@ -449,11 +441,6 @@ class Chart:
         box = self.axes.get_window_extent()
         return self._points_per_unit(box.width), box.height / self.layout.height
 
-    def longest_label(self, style: str) -> str:
-        """Return the longest label of a style."""
-        index = self.schedule.plan.index
-        return label_text(index.op(index.row("F", index.stages - 1)[-1]), style, self.view.first_microbatch)
-
     def _average(self, row: ChartRow, left: float, right: float) -> None:
         """Draw what a row shows from one time to another as an image, averaged over twice FINE points on both sides."""
         wide = (right - left) * self._points_per_unit(self.view.inches * POINTS)
@@ -516,8 +503,11 @@ def labels_of(charts: Sequence[Chart]) -> dict[str, tuple[str, float]]:
             width, height = rooms.get(bar.op.kind, (inf, inf))
             rooms[bar.op.kind] = min(width, bar.width * across), min(height, (bar.bottom - bar.top) * down)
 
+    indexes = [chart.schedule.plan.index for chart in charts]
+    lasts = [index.op(index.row("F", index.stages - 1)[-1]) for index in indexes]  # of the longest labels
+
     def letters(kind: str, style: str) -> float:
-        longest = max(len(chart.longest_label(style)) for chart in charts)
+        longest = max(len(label_text(op, style, charts[0].view.first_microbatch)) for op in lasts)
         return min(font(1), rooms[kind][1] * 0.8, (rooms[kind][0] - 0.8) / (longest * DIGIT))
 
     if style == "auto":
@@ -657,12 +647,10 @@ def comparison_figure(comparison: Comparison, view: View) -> Drawing:
         rows = any(entry.applicable for entry in comparison)
         why = "rows of a document hold no schedules" if rows else "none of the algorithms applies"
         raise ConfigError(f"there is nothing to draw: {why}", "result")
-    chosen = drawn(comparison, view.charts)
+    chosen, best = drawn(comparison, view.charts), comparison.best
     if chosen:
         return _charts(chosen, comparison, view)
-    best = comparison.best
-    least = best.outcome.schedule.makespan if best is not None and best.outcome else None
-    return _bars(outcomes, least, view)
+    return _bars(outcomes, best.outcome.schedule.makespan if best is not None and best.outcome else None, view)
 
 
 def _charts(outcomes: Sequence[Outcome], comparison: Comparison, view: View) -> Drawing:
@@ -683,8 +671,7 @@ def _charts(outcomes: Sequence[Outcome], comparison: Comparison, view: View) -> 
             Chart(figure.add_subplot(grid[number]), schedule, view, window, mean)
             for number, schedule in enumerate(schedules)
         ]
-        for chart, outcome in zip(charts, outcomes, strict=True):
-            schedule = outcome.schedule
+        for chart, outcome, schedule in zip(charts, outcomes, schedules, strict=True):
             metrics = f"makespan {makespan(schedule)}, bubble {schedule.bubble:.1%}, peak {_peak(outcome):g}"
             remarks = not_drawn(schedule, window.end, view.rows)
             title = wrapped("; ".join([f"{called(outcome.algorithm)}: {metrics}", *remarks]), view.inches)

@@ -91,9 +91,8 @@ def frontier_figure(
             faces = ["white" if point.open else colour for point in chosen]
             look: Any = {"s": size, "facecolors": faces, "edgecolors": [colour] * len(chosen), "linewidths": 0.9}
             axes.scatter([point.peak for point in chosen], [point.makespan for point in chosen], zorder=3, **look)
-        gaps = [
-            [(point.peak, point.bound), (point.peak, point.makespan)] for point in points if point.bound is not None
-        ]
+        bounded = [(point.peak, point.bound, point.makespan) for point in points if point.bound is not None]
+        gaps = [[(peak, bound), (peak, makespan)] for peak, bound, makespan in bounded]
         axes.add_collection(LineCollection(gaps, colors=MARK, linewidths=THICK, linestyles=DOTTED))
         if limit is not None:
             above: Any = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "bottom", "fontsize": font(1)}
@@ -271,6 +270,7 @@ LOW = 0.55  # height over width of lines, which is less than that of a frontier
 LINE = 1.2  # points
 MARKERS = "osD^vP*X<>"  # one after the other, so that lines differ without colours
 MOST_TICKS = 13  # values of the field that all stand below the axis
+HOLLOW: Any = {"markerfacecolor": "white", "markeredgecolor": "0.35"}  # of what is over a budget
 
 
 def sweep_figure(sweep: Sweep, view: View) -> Drawing:
@@ -282,7 +282,7 @@ def sweep_figure(sweep: Sweep, view: View) -> Drawing:
         axes = plot_axes(figure)
         keys = [_draw_line(axes, place, len(lines), name, line) for place, (name, line) in enumerate(lines.items())]
         if not all(mark.fits for line in lines.values() for mark in line):
-            keys.append((Line2D([], [], linestyle="none", **_hollow("0.35", "o")), "over budget"))
+            keys.append((Line2D([], [], linestyle="none", marker="o", markersize=4, **HOLLOW), "over budget"))
         if note:
             keys.append((Line2D([], [], linestyle="none"), note))
         axes.set_xlabel(title_of_field(sweep))
@@ -306,15 +306,11 @@ def _draw_line(axes: Axes, place: int, lines: int, name: str, line: Sequence[Plo
     colour, marker = unit_rgb(HUES[place % len(HUES)]), MARKERS[place % len(MARKERS)]
     size = 3.5 + 3 * (1 - place / max(lines - 1, 1))
     axes.plot([mark.x for mark in line], [mark.y for mark in line], color=colour, linewidth=LINE, zorder=2 + place)
-    full: dict[str, Any] = {"marker": marker, "color": colour, "markersize": size}
-    for fits, look in ((True, full), (False, {**_hollow(colour, marker), "markersize": size})):
+    beside: Any = {"linestyle": "none", "marker": marker, "markersize": size, "zorder": 2 + place}
+    for fits, look in ((True, {"color": colour}), (False, {**HOLLOW, "markeredgecolor": colour})):
         chosen = [mark for mark in line if mark.fits == fits]
-        axes.plot([mark.x for mark in chosen], [mark.y for mark in chosen], linestyle="none", zorder=2 + place, **look)
+        axes.plot([mark.x for mark in chosen], [mark.y for mark in chosen], **beside, **look)
     return Line2D([], [], color=colour, linewidth=LINE, marker=marker, markersize=size), name
-
-
-def _hollow(colour: object, marker: str) -> dict[str, Any]:
-    return {"marker": marker, "markersize": 4, "markerfacecolor": "white", "markeredgecolor": colour}
 
 
 STYLES: Any = ("-", "--", "-.", ":")  # one after the other, so that lines differ without colours

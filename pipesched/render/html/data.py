@@ -48,7 +48,10 @@ START, END = 0, 1  # what of operations begins or ends a stay: their first start
 
 
 def step_data(schedule: Schedule, palette: Palette) -> dict[str, Any]:
-    """Return what the page reads of the step of a schedule; colours are added to `palette`."""
+    """Return what the page reads of the step of a schedule; colours are added to `palette`.
+
+    Of each lane's program that is the operation, the slot behind which it is issued, and whether the rule names that.
+    """
     index, step = schedule.plan.index, _StepData(schedule)
     kinds = [rows.kind for rows in index.scoped]
     return {
@@ -56,7 +59,10 @@ def step_data(schedule: Schedule, palette: Palette) -> dict[str, Any]:
         "signs": [*index.letters, *kinds],
         "names": [ALL_KINDS[kind].name for kind in kinds],
         "arcs": [*step.arcs()],
-        "programs": step.programs(),
+        "programs": [
+            [(number, after, int(step.is_by_rule(number, after))) for number, after in program]
+            for program in schedule.plan.network
+        ],
         "stays": [*step.stays()],
         "sharded": schedule.problem.sharding.divides(WEIGHTS),
     }
@@ -102,7 +108,7 @@ class _StepData:
         for device, program in enumerate(self.plan.network):
             yield from self._resident(device)
             for number, after in program:
-                if after != NOTHING_BEFORE and not self._is_by_rule(number, after):
+                if after != NOTHING_BEFORE and not self.is_by_rule(number, after):
                     yield _arc(range(after, after + 1), number)
 
     def _backwards(self, stage: int) -> list[range]:
@@ -159,14 +165,7 @@ class _StepData:
                 if any(part < self.index.passes and self.index.stage_of(part) == op.stage for part in parts):
                     yield (number, number + 1, one, one + 1, 0)
 
-    def programs(self) -> list[list[tuple[int, int, int]]]:
-        """Return each lane's program: operation, slot behind which it is issued, and whether the rule names that."""
-        return [
-            [(number, after, int(self._is_by_rule(number, after))) for number, after in program]
-            for program in self.plan.network
-        ]
-
-    def _is_by_rule(self, number: int, after: int) -> bool:
+    def is_by_rule(self, number: int, after: int) -> bool:
         if self.index.kind_of(number) != "REDUCE_GRAD":
             return False
         places = [self.place[one] for row in self._needed(number) for one in row if one in self.place]
@@ -352,7 +351,11 @@ def plan_data(schedule: Schedule) -> dict[str, Any]:
     """
     plan, starts, ends = schedule.plan, schedule.start_ticks, schedule.end_ticks
     numbers = [*chain(*plan.machines), *sorted({*chain(*(program.number.tolist() for program in plan.messages))})]
-    late = [starts[number] for number in numbers] if schedule.own_lengths or _is_late(schedule) else None
+    try:
+        is_late = schedule.own_lengths or [*schedule_plan(schedule.problem, plan).start_ticks] != [*starts]
+    except Deadlock:  # operations of no length that wait for each other: their times stand
+        is_late = True
+    late = [starts[number] for number in numbers] if is_late else None
     lengths = arrived = None
     if schedule.own_lengths:
         lengths = [ends[number] - starts[number] for number in numbers]
@@ -368,15 +371,6 @@ def plan_data(schedule: Schedule) -> dict[str, Any]:
         "lengths": lengths,
         "arrived": arrived,
     }
-
-
-def _is_late(schedule: Schedule) -> bool:
-    """Return whether some operations start later than they could."""
-    try:
-        early = schedule_plan(schedule.problem, schedule.plan).start_ticks
-    except Deadlock:  # operations of no length that wait for each other: their times stand
-        return True
-    return [*early] != [*schedule.start_ticks]
 
 
 def _tones(problem: Problem, index: OpIndex, palette: Palette) -> list[list[int]]:

@@ -16,15 +16,15 @@ function layOut() {
   for (const s of sheets) {
     titles.push({ s, top });
     top += TITLE;
-    const pairs = lanePairs(s), each = pairs && pairs < s.P ? 2 : 1; // devices that share lanes
+    const hasLanes = lanePairs(s) > 0;
     for (let device = 0; device < s.P; device++) {
       add(s, device, "device", high, space, device);
       if (shows.memory) add(s, device, "memory", STRIP, space);
       const net = s.step ? firstNetwork(s) + device : -1, thin = high > 20 ? 11 : 7;
       if (net >= 0 && s.orders[net].length) add(s, device, "net", thin, space, net);
       for (const lane of s.sent ? messageLanes(s, device) : []) add(s, device, "msg", thin, space, -1, lane);
-      if (!pairs || ((device + 1) % each && device < s.P - 1)) continue;
-      for (const lane of [0, 1]) add(s, device, "lane", thin, 1, s.P + 2 * floor(device / each) + lane);
+      if (!hasLanes) continue;
+      for (const lane of [0, 1]) add(s, device, "lane", thin, 1, s.P + 2 * device + lane);
       top += space;
     }
     top += 4;
