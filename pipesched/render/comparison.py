@@ -116,9 +116,8 @@ class ComparisonTable:
         alike: Any = groupby(entries, lambda one: (one.rank[:3], one.runs_in, one.weights, one.file))
         for entry, *rest in (group for _, group in alike) if self.fold else ([entry] for entry in entries):
             name, cells = _cells(entry, best, star)
-            others = len(rest)
-            if others:
-                name.append(f" and {others} more")
+            if rest:
+                name.append(f" and {len(rest)} more")
             if is_apart and entry is runnable:
                 name.append(f" {second}")
             names.append(name)
@@ -138,10 +137,8 @@ class ComparisonTable:
                 yield Text("")
                 yield Text(f"{best.label}: ", style="bold").append(said, style="not bold")
         if len({entry.cut.layout for entry in self.comparison if entry.cut is not None}) > 1:
-            yield Text(
-                "each algorithm has its own cut, the best found; a layout that is given is the same for all",
-                style="dim",
-            )
+            said = "each algorithm has its own cut, the best found; a layout that is given is the same for all"
+            yield Text(said, style="dim")
         yield from (*frozen(self.comparison), *told_apart(self.comparison), *refusals(self.comparison))
 
 
@@ -247,12 +244,8 @@ def plot(pareto_points: Sequence[ParetoPoint], *, ascii_only: bool = False) -> S
 
 def marks(pareto_points: Sequence[ParetoPoint]) -> list[str]:
     """Return a mark for each schedule: a letter, a capital if none dominates it; after z digits, and then #."""
-    letters = [*ascii_lowercase, *digits]
-    letters += ["#"] * (len(pareto_points) - len(letters))
-    return [
-        letter.upper() if point.dominated_by is None else letter
-        for point, letter in zip(pareto_points, letters, strict=False)
-    ]
+    marked = zip(pareto_points, ascii_lowercase + digits + "#" * len(pareto_points), strict=False)
+    return [letter.upper() if point.dominated_by is None else letter for point, letter in marked]
 
 
 def _table(pareto_points: Sequence[ParetoPoint], units: Mapping[str, str], *, narrow: bool) -> Table:
@@ -337,28 +330,20 @@ MICROBATCHES = "microbatches"
 TIME, MEMORY, SHARE = "time", "memory", "share"  # what a measure is measured in
 
 
-class Measure(NamedTuple):
-    """What a cell of the table shows: its name in words, its formula, its unit."""
-
-    name: str
-    formula: str
-    unit: str
-
-
-MEASURES = {  # by their names in documents
-    "makespan": Measure("makespan", FORMULAS["makespan"], TIME),
-    "microbatch": Measure("time a microbatch", "makespan / microbatches", TIME),
-    "span": Measure("span", FORMULAS["span"], TIME),
-    "ideal": Measure("ideal", FORMULAS["ideal"], TIME),
-    "lower_bound": Measure("lower bound", "no schedule of its cut, placement and backward is shorter", TIME),
-    "gap": Measure("gap", "(makespan - bound) / bound", SHARE),
-    BUBBLE: Measure(BUBBLE, FORMULAS[BUBBLE], SHARE),
-    "bubble_over_ideal": Measure("bubble over ideal", FORMULAS["bubble over ideal"], SHARE),
-    "bubble_span": Measure("bubble of span", FORMULAS["bubble of span"], SHARE),
-    "imbalance": Measure("imbalance", "part of the bubble that uneven work makes", SHARE),
-    UTILIZATION: Measure("utilization", "useful work / (devices x makespan)", SHARE),  # the one of which more is better
-    "memory": Measure("memory of the fullest device", "activations and static memory", MEMORY),
-    "peak_memory": Measure("peak memory", "activations of the fullest device", MEMORY),
+MEASURES = {  # by their names in documents: name in words, formula and unit of what a cell of the table shows
+    "makespan": ("makespan", FORMULAS["makespan"], TIME),
+    "microbatch": ("time a microbatch", "makespan / microbatches", TIME),
+    "span": ("span", FORMULAS["span"], TIME),
+    "ideal": ("ideal", FORMULAS["ideal"], TIME),
+    "lower_bound": ("lower bound", "no schedule of its cut, placement and backward is shorter", TIME),
+    "gap": ("gap", "(makespan - bound) / bound", SHARE),
+    BUBBLE: (BUBBLE, FORMULAS[BUBBLE], SHARE),
+    "bubble_over_ideal": ("bubble over ideal", FORMULAS["bubble over ideal"], SHARE),
+    "bubble_span": ("bubble of span", FORMULAS["bubble of span"], SHARE),
+    "imbalance": ("imbalance", "part of the bubble that uneven work makes", SHARE),
+    UTILIZATION: ("utilization", "useful work / (devices x makespan)", SHARE),  # the one of which more is better
+    "memory": ("memory of the fullest device", "activations and static memory", MEMORY),
+    "peak_memory": ("peak memory", "activations of the fullest device", MEMORY),
 }
 OTHER_NAMES = dict.fromkeys(("bubble_of_span", "of_span"), "bubble_span")  # as tables write them
 OTHER_NAMES |= {"over_ideal": "bubble_over_ideal", "vs_bound": "gap"}
@@ -503,7 +488,7 @@ def sweep_lines(sweep: Sweep, show: str = BUBBLE) -> dict[str, list[PlotMark]]:
         for entry in point.comparison:
             value = value_of(entry, point, sweep, measure)
             if value is not None:
-                shown = value * 100 if MEASURES[measure].unit == SHARE else value
+                shown = value * 100 if MEASURES[measure][-1] == SHARE else value
                 mark = PlotMark(where[point.value], shown, fits(entry))
                 lines.setdefault(entry.label, []).append(mark)
     return lines
@@ -511,15 +496,10 @@ def sweep_lines(sweep: Sweep, show: str = BUBBLE) -> dict[str, list[PlotMark]]:
 
 def best_lines(sweep: Sweep, show: str = BUBBLE) -> tuple[dict[str, list[PlotMark]], str]:
     """Return the lines that a plot shows, of many the best at the largest value, and in words that they are not all."""
-    lines, more_is_better = sweep_lines(sweep, show), name_of_measure(show) == UTILIZATION
+    lines, sign = sweep_lines(sweep, show), -1 if name_of_measure(show) == UTILIZATION else 1
     if len(lines) <= MOST_LINES:
         return lines, ""
-
-    def rank(name: str) -> tuple[float, float]:
-        last = lines[name][-1]
-        return -last.x, -last.y if more_is_better else last.y
-
-    best = set(sorted(lines, key=rank)[:MOST_LINES])
+    best = sorted(lines, key=lambda name: (-lines[name][-1].x, sign * lines[name][-1].y))[:MOST_LINES]
     return {name: line for name, line in lines.items() if name in best}, f"the best {MOST_LINES} of {len(lines)}"
 
 
@@ -529,15 +509,14 @@ def sweep_plot(sweep: Sweep, show: str = BUBBLE, *, ascii_only: bool = False) ->
     if sweep.of_words or len({mark.x for line in lines.values() for mark in line}) < FEWEST:
         return None
     letters = [*ascii_lowercase, *ascii_uppercase]
-    looks = {
-        name: (letters[number % len(letters)], ink(number), line) for number, (name, line) in enumerate(lines.items())
-    }
+    names = [(letters[place % len(letters)], name, ink(place)) for place, name in enumerate(lines)]
+    looks = [*zip(names, lines.values(), strict=True)]
     return Scatter(
-        [PlotPoint(x, y, mark, style if fit else OVER) for mark, style, line in looks.values() for x, y, fit in line],
+        [PlotPoint(x, y, mark, style if fit else OVER) for (mark, _, style), line in looks for x, y, fit in line],
         x_title=title_of_field(sweep),
         y_title=title_of(sweep, show),
-        paths=[([(x, y) for x, y, _ in line], style) for _, style, line in looks.values()],
-        names=[(mark, name, style) for name, (mark, style, _) in looks.items()],
+        paths=[([(x, y) for x, y, _ in line], style) for (*_, style), line in looks],
+        names=names,
         note=note,
         ascii_only=ascii_only,
         counts=all(float(point.value).is_integer() for point in sweep.points),

@@ -52,13 +52,12 @@ def trust_lines(trust: Trust) -> Iterator[RenderableType]:
     if trust.evidence.inside:
         return
     yield Text("Nobody has published a run with", style="dim")
-    for one in trust.evidence.outside:
-        yield item(outside_text(one))
+    yield from _outside(trust.evidence.outside)
 
 
-def outside_text(one: OutsideField) -> str:
-    """Return a field that lies outside, and what was measured."""
-    return f"{one.field} {one.value}; measured: {one.measured}"
+def _outside(fields: Iterable[OutsideField], indent: int = 2) -> Iterator[RenderableType]:
+    """Yield the fields that lie outside, and what was measured."""
+    return (item(f"{one.field} {one.value}; measured: {one.measured}", indent) for one in fields)
 
 
 def against_lines(ratios: Iterable[tuple[str, SpeedRatio]]) -> Iterator[RenderableType]:
@@ -129,7 +128,7 @@ def faster_outside_lines(tuning: Tuning) -> Iterator[RenderableType]:
     for one in tuning.beyond:
         rate = f"{one.trial.rate:,.1f} tokens/s/GPU, {one.trial.rate / best - 1:+.1%}"
         yield item(f"{named(*one.trial.point)}: {rate}")
-        yield from (item(outside_text(field), 4) for field in one.outside)
+        yield from _outside(one.outside, 4)
         yield item(f"measure {one.measure}", 4)
 
 
@@ -153,8 +152,8 @@ def gpus_text(setup: Setup) -> str:
     """Return the GPUs of a setup: `64 h100-sxm with nvlink 200, own efficiency`."""
     gpu = setup.hardware
     known = preset_hardware(gpu.name) if gpu.name in preset_names(HARDWARE) else gpu
-    values = {key: getattr(gpu, key) for key in NUMBERS}
-    own = [f"{key} {number(value)}" for key, value in values.items() if value != getattr(known, key)]
+    changed = (key for key in NUMBERS if getattr(gpu, key) != getattr(known, key))
+    own = [f"{key} {number(getattr(gpu, key))}" for key in changed]
     own += ["own efficiency"] * (gpu.efficiency != known.efficiency)
     return f"{setup.parallel.gpus:,} {gpu.name}" + (f" with {', '.join(own)}" if own else "")
 
@@ -168,6 +167,8 @@ LEFT_OUT = ("fixed", "logits", "unsharded", "side", "gradients", "optimizer", "w
 
 def estimate_view(estimate: Estimate, **_: bool) -> Group:
     """Return the setup, its stages, its devices, and its step; of one that does not fit, what is too much instead."""
+    worst, row = max(enumerate(estimate.devices), key=lambda pair: pair[1].total - pair[1].budget)
+    much = f"{_gb(row.total)} of {_gb(row.budget)} GB, {_gb(row.total - row.budget)} GB too much"
     return Group(
         Text(heading(estimate), style="bold"),
         Text(sentence(estimate)),
@@ -182,7 +183,7 @@ def estimate_view(estimate: Estimate, **_: bool) -> Group:
         "",
         grid(uncut(style="dim"), right(), folded(), rows=_step_rows(estimate, estimate.step), header=False)
         if estimate.fits
-        else Text(over_text(estimate), style=BAD),
+        else Text(f"device {worst} does not fit: {much}", style=BAD),
         *(("", *trust_lines(estimate.trust)) if estimate.trust is not None and estimate.fits else ()),
         *(Text(f"note: {note}") for note in estimate.notes),
     )
@@ -191,17 +192,15 @@ def estimate_view(estimate: Estimate, **_: bool) -> Group:
 def heading(estimate: Estimate) -> str:
     """Return what is estimated, on one line."""
     setup = estimate.setup
-    parallel, model = setup.parallel, setup.model
-    named = {key: getattr(parallel, key) for key in (*SIZES, "data")}
+    named = {key: getattr(setup.parallel, key) for key in (*SIZES, "data")}
     ways = ", ".join(f"{key} {size}" for key, size in named.items() if size > 1 or key == "pipeline")
-    return f"{model.name} on {gpus_text(setup)}: {ways}"
+    return f"{setup.model.name} on {gpus_text(setup)}: {ways}"
 
 
 def sentence(estimate: Estimate) -> str:
     """Return the parameters of the model and the microbatches of a step."""
-    setup, found = estimate.setup, estimate.parameters
+    batch, found = estimate.setup.batch, estimate.parameters
     active = f", {found.active / 1e9:.4g} active" if found.active != found.total else ""
-    batch = setup.batch
     each = f"{batch.micro} x {batch.sequence:,} tokens" if batch.micro > 1 else f"{batch.sequence:,} tokens"
     if batch.lengths is not None:
         each = f"{min(batch.totals):,} to {batch.sequence:,} tokens"
@@ -324,13 +323,6 @@ def trace_table(found: Trace) -> Iterator[RenderableType]:
     yield Text(f"{found.address} = {found.value:.6g} {found.unit}".rstrip(), style="bold")
     rows = (("  " * (part.depth + 1) + part.name, f"{part.value:.6g}", f"= {part.formula}") for part in found.parts)
     yield grid(uncut(), right(), folded(style="dim"), rows=rows, header=False)
-
-
-def over_text(estimate: Estimate) -> str:
-    """Return which device misses its memory most, and by how much, of an estimate that does not fit."""
-    worst, row = max(enumerate(estimate.devices), key=lambda pair: pair[1].total - pair[1].budget)
-    much = f"{_gb(row.total - row.budget)} GB too much"
-    return f"device {worst} does not fit: {_gb(row.total)} of {_gb(row.budget)} GB, {much}"
 
 
 def _gb(size: Fraction) -> str:

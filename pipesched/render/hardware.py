@@ -23,7 +23,7 @@ from pipesched.core.reasons import Idle, classes
 from pipesched.hls.explanation import HardwareExplanation, OperationReasons, Unit, UnitGap
 from pipesched.hls.graph import Operation
 from pipesched.hls.modulo import Intervals
-from pipesched.hls.outcome import COMPARED, HardwareOutcome, RuleResult, RuleTable
+from pipesched.hls.outcome import COMPARED, HardwareOutcome, RuleTable
 from pipesched.hls.schedule import HardwareSchedule
 from pipesched.render.gantt import ASCII_IDLE, IDLE, SHARED, Item, Line, Look, column_levels, level_marks, wrap
 from pipesched.render.grid import fitting, folded, grid, shortened, uncut, width_of
@@ -272,14 +272,15 @@ def rule_table(table: RuleTable, width: int) -> Group:
     Ties that do not fit side by side into `width` columns get a table of their own.
     """
     room, ties, grids = width - max(len(priority) for priority, _ in table.results), list(COMPARED), []
-    cells = {tie: [_cell(cell) for rule, cell in table.results.items() if rule[1] == tie] for tie in ties}
+    texts = {rule: f"{cell.latency}/{cell.registers}" for rule, cell in table.results.items()}
+    cells = {tie: [text for rule, text in texts.items() if rule[1] == tie] for tie in ties}
     while ties:
         count = max(fitting((width_of(tie.replace("-", "-\n"), cells[tie]) for tie in ties), room), 1)
         rows = grid(folded("priority"), *(folded(tie.replace("-", "-\n"), justify="right") for tie in ties[:count]))
         for priority in dict.fromkeys(priority for priority, _ in table.results):
-            results = [table.results[priority, tie] for tie in ties[:count]]
-            styles = [GOOD if cell.latency == table.optimum.schedule.latency else "" for cell in results]
-            rows.add_row(priority, *map(Text, map(_cell, results), styles))
+            rules, least = [(priority, tie) for tie in ties[:count]], table.optimum.schedule.latency
+            styles = [GOOD if table.results[rule].latency == least else "" for rule in rules]
+            rows.add_row(priority, *(Text(texts[rule], style) for rule, style in zip(rules, styles, strict=True)))
         grids.append(rows)
         ties = ties[count:]
     found = table.optimum
@@ -296,10 +297,6 @@ def rule_table(table: RuleTable, width: int) -> Group:
         best,
         *table.remarks,
     )
-
-
-def _cell(result: RuleResult) -> str:
-    return f"{result.latency}/{result.registers}"
 
 
 MOST_GAPS = 10  # that are told
