@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.style import Style
-from rich.table import Column
 from rich.text import Text
 
 from pipesched.render.estimate import faster_outside_lines, gpus_text, how_sure, item, named, published_lines
@@ -140,20 +139,17 @@ class PointsTable:
             while sum(found) > room and max(found) > 1:  # the widest gives first, none all
                 found[found.index(max(found))] -= 1
             widths[: len(named)] = found
-        at_left = {title: title in (LAYOUT, ALGORITHM) or title.strip() in ("", "row") for title in table}
+        at_left = (LAYOUT, ALGORITHM, "\n", "\nrow")
         columns = [
-            Column(title, justify="left" if at_left[title] else "right", overflow="fold", width=width)
+            folded(title, justify="left" if title in at_left else "right", width=width)
             for title, width in zip(table, widths, strict=True)
         ]
-        remarks = [[item(remark, style="dim") for remark in line.remarks] for line in self.lines]
-        below = {row: here for row, here in enumerate(remarks) if here}
-        rows = [*zip(*table.values(), strict=True)]
-        start = 0
-        for end in [*sorted(number + 1 for number in below), len(rows)]:
-            if end > start:
+        rows, start = [*zip(*table.values(), strict=True)], 0
+        for end, line in enumerate(self.lines, 1):
+            if line.remarks or end == len(rows):
                 yield grid(*(column.copy() for column in columns), rows=rows[start:end], header=not start)
-            yield from below.get(end - 1, ()) if end > start else ()
-            start = end
+                yield from (item(remark, style="dim") for remark in line.remarks)
+                start = end
         letters = [f"{LETTERS[size]} {size}" for size in sizes if size not in WORDS]
         meaning = [", ".join(letters)] * bool(letters) + [text for column, text in MEANINGS.items() if column in shown]
         meaning += [LIKELY_MEANING] * (LIKELY in shown)

@@ -377,20 +377,19 @@ def _tones(problem: Problem, index: OpIndex, palette: Palette) -> list[list[int]
     """Return the number in `palette` of the colours of each row: a list for each direction of the microbatches."""
     placement, count = problem.settled_placement, problem.microbatches
     firsts = {placement.is_second(part[0], count): part[0] for part in placement.directions(count)}  # of each way
-    found: list[list[int]] = []
     most = min(index.slices, MOST_SHADES)
     shades = [place_of(shade, most) for shade in range(most)]
-    for first in (firsts.get(second, 0) for second in (False, True)[: len(placement.ways)]):
-        tones = []
-        for letter in index.letters:
-            for stage in range(index.stages):
-                chunks = placement.stages_on(placement.device(stage, first, index.microbatches))
-                look = letter, chunks.index(stage), len(chunks)
-                colours = [colour_of(None, *look)]
-                colours += [colour_of(hue, *look, place) for hue in range(len(HUES)) for place in shades]
-                tones.append(_tone(colours, palette))
-        found.append(tones)
-    return found
+
+    def tone(letter: str, stage: int, first: int) -> int:
+        chunks = placement.stages_on(placement.device(stage, first, index.microbatches))
+        look = letter, chunks.index(stage), len(chunks)
+        colours = (colour_of(hue, *look, place) for hue in range(len(HUES)) for place in shades)
+        return _tone((colour_of(None, *look), *colours), palette)
+
+    return [
+        [tone(letter, stage, firsts.get(second, 0)) for letter in index.letters for stage in range(index.stages)]
+        for second in (False, True)[: len(placement.ways)]
+    ]
 
 
 def _tone(colours: Iterable[Rgb], palette: Palette) -> int:

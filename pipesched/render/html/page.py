@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
+from itertools import pairwise
 
 from pipesched.checks import shown
 from pipesched.core.reasons import classes
@@ -98,11 +99,10 @@ class _Chart:
         column, unit = (WIDTH - LEFT) / COLUMNS, self.height / LEVELS
         ticks = column / self.scale
         levels = [round(row.worked(place * ticks, (place + 1) * ticks) / ticks * LEVELS) for place in range(COLUMNS)]
-        area, before = f"M0 {_short(y + self.height)}", 0
-        for position, level in enumerate((*levels, 0)):
+        area = f"M0 {_short(y + self.height)}"
+        for position, (before, level) in enumerate(pairwise((0, *levels, 0))):
             if level != before:
                 area += f"H{_short(position * column)}v{_short((before - level) * unit)}"
-                before = level
         self.areas.append(f'<path fill="{BUSY}" d="{area}z"/>')
 
     def add_slots(self, row: Row, y: float, sharing: int = 1) -> None:
