@@ -145,11 +145,8 @@ class PipelineBoard:
         """Return the task of a text: a pair by either part, by both, or by its text in files."""
         wanted = "".join(text.split()).upper()
         inside = wanted.removesuffix("OVERLAP_F_B").strip("()")  # a pair is written 0F3&3B1 or (0F3;3B1)OVERLAP_F_B
-        numbers = [self._number(part) for part in inside.replace(";", "&").split("&")]
-        found = numbers[0]
-        if found is None or any(number != found for number in numbers):
-            return None
-        return found if self.tasks.machine[found] != NOTHING else None
+        found, *others = {self._number(part) for part in inside.replace(";", "&").split("&")}
+        return None if found is None or others or self.tasks.machine[found] == NOTHING else found
 
     def _number(self, text: str) -> int | None:
         """Return the task that an operation is, or is part of."""
@@ -347,7 +344,6 @@ def board_of(outcome: Outcome) -> PipelineBoard:
     return PipelineBoard(schedule.problem, schedule.plan, fixed, schedule)
 
 
-DEFAULTS = ("naive", "1f1b", "interleaved")  # a key of the empty mode each
 Make = Callable[[str | None, Mapping[str, str]], Outcome]
 
 
@@ -357,7 +353,7 @@ class PipelinePlanner:
     `state` is the problem that these texts change: algorithms of one stage a device run it fused.
     """
 
-    presets = DEFAULTS
+    presets = ("naive", "1f1b", "interleaved")  # a key of the empty mode each
 
     def __init__(self, make: Make, state: Callable[[Mapping[str, str]], Problem] | None = None) -> None:
         self._make, self._state = make, state

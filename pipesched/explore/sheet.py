@@ -164,12 +164,7 @@ class Version(NamedTuple):
     number: int
 
 
-class EditStep(NamedTuple):
-    """A version to go back to, what was selected in it, and what left it: `3B2 to position 4`."""
-
-    version: Version
-    selected: str
-    said: str
+EditStep = tuple[Version, str, str]  # to go back to, what was selected in it, and what left it: `3B2 to position 4`
 
 
 @dataclass
@@ -210,7 +205,7 @@ class EditHistory:
         """Take a version as the present one, which `said` led to; `in_place` of the one before, as the same step."""
         self.last_number += 1
         if not in_place:
-            self.done.append(EditStep(_light(self.version), self.selected_name, said))
+            self.done.append((_light(self.version), self.selected_name, said))
             del self.done[:-MOST_STEPS]
         self.undone.clear()
         self.version = version._replace(number=self.last_number)
@@ -220,11 +215,11 @@ class EditHistory:
         """Take the last step of `back` again, which goes to `forth`; return what it was, None if there is none."""
         if not back:
             return None
-        step = back.pop()
-        forth.append(EditStep(_light(self.version), self.selected_name, step.said))
-        self.version = step.version
-        self.settle(step.selected)
-        return step.said
+        version, selected, said = back.pop()
+        forth.append((_light(self.version), self.selected_name, said))
+        self.version = version
+        self.settle(selected)
+        return said
 
     def copy(self, name: str) -> EditHistory:
         """Return a sheet of the same version, without its history."""

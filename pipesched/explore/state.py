@@ -230,7 +230,7 @@ class State:
         self, planned: Planned[Board], parameters: tuple[tuple[str, str], ...] | None = None, *, again: bool = False
     ) -> None:
         """Take a schedule that was planned or found, as one step."""
-        before = self.sheet.done[-1].version if again else self.sheet.version
+        before = self.sheet.done[-1][0] if again else self.sheet.version
         kept = before.parameters if parameters is None else parameters
         after = loaded(planned.board, planned.algorithm, kept)
         self.sheet.put(after, f"planned by {planned.algorithm}", select=self.sheet.selected_name, in_place=again)

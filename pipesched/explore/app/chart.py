@@ -99,8 +99,7 @@ class ChartWidget(Widget, can_focus=True):
             return
         self.is_dragging = True
         tick = self.drawing.tick_at(event.x)
-        position = drop_position(self.state.board, self.state.selected, tick)
-        limits = self.state.limits
+        position, limits = drop_position(self.state.board, self.state.selected, tick), self.state.limits
         self.drop = Drop(tick, limits is not None and limits.allow(position))
         self.state.message = self.state.preview(position)
         self.post_message(self.Changed())

@@ -252,23 +252,12 @@ class ChartRow(NamedTuple):
     top: float
     height: float
 
-    @property
-    def middle(self) -> float:
-        """The height of its middle line."""
-        return self.top + self.height / 2
+
+LeftOut = tuple[float, str] | None  # where devices are left out, and how many
 
 
-class ChartRows(NamedTuple):
-    """All rows of a chart, and the height of the whole."""
-
-    devices: Sequence[ChartRow]
-    lanes: Sequence[ChartRow]
-    height: float
-    left_out: tuple[float, str] | None = None  # where devices are left out, and how many
-
-
-def layout(schedule: Schedule, view: View) -> ChartRows:
-    """Return all rows with their positions; lanes stand below their device."""
+def layout(schedule: Schedule, view: View) -> tuple[list[ChartRow], list[ChartRow], float, LeftOut]:
+    """Return devices and lanes, which stand below theirs, with their positions; the height of all; what is left out."""
     problem, top = schedule.problem, 0.0
     devices, lanes = [], []
     count, left_out = view.left_out(schedule), None
@@ -283,7 +272,7 @@ def layout(schedule: Schedule, view: View) -> ChartRows:
             lanes.append(ChartRow(name, slots, top + LANE_GAP, LANE))
             top += LANE_GAP + LANE
         top += GAP
-    return ChartRows(devices, lanes, top, left_out)
+    return devices, lanes, top, left_out
 
 
 def bars(schedule: Schedule, row: ChartRow, window: Window) -> Iterator[Bar]:
@@ -294,7 +283,7 @@ def bars(schedule: Schedule, row: ChartRow, window: Window) -> Iterator[Bar]:
             continue
         left, right, paired = start / unit, end / unit, plan.paired(entry)
         bottom = row.top + row.height
-        middle = bottom if paired is None else row.middle
+        middle = bottom if paired is None else row.top + row.height / 2
         yield Bar(plan.index.op(entry), left, right, row.top, middle)
         if paired is not None:
             yield Bar(paired, left, right, middle, bottom)
@@ -379,30 +368,29 @@ class Chart:
         self.by_kind, self.averaged = mean < THIN, 0 < mean < FINE
         self.unit = schedule.problem.ticks.per_unit
         self.memory = view.shows_memory(schedule)
-        self.layout = layout(schedule, view)
+        self.devices, self.lanes, self.height, self.left_out = layout(schedule, view)
         self.chunk = chunk_of_stage(schedule)
         self.chunks = max(self.chunk) + 1
         self.slices = schedule.plan.index.slices
-        rows = (*self.layout.devices, *self.layout.lanes)
-        self.bars = [bar for row in rows for bar in bars(schedule, row, window)]
+        self.bars = [bar for row in (*self.devices, *self.lanes) for bar in bars(schedule, row, window)]
         self.kinds = {bar.op.kind for bar in self.bars}
         across = self._points_per_unit(self.view.inches * POINTS)
         self.narrow = {bar.op.kind for bar in self.bars if bar.width * across < NARROW}
 
     def draw(self) -> None:
         """Draw all that does not depend on the final size of the axes; slots of kinds that are narrow have no edges."""
-        axes, devices, lanes = self.axes, self.layout.devices, self.layout.lanes
+        axes, rows = self.axes, (*self.devices, *self.lanes)
         axes.set_xlim(self.window.start / self.unit, max(self.window.end, self.window.start + 1) / self.unit)
-        axes.set_ylim(self.layout.height - GAP / 2, -GAP / 2)
+        axes.set_ylim(self.height - GAP / 2, -GAP / 2)
         plain_numbers(axes.xaxis)
         axes.spines[["left", "right", "top"]].set_visible(False)
         self._names()
         # A pale band a row, from the first start to the last end of all: where no slot covers it, it is idle.
         left = (self.schedule.last_ticks - self.schedule.makespan_ticks) / self.unit
         right = self.schedule.last_ticks / self.unit
-        bands = [rectangle(left, right, row.top, row.top + row.height) for row in (*devices, *lanes)]
+        bands = [rectangle(left, right, row.top, row.top + row.height) for row in rows]
         axes.add_collection(PolyCollection(bands, facecolors=PALE, edgecolors="none"), autolim=False)
-        for row in (*devices, *lanes) if self.averaged else ():
+        for row in rows if self.averaged else ():
             self._average(row, max(left, self.window.start / self.unit), min(right, self.window.end / self.unit))
         for kind in () if self.averaged else sorted(self.kinds):
             together = [bar for bar in self.bars if bar.op.kind == kind]
@@ -412,8 +400,8 @@ class Chart:
             slots = PolyCollection(boxes, facecolors=colours, edgecolors=edge, linewidths=width)
             axes.add_collection(slots, autolim=False)
         if self.memory:
-            rows = dict(zip(self.view.devices(self.schedule), devices, strict=True))
-            draw_memory(axes, self.schedule, rows, self.window)
+            of_devices = dict(zip(self.view.devices(self.schedule), self.devices, strict=True))
+            draw_memory(axes, self.schedule, of_devices, self.window)
 
     def finish(self, narrow: Set[str], labels: Mapping[str, tuple[str, float]]) -> None:
         """Draw stripes and labels, when the axes have their final size; not the stripes of `narrow` kinds."""
@@ -439,7 +427,7 @@ class Chart:
     def points(self) -> tuple[float, float]:
         """Return the points of a time unit, and of a unit of height, when the axes have their final size."""
         box = self.axes.get_window_extent()
-        return self._points_per_unit(box.width), box.height / self.layout.height
+        return self._points_per_unit(box.width), box.height / self.height
 
     def _average(self, row: ChartRow, left: float, right: float) -> None:
         """Draw what a row shows from one time to another as an image, averaged over twice FINE points on both sides."""
@@ -471,10 +459,10 @@ class Chart:
 
     def _names(self) -> None:
         """Write the names of devices and lanes to the left, in red for a device over its budget."""
-        devices, lanes = self.layout.devices, self.layout.lanes if len(self.layout.lanes) <= MOST_NAMES else ()
-        named = range(0, len(devices), ceil_div(len(devices), MOST_NAMES))
-        rows = [*(devices[row_number] for row_number in named), *lanes]
-        self.axes.set_yticks([row.middle for row in rows], [row.name for row in rows])
+        named = range(0, len(self.devices), ceil_div(len(self.devices), MOST_NAMES))
+        lanes = self.lanes if len(self.lanes) <= MOST_NAMES else ()
+        rows = [*(self.devices[row_number] for row_number in named), *lanes]
+        self.axes.set_yticks([row.top + row.height / 2 for row in rows], [row.name for row in rows])
         self.axes.tick_params(axis="y", length=0, pad=2)
         names = self.axes.get_yticklabels()
         drawn = self.view.devices(self.schedule)
@@ -483,8 +471,8 @@ class Chart:
                 name.set_color(RED)
         for name in names[len(named) :]:
             name.set(color=GREY, fontsize=font(LANE_LESS))
-        if self.layout.left_out is not None:
-            height, text = self.layout.left_out
+        if self.left_out is not None:
+            height, text = self.left_out
             look: Any = {"color": GREY, "fontsize": font(LANE_LESS), "va": "center"}
             self.axes.annotate(text, (0, height), xycoords=("axes fraction", "data"), **look)
 
@@ -583,7 +571,7 @@ def unit_rgb(colour: Rgb) -> Colour:
 
 def chart_inches(schedule: Schedule, view: View) -> float:
     """Return the height of the rows of a chart in inches."""
-    return layout(schedule, view).height * BAR_INCHES * view.font_size / FONT
+    return layout(schedule, view)[2] * BAR_INCHES * view.font_size / FONT
 
 
 def _first(count: int, begin: int = 0) -> str:
