@@ -259,10 +259,6 @@ class BoardDrawing(NamedTuple):
         inside = min(max(column - self.gutter, 0), self.scale.columns - 1)
         return self.scale.middle(inside) - self.first
 
-    def is_time(self, column: int) -> bool:
-        """Return whether a column of the screen shows time."""
-        return 0 <= column - self.gutter < self.scale.columns
-
 
 def draw(state: State, view: Viewport, screen: BoardScreen, drop: Drop | None = None) -> BoardDrawing:
     """Return the chart of the schedule under edit; the viewport follows the row that is selected.

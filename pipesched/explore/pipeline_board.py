@@ -344,6 +344,7 @@ def board_of(outcome: Outcome) -> PipelineBoard:
     return PipelineBoard(schedule.problem, schedule.plan, fixed, schedule)
 
 
+DEFAULTS = ("naive", "1f1b", "interleaved")  # a key of the empty mode each
 Make = Callable[[str | None, Mapping[str, str]], Outcome]
 
 
@@ -353,7 +354,7 @@ class PipelinePlanner:
     `state` is the problem that these texts change: algorithms of one stage a device run it fused.
     """
 
-    presets = ("naive", "1f1b", "interleaved")  # a key of the empty mode each
+    presets = DEFAULTS
 
     def __init__(self, make: Make, state: Callable[[Mapping[str, str]], Problem] | None = None) -> None:
         self._make, self._state = make, state

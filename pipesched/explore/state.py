@@ -116,15 +116,13 @@ class State:
         """Select what stands behind the next idle time, or the previous, of all rows; `by_size` the next smaller."""
         if self.selected == NOTHING:
             return
-        sheet = self.sheet
-        found = next_pause(self.board, self.selected, sheet.pause, steps, sized=by_size)
+        sheet, board = self.sheet, self.board
+        found = next_pause(board, self.selected, sheet.pause, steps, sized=by_size)
         if found is None:
             ways = ("smaller", "larger") if by_size else ("further", "earlier")
             self.message = f"no {ways[steps < 0]} gap"
             return
-        self.select(found.task)
-        sheet.pause = found
-        board = self.board
+        sheet.selected, sheet.pause = found.task, found
         when = f"{board.number(found.start)} to {board.number(found.end)}"
         self.message = f"gap of {board.number(found.length)} on {board.row_name(found.row)}, {when}"
         if not board.missing and len(board.tasks.durations) <= AT_ONCE:
@@ -387,7 +385,7 @@ class Unplaced:
         state.sheet.put(version, f"preset {name}", select=state.sheet.selected_name)
         self.settle()
         makespan = board.number(board.amounts.makespan)
-        return self.state.say(f"{name}: makespan {makespan}; u brings back what you placed", done=True)
+        return state.say(f"{name}: makespan {makespan}; u brings back what you placed", done=True)
 
     def code(self) -> str:
         """Return what is placed as code, but not more of it than fits into any terminal."""

@@ -51,19 +51,14 @@ class UnitBoard:
         if self.placed is None:
             return schedule
         kept = sorted(task for order in self.placed for task in order)
-        number = {task: place for place, task in enumerate(kept)}
         if not kept:
             return None
-        graph = schedule.graph
-        edges = [
-            Dependence(number[edge.before], number[edge.after])
-            for edge in graph.dependences
-            if edge.before in number and edge.after in number
-        ]
-        part = DataflowGraph(tuple(graph.operations[task] for task in kept), tuple(edges), graph.name)
-        classes, starts, instances = (
-            [numbers[task] for task in kept] for numbers in (schedule.classes, schedule.starts, schedule.instances)
-        )
+        graph, number = schedule.graph, {task: place for place, task in enumerate(kept)}
+        inside = (edge for edge in graph.dependences if edge.before in number and edge.after in number)
+        edges = tuple(Dependence(number[edge.before], number[edge.after]) for edge in inside)
+        part = DataflowGraph(tuple(graph.operations[task] for task in kept), edges, graph.name)
+        columns = (schedule.classes, schedule.starts, schedule.instances)
+        classes, starts, instances = ([numbers[task] for task in kept] for numbers in columns)
         return HardwareSchedule(part, schedule.units, classes, starts, instances)
 
     @cached_property

@@ -152,9 +152,8 @@ class PresetTable:
 
 def _model(row: Row) -> dict[str, str]:
     total, active, heads, kv_heads = (row[key] for key in ("parameters", "active_parameters", "heads", "kv_heads"))
-    experts = row["experts"]
-    more = [f"{experts['active']} of {experts['count']} experts of {experts['width']}"] if experts else []
-    more += ["latent attention"] if row["latent"] else []
+    more = [f"{one['active']} of {one['count']} experts of {one['width']}" for one in [row["experts"]] if one]
+    more += ["latent attention"] * bool(row["latent"])
     return {
         "model": row["name"],
         "parameters": f"{total / 1e9:.4g} B" + (f" ({active / 1e9:.4g} B active)" if active < total else ""),

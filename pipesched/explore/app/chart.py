@@ -80,10 +80,11 @@ class ChartWidget(Widget, can_focus=True):
         """Select what is there; a drag may begin."""
         if event.button != 1:
             return
-        row, tasks = self.drawing.row_at(event.y), self.state.board.tasks
-        if row == NOTHING or not self.drawing.is_time(event.x):
+        drawing, tasks = self.drawing, self.state.board.tasks
+        row = drawing.row_at(event.y)
+        if row == NOTHING or not 0 <= event.x - drawing.gutter < drawing.scale.columns:
             return
-        tick, order = self.drawing.tick_at(event.x), tasks.orders[row] if row < len(tasks.orders) else ()
+        tick, order = drawing.tick_at(event.x), tasks.orders[row] if row < len(tasks.orders) else ()
         task = next((task for task in order if tasks.starts[task] <= tick < tasks.ends[task]), NOTHING)
         if task == NOTHING:
             return

@@ -99,8 +99,7 @@ class ParameterLines(Vertical):
     def on_descendant_focus(self) -> None:
         self.post_message(self.Turned())
 
-    def on_descendant_blur(self) -> None:
-        self.post_message(self.Turned())
+    on_descendant_blur = on_descendant_focus
 
 
 class Line(Input):
