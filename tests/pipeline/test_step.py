@@ -61,6 +61,21 @@ def test_nothing_is_gathered_ahead() -> None:
     assert early in [*violations(replace(two, start_ticks=starts, end_ticks=ends))]
 
 
+def test_a_gather_before_the_side_work_of_its_forward() -> None:
+    """The gather is what starts too early, not the forward behind it."""
+    problem = make_problem(
+        shard=Shard(WEIGHTS, gather="each"), devices=2, microbatches=2, forward=2, backward=4, gather=3,
+        side=[{"forward": 2, "into": 0}],
+    )  # fmt: skip
+    schedule = run(problem, "1f1b").schedule
+    first = schedule.plan.index.row("UNSHARD", 0)[0]
+    starts, ends = [*schedule.start_ticks], [*schedule.end_ticks]
+    assert (starts[first], ends[first]) == (2, 5)
+    starts[first], ends[first] = 1, 4
+    early = "the gather for 0F0 on device 0 starts at 1, before the end of 0E0 at 2"
+    assert early in [*violations(replace(schedule, start_ticks=starts, end_ticks=ends))]
+
+
 FOUR: dict[str, Any] = {"devices": 4, "microbatches": 8, "forward": 10, "backward": 20}
 
 

@@ -650,11 +650,13 @@ class _StepRules:
             return str(op)
         return f"{op} on the network lane of device {self.tables.there[op.stage]}"
 
-    def _early(self, number: int, before: int, lag: int = 0, *, on: int = -1) -> str:
+    def _early(self, number: int, before: int, lag: int = 0, *, on: int = -1, begin: int | None = None) -> str:
         """Return the sentence of an operation that starts before another has ended (and its message is there)."""
-        start, end = self.tables.time(self.start[number]), self.tables.time(self.end[before] + lag)
+        begin = int(self.start[number]) if begin is None else begin
+        gather = "the gather for " if begin < self.start[number] else ""
+        start, end = self.tables.time(begin), self.tables.time(self.end[before] + lag)
         what, where = "the message" if lag else "the end", f" on device {on}" if on >= 0 else ""
-        return f"{self._where(number)}{where} starts at {start}, before {what} of {self._where(before)} at {end}"
+        return f"{gather}{self._where(number)}{where} starts at {start}, before {what} of {self._where(before)} at {end}"
 
     def _lengths(self) -> Iterator[str]:
         """Yield operations that last another time than they should; with own lengths, that end before they start."""
@@ -729,9 +731,11 @@ class _StepRules:
             device = self.tables.runs_on[number]
             lag = np.where(device == self.tables.there[into], 0, self.problem.step_ticks.side_p2p[side])
             if kind == "E":
-                used = column(self.index.row("F", into))[:: self.index.slices]
-                for at in np.flatnonzero(self.tables.begins[used] < self.end[number] + lag).tolist():
-                    yield self._early(int(used[at]), int(number[at]), int(lag[at]), on=int(self.tables.there[into]))
+                used, on = column(self.index.row("F", into))[:: self.index.slices], int(self.tables.there[into])
+                begins = self.tables.begins[used]
+                for at in np.flatnonzero(begins < self.end[number] + lag).tolist():
+                    one, before = int(used[at]), int(number[at])
+                    yield self._early(one, before, int(lag[at]), on=on, begin=int(begins[at]))
             elif len(number):
                 last = latest(self.index, self.end, "BI", self.index.slices, column([into]))[0]
                 forward, none = column(self.index.row("E", side)), 0 * lag
