@@ -653,10 +653,10 @@ class _StepRules:
     def _early(self, number: int, before: int, lag: int = 0, *, on: int = -1, begin: int | None = None) -> str:
         """Return the sentence of an operation that starts before another has ended (and its message is there)."""
         begin = int(self.start[number]) if begin is None else begin
-        gather = "the gather for " if begin < self.start[number] else ""
+        one = f"{'the gather for ' if begin < self.start[number] else ''}{self._where(number)}"
         start, end = self.tables.time(begin), self.tables.time(self.end[before] + lag)
         what, where = "the message" if lag else "the end", f" on device {on}" if on >= 0 else ""
-        return f"{gather}{self._where(number)}{where} starts at {start}, before {what} of {self._where(before)} at {end}"
+        return f"{one}{where} starts at {start}, before {what} of {self._where(before)} at {end}"
 
     def _lengths(self) -> Iterator[str]:
         """Yield operations that last another time than they should; with own lengths, that end before they start."""
