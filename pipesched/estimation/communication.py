@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import partial
 from itertools import repeat
 
 from pipesched.estimation.memory import state_bytes
@@ -135,21 +136,19 @@ def data_terms(setup: Setup, dense: Fraction, experts: Fraction, low: Fraction =
         (" of experts", experts, parallel.expert_data, expert_ranks, experts),
     ):
         if ranks > 1 and count:
+            spread = partial(across_ranks, setup, ranks=ranks, apart=apart, exposed=exposed)
             each = float(count) * (ranks - 1) / ranks
-            sent = each * (gradient if shared else 2 * gradient)
-            terms.append(across_ranks(setup, f"gradients{name}", sent, ranks, apart=apart, exposed=exposed))
+            terms.append(spread(f"gradients{name}", each * (gradient if shared else 2 * gradient)))
             if shared:
                 sent = each * HALF - saved_bytes(setup, few) * (ranks - 1) / ranks
-                term = across_ranks(setup, f"parameters{name}", sent, ranks, apart=apart, exposed=exposed)
-                terms.append(_as_gather(setup, term, ranks * apart))
+                terms.append(spread(f"parameters{name}", sent, gathers=True))
     return tuple(terms)
 
 
 def around_ring(setup: Setup, name: str, sent: float, group: ShardGroup, *, gathers: bool = False) -> Term:
     """Return the time of bytes that each rank of a group sends around a ring of them, and of the hops on the way."""
     ranks, apart = group.ranks, group.apart
-    term = across_ranks(setup, name, sent, ranks, apart=apart)
-    term = _as_gather(setup, term, ranks * apart) if gathers else term
+    term = across_ranks(setup, name, sent, ranks, apart=apart, gathers=gathers)
     nodes = -(-ranks // max(1, setup.neighbours // apart))
     hop = HOP_PCIE if setup.hardware.nvlink is None else HOP_NVLINK
     late, hops = 0.0, []
@@ -170,22 +169,23 @@ def tied_terms(setup: Setup, placement: Placement) -> Terms:
     return (_message(setup, "tied gradients", sent, across=is_across(setup, first, last)),)
 
 
-def _as_gather(setup: Setup, term: Term, gpus: int) -> Term:
-    """Return the term of a gather over so many GPUs: over many nodes it is slower than a reduction."""
-    if gpus < WIDE * setup.neighbours:
-        return term
-    return term._replace(value=float(term.value) / GATHERED, formula=f"{term.formula} / {GATHERED:g} of many nodes")
+def across_ranks(
+    setup: Setup, name: str, sent: float, ranks: int, *, apart: int = 1, exposed: float = 1.0, gathers: bool = False
+) -> Term:
+    """Return the time of bytes in a collective, which all network cards of its ranks carry; `exposed` is not hidden.
 
-
-def across_ranks(setup: Setup, name: str, sent: float, ranks: int, *, apart: int = 1, exposed: float = 1.0) -> Term:
-    """Return the time of bytes in a collective, which all network cards of its ranks carry; `exposed` is not hidden."""
+    If it `gathers` over many nodes, it is slower than a reduction.
+    """
     hardware = setup.hardware
     link, rate = "link in the node", hardware.inside
     if ranks * apart > setup.neighbours:
         ways = max(1, setup.neighbours // apart)
         link = "network" if ways == 1 else f"network of {ways} ranks,"
         rate = min(rate, hardware.outside * ways)
-    return _sent(setup, name, sent, link, rate, exposed)
+    term = _sent(setup, name, sent, link, rate, exposed)
+    if not gathers or ranks * apart < WIDE * setup.neighbours:
+        return term
+    return term._replace(value=float(term.value) / GATHERED, formula=f"{term.formula} / {GATHERED:g} of many nodes")
 
 
 def next_rank(setup: Setup, sent: float) -> Term:

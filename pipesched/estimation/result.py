@@ -19,7 +19,7 @@ from pipesched.estimation.items import GB, STATES, Items, Stage
 from pipesched.estimation.memory import fixed
 from pipesched.estimation.parameters import ParameterCounts, layer_flops, parameters, training_flops
 from pipesched.estimation.setup import FULL, SELECTIVE, Setup
-from pipesched.estimation.step import GATHER, OPTIMIZER, REDUCE
+from pipesched.estimation.step import GATHER, OPTIMIZER, REDUCE, STEP_TIMES
 from pipesched.estimation.terms import Term, Terms, total
 from pipesched.estimation.times import optimizer_terms
 from pipesched.estimation.trust.evidence import SpeedRatio, Trust
@@ -263,14 +263,12 @@ class Estimate(Displayable):
         Where these are operations of the schedule, each gather and each reduction counts, hidden or not.
         """
         if self.has_step:
-            costs, numbers = self.problem.costs, self.problem.settled_placement.stages_on(device)
-
-            def terms(*keys: str) -> Terms:
-                times = [(key, getattr(costs, key)) for key in keys if getattr(costs, key) is not None]
-                each = ((key, stage, float(column[stage])) for key, column in times for stage in numbers)
-                return tuple(Term(f"{key} of stage {stage}", time, f"{time:.6g} ms") for key, stage, time in each)
-
-            return terms(GATHER, REDUCE), terms(OPTIMIZER)
+            numbers, terms = self.problem.settled_placement.stages_on(device), dict[str, Terms]()
+            for key in STEP_TIMES:
+                column = getattr(self.problem.costs, key)
+                each = [] if column is None else [(stage, float(column[stage])) for stage in numbers]
+                terms[key] = tuple(Term(f"{key} of stage {stage}", time, f"{time:.6g} ms") for stage, time in each)
+            return (*terms[GATHER], *terms[REDUCE]), terms[OPTIMIZER]
         stages = self.stages_on(device)
         experts = sum((stage.size("experts") for stage in stages), Fraction(0))
         dense = sum((stage.size("parameters") for stage in stages), Fraction(0)) - experts

@@ -233,21 +233,16 @@ MAPPING = f"; or a mapping of {', '.join(NUMBERS)} (`preset` fills what it leave
 def read_hardware(value: Value) -> GpuModel:
     """Return the GPU that the section `hardware` describes. Raises ConfigError about the key at fault."""
     if not isinstance(value.data, dict):
-        return _preset_gpu(value.plain(), "hardware", MAPPING)
+        return preset_hardware(value.plain())
     entries = Entries(value, "hardware", [*KEYS])
     given = {key: _number(entries, key) for key in NUMBERS if key in entries}
     if "preset" in entries:
-        base = _preset_gpu(entries.plain("preset"), "hardware.preset")
+        base = preset_hardware(entries.plain("preset"), "hardware.preset", "")
         known = {field: getattr(base, field) for field in (*NUMBERS, *OTHERS)}
         return _gpu({**known, **given})
     for key, what in NEEDED.items():
         entries.needed(key, f"{what}; or give a `preset`")
     return _gpu({"name": "GPU", "efficiency": TYPICAL, **USUAL, **given})
-
-
-def preset_hardware(name: str) -> GpuModel:
-    """Return the GPU of that name. Raises ConfigError for an unknown one."""
-    return _preset_gpu(name, "hardware", MAPPING)
 
 
 def hardware_rows() -> Iterator[dict[str, Any]]:
@@ -256,7 +251,8 @@ def hardware_rows() -> Iterator[dict[str, Any]]:
         yield {**asdict(preset_hardware(found.name)), "source": found.sources}
 
 
-def _preset_gpu(name: object, key: str, rest: str = "") -> GpuModel:
+def preset_hardware(name: object, key: str = "hardware", rest: str = MAPPING) -> GpuModel:
+    """Return the GPU of a name. Raises ConfigError, about `key`, for an unknown one; `rest` says what else may be."""
     found = preset(HARDWARE, name, key, rest)
     entries = found.value.data
     given = {key: entries[key].data for key in (*NUMBERS, "fitted_on") if key in entries}

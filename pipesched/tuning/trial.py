@@ -223,11 +223,11 @@ def _read(path: Path, space: Space) -> tuple[dict[str, Trial], set[str], int]:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        return {}, set(), 0
+        data = b""
     except OSError as error:
         raise ConfigError(f"cannot read {shown(str(path))}: {error.strerror}", "resume") from None
     whole = data.rfind(b"\n") + 1
-    if not whole and not data:
+    if not data:
         return {}, set(), 0
     lines = data[:whole].splitlines()
     _require_head(_entry(lines[0] if lines else data, path, 1), path, space)

@@ -171,19 +171,18 @@ def _finished(
     search: SpaceSearch, pool: Executor | None, clock: Clock, seconds: float, judge: Judge
 ) -> list[tuple[Trial, Finished]]:
     """Return the best layouts with what became of them; none where time is up."""
+    if clock.is_over:
+        return []
     first: dict[Parallelism, Trial] = {}
     for trial in search.fitting():
         first.setdefault(trial.point.layout, trial)
     best, space, until = [*first.values()][:FINALISTS], search.space, until_end(clock)
-    given = space.given, until, 0.0, space.only
-    tasks = [TrialTask(trial.point, as_cut(space, trial), *given) for trial in best]
-    found: list[tuple[Trial, Finished]] = []
-    if clock.is_over:
-        return found
-    search.report("solve" if seconds else "doubts")
+    tasks = [TrialTask(one.point, as_cut(space, one), space.given, until, only=space.only) for one in best]
+    found, step = list[tuple[Trial, Finished]](), "solve" if seconds else "doubts"
+    search.report(step)
     results = results_in_time(pool, partial(finish, seconds=seconds, judge=judge), tasks, clock)
     for trial, finished in zip(best, results, strict=False):
         if finished is not None:
             found.append((trial, finished))
-            search.report("solve" if seconds else "doubts")
+            search.report(step)
     return found

@@ -23,10 +23,8 @@ from pipesched.pipeline.problem.kinds import KINDS
 from pipesched.pipeline.problem.problem import Problem, require_problem
 from pipesched.pipeline.problem.quantities import TIME, Unit, exact, exact_numbers, plain, to_fraction
 from pipesched.pipeline.problem.units import OF_BOTH, Slices
-from pipesched.results.best_cut import CutChoice
 from pipesched.results.document_costs import DocumentCosts, FactorCosts, load_of
 from pipesched.results.packing import Packing, PackingBaseline
-from pipesched.schedulers.family import Family
 from pipesched.schedulers.registry import family
 
 AUTO, BEST = "auto", "best"  # the least number of microbatches for which a packing is found, and that of the shortest
@@ -167,23 +165,17 @@ def pack(
         base, cut, costs = model_costs(base, chosen, cap)
     else:
         count = asked[0] if isinstance(asked, list) and len(asked) == 1 else max(ceil_div(sum(given), ranks * cap), 1)
-        base, cut = _settled(replace(base, microbatches=count), chosen)
+        base, cut = replace(base, microbatches=count), None
+        if base.layers is not None or base.cutter is not None:  # microbatches that differ might be cut otherwise
+            fitted, cut = on_best_cut(base, chosen)
+            costs_alike = replace(fitted.costs, overlap=None)
+            base = replace(fitted, cutter=None, layers=None, costs=costs_alike) if can_be_cut(base) else base
     times = RankTimes(base, chosen.name, costs)
     if multiple_of != 1 and len(asked) == 1:
         raise ConfigError(f"goes with {AUTO}, {BEST} and several numbers of microbatches, not with one", "multiple_of")
     multiple = require_whole(multiple_of, "multiple_of", least=1)
     packing = _Packer(given, ranks, cap, times).counted(asked, multiple)
     return replace(packing, pieces=None if pieces is None else tuple(pieces), cut=cut)
-
-
-def _settled(problem: Problem, chosen: Family) -> tuple[Problem, CutChoice | None]:
-    """Return a problem whose stages nothing cuts anew, and its cut: microbatches that differ might be cut otherwise."""
-    if problem.layers is None and problem.cutter is None:
-        return problem, None
-    fitted, cut = on_best_cut(problem, chosen)
-    if not can_be_cut(problem):
-        return problem, cut
-    return replace(fitted, cutter=None, layers=None, costs=replace(fitted.costs, overlap=None)), cut
 
 
 class _Packer:

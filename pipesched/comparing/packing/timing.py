@@ -185,13 +185,9 @@ class RankTimes:
             return False
         return self._family.settles(self.base.devices, self.base.stages, microbatches)
 
-    def alike(self, microbatches: int) -> Problem:
-        """Return the problem of so many microbatches alike."""
-        return replace(self.base, microbatches=microbatches)
-
     def without_budget(self, microbatches: int) -> Problem:
-        """Return that problem without a budget, which one document as long as the costs are for may exceed."""
-        return replace(self.alike(microbatches), memory=replace(self.base.memory, budget=None))
+        """Return the problem of microbatches alike without a budget, which a document of the reference may exceed."""
+        return replace(self.base, microbatches=microbatches, memory=replace(self.base.memory, budget=None))
 
     def positions(self, microbatches: int) -> Positions:
         """Return the positions of the algorithm's plan of so many microbatches alike. Raises NotApplicable."""
@@ -200,7 +196,7 @@ class RankTimes:
     def fitted(self, microbatches: int) -> Problem:
         """Return the problem of so many microbatches alike as the algorithm runs it."""
         if microbatches not in self._fitted:
-            self._fitted[microbatches] = prepare(self.alike(microbatches), self._family)
+            self._fitted[microbatches] = prepare(replace(self.base, microbatches=microbatches), self._family)
         return self._fitted[microbatches]
 
     def limits(self, positions: Positions) -> list[tuple[Ints, Fraction]]:
