@@ -23,7 +23,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Every run draws the same examples, so that a failure is there again the next time.
 # HYPOTHESIS_PROFILE=search looks for new ones, and looks longer.
 settings.register_profile("suite", deadline=None, derandomize=True, max_examples=10)
-settings.register_profile("few", deadline=None, derandomize=True, max_examples=10)
 settings.register_profile("search", deadline=None, max_examples=200, suppress_health_check=list(HealthCheck))
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 

@@ -31,19 +31,13 @@ from unittest.mock import patch
 from hypothesis import HealthCheck, Phase, given as drawing, seed, settings, strategies as st
 from typer.testing import CliRunner
 
-from pipesched.analysis.explain import explain
+from pipesched import Outcome, PipeschedError, Plan, Problem, Schedule, explain, make_problem, run
 from pipesched.cli.app import app
 from pipesched.core.cpsat import Limits, SearchAnswer, TaskModel
 from pipesched.documents.explanation import explanation_document
-from pipesched.errors import PipeschedError
 from pipesched.pipeline.bounds.memory import least_capacity
 from pipesched.pipeline.check.check import over_budget, violations
 from pipesched.pipeline.plan.metrics import HELD
-from pipesched.pipeline.plan.plan import Plan
-from pipesched.pipeline.plan.schedule import Schedule
-from pipesched.pipeline.problem.arguments import make_problem
-from pipesched.pipeline.problem.problem import Problem
-from pipesched.results.outcome import Outcome, run
 from pipesched.schedulers.registry import FAMILIES
 from tests.oracle.drawn import PLACEMENTS, Config, configs, small_configs, step_configs
 

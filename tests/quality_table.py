@@ -13,14 +13,12 @@ from typing import Any, ClassVar
 
 import pytest
 
+from pipesched import Problem, Schedule, make_problem
 from pipesched.config.hardware import load_hardware
 from pipesched.core.tasks import TaskGraph, arrow
 from pipesched.hls.schedule import assign_classes, lower, make_units
 from pipesched.pipeline.check.check import checked
-from pipesched.pipeline.plan.schedule import Schedule
-from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.kinds import MemorySavings
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.block import Design, Waits, busiest, in_chunks, published_peak, v_blocks
 from pipesched.schedulers.trials import Trials, trials
 from pipesched.solver.portfolio import RULES, Pools, listed

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 import pipesched
+from pipesched import Outcome, Problem
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse
-from pipesched.pipeline.problem.problem import Problem
-from pipesched.results.outcome import Outcome
 
 FOLDER = Path(__file__).with_name("solved")
 

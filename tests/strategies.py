@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
+from pipesched import Plan, Problem, make_problem
 from pipesched.hls.graph import DataflowGraph, Delay, Dependence, Operation
 from pipesched.hls.schedule import Units, make_units
 from pipesched.pipeline.bounds.memory import least_capacity
-from pipesched.pipeline.plan.plan import Plan, plan_from_slots
-from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.plan.plan import plan_from_slots
 from pipesched.pipeline.problem.ops import parse_op, parse_slot, parse_transfer
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import exact, grains_per_unit, whole
 from pipesched.schedulers.block import Block, with_weights
 from pipesched.schedulers.family import prepare

@@ -16,6 +16,16 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
+from pipesched import (
+    ConfigError,
+    Deadlock,
+    InvalidSchedule,
+    NoSchedule,
+    NotApplicable,
+    PipeschedError,
+    Status,
+    StoppedBy,
+)
 from pipesched.checks import (
     cut,
     joined,
@@ -32,8 +42,7 @@ from pipesched.checks import (
     require_whole,
     shown,
 )
-from pipesched.errors import ConfigError, Deadlock, InvalidSchedule, NoSchedule, NotApplicable, PipeschedError, Remedy
-from pipesched.results.status import Status, StoppedBy
+from pipesched.errors import Remedy
 
 
 @pytest.mark.parametrize(

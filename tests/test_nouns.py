@@ -14,17 +14,15 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
-from pipesched import hls
+from pipesched import ConfigError, Status, StoppedBy, hls
 from pipesched.documents.comparison import comparison_document, frontier_document, sweep_document
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document
-from pipesched.errors import ConfigError
 from pipesched.pipeline.plan.plan import LanePair
 from pipesched.pipeline.plan.step import Shard, SideItem
 from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.render.view import View
 from pipesched.results.comparison import SweepPoint
-from pipesched.results.status import Status, StoppedBy
 from pipesched.schedulers.family import FLAGS
 from pipesched.schedulers.registry import FAMILIES, Catalogue, family
 from tests.strategies import ALL_PLACEMENTS, SETTLED, plan_of, problems, random_plan

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from pipesched.pipeline.plan.schedule import Schedule
+from pipesched import Schedule
 from tests.oracle.reasons import PlainSchedule, retimed
 
 Factor = Callable[[str, int | None], Any]  # of a slot by its text, on a device (None: on a lane)

@@ -17,30 +17,26 @@ from hypothesis import assume, given, strategies as st
 from rich.console import Console
 
 import pipesched
+from pipesched import Gantt, NotApplicable, Op, Outcome, Schedule, Timeline, check, schedule_plan
 from pipesched.analysis.measured.clocks import Transit
 from pipesched.analysis.measured.measured_step import MeasuredMessages, latencies
 from pipesched.analysis.measured.ranges import PER_UNIT, Range, idle_as_waits
-from pipesched.analysis.measured.timeline import Timeline, config_text
+from pipesched.analysis.measured.timeline import config_text
 from pipesched.analysis.measured.torch_profiler import GpuSpans
 from pipesched.core.reasons import Idle
 from pipesched.documents.explanation import explanation_document, timeline_document
-from pipesched.errors import NotApplicable
 from pipesched.explore.drawing import BoardScreen, Viewport, draw
 from pipesched.explore.pipeline_board import board_of
 from pipesched.explore.sheet import loaded
 from pipesched.explore.state import State
 from pipesched.file_formats.chrome_trace import document
 from pipesched.file_formats.pytorch_csv import dump
-from pipesched.pipeline.check.check import check
-from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
 from pipesched.pipeline.plan.step import QUEUES
-from pipesched.pipeline.problem.ops import Op, other_end, parse_op
+from pipesched.pipeline.problem.ops import other_end, parse_op
 from pipesched.render.explanation import gap_words, messages_tables, remarks, timeline_view
-from pipesched.render.gantt import Gantt
 from pipesched.render.html.page import legend
 from pipesched.render.scene import MEASURED_MEMORY
 from pipesched.render.summary import summary
-from pipesched.results.outcome import Outcome
 from pipesched.schedulers.registry import FAMILIES
 from tests.analysis.traces_of_runs import NEEDS, Ran, made, one_run, primus_files, replayed, torch_traces
 from tests.runtime_ranks import Pool, pool_of

@@ -19,13 +19,9 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 import pipesched
+from pipesched import ConfigError, InvalidSchedule, NotApplicable, Pair, Schedule, Slices, check
 from pipesched.analysis.measured import files as stream
 from pipesched.analysis.measured.timeline import config_text
-from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
-from pipesched.pipeline.check.check import check
-from pipesched.pipeline.plan.schedule import Schedule
-from pipesched.pipeline.problem.ops import Pair
-from pipesched.pipeline.problem.units import Slices
 from pipesched.schedulers.registry import FAMILIES
 from tests.analysis.traces_of_runs import Ran, made, one_run, primus_files, replayed, torch_traces
 from tests.stepped import forwards, sized

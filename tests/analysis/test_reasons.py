@@ -13,15 +13,28 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched import ConfigError, NotApplicable, Problem, Schedule, make_problem, plan, run, solve
-from pipesched.analysis.explain import Explanation, explain, what_if, why
+from pipesched import (
+    ConfigError,
+    Deadlock,
+    Explanation,
+    InvalidSchedule,
+    NoSchedule,
+    NotApplicable,
+    Problem,
+    Schedule,
+    explain,
+    make_problem,
+    plan,
+    run,
+    schedule_plan,
+    solve,
+)
+from pipesched.analysis.explain import what_if, why
 from pipesched.comparing.compare import every_name
 from pipesched.core.reasons import Idle, legal_places
 from pipesched.documents.explanation import explanation_document
-from pipesched.errors import Deadlock, InvalidSchedule, NoSchedule
 from pipesched.pipeline.bounds.memory import least_capacity
 from pipesched.pipeline.check.check import violations
-from pipesched.pipeline.plan.schedule import schedule_plan
 from pipesched.pipeline.plan.step import Shard, SideItem
 from pipesched.pipeline.problem.ops import parse_op
 from pipesched.pipeline.problem.quantities import canonical, to_fraction

@@ -19,14 +19,21 @@ from hypothesis import given, strategies as st
 from rich.console import Console
 
 import pipesched
-from pipesched import make_problem, robustness, run, schedule_plan
-from pipesched.analysis.robustness import BLOCK, Factors, Replay, RobustnessRow, Variation
+from pipesched import (
+    ConfigError,
+    NotApplicable,
+    Problem,
+    RobustnessRow,
+    Schedule,
+    make_problem,
+    robustness,
+    run,
+    schedule_plan,
+)
+from pipesched.analysis.robustness import BLOCK, Factors, Replay, Variation
 from pipesched.core.timing import earliest_times
-from pipesched.errors import ConfigError, NotApplicable
-from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.plan.step import Shard, SideItem
 from pipesched.pipeline.problem.ops import parse_op
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.render.scatter import Histograms
 from pipesched.render.table import display_parts

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pipesched
-from pipesched.errors import NotApplicable
-from pipesched.pipeline.plan.schedule import Schedule
-from pipesched.pipeline.problem.ops import Op, Pair
+from pipesched import NotApplicable, Op, Pair, Schedule
 
 NEEDS = {  # of a kind: (other kind, stages further)
     "F": [("F", -1)],

@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 
 import pipesched
+from pipesched import ConfigError, make_problem
 from pipesched.cli import exits
 from pipesched.cli.app import COMMANDS, command_of, make_fast
 from pipesched.cli.exits import ExitStatus
 from pipesched.cli.options import ProblemSource
 from pipesched.cli.reading import given_config
 from pipesched.core.arrays import form_of_kernels
-from pipesched.errors import ConfigError
-from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.text.yaml_reader import MOST_BYTES
 from tests.cli.conftest import Cli
 

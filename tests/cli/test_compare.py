@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from pipesched import make_problem
+from pipesched import compare, load, make_problem
 from pipesched.cli.compare import read_sweep
 from pipesched.cli.groups import PROBLEM_FLAGS
-from pipesched.comparing.compare import compare, every_name
-from pipesched.config.load import load, load_values
+from pipesched.comparing.compare import every_name
+from pipesched.config.load import load_values
 from pipesched.executors import opening
 from pipesched.executors.local import LocalExecutor
 from pipesched.pipeline.problem.declared import BY_NAME, words_of

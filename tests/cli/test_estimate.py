@@ -13,13 +13,11 @@ from typing import Any
 import pytest
 
 import pipesched
+from pipesched import ConfigError, Progress, Tuning
 from pipesched.cli.progress import TuningBar, progress_of, progress_of_tuning, tuning_line
 from pipesched.config.estimate import MIXED
 from pipesched.config.values import Source
 from pipesched.documents.tuning import tuning_document
-from pipesched.errors import ConfigError
-from pipesched.tuning.result import Tuning
-from pipesched.tuning.search import Progress
 from tests.cli.conftest import Cli
 from tests.tuning.made import MADE, NOTHING, PRUNED, ROWS, SETUP
 

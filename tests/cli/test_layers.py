@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from pipesched import load
 from pipesched.cli.explore import _of_file
 from pipesched.cli.options import ProblemSource
-from pipesched.config.load import load
 from tests.cli.conftest import Cli
 from tests.config.test_setup import LAYERS_FILE
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from pipesched import algorithms, json_schema, starter
 from pipesched.cli.groups import ALGORITHM_FLAGS
 from pipesched.cli.init import family_starter
 from pipesched.comparing.compare import every_name
-from pipesched.config.starter import json_schema, starter
 from pipesched.schedulers.options import COMMON, OPTIONS
-from pipesched.schedulers.registry import ALIASES, FAMILIES, algorithms, aliases, family
+from pipesched.schedulers.registry import ALIASES, FAMILIES, aliases, family
 from pipesched.testing import check_family
 from tests.cli.conftest import Cli
 

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 import pipesched
+from pipesched import ConfigError, NotApplicable, Problem, make_problem
 from pipesched.cli.app import COMMANDS, command_of
 from pipesched.cli.groups import (
     ALGORITHM_FLAGS,
@@ -33,12 +34,9 @@ from pipesched.cli.groups import (
 from pipesched.cli.options import parse_value
 from pipesched.cli.reading import given_config
 from pipesched.config.hardware import load_hardware
-from pipesched.errors import ConfigError, NotApplicable
 from pipesched.estimation.model_reader import preset_names
 from pipesched.pipeline.plan.step import Shard
-from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.declared import BY_KEY
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.render.view import View
 from pipesched.schedulers.options import OPTIONS
 from tests.cli.conftest import Cli

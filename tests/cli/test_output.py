@@ -15,8 +15,8 @@ from unittest.mock import patch
 import pytest
 from typer.testing import CliRunner
 
+from pipesched import ConfigError
 from pipesched.cli.app import app
-from pipesched.errors import ConfigError
 from pipesched.file_formats.files import write_file
 from tests.cli.conftest import Cli
 

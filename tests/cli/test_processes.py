@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
+from pipesched import NoSchedule
 from pipesched.cli import progress
 from pipesched.cli.app import COMMANDS
 from pipesched.cli.exits import stop_on_interrupt
 from pipesched.cli.progress import LEAST, elapsed, left_for_search, line, most_classified
 from pipesched.core.cpsat import Limits
-from pipesched.errors import NoSchedule
 from pipesched.solver import frontier, solve
 from pipesched.solver.search import Event as Told
 from tests.cli.conftest import Cli

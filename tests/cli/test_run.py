@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import pipesched
+from pipesched import load
 from pipesched.cli.groups import GROUPS
 from pipesched.cli.reading import given_config
-from pipesched.config.load import load
 from pipesched.schedulers.registry import FAMILIES
 from tests.cli.conftest import Cli, answer
 

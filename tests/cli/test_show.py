@@ -10,12 +10,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
+from pipesched import InvalidSchedule, make_problem, run
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document
-from pipesched.errors import InvalidSchedule
 from pipesched.file_formats.pytorch_csv import dump as csv_of, parse
-from pipesched.pipeline.problem.arguments import make_problem
-from pipesched.results.outcome import run
 from tests.analysis.traces_of_runs import replayed, torch_traces
 from tests.cli.conftest import Cli, answer
 

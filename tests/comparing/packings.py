@@ -11,11 +11,7 @@ from math import log
 from random import Random
 from typing import NamedTuple
 
-from pipesched.errors import NotApplicable
-from pipesched.pipeline.problem.problem import Problem
-from pipesched.pipeline.problem.units import Sizes
-from pipesched.results.outcome import run
-from pipesched.results.packing import Packing
+from pipesched import NotApplicable, Packing, Problem, Sizes, run
 
 GOLDEN = (9, 7, 6, 5, 4, 4, 3, 2)
 

@@ -14,25 +14,22 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
-from pipesched import grade
+from pipesched import ConfigError, Entry, NotApplicable, Problem, compare, grade, load, sweep
 from pipesched.cli.compare import read_sweep
 from pipesched.comparing.candidates import candidates, name_files
-from pipesched.comparing.compare import DEFAULT, compare, every_name
-from pipesched.comparing.sweep import sweep, sweep_points, varied_field
-from pipesched.config.load import load, load_values
+from pipesched.comparing.compare import DEFAULT, every_name
+from pipesched.comparing.sweep import sweep_points, varied_field
+from pipesched.config.load import load_values
 from pipesched.documents.comparison import comparison_document, sweep_document, sweep_of
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse
-from pipesched.errors import ConfigError, NotApplicable
 from pipesched.estimation.trace import trace
 from pipesched.executors.local import InThisProcess
 from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.plan.step import Shard
 from pipesched.pipeline.problem.declared import BY_KEY, NUMERIC
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.shapes import Count, Field
 from pipesched.render.comparison import sweep_lines, sweep_plot
-from pipesched.results.comparison import Entry
 from pipesched.schedulers.registry import FAMILIES, family
 from tests.strategies import SETTLED, plan_of, problems, random_plan
 

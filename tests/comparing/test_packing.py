@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
+from pipesched import ConfigError, NoSchedule, NotApplicable, Problem
 from pipesched.comparing.packing import pack as module
 from pipesched.comparing.packing.bins import Bins, DocumentSizes, differencing, shape_of, targets
 from pipesched.comparing.packing.bound import Share, amounts_of, are_few, geometric_gap, packing_bound, rates_of
@@ -29,8 +30,6 @@ from pipesched.comparing.packing.timing import (
 )
 from pipesched.core.arrays import Ints
 from pipesched.documents.comparison import packing_document, rank_config
-from pipesched.errors import ConfigError, NoSchedule, NotApplicable
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.results.document_costs import FactorCosts, load_of
 from pipesched.schedulers.registry import FAMILIES, family

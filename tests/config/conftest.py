@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from pipesched import Problem
 from pipesched.config.load import load as load_config
-from pipesched.pipeline.problem.problem import Problem
 
 
 @pytest.fixture

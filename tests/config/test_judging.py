@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import pipesched
+from pipesched import ConfigError
 from pipesched.config.estimate import judge_of, read_own_runs
-from pipesched.errors import ConfigError
 
 SETUP: dict[str, Any] = {
     "model": "llama-3-8b",

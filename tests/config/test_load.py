@@ -16,16 +16,12 @@ from typing import Any
 import pytest
 from hypothesis import example, given, strategies as st
 
+from pipesched import ConfigError, Op, Placement, Plan, Problem, make_problem
 from pipesched.config.load import ImportedProblem, imported_problem, load_config, timed_by
 from pipesched.config.values import Source
 from pipesched.documents.problem import problem_document
-from pipesched.errors import ConfigError
-from pipesched.pipeline.plan.plan import Plan, plan_from_slots
-from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.plan.plan import plan_from_slots
 from pipesched.pipeline.problem.declared import BY_KEY, BY_NAME
-from pipesched.pipeline.problem.ops import Op
-from pipesched.pipeline.problem.placement import Placement
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import Exact, canonical, to_fraction
 from pipesched.text.yaml_reader import decode, parse_yaml
 

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
+from pipesched import Problem, make_problem
 from pipesched.config.load import load as load_problem, load_config
 from pipesched.config.values import Source
-from pipesched.pipeline.problem.arguments import make_problem
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import (
     OutOfLimits,
     exact,

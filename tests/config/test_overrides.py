@@ -16,15 +16,12 @@ from typing import Any
 import pytest
 
 import pipesched
+from pipesched import ConfigError, NotApplicable, Problem, algorithms, make_problem
 from pipesched.comparing.sweep import sweep_points, varied_field
 from pipesched.config.load import algorithm_of, load as load_problem, load_config, load_values
 from pipesched.config.values import Algorithm
-from pipesched.errors import ConfigError, NotApplicable
-from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.declared import PARAMETERS
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.options import OPTIONS, options_of
-from pipesched.schedulers.registry import algorithms
 
 FILE = """\
 devices: 2

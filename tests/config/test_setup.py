@@ -12,18 +12,14 @@ import yaml
 from jsonschema import Draft202012Validator
 
 import pipesched
-from pipesched.comparing.sweep import sweep
+from pipesched import ConfigError, Outcome, Problem, json_schema, make_problem, run, sweep
 from pipesched.config.hardware import load_hardware
 from pipesched.config.load import load as load_problem, load_config
-from pipesched.config.starter import json_schema, setup_starter
+from pipesched.config.starter import setup_starter
 from pipesched.config.values import Source
-from pipesched.errors import ConfigError
 from pipesched.estimation.model_reader import preset_names
 from pipesched.hls.schedule import UnitClass
 from pipesched.pipeline.plan.step import Shard
-from pipesched.pipeline.problem.arguments import make_problem
-from pipesched.pipeline.problem.problem import Problem
-from pipesched.results.outcome import Outcome, run
 from tests.examples import at_night_but
 
 Load = Callable[..., Problem]

@@ -12,13 +12,10 @@ import yaml
 from jsonschema import Draft202012Validator
 
 import pipesched
+from pipesched import ConfigError, Problem, json_schema, make_problem, starter
 from pipesched.config.load import load as load_problem, load_config
-from pipesched.config.starter import json_schema, starter
 from pipesched.config.values import Algorithm
-from pipesched.errors import ConfigError
-from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.declared import FIELDS, SECTIONS, SETUP, keys_of, top_keys
-from pipesched.pipeline.problem.problem import Problem
 
 Load = Callable[..., Problem]
 

@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from pipesched import ConfigError, Problem, make_problem
 from pipesched.config.load import load as load_config
-from pipesched.errors import ConfigError
-from pipesched.pipeline.problem.arguments import make_problem
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.text import yaml_reader
 from pipesched.text.yaml_reader import MOST_BYTES, parse_yaml
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import pipesched
+from pipesched import Advice, ConfigError, Outcome, check
 from pipesched.documents.comparison import (
     check_document,
     comparison_document,
@@ -26,15 +27,12 @@ from pipesched.documents.explanation import hardware_document, rules_document
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse, wrong_claims
 from pipesched.documents.tuning import tuning_document
-from pipesched.errors import ConfigError
 from pipesched.estimation.setup import SIZES
 from pipesched.hls.graph import parse_program
 from pipesched.hls.modulo import interval_bounds, pipeline
 from pipesched.hls.outcome import compare_rules, list_outcome
 from pipesched.hls.schedule import make_units
-from pipesched.pipeline.check.check import check
 from pipesched.results.comparison import pareto_points
-from pipesched.results.outcome import Advice, Outcome
 from tests.comparing.packings import GOLDEN
 from tests.tuning.made import MADE, NOTHING, OUTSIDE, PRUNED, ROWS, SETUP, layout, trial
 

@@ -15,14 +15,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
+from pipesched import ConfigError, Op, Problem
 from pipesched.documents.comparison import comparison_document
 from pipesched.documents.json_text import dump
 from pipesched.documents.problem import MAY_BE_NULL, problem_document, read_problem
 from pipesched.documents.schedule import document, parse, wrong_claims
-from pipesched.errors import ConfigError
 from pipesched.pipeline.plan.schedule import TimedOp
-from pipesched.pipeline.problem.ops import Op
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import to_fraction
 from tests.stepped import REDUCED, SHARDED, SIDE, SMALL
 from tests.strategies import amounts, one_or_list

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipesched.estimation.trust.evidence import EvidenceBase, Interval, PublishedRun
+from pipesched import Interval
+from pipesched.estimation.trust.evidence import EvidenceBase, PublishedRun
 from pipesched.estimation.trust.facts import KINDS, SHARES, ComparedRun, RunFacts
 from pipesched.estimation.trust.residuals import START, ResidualModel
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.errors import ConfigError, NotApplicable
+from pipesched import ConfigError, Estimate, NotApplicable
 from pipesched.estimation.communication import is_across
 from pipesched.estimation.derived import SetupCutter, derive
 from pipesched.estimation.in_flight import most_of_first
@@ -24,7 +24,6 @@ from pipesched.estimation.memory import (
     state_bytes,
 )
 from pipesched.estimation.parameters import layer_flops
-from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.terms import total
 from pipesched.estimation.times import optimizer_terms

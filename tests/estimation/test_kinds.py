@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
-from pipesched.errors import ConfigError
+from pipesched import ConfigError
 from pipesched.estimation.communication import boundary_time, data_terms, expert_terms, tensor_terms
 from pipesched.estimation.derived import derive, read_layout
 from pipesched.estimation.hardware import LOW, precisions_of

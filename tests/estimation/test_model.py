@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import pipesched.estimation
-from pipesched.errors import ConfigError
+from pipesched import ConfigError
 from pipesched.estimation.huggingface import model_notes, read_model, table
 from pipesched.estimation.model import Experts, Latent, ModelShape
 from pipesched.estimation.model_reader import HARDWARE, MODELS, model_rows, preset, preset_model, preset_names

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from pipesched import ConfigError
 from pipesched.config.values import read_fields
-from pipesched.errors import ConfigError
 from pipesched.estimation.hardware import Efficiency
 from pipesched.estimation.memory import ItemMemory, embedding_memory, head_memory, layer_memory
 from pipesched.estimation.model import Experts, Latent, ModelShape, nearest_divisors, nearest_multiples

@@ -11,14 +11,13 @@ from hypothesis import assume, given, strategies as st
 from rich.console import Console
 
 import pipesched
+from pipesched import ConfigError, Estimate, Problem
 from pipesched.config.estimate import changes
 from pipesched.documents.tuning import estimate_document
-from pipesched.errors import ConfigError
 from pipesched.estimation.config_text import config_text
 from pipesched.estimation.derived import derive
 from pipesched.estimation.items import GB
 from pipesched.estimation.memory import state_bytes
-from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.setup_reader import setup_of
 from pipesched.estimation.trace import trace
@@ -26,7 +25,6 @@ from pipesched.pipeline.layers.recut import recut
 from pipesched.pipeline.plan.step import LEVELS, Shard
 from pipesched.pipeline.problem.costs import STEP_TIMES
 from pipesched.pipeline.problem.placement import named_placement
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.render.estimate import estimate_view
 from tests.estimation.setups import LLAMA, setup

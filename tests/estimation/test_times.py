@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.errors import ConfigError
+from pipesched import ConfigError, Estimate, schedule_plan
 from pipesched.estimation.communication import (
     boundary_time,
     data_terms,
@@ -24,7 +24,6 @@ from pipesched.estimation.derived import derive
 from pipesched.estimation.hardware import Efficiency, GpuModel
 from pipesched.estimation.items import NETWORK, OWNERS, backward_pieces, forward_pieces, partner
 from pipesched.estimation.model_reader import preset_model
-from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup
 from pipesched.estimation.setup_reader import preset_hardware
 from pipesched.estimation.terms import AGAIN, Term, total
@@ -45,7 +44,6 @@ from pipesched.estimation.times import (
     optimizer_terms,
 )
 from pipesched.estimation.trace import trace
-from pipesched.pipeline.plan.schedule import schedule_plan
 from pipesched.pipeline.problem.costs import in_one
 from pipesched.pipeline.problem.quantities import to_fraction
 from published_context import NEAR as NEAR_CONTEXT, RING, steps

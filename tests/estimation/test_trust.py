@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched.estimation.trust
-from pipesched.errors import ConfigError
+from pipesched import ConfigError, Estimate
 from pipesched.estimation.derived import derive
 from pipesched.estimation.model_reader import HARDWARE, preset_names
-from pipesched.estimation.result import Estimate
 from pipesched.estimation.trust.evidence import FILE, EvidenceBase, Standing, base_of, evidence_base, interval, ratios
 from pipesched.estimation.trust.facts import (
     FIELDS,

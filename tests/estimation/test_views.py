@@ -11,14 +11,13 @@ import pytest
 from rich.console import Console
 
 import pipesched
+from pipesched import ConfigError, Estimate
 from pipesched.config.estimate import changes, judge_of
 from pipesched.config.load import load_config
 from pipesched.documents.tuning import estimate_document
-from pipesched.errors import ConfigError
 from pipesched.estimation.config_text import config_text
 from pipesched.estimation.derived import derive
 from pipesched.estimation.items import GB
-from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.trace import trace
 from pipesched.estimation.trust.evidence import evidence_base

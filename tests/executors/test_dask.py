@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from pipesched import ConfigError, WorkerDied, open_executor
-from pipesched.errors import NotApplicable
+from pipesched import ConfigError, NotApplicable, WorkerDied, open_executor
 from pipesched.executors import dask_cluster
 from pipesched.executors.batches import map_batches
 from tests.executors.conftest import started_cluster

@@ -17,9 +17,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched import ConfigError, WorkerDied, open_executor
-from pipesched.analysis.robustness import Robustness
-from pipesched.errors import NotApplicable, PipeschedError
+from pipesched import ConfigError, NotApplicable, PipeschedError, Robustness, WorkerDied, open_executor
 from pipesched.executors import cores, opening
 from pipesched.executors.batches import FEWEST, GROWTH, CallBatch, map_batches
 from pipesched.executors.local import GUARD, InThisProcess, LocalExecutor

@@ -11,7 +11,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from pipesched.errors import NotApplicable
+from pipesched import NotApplicable
 
 
 def squared(number: int) -> int:

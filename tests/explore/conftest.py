@@ -10,14 +10,13 @@ from typing import Any, TypeVar
 
 import pytest
 
-from pipesched import Outcome, make_problem, run
+from pipesched import Outcome, Problem, make_problem, run
 from pipesched.cli.options import parse_value
 from pipesched.config.load import load_config
 from pipesched.explore.app.app import ExploreApp
 from pipesched.explore.pipeline_board import PipelinePlanner, board_of
 from pipesched.explore.sheet import loaded
 from pipesched.explore.state import State, Unplaced
-from pipesched.pipeline.problem.problem import Problem
 
 Result = TypeVar("Result")
 

@@ -8,10 +8,9 @@ from threading import Event
 
 from hypothesis import given, strategies as st
 
-from pipesched import hls
+from pipesched import Deadlock, hls
 from pipesched.config.hardware import load_hardware
 from pipesched.core.reasons import moved
-from pipesched.errors import Deadlock
 from pipesched.explore.sheet import legal, loaded
 from pipesched.explore.state import State, Unplaced
 from pipesched.explore.unit_board import UnitBoard, UnitPlanner, unit_board

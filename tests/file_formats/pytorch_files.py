@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from random import Random
 
-from pipesched.pipeline.problem.problem import Problem
+from pipesched import Problem
 from tests.oracle.alike import parts, replay
 
 

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
+from pipesched import Schedule
 from pipesched.documents.json_text import dump
 from pipesched.file_formats.chrome_trace import COLOURS, document
-from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.problem.kinds import ALL_KINDS
 from tests.oracle.alike import device_of, inputs, parts, replay
 from tests.stepped import SMALL

@@ -17,14 +17,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
-from pipesched import InvalidSchedule, make_problem
+from pipesched import ConfigError, InvalidSchedule, NotApplicable, Problem, make_problem
 from pipesched.documents.comparison import comparison_document, frontier_document, pareto_document, sweep_document
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse
-from pipesched.errors import ConfigError, NotApplicable, OwnCodeFailed
+from pipesched.errors import OwnCodeFailed
 from pipesched.file_formats.files import lengths_in
 from pipesched.file_formats.registry import FIGURES, FORMATS, format_of
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.results.comparison import pareto_points
 from pipesched.text.yaml_reader import read_bytes
 from tests.strategies import SETTLED, problems, random_saving_plan, saving_plan_of

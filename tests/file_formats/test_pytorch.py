@@ -12,12 +12,18 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
-from pipesched.errors import ConfigError, Inexpressible, InvalidSchedule, NotApplicable
+from pipesched import (
+    ConfigError,
+    Inexpressible,
+    InvalidSchedule,
+    NotApplicable,
+    Problem,
+    Schedule,
+    make_problem,
+    schedule_plan,
+)
 from pipesched.file_formats.pytorch_csv import Imported, dump, dump_comms, parse
 from pipesched.pipeline.check.check import violations
-from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
-from pipesched.pipeline.problem.arguments import make_problem
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.registry import FAMILIES
 from tests.file_formats.pytorch_files import disturb, transfers, with_transfers, with_waits
 from tests.oracle.alike import Stuck, replay

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
+from pipesched import ConfigError, InvalidSchedule, NotApplicable, Schedule
 from pipesched.file_formats.pytorch_csv import dump, parse
-from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.schedulers.registry import FAMILIES
 from tests.file_formats.pytorch_files import disturb, with_transfers, with_waits
 from tests.runtime_ranks import TOO_LATE, Failed, Pool, pool_of

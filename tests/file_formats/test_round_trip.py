@@ -14,17 +14,13 @@ import pytest
 from hypothesis import assume, example, given, strategies as st
 
 import pipesched
+from pipesched import ConfigError, Inexpressible, NoSchedule, Outcome, Problem, make_problem, schedule_plan
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse, wrong_claims
-from pipesched.errors import ConfigError, Inexpressible, NoSchedule
 from pipesched.file_formats.chrome_trace import document as chrome_document
 from pipesched.file_formats.pytorch_csv import dump as csv_dump, parse as csv_parse
 from pipesched.pipeline.check.check import violations
-from pipesched.pipeline.plan.schedule import schedule_plan
-from pipesched.pipeline.problem.arguments import make_problem
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import Exact, to_fraction
-from pipesched.results.outcome import Outcome
 from pipesched.results.trainers import verdicts
 from tests.strategies import SETTLED, Texts, problems as saving_problems, random_saving_plan, saving_plan_of, texts_of
 

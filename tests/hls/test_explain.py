@@ -17,11 +17,10 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched import hls
+from pipesched import ConfigError, InvalidSchedule, hls
 from pipesched.core.listsched import PRIORITIES, TIES
 from pipesched.core.optimum import lower_bound
 from pipesched.core.reasons import NOTHING, Idle
-from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.hls.graph import DataflowGraph, Delay, Dependence, parse_program, rewrite
 from pipesched.hls.modulo import pipeline
 from pipesched.hls.outcome import list_outcome, solve

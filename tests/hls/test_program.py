@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pipesched import ConfigError
 from pipesched.config.hardware import load_hardware
-from pipesched.errors import ConfigError
 from pipesched.hls.graph import DataflowGraph, Dependence, Operation, parse_program
 from pipesched.hls.outcome import solve
 from pipesched.hls.schedule import UnitClass, assign_classes, make_units

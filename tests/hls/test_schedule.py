@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched import hls
+from pipesched import InvalidSchedule, NoSchedule, hls
 from pipesched.core.listsched import PRIORITIES
-from pipesched.errors import InvalidSchedule, NoSchedule
 from pipesched.hls.graph import DataflowGraph, parse_program
 from pipesched.hls.modulo import Intervals, interval_bounds, pipeline
 from pipesched.hls.outcome import COMPARED, compare_rules, list_outcome

@@ -7,13 +7,10 @@ from typing import Any
 
 import pytest
 
-from pipesched.comparing.compare import compare
+from pipesched import Comparison, Gantt, Sweep, compare, make_problem, run
 from pipesched.documents.comparison import comparison_document, comparison_of
-from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.render.comparison import ComparisonTable, frozen, marks, pareto, sweep_table
-from pipesched.render.gantt import Gantt
-from pipesched.results.comparison import Comparison, Sweep, SweepPoint, pareto_points
-from pipesched.results.outcome import run
+from pipesched.results.comparison import SweepPoint, pareto_points
 from tests.render.conftest import draw
 
 NAMES = ["naive", "1f1b", "interleaved"]

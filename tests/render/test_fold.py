@@ -11,8 +11,8 @@ from rich.cells import cell_len
 from rich.text import Text
 
 import pipesched
+from pipesched import Schedule, schedule_plan
 from pipesched.pipeline.plan.plan import plan_from_slots
-from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
 from pipesched.render.gantt import NOTHING, Fold, fold_of
 from pipesched.render.palette import BREAK, HUES, colour_of
 from pipesched.render.scene import Window, fit_parts

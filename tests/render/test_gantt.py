@@ -12,13 +12,11 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from pipesched import Gantt, Op, Pair, Schedule, make_problem, run, schedule_plan
 from pipesched.pipeline.plan.plan import plan_from_slots
-from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
-from pipesched.pipeline.problem.arguments import make_problem
-from pipesched.pipeline.problem.ops import Op, Pair, Slot
-from pipesched.render.gantt import AXIS_EVERY, HALF, Gantt
+from pipesched.pipeline.problem.ops import Slot
+from pipesched.render.gantt import AXIS_EVERY, HALF
 from pipesched.render.palette import colour_of
-from pipesched.results.outcome import run
 from tests.examples import examples
 from tests.render.conftest import draw
 

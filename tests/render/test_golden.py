@@ -7,10 +7,8 @@ from collections.abc import Callable
 import pytest
 from rich.console import RenderableType
 
-from pipesched.comparing.compare import compare
-from pipesched.pipeline.problem.arguments import make_problem
+from pipesched import Gantt, compare, make_problem
 from pipesched.render.comparison import pareto, sweep_view
-from pipesched.render.gantt import Gantt
 from pipesched.render.hardware import UnitChart
 from pipesched.render.scatter import Scatter
 from pipesched.results.comparison import pareto_points

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import pipesched
+from pipesched import ConfigError
 from pipesched.display import Displayable
-from pipesched.errors import ConfigError
 from pipesched.render.html.page import page as page_of
 from pipesched.render.palette import colour_of
 from tests.render.conftest import draw

@@ -10,13 +10,11 @@ import pytest
 from rich.table import Table
 
 import pipesched
-from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
-from pipesched.pipeline.problem.arguments import make_problem
+from pipesched import Gantt, Outcome, Schedule, make_problem, schedule_plan
 from pipesched.render.comparison import ComparisonTable
-from pipesched.render.gantt import Gantt, fold_of
+from pipesched.render.gantt import fold_of
 from pipesched.render.scene import devices_text
 from pipesched.render.summary import summary
-from pipesched.results.outcome import Outcome
 from tests.render.conftest import Golden, draw
 from tests.stepped import REDUCED, SHARDED, SIDE, TIED
 from tests.strategies import Texts, saving_plan_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pipesched
+from pipesched import Advice, SolveReport
 from pipesched.cli.groups import spell
 from pipesched.render.scene import as_parameters
 from pipesched.render.summary import advice_rows, sentence
-from pipesched.results.outcome import Advice, SolveReport
 
 OUTCOME = pipesched.solve(
     pipesched.make_problem(devices=2, microbatches=3, forward=1, backward=2), method="portfolio", advice=False

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import pipesched
+from pipesched import Comparison, Sweep
 from pipesched.render.comparison import (
     MEASURES,
     MOST_LINES,
@@ -21,7 +22,7 @@ from pipesched.render.comparison import (
 )
 from pipesched.render.scatter import PlotPoint, Scatter
 from pipesched.render.table import display_parts
-from pipesched.results.comparison import Comparison, Sweep, SweepPoint
+from pipesched.results.comparison import SweepPoint
 from tests.render.conftest import draw
 
 NAMES = ("naive", "1f1b", "interleaved", "zb-h1")

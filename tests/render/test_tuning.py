@@ -9,6 +9,7 @@ import pytest
 from rich.console import RenderableType
 
 import pipesched
+from pipesched import Trial, Tuning
 from pipesched.render.estimate import gpus_text, heading
 from pipesched.render.scene import numbers_text
 from pipesched.render.tuning import (
@@ -21,8 +22,7 @@ from pipesched.render.tuning import (
     tuning_table,
     tuning_view,
 )
-from pipesched.tuning.result import Doubt, TimeShare, Tuning
-from pipesched.tuning.trial import Trial
+from pipesched.tuning.result import Doubt, TimeShare
 from tests.render.conftest import draw
 from tests.tuning.made import MADE, NOTHING, PARETO, ROWS, SETUP, layout, trial, trusted
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.errors import ConfigError
+from pipesched import ConfigError
 from pipesched.render.scene import Window
 from pipesched.render.view import View
 from tests.render.conftest import draw

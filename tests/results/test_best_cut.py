@@ -10,13 +10,10 @@ from typing import Any
 
 import pytest
 
-from pipesched.errors import NoSchedule, NotApplicable
+from pipesched import NoSchedule, NotApplicable, Outcome, Problem, make_problem, run
 from pipesched.executors.opening import FEWEST_OPERATIONS
 from pipesched.pipeline.layers.layers import least_counts
-from pipesched.pipeline.problem.arguments import make_problem
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.results.best_cut import work_of
-from pipesched.results.outcome import Outcome, run
 from tests.examples import at_night_but
 
 SETTLED = ("1f1b", "interleaved", "looped-bfs", "zb-h1", "interleaved-zb", "naive", "eager-1f1b", "grouped-interleaved")

@@ -9,8 +9,8 @@ from typing import Any, cast
 from hypothesis import given, strategies as st
 
 import pipesched
+from pipesched import Outcome
 from pipesched.results.comparison import ParetoPoint, pareto_points
-from pipesched.results.outcome import Outcome
 from pipesched.schedulers.registry import FAMILIES
 
 AUTOPIPE: dict[str, Any] = {"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backward": 10}

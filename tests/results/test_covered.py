@@ -13,22 +13,25 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched.analysis.explain import explain
-from pipesched.comparing.compare import compare
-from pipesched.comparing.packing.pack import pack
-from pipesched.errors import ConfigError, NoSchedule
+from pipesched import (
+    ConfigError,
+    NoSchedule,
+    Outcome,
+    Problem,
+    Schedule,
+    compare,
+    explain,
+    frontier,
+    make_problem,
+    pack,
+    solve,
+)
 from pipesched.pipeline.bounds.memory import least_capacity
 from pipesched.pipeline.layers.recut import balanced_for, layout_of
-from pipesched.pipeline.plan.schedule import Schedule
-from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.placement import named_placement, placement_name
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.pipeline.problem.readers import with_budget
 from pipesched.render.html.data import schedule_data
-from pipesched.results.outcome import Outcome
-from pipesched.solver.frontier import frontier
-from pipesched.solver.solve import solve
 from tests.examples import at_night_but, part
 from tests.strategies import problems, with_capacities
 

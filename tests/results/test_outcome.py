@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
-from pipesched import NoSchedule, compare, make_problem, run
+from pipesched import NoSchedule, algorithms, compare, make_problem, run
 from pipesched.results.document_costs import DocumentLoad, FactorCosts, half_even, load_of
-from pipesched.schedulers.registry import algorithms
 from tests.comparing.packings import GOLDEN
 
 PROBLEM = make_problem(devices=2, microbatches=2, forward=1, backward=2)

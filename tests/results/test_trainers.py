@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.errors import ConfigError, Inexpressible, NotApplicable
+from pipesched import ConfigError, Entry, Inexpressible, NotApplicable, Outcome
 from pipesched.file_formats.pytorch_csv import dump
-from pipesched.results.comparison import Entry
 from pipesched.results.handover.hand_over import FRAMEWORKS
-from pipesched.results.outcome import Outcome
 from pipesched.results.trainers import PYTORCH, TRAINERS, families_of, takes, verdicts
 from pipesched.schedulers.registry import FAMILIES, family
 from tests.examples import at_night_but

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from pipesched.errors import ConfigError, RankFailed
+from pipesched import ConfigError, RankFailed
 from pipesched.runtime import run
 from pipesched.runtime.program import RUN
 from pipesched.runtime.rank_processes import rank_processes

@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.errors import NotApplicable
-from pipesched.pipeline.plan.schedule import Schedule
-from pipesched.results.outcome import Outcome
+from pipesched import NotApplicable, Outcome, Schedule
 from tests.strategies import random_saving_plan, saving_plan_of
 
 SIZES = ((4,), (3, 2), (1,), (2, 5), (9,))  # of microbatches, one after the other and round again: rows, or lengths too

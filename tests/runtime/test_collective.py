@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.errors import ConfigError, PipeschedWarning
-from pipesched.pipeline.plan.schedule import Schedule
+from pipesched import ConfigError, PipeschedWarning, Schedule
 from pipesched.runtime.program import CALL, RECEIVE, RUN, SEND, ProgramStep, checked_schedule, programs, warn_left_out
 from tests.runtime.test_program import hangs
 from tests.torch_ranks import needs_torch

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import pipesched
+from pipesched import Schedule
 from pipesched.documents.schedule import document
-from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.problem.kinds import KINDS
 from pipesched.pipeline.problem.ops import parse_op
 from pipesched.schedulers.registry import FAMILIES

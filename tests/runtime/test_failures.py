@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import pipesched
+from pipesched import RankFailed
 from pipesched.documents.schedule import document
-from pipesched.errors import RankFailed
 from tests.runtime_ranks import DEVICE, Pool, pool_of
 from tests.solved import solved
 from tests.torch_ranks import needs_torch

@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 
 import pipesched
-from pipesched.errors import ConfigError
+from pipesched import ConfigError
 from tests.runtime.random_plans import made, random_schedule, sizes_of
 from tests.runtime_ranks import DEVICE, Pool, pool_of
 from tests.torch_ranks import needs_torch

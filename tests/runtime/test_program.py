@@ -8,7 +8,7 @@ from itertools import accumulate
 import pytest
 
 import pipesched
-from pipesched.pipeline.plan.schedule import Schedule
+from pipesched import Schedule
 from pipesched.pipeline.problem.kinds import KINDS
 from pipesched.runtime.program import RECEIVE, RUN, SEND, ProgramStep, programs
 from pipesched.schedulers.registry import FAMILIES

@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from pipesched import load
-from pipesched.errors import ConfigError
+from pipesched import ConfigError, Quartiles, load
 from pipesched.pipeline.problem.kinds import KINDS
-from pipesched.results.outcome import Quartiles
 from tests.torch_ranks import needs_torch
 
 pytestmark = needs_torch

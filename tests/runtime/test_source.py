@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import pipesched
+from pipesched import ConfigError, InvalidSchedule
 from pipesched.documents.schedule import document
-from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.runtime.program import checked_schedule
 
 

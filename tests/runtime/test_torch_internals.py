@@ -10,7 +10,7 @@ from pkgutil import resolve_name
 import pytest
 
 import pipesched.runtime
-from pipesched.errors import ConfigError
+from pipesched import ConfigError
 from tests.torch_ranks import needs_torch
 
 FOLDER = Path(pipesched.runtime.__file__).parent

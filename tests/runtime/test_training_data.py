@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.errors import ConfigError
+from pipesched import ConfigError
 from tests.examples import at_night_but
 from tests.runtime_ranks import DEVICE
 from tests.torch_ranks import needs_torch

@@ -12,16 +12,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pipesched import run
+from pipesched import Plan, Problem, make_problem, run, schedule_plan
 from pipesched.config.load import load_config
 from pipesched.core.arrays import lists
 from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.plan.lowering import lower
-from pipesched.pipeline.plan.plan import Plan
-from pipesched.pipeline.plan.schedule import schedule_plan
-from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.ops import OpIndex
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.block import (
     Block,
     Dispatcher,

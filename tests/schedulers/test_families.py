@@ -12,17 +12,27 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
-from pipesched import NotApplicable, Outcome, Problem, compare, make_problem, run
+from pipesched import (
+    ConfigError,
+    Family,
+    NoSchedule,
+    NotApplicable,
+    Outcome,
+    Problem,
+    algorithms,
+    compare,
+    make_problem,
+    run,
+    schedule_plan,
+)
 from pipesched.comparing.compare import every_name
 from pipesched.core import arrays
 from pipesched.core.arrays import compiled_kernels
 from pipesched.core.listsched import PRIORITIES, TIES
-from pipesched.errors import ConfigError, NoSchedule
 from pipesched.pipeline.bounds.bounds import lower_bound
 from pipesched.pipeline.check.check import violations
-from pipesched.pipeline.plan.schedule import schedule_plan
-from pipesched.schedulers.family import FORWARDS, SLICED, Family, prepare
-from pipesched.schedulers.registry import ALIASES, FAMILIES, algorithms, family
+from pipesched.schedulers.family import FORWARDS, SLICED, prepare
+from pipesched.schedulers.registry import ALIASES, FAMILIES, family
 from tests.examples import part
 from tests.oracle.alike import Stuck, replay, require_replayed
 from tests.strategies import placements_of, problems, texts_of

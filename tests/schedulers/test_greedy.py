@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
-from pipesched import NoSchedule, Plan, Problem, make_problem, run
+from pipesched import NoSchedule, Outcome, Plan, Problem, make_problem, run, schedule_plan
 from pipesched.core.listsched import PRIORITIES, TIES
 from pipesched.pipeline.bounds.memory import least_capacity
 from pipesched.pipeline.check.check import violations
-from pipesched.pipeline.plan.schedule import schedule_plan
 from pipesched.pipeline.problem.ops import OpIndex
-from pipesched.results.outcome import Outcome
 from pipesched.schedulers.zero_bubble import Switches, greedy_orders
 from tests.examples import examples
 from tests.oracle.alike import Op, Replayed, device_of, inputs, name, parts, replay

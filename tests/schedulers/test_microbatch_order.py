@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, strategies as st
 
-from pipesched import NoSchedule, NotApplicable, Outcome, Problem, make_problem, run
+from pipesched import Family, NoSchedule, NotApplicable, Outcome, Plan, Problem, make_problem, run
 from pipesched.comparing.compare import every_name
 from pipesched.pipeline.check.check import violations
-from pipesched.pipeline.plan.plan import Plan
 from pipesched.pipeline.problem.problem import equals
-from pipesched.schedulers.family import Family, prepare
+from pipesched.schedulers.family import prepare
 from pipesched.schedulers.ordering import FedFamily, FedPlan, count_orders, every_order, in_turn, rules, verl, works
 from pipesched.schedulers.registry import family
 from pipesched.schedulers.saved_plan import saved_plan, savings

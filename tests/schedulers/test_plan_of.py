@@ -10,16 +10,28 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched import NotApplicable, Outcome, compare, make_problem, run, solve, sweep
+from pipesched import (
+    ConfigError,
+    NoSchedule,
+    NotApplicable,
+    Op,
+    Outcome,
+    Pair,
+    Plan,
+    Problem,
+    Schedule,
+    algorithms,
+    compare,
+    make_problem,
+    run,
+    schedule_plan,
+    solve,
+    sweep,
+)
 from pipesched.comparing.compare import every_name
-from pipesched.errors import ConfigError, NoSchedule
 from pipesched.pipeline.check.check import violations
-from pipesched.pipeline.plan.plan import Plan
-from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
-from pipesched.pipeline.problem.ops import Op, Pair
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.plan_of import joined, of_passes, plan_of, with_joins
-from pipesched.schedulers.registry import algorithms, family
+from pipesched.schedulers.registry import family
 from tests.examples import at_night_but, part
 from tests.oracle.alike import replay, require_replayed
 from tests.strategies import placements_of, plan_of as read_plan, problems, random_plan, texts_of

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from pipesched import Outcome, make_problem, run
 from pipesched.pipeline.check.check import violations
-from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.ops import OpIndex
-from pipesched.results.outcome import Outcome, run
 from pipesched.schedulers.zero_bubble import published_order
 from tests.strategies import texts_of
 

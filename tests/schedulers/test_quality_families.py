@@ -7,20 +7,16 @@ from functools import partial
 
 import pytest
 
+from pipesched import NotApplicable, Plan, Schedule, algorithms, make_problem, run, schedule_plan
 from pipesched.core.arrays import ceil_div
 from pipesched.core.listsched import PRIORITIES, TIES
-from pipesched.errors import NotApplicable
 from pipesched.pipeline.bounds.bounds import lower_bound
 from pipesched.pipeline.check.check import checked
 from pipesched.pipeline.plan.lowering import lower
-from pipesched.pipeline.plan.plan import Plan
-from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
-from pipesched.pipeline.problem.arguments import make_problem
-from pipesched.results.outcome import run
 from pipesched.schedulers.block import POLICIES, Dispatcher, Policy, squeeze
 from pipesched.schedulers.family import prepare
 from pipesched.schedulers.list_scheduler import list_scheduler
-from pipesched.schedulers.registry import algorithms, family
+from pipesched.schedulers.registry import family
 from pipesched.schedulers.trials import Effort, shorten_path
 from pipesched.schedulers.zero_bubble import EFFORT, Switches, greedy_orders, zb_auto
 from tests.quality_table import (

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched import Outcome, make_problem, run
-from pipesched.pipeline.problem.placement import Placement
+from pipesched import Outcome, Placement, make_problem, run
 from tests.strategies import texts_of
 
 UNIT: dict[str, Any] = {"backward_input": 1, "backward_weight": 1, "activation": 1}

@@ -9,11 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched import Problem, make_problem, run
-from pipesched.pipeline.plan.plan import Plan
-from pipesched.pipeline.plan.schedule import schedule_plan
+from pipesched import Outcome, Plan, Problem, make_problem, run, schedule_plan
 from pipesched.pipeline.problem.ops import OpIndex
-from pipesched.results.outcome import Outcome
 from pipesched.schedulers.zero_bubble import published_order
 from tests.examples import examples
 from tests.strategies import problems

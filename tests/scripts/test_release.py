@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipesched.version import __version__
+from pipesched import __version__
 from release_notes import release_notes
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,8 @@ from math import log
 import pytest
 
 from measuring import BLOCK
-from pipesched.estimation.trust.evidence import HALF_WIDTH, SpeedRatio
+from pipesched import SpeedRatio
+from pipesched.estimation.trust.evidence import HALF_WIDTH
 from pipesched.estimation.trust.residuals import START
 from tests.estimation.runs import published, run
 from trust_fit import model_of

@@ -14,15 +14,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
-from pipesched.analysis.measured.measured_step import MeasuredLatency
-from pipesched.analysis.measured.timeline import Timeline, config_text as timeline_text
+from pipesched import MeasuredLatency, Problem, Quartiles, Timeline
+from pipesched.analysis.measured.timeline import config_text as timeline_text
 from pipesched.config.starter import setup_starter
 from pipesched.estimation.config_text import config_text as estimate_text
 from pipesched.pipeline.layers.recut import fuse
 from pipesched.pipeline.problem.costs import PER_STAGE, in_one
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import rounded, to_fraction
-from pipesched.results.outcome import Quartiles
 from pipesched.solver.advice import as_typed, changed_arguments
 from pipesched.text.writer import ConfigText, dump
 from tests.examples import examples

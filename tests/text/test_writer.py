@@ -15,12 +15,11 @@ from unittest.mock import patch
 import pytest
 
 import pipesched
-from pipesched.analysis.measured.measured_step import MeasuredLatency
-from pipesched.analysis.measured.timeline import Timeline, config_text as timeline_text
+from pipesched import MeasuredLatency, Quartiles, Timeline
+from pipesched.analysis.measured.timeline import config_text as timeline_text
 from pipesched.config.starter import setup_starter
 from pipesched.estimation.config_text import config_text as estimate_text
 from pipesched.pipeline.problem.costs import in_one
-from pipesched.results.outcome import Quartiles
 from tests.torch_ranks import needs_torch
 from tests.tuning.spaces import SPACE
 

@@ -8,24 +8,14 @@ from math import exp
 from typing import Any
 
 import pipesched
+from pipesched import Evidence, Interval, NearRun, OutsideField, Parallelism, SpacePoint, Trial, Trust, Tuning
 from pipesched.estimation.result import TrainingStep
-from pipesched.estimation.trust.evidence import (
-    YOURS,
-    Evidence,
-    Interval,
-    NearRun,
-    OutsideField,
-    PublishedRun,
-    Standing,
-    Trust,
-)
+from pipesched.estimation.trust.evidence import YOURS, PublishedRun, Standing
 from pipesched.estimation.trust.facts import KINDS, ComparedRun, RunFacts
 from pipesched.estimation.trust.inside import WhatToMeasure
 from pipesched.estimation.trust.residuals import START, ResidualModel
 from pipesched.tuning.judged import with_behind
-from pipesched.tuning.result import Doubt, NearMiss, TimeShare, Tuning, Unmeasured
-from pipesched.tuning.space import Parallelism, SpacePoint
-from pipesched.tuning.trial import Trial
+from pipesched.tuning.result import Doubt, NearMiss, TimeShare, Unmeasured
 
 SETUP = """\
 model: llama-3-8b

@@ -9,11 +9,9 @@ from random import Random
 from typing import Any, NamedTuple
 
 import pipesched
-from pipesched.errors import ConfigError, NoSchedule, NotApplicable
-from pipesched.estimation.result import Estimate
+from pipesched import ConfigError, Estimate, NoSchedule, NotApplicable, Trial
 from pipesched.estimation.trust.evidence import evidence_base
 from pipesched.estimation.trust.inside import memory_margin
-from pipesched.tuning.trial import Trial
 
 Config = dict[str, Any]
 GPU: Config = {"tflops": 400, "memory": 40, "bandwidth": 1500, "nvlink": 300, "nic": 25, "pcie": 32}

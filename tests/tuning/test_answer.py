@@ -11,15 +11,14 @@ from typing import Any
 import pytest
 
 import pipesched
+from pipesched import Estimate, Parallelism, SpacePoint, run
 from pipesched.estimation.derived import outline
-from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.terms import ATTENTION, COMMUNICATION, LAUNCHES, MESSAGES, PRODUCTS, RECOMPUTE, TRAFFIC, Term
 from pipesched.estimation.times import OPERATIONS
 from pipesched.estimation.trust.facts import KINDS, facts_of, shape_of
 from pipesched.estimation.trust.inside import fields_outside, what_to_measure
 from pipesched.estimation.trust.residuals import NOISE, START, ResidualModel
-from pipesched.results.outcome import run
 from pipesched.solver.request import SolveRequest
 from pipesched.tuning import answer as answer_module, tune as tuning_module
 from pipesched.tuning.answer import LARGEST_SHARE, MOST_NEAR_MISSES, nearest_misses
@@ -36,7 +35,7 @@ from pipesched.tuning.judged import (
 )
 from pipesched.tuning.prune import facts_of_point, measured_part
 from pipesched.tuning.result import NearMiss
-from pipesched.tuning.space import Parallelism, SpacePoint, read_space
+from pipesched.tuning.space import read_space
 from pipesched.tuning.trial import TrialTask
 from tests.estimation.setups import setup
 from tests.tuning.made import MADE, MODEL, ROWS, layout, run_of, trial, trusted

@@ -7,11 +7,11 @@ from functools import cache
 import pytest
 
 import pipesched
+from pipesched import Trial
 from pipesched.estimation.trust.evidence import evidence_base
 from pipesched.estimation.trust.inside import memory_margin
 from pipesched.results.trainers import TRAINERS, families_of, takes
 from pipesched.tuning import search
-from pipesched.tuning.trial import Trial
 from tests.examples import at_night_but
 from tests.tuning.spaces import (
     DENSE_FIRST,

@@ -12,16 +12,22 @@ from typing import Any
 
 import pytest
 
-from pipesched.errors import ConfigError, NoSchedule, NotApplicable, PipeschedError
+from pipesched import (
+    ConfigError,
+    Estimate,
+    NoSchedule,
+    NotApplicable,
+    Pair,
+    PipeschedError,
+    Schedule,
+    make_problem,
+    run,
+    schedule_plan,
+)
 from pipesched.estimation.derived import outline
 from pipesched.estimation.huggingface import read_model
-from pipesched.estimation.result import Estimate
 from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup
-from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
 from pipesched.pipeline.plan.step import LEVELS
-from pipesched.pipeline.problem.arguments import make_problem
-from pipesched.pipeline.problem.ops import Pair
-from pipesched.results.outcome import run
 from pipesched.schedulers.family import prepare
 from pipesched.schedulers.registry import FAMILIES, family
 from pipesched.tuning.setup_bounds import FamilyBounds, misses, setup_bounds

@@ -12,10 +12,10 @@ import pytest
 from rich.console import Console
 
 import pipesched
+from pipesched import ConfigError, Parallelism, SpacePoint, Trial
 from pipesched.config.estimate import MIXED
 from pipesched.config.load import FITS
 from pipesched.documents.tuning import tuning_document
-from pipesched.errors import ConfigError
 from pipesched.estimation.model import divisors
 from pipesched.pipeline.plan.step import LEVELS
 from pipesched.pipeline.problem.quantities import to_fraction
@@ -24,8 +24,7 @@ from pipesched.schedulers.registry import FAMILIES, family
 from pipesched.tuning.judged import by_expected, in_order
 from pipesched.tuning.prune import REASONS, PrunedPoints, sift
 from pipesched.tuning.search import SpaceSearch
-from pipesched.tuning.space import FIELDS, OF_PRECISION, OF_SHARDS, Parallelism, Space, SpacePoint, read_space
-from pipesched.tuning.trial import Trial
+from pipesched.tuning.space import FIELDS, OF_PRECISION, OF_SHARDS, Space, read_space
 from tests.render.test_tuning import text
 from tests.tuning.made import MADE, layout, trial, trusted
 from tests.tuning.spaces import (

@@ -18,14 +18,11 @@ import pytest
 import yaml
 
 import pipesched
-from pipesched.errors import ConfigError
+from pipesched import ConfigError, Progress, Trial, Tuning, open_executor
 from pipesched.executors import dask_cluster
-from pipesched.executors.opening import open_executor
 from pipesched.tuning import search, trial
 from pipesched.tuning.prune import BOUND, PrunedPoints
-from pipesched.tuning.result import Tuning
-from pipesched.tuning.search import Progress
-from pipesched.tuning.trial import Trial, open_journal, simulate
+from pipesched.tuning.trial import open_journal, simulate
 from tests.examples import at_night_but
 from tests.executors.work import workers_left
 from tests.fake_clock import LATER, FakeClock

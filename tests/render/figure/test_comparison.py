@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.errors import ConfigError
+from pipesched import Comparison, ConfigError
 from pipesched.render.figure.draw import image_of
 from pipesched.render.palette import HUES, colour_of
 from pipesched.render.view import View
-from pipesched.results.comparison import Comparison
 from tests.render.figure.conftest import Picture, texts
 
 FIVE = ("naive", "1f1b", "interleaved", "sequential", "zb-v")

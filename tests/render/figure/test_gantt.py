@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.errors import ConfigError
-from pipesched.pipeline.problem.ops import Pair
+from pipesched import ConfigError, Pair
 from pipesched.render.figure.draw import image_of
 from pipesched.render.palette import colour_of, place_of, stripe_of
 from pipesched.render.view import View

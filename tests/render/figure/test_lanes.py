@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.pipeline.plan.schedule import Schedule
+from pipesched import Schedule
 from pipesched.render.figure.chart import stripes
 from pipesched.render.figure.draw import image_of
 from pipesched.render.palette import colour_of, stripe_of

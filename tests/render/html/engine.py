@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pipesched import Outcome
 from pipesched.render.html.data import schedule_data
 from pipesched.render.html.page import ENGINE, program
-from pipesched.results.outcome import Outcome
 
 NODE = shutil.which("node")
 DRIVER = Path(__file__).parent / "engine_driver.js"

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 import pipesched
+from pipesched import Schedule
 from pipesched.core.reasons import LATE_PARTS, legal_places
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse, wrong_claims
 from pipesched.pipeline.check.check import checked, violations
-from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.render.explanation import gap_words
 from pipesched.render.html.page import page as page_of
 from pipesched.render.palette import colour_of, place_of

@@ -13,15 +13,13 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.analysis.explain import Explanation, explain
+from pipesched import Deadlock, Explanation, NotApplicable, Outcome, PipeschedError, Schedule, explain, schedule_plan
 from pipesched.core.reasons import Idle, legal_places
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse
-from pipesched.errors import Deadlock, NotApplicable, PipeschedError
-from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
 from pipesched.render.html.page import legend
 from pipesched.render.palette import IDLE_MARKS
-from pipesched.results.outcome import MEASURED, Outcome
+from pipesched.results.outcome import MEASURED
 from pipesched.results.timed_moves import timed_tasks
 from tests.examples import at_night_but
 from tests.render.html.engine import NODE, answers, case

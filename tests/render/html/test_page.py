@@ -12,7 +12,7 @@ import pytest
 
 import pipesched
 from compact import compact
-from pipesched.errors import ConfigError, InvalidSchedule, NotApplicable
+from pipesched import ConfigError, InvalidSchedule, NotApplicable
 from pipesched.render.html.page import ENGINE, VIEW, asset, page, program, still, style
 from pipesched.render.palette import colour_of, place_of
 from tests.stepped import TIED, sliced

@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 
 import pipesched
+from pipesched import Outcome, PipeschedError, schedule_plan
 from pipesched.analysis.explain import sensitivities
 from pipesched.documents.schedule import document
-from pipesched.errors import PipeschedError
-from pipesched.pipeline.plan.schedule import schedule_plan
 from pipesched.render.html.data import schedule_data
-from pipesched.results.outcome import Outcome
 from pipesched.results.timed_moves import timed_tasks
 from tests.render.html.engine import NODE, answers, case
 from tests.stepped import REDUCED, SHARDED, SIDE, SMALL, TIED

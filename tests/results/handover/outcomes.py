@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pipesched
-from pipesched.results.outcome import Outcome
+from pipesched import Outcome
 
 P, M = 4, 8
 PATTERN = "MEMEM*EMEMEM*E|MEMEM*EMEMEM*E|MEMEM*EMEMEMEM|*EMEMEMEME"

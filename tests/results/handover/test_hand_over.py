@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
-from pipesched.errors import ConfigError, Inexpressible
+from pipesched import ConfigError, Inexpressible
 from pipesched.file_formats.pytorch_csv import dump
 from pipesched.pipeline.layers.layout_text import read_megatron_text
 from pipesched.results.handover.hand_over import FRAMEWORKS
