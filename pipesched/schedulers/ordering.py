@@ -213,7 +213,7 @@ class FedPlan(SlotTimes):
 
     def makespans(self, orders: Ints) -> Ints:
         """Return the makespan of each order, in ticks."""
-        return self._in_parts(orders, self.makespans)
+        return self._in_parts(orders, self._makespans)
 
     def peaks(self, orders: Ints) -> Ints:
         """Return the most that each device holds of activations, in grains: a row a device, a column an order."""
