@@ -734,8 +734,8 @@ class _StepRules:
                 used, on = column(self.index.row("F", into))[:: self.index.slices], int(self.tables.there[into])
                 begins = self.tables.begins[used]
                 for at in np.flatnonzero(begins < self.end[number] + lag).tolist():
-                    one, before = int(used[at]), int(number[at])
-                    yield self._early(one, before, int(lag[at]), on=on, begin=int(begins[at]))
+                    pair = int(used[at]), int(number[at])
+                    yield self._early(*pair, int(lag[at]), on=on, begin=int(begins[at]))
             elif len(number):
                 last = latest(self.index, self.end, "BI", self.index.slices, column([into]))[0]
                 forward, none = column(self.index.row("E", side)), 0 * lag
