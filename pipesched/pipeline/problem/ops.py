@@ -182,10 +182,10 @@ class OpIndex(NamedTuple):
 
     A unit is one slice of one microbatch: the slices of microbatch 0, then those of 1, ..; without slices it is a
     microbatch. `letters` holds the kinds that the plan may use, forwards first, for instance "FB", "FIW" or, with
-    recompute, "FBR". A plan with half a million operations is then lists of integers, and the operations of one stage
-    and kind (a row) are a range. Behind these passes come the operations of the step that are `scoped` otherwise, kind
-    by kind, and behind them the messages that are `sent` in queues, each numbered by its SEND. Nothing outside this
-    class depends on the layout of the numbers.
+    recompute, "FBR". Of "FB" with 2 stages and 3 microbatches 0F0 is 0, 1F0 is 3, 0B0 is 6 and 1B2 is 11: a row,
+    the operations of one stage and kind, is a range. Behind these passes come the operations of the step that are
+    `scoped` otherwise, kind by kind, and behind them the messages that are `sent` in queues, each numbered by its
+    SEND. Nothing outside this class depends on the layout of the numbers.
     """
 
     letters: str
