@@ -37,7 +37,8 @@ def plain_bounds(variant: Variant) -> Iterator[Bound]:
     if variant.objective == "span":
         yield from work_bounds(problem, letters, paired=paired)
         suffix = "" if problem.memory.budget is None else " under the budget"
-        for device, origin in enumerate(variant.origins):
+        every = problem.devices * len(variant.graph) <= 2_000_000  # operations: beyond it that takes seconds
+        for device, origin in enumerate(variant.origins if every else variant.origins[:1]):
             if len(origin.tasks) == 1 and not paired:  # the last end of a device counts; the graph has no pairs
                 begun = [UNREACHED] * len(variant.ordered)
                 begun[origin.tasks[0]] = 0
@@ -60,7 +61,7 @@ def step_bounds(variant: Variant, rules: StepRules) -> Iterator[Bound]:
     letters, paired = variant.index.letters, variant.problem.costs.overlap is not None
     if variant.objective == "span":
         yield from work_bounds(variant.problem, letters, paired=paired)
-        if not paired:
+        if not paired and variant.problem.stages * len(variant.graph) <= 2_000_000:  # as above
             yield from rules.span_bounds()
         return
     yield from problem_bounds(variant.problem, letters, paired=paired)
