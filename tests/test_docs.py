@@ -82,7 +82,7 @@ def run_script(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProc
 )
 def test_made_pages_are_up_to_date(script: str) -> None:
     """The commands' reference says what the commands say, and the notebook, executed again, shows what it shows."""
-    done = run_script(f"scripts/{script}.py")
+    done = run_script(script)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

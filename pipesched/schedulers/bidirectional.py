@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import replace
-from functools import partial
 
 from pipesched.pipeline.plan.plan import Plan
 from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.pipeline.problem.problem import Problem
-from pipesched.schedulers.family import Family, NeedsEven
+from pipesched.schedulers.family import BoundPlan, Family, NeedsEven
 from pipesched.schedulers.plan_of import Arranged, of_devices
 
 
@@ -41,7 +40,7 @@ def merged(problem: Problem, *, eager: bool = False) -> Plan:
 
 CHIMERA = Family(
     name="chimera",
-    plan=partial(merged, eager=False),
+    plan=BoundPlan(merged, eager=False),
     placement="bidirectional",
     needs="even P, any M; two copies of the weights",
     bubble="(P-2)/(2M+P-2) at B = f and P dividing M",
@@ -54,7 +53,7 @@ CHIMERA = Family(
 
 BITPIPE = Family(
     name="bitpipe",
-    plan=partial(merged, eager=True),
+    plan=BoundPlan(merged, eager=True),
     placement="bidirectional",
     chunks=2,
     needs="even P, S = 2P, any M; two copies of the weights",
@@ -194,7 +193,7 @@ DUALPIPE = Family(
 
 HALVED = Family(
     name="dualpipe-v",
-    plan=partial(dualpipe_v, whole=False),
+    plan=BoundPlan(dualpipe_v, whole=False),
     placement="v",
     chunks=2,
     needs="S = 2P, any M",
@@ -210,7 +209,7 @@ HALVED = Family(
 WHOLE = replace(
     HALVED,
     name="dualpipe-v-whole",
-    plan=partial(dualpipe_v, whole=True),
+    plan=BoundPlan(dualpipe_v, whole=True),
     bubble="(4P-5)f idle at B = 2f a stage, P >= 2 and M >= 2P",
     paper="DualPipeV of DeepSpeed 0.19.8, which keeps gradients of weights in the backward",
     elsewhere="DeepSpeed DualPipeVModule (M >= 2P)",

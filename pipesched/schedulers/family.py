@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pipesched.checks import (
     require_callable,
@@ -131,6 +132,16 @@ class Family(Displayable):
         if self.placement == ANY:
             return wanted
         return max(wanted // self.chunks, 1) * self.chunks if self.is_multiple else self.chunks
+
+
+class BoundPlan(partial[Plan]):
+    """A function of several families with what one of them is: two of the same are equal, after pickle too."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BoundPlan) and (self.func, self.keywords) == (other.func, other.keywords)
+
+    def __hash__(self) -> int:
+        return hash((self.func, *self.keywords.values()))
 
 
 @dataclass(frozen=True)

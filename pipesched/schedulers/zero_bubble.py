@@ -35,7 +35,7 @@ from pipesched.schedulers.block import (
     published_peak,
     v_blocks,
 )
-from pipesched.schedulers.family import Family
+from pipesched.schedulers.family import BoundPlan, Family
 from pipesched.schedulers.one_f_one_b import SPLITTING, linear
 from pipesched.schedulers.plan_of import last_slice_first
 from pipesched.schedulers.trials import Effort, Orders, Trials, trials
@@ -52,13 +52,13 @@ _linear = partial(
 )
 H1 = _linear(
     name="zb-h1",
-    plan=partial(linear, rule=SPLITTING),
+    plan=BoundPlan(linear, rule=SPLITTING),
     bubble="(P-1)(f+b-w) idle when w <= f, b",
     memory="min(M, P); n slices: min(nM, P-1+n)/n",
 )
 H2 = _linear(
     name="zb-h2",
-    plan=partial(linear, rule=SPLITTING._replace(step=2, delay=2)),
+    plan=BoundPlan(linear, rule=SPLITTING._replace(step=2, delay=2)),
     bubble="in span max(0, (P-1)(f+b-2w)) idle when w <= f",
     memory="min(M, 2P-1); n slices: min(nM, 2P-2+n)/n",
 )
