@@ -294,3 +294,9 @@ def test_memory_beside_the_rule(seed: int) -> None:
     if all_known(case):
         later = makespan_in_order(case_of(given | {"budget": [memory - 1 for memory in held]}), slots)
         assert later is None or later > schedule.makespan_ticks
+
+
+def test_many_passes_have_no_gathers_between_them() -> None:
+    """Where one stage is whole at a time the model has gathers between few passes, and none between many."""
+    given = THREE_ON_ONE | {"gather": 30, "shard": {"level": "weights", "ahead": 1}}
+    assert [case_of(given | {"microbatches": count}).rules.gathers_between(0) for count in (2, 20)] == [True, False]
