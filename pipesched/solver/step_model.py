@@ -3,8 +3,9 @@
 Side work that several devices may run is a task for each of them, of which one runs. At level weights each stage has
 its first gather as a task; those that follow depend on the order of the slots.
 
-Below level weights lanes have any order. At level weights they follow the rule of the slots, and are timed by it. Where
-neither one stage of a device is whole at a time nor all are, later gathers are left out, so that bounds hold.
+Below level weights lanes have any order. At level weights they follow the rule of the slots where all stages of a device
+are whole at once. Where one is, gathers stand between its passes; elsewhere later gathers are left out. Then the model
+may end sooner than the rule, so that bounds hold.
 """
 
 from __future__ import annotations
