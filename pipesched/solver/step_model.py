@@ -3,9 +3,8 @@
 Side work that several devices may run is a task for each of them, of which one runs. At level weights each stage has
 its first gather as a task; those that follow depend on the order of the slots.
 
-Below level weights lanes have any order. At level weights they follow the rule of the slots where all stages of a device
-are whole at once. Where one is, gathers stand between its passes; elsewhere later gathers are left out. Then the model
-may end sooner than the rule, so that bounds hold.
+Below level weights lanes have any order. At level weights they follow the rule where all stages of a device are whole
+at once. Where one is, gathers stand between its passes; elsewhere later ones are left out, and bounds hold.
 """
 
 from __future__ import annotations
