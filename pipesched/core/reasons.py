@@ -17,6 +17,7 @@ from operator import add
 from typing import NamedTuple
 
 from pipesched.core.arrays import Ints, np
+from pipesched.core.clock import check_deadline, watched
 
 NOTHING = -1  # no task, no machine, no tag
 Fits = Callable[[int, int], bool]  # whether a task may start at a time, as far as the memory of its device goes
@@ -119,6 +120,7 @@ class TimedTasks:
         successors: list[list[int]] = [[] for _ in self.durations]
         left = [0] * len(self.durations)
         for order in self.orders:
+            check_deadline()
             for task in order:
                 for arc in self.arcs(task):
                     successors[arc.before].append(task)
@@ -144,6 +146,7 @@ class TimedTasks:
         """The earliest start of each task, given the ends of what it waits for."""
         allowed, ends = [0] * len(self.durations), self.ends
         for order in self.orders:
+            check_deadline()
             for task in order:
                 allowed[task] = max((ends[arc.before] + arc.lag for arc in self.arcs(task)), default=0)
         return allowed
@@ -156,7 +159,7 @@ class TimedTasks:
         """
         allowed, ends, ranks = self.allowed, self.ends, self.ranks
         tight: list[Arc | None] = [None] * len(self.durations)
-        for task in chain.from_iterable(self.orders):
+        for task in watched([*chain.from_iterable(self.orders)]):
             if allowed[task]:
                 reaching = [arc for arc in self.arcs(task) if ends[arc.before] + arc.lag == allowed[task]]
                 if len(reaching) > 1:
@@ -193,7 +196,7 @@ class TimedTasks:
         """How much later each task may end, with these orders, before the makespan grows; -1 for one in no order."""
         spare = [self.makespan - out for out in self.outs]
         latest = [end + max(more, 0) for end, more in zip(self.ends, spare, strict=True)]
-        for task in reversed(self.topological):
+        for task in watched(self.topological[::-1]):
             start = latest[task] - self.durations[task]
             for arc in self.arcs(task):
                 latest[arc.before] = min(latest[arc.before], start - arc.lag)
@@ -457,7 +460,7 @@ class Places(NamedTuple):
 def users_of(tasks: TimedTasks) -> list[list[int]]:
     """Return what waits for each task, but for the orders of machines."""
     users: list[list[int]] = [[] for _ in tasks.durations]
-    for task, arcs in enumerate(tasks.inputs):
+    for task, arcs in enumerate(watched(tasks.inputs)):
         for before in (*(arc.before for arc in arcs), *tasks.waits[task]):
             users[before].append(task)
     return users
@@ -494,7 +497,7 @@ def _reaching(
     machines = len(tasks.orders)
     latest = np.full((len(tasks.durations), machines), NOTHING, np.int32)
     newest = [NOTHING] * machines
-    for task in order:
+    for task in watched(order):
         row, machine = latest[task], tasks.machine[task]
         if newest[machine] != NOTHING:
             row[:] = latest[newest[machine]]
@@ -508,7 +511,7 @@ def _reaching(
 def _on_every_longest_path(tasks: TimedTasks) -> set[int]:
     """Return the tasks on every longest path: those that no arc between critical tasks passes by."""
     # critical tasks are numbered so that arcs go upwards; a path that has no stop at a number jumps over it
-    critical = [task for task in tasks.topological if not tasks.slack[task]]
+    critical = [task for task in watched(tasks.topological) if not tasks.slack[task]]
     number = {task: count for count, task in enumerate(critical)}
     jumps = [0] * (len(critical) + 2)
 
@@ -516,7 +519,7 @@ def _on_every_longest_path(tasks: TimedTasks) -> set[int]:
         jumps[before + 1] += 1
         jumps[after] -= 1
 
-    for task in critical:
+    for task in watched(critical):
         if not tasks.allowed[task]:
             jump(-1, number[task])
         if tasks.ends[task] == tasks.makespan and tasks.may_end(task):

@@ -61,6 +61,7 @@ def timed_tasks(schedule: Schedule, *, moving: bool = False) -> TimedTasks:
     inputs: list[list[Arc]] = [[] for _ in waits]
     is_run = {*chain(*plan.machines), *task}
     for row in precedence_rows(schedule.problem, plan.index):
+        check_deadline()
         tag = NOTHING if row.boundary < 0 else row.boundary
         for before, after in zip(row.before, row.after, strict=True):
             if before in is_run and after in is_run:

@@ -20,6 +20,7 @@ from pipesched.core.clock import EVERY, Clock, TimeIsUp, check_deadline, deadlin
 from pipesched.core.cpsat import Limits
 from pipesched.documents.schedule import report_of, solver_document
 from pipesched.pipeline.problem.kinds import MemorySavings
+from pipesched.results.timed_moves import shortened
 from pipesched.solver.cuts.tried import chain_of, fused_for_families, least_by_work
 from pipesched.solver.feasible import placed
 from pipesched.solver.policy import DEFAULT
@@ -42,6 +43,15 @@ def test_watched_looks_again_and_again() -> None:
     assert list(watched([])) == []
     with deadline(Clock(0.0)), pytest.raises(TimeIsUp):
         list(watched(items))
+
+
+def test_moves_look_while_they_are_made(fake_clock: FakeClock) -> None:
+    """The first move of 24,000 operations is known after looks in each part of the work, not at its end alone."""
+    schedule = pipesched.run(make_problem(devices=4, microbatches=3000, forward=1, backward=2), "1f1b").schedule
+    before = fake_clock.now
+    with deadline(Clock()):
+        next(shortened(schedule), None)
+    assert fake_clock.now - before > 8 * schedule.plan.index.size / EVERY
 
 
 def search_of(case: PlainVariant | RecomputeOffloadVariant, seconds: float) -> Search:
