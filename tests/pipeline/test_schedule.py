@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import chain, pairwise
+from itertools import chain
 from random import Random
 from typing import Any
 
@@ -43,24 +43,6 @@ def times(schedule: Schedule) -> dict[str, tuple[int, int]]:
     index = schedule.plan.index
     numbers = [*chain(*schedule.plan.orders), *schedule.plan.pairs.values()]
     return {str(index.op(number)): (schedule.start_ticks[number], schedule.end_ticks[number]) for number in numbers}
-
-
-@pytest.mark.parametrize(
-    ("lengths", "message"),
-    [
-        (b"x", "lengths: must be a list, not b'x'"),
-        ([1], "lengths: needs a length for each of the 8 operations; this has 1"),
-        ([1, 2.5] * 4, "lengths[1]: must be a whole number of ticks, not 2.5"),
-        ([1, -1] * 4, "lengths[1]: must be at least 0, not -1"),
-    ],
-)
-def test_lengths_that_are_none(lengths: Any, message: str) -> None:
-    """What is no length of each operation is a ConfigError."""
-    problem = make_problem(devices=2, microbatches=2)
-    plan = plan_of(problem, [["0F0", "0F1", "0B0", "0B1"], ["1F0", "1B0", "1F1", "1B1"]])
-    with pytest.raises(ConfigError) as caught:
-        schedule_plan(problem, plan, lengths)
-    assert str(caught.value) == message
 
 
 def test_times_by_hand() -> None:
@@ -167,62 +149,10 @@ def scheduled_saving(
     return schedule_plan(problem, saving_plan_of(problem, Texts(devices, list(lanes), list(waits))))
 
 
-def times_saving(schedule: Schedule, text: str) -> tuple[int, int]:
-    """Start and end of an operation."""
-    number = schedule.plan.index.number(parse_op(text))
-    return schedule.start_ticks[number], schedule.end_ticks[number]
-
-
-def steps(schedule: Schedule, device: int) -> list[tuple[int, int]]:
-    """The memory of a device over time, where it changes."""
-    levels = [(0, 0), *schedule.memory_steps(device)]
-    return [step for before, step in pairwise(levels) if step[1] != before[1]]
-
-
 def one_device(**values: Any) -> Problem:
     """Two microbatches on one device; forward 2, backward 4, activation 10."""
     given = {"devices": 1, "microbatches": 2, "forward": 2, "backward": 4, "activation": 10, "placement": "linear"}
     return make_problem(**{**given, **values})
-
-
-def test_recompute_by_hand() -> None:
-    """From the end of F to the start of R only the checkpoint stays; R is busy time, but no part of ideal."""
-    problem = one_device(recompute=3, checkpoint=0.1)
-    schedule = scheduled_saving(problem, [["0F0", "0F1", "0B1", "0R0", "0B0"]])
-    assert [times_saving(schedule, text) for text in ("0F1", "0B1", "0R0", "0B0")] == [
-        (2, 4),
-        (4, 8),
-        (8, 11),
-        (11, 15),
-    ]
-    assert steps(schedule, 0) == [(0, 10), (2, 11), (8, 10), (15, 0)]
-    assert (schedule.makespan_ticks, schedule.busy_ticks, schedule.ideal_ticks) == (15, [15], 12)
-    assert (schedule.bubble, schedule.bubble_over_ideal, schedule.bubble_span) == (0, 0.25, 0.2)
-    assert (schedule.peak_grains, schedule.recomputed, schedule.offloaded) == ([11], 1, 0)
-
-
-def test_offload_by_hand() -> None:
-    """The activation leaves at the end of O and is back from the start of L; the device goes on meanwhile."""
-    problem = one_device(offload=1, reload=3)
-    schedule = scheduled_saving(problem, [["0F0", "0F1", "0B1", "0B0"]], [["0O0"], ["0L0"]])
-    assert [times_saving(schedule, text) for text in ("0O0", "0L0", "0B0")] == [(2, 3), (3, 6), (8, 12)]
-    assert steps(schedule, 0) == [(0, 10), (2, 20), (8, 10), (12, 0)]  # out and at once back
-    late = scheduled_saving(
-        problem, [["0F0", "0F1", "0B1", "0B0"]], [["0O0"], ["0L0"]], [("0B1", "0L0"), ("0O0", "0F1")]
-    )
-    assert [times_saving(late, text) for text in ("0F1", "0L0", "0B0")] == [(3, 5), (9, 12), (12, 16)]
-    assert steps(late, 0) == [(0, 10), (16, 0)]
-    assert (late.peak_grains, late.recomputed, late.offloaded) == ([10], 0, 1)
-    assert (late.makespan_ticks, late.busy_ticks, late.ideal_ticks) == (16, [12], 12)
-
-
-def test_lanes_of_two_devices() -> None:
-    """Each device has its own lanes."""
-    problem = make_problem(devices=2, microbatches=1, forward=[2, 1], offload=5, placement="linear", activation=1)
-    rows = [["0O0"], ["0L0"], ["1O0"], ["1L0"]]
-    schedule = scheduled_saving(problem, [["0F0", "0B0"], ["1F0", "1B0"]], rows)
-    assert times_saving(schedule, "0O0") == (2, 7)
-    assert times_saving(schedule, "1O0") == (3, 8)
 
 
 def legal(text: str = "") -> Schedule:
@@ -330,35 +260,7 @@ def test_any_plan_replays(problem: Problem, random: Random, split: float, recomp
     assert schedule.offloaded == sum(map(len, texts.lanes)) // 2
 
 
-@given(problems(SETTLED, saving=True), randoms, chances)
-def test_ideal_is_the_work_without_recompute(problem: Problem, random: Random, split: float) -> None:
-    """Taking every R out of a plan leaves the busy time that ideal counts."""
-    schedule, texts = saving_schedule(problem, random, split=split, pair=0, recompute=0.5, offload=0)
-    without = [[slot for slot in row if "R" not in slot] for row in texts.devices]
-    assert schedule.ideal_ticks == schedule_plan(problem, plan_of(problem, without)).ideal_ticks
-
-
 # What a device holds and how useful its time is: totals, imbalance, utilization, bottleneck.
-
-# The last of eight devices has a heavy head.
-HEAVY: dict[str, Any] = {
-    "forward": [17] * 7 + [25],
-    "backward_input": [17] * 7 + [25],
-    "backward_weight": [15] * 7 + [23],
-}
-REAL = pipesched.make_problem(
-    devices=8, microbatches=48, **HEAVY, p2p=0.8, activation=0.9, static=22, budget=80, time_unit="ms"
-)
-
-
-def test_a_heavy_head_is_named() -> None:
-    """Device 7 works 40 % more than the mean, which is most of the bubble of a zero-bubble schedule."""
-    schedule = pipesched.run(REAL, "zb-h1").schedule
-    assert schedule.bottleneck == 7
-    assert (schedule.ideal, schedule.balanced) == (3504, 2496)
-    assert schedule.imbalance == pytest.approx(8 * (3504 - 2496) / (8 * 3628.6))
-    assert schedule.utilization == pytest.approx(2496 / 3628.6)
-    assert schedule.memory == [29.2] * 8
 
 
 @given(problems(SETTLED), st.randoms(use_true_random=False))
@@ -417,13 +319,6 @@ def test_uneven_microbatches() -> None:
     }  # fmt: skip
     by_layer = pipesched.run(pipesched.make_problem(**layers, layout=[2, 2, 2, 4], sizes=sizes), "1f1b").schedule
     assert saved_by_moving(by_layer) == 21 * 3
-
-
-def test_slices_of_one_stage() -> None:
-    """Without a boundary between stages slices run too: 2 x (9 and six overheads of 0.1 and 0.2)."""
-    common: dict[str, Any] = {"devices": 1, "microbatches": 2, "forward": 3, "backward": 6, "stages": 1}
-    problem = make_problem(**common, slices={"count": 3, "overhead": [0.1, 0.2]})
-    assert {pipesched.run(problem, name).schedule.makespan for name in ("naive", "seq-1f1b")} == {19.8}
 
 
 def test_uneven_slices_and_forwards_alone() -> None:

@@ -22,9 +22,17 @@ from pipesched.solver.recompute_offload import PlainVariant, RecomputeOffloadVar
 from pipesched.solver.search import Search, initial_candidates, offer_initial
 from pipesched.solver.variant import Candidate, Variant
 from tests.examples import at_night_but, examples, part
-from tests.pipeline.test_schedule import REAL
 from tests.strategies import problems
 
+# The last of eight devices has a heavy head.
+HEAVY: dict[str, Any] = {
+    "forward": [17] * 7 + [25],
+    "backward_input": [17] * 7 + [25],
+    "backward_weight": [15] * 7 + [23],
+}
+REAL = pipesched.make_problem(
+    devices=8, microbatches=48, **HEAVY, p2p=0.8, activation=0.9, static=22, budget=80, time_unit="ms"
+)
 CHUNKS = {"linear": 1, "loop": 2, "v": 2, "wave": 4, "bidirectional": 1}
 
 
