@@ -24,20 +24,17 @@ from pipesched import (
     plan,
     run,
     schedule_plan,
-    solve,
 )
 from pipesched.documents.json_text import dump
 from pipesched.documents.problem import problem_document, read_problem
 from pipesched.documents.schedule import document, parse
 from pipesched.pipeline.layers.layers import BALANCED
-from pipesched.pipeline.layers.recut import balance, saved_by_moving
+from pipesched.pipeline.layers.recut import saved_by_moving
 from pipesched.pipeline.problem.costs import entries_of
 from pipesched.pipeline.problem.placement import named_placement
 from pipesched.pipeline.problem.quantities import to_fraction
 from tests.examples import part
 from tests.strategies import amounts
-
-TIMES = ("forward", "backward_input", "backward_weight")
 
 
 @st.composite
@@ -87,15 +84,6 @@ def legal(given: dict[str, Any], layout: tuple[int, ...]) -> Problem | None:
         return None
 
 
-def works(problem: Problem) -> tuple[Fraction, Fraction]:
-    """The largest work of a device on all microbatches but for a common factor, and the largest of a stage."""
-    placement = problem.settled_placement
-    times = [[to_fraction(time) for time in getattr(problem.costs, key)] for key in TIMES]
-    stages = [sum(parts, Fraction(0)) for parts in zip(*times, strict=True)]
-    on_device = [sum((stages[s] for s in placement.stages_on(d)), Fraction(0)) for d in range(problem.devices)]
-    return max(on_device), max(stages)
-
-
 def held_by_1f1b(problem: Problem, device: int) -> Fraction:
     """What a device holds with 1F1B, one stage a device."""
     flying = min(problem.devices - device, problem.microbatches)
@@ -107,29 +95,6 @@ def held_at_least(problem: Problem, device: int) -> Fraction:
     """What a device holds with one microbatch of each of its stages."""
     stages, memory = problem.settled_placement.stages_on(device), problem.memory
     return sum((to_fraction(memory.static[s]) + to_fraction(memory.activation[s]) for s in stages), Fraction(0))
-
-
-def best_by_brute_force(given: dict[str, Any]) -> tuple[Fraction, Fraction]:
-    """The least largest work over all layouts that keep the budget, as far as any do."""
-    every = [problem for layout in layouts(given["layers"], given["devices"] * given["chunks"])
-             if (problem := legal(given, layout))]  # fmt: skip
-    linear = given["placement"] == "linear" or (given["placement"] == "loop" and given["chunks"] == 1)
-    for held in [held_by_1f1b] * linear + [held_at_least]:
-        budget = given["budget"]
-        fitting = [p for p in every if budget is None or all(held(p, d) <= budget for d in range(p.devices))]
-        if fitting:
-            return min(map(works, fitting))
-    return min(map(works, every))
-
-
-@given(models())
-@pytest.mark.slow
-def test_balanced_equals_brute_force(given: dict[str, Any]) -> None:
-    """No layout has a smaller largest device, or then a smaller largest stage; the budget is kept where it can be."""
-    problem = make_problem(**given, layout=BALANCED)
-    assert problem.layers is not None
-    assert (problem.layers.rule, sum(problem.layers.layout)) == (BALANCED, given["layers"])
-    assert works(problem) == best_by_brute_force(given)
 
 
 @given(models(), st.randoms(use_true_random=False))
@@ -207,13 +172,6 @@ def test_a_given_layout_is_fused_and_not_cut_anew() -> None:
     assert fused.costs.forward == (15, 25, 20, 27)
     with pytest.raises(NotApplicable):
         run(make_problem(**MODEL, layout=[4, 4, 4, 4]), "zb-v")
-
-
-def test_too_few_layers_for_a_family() -> None:
-    """A family that needs more stages than there are layers does not apply, and says how many are needed."""
-    given = {**MODEL, "layers": 6, "last": None}
-    with pytest.raises(NotApplicable, match="8 stages need at least 8 layers; the model has 6"):
-        run(make_problem(**given), "zb-v")
 
 
 def test_a_problem_with_another_stage_count_is_refused() -> None:
@@ -300,57 +258,6 @@ LAYER = {
     "forward": FORWARD, "backward_input": FORWARD, "backward_weight": WEIGHT, "activation": [1, 2] * 4, "static": 1,
 }  # fmt: skip
 SMALL: dict[str, Any] = {"devices": 3, "microbatches": 4, "layer": LAYER}
-TIMES_lists = [Fraction(28, 10) + Fraction(7 * layer % 15, 10) for layer in range(32)]
-LARGE: dict[str, Any] = {
-    "devices": 8,
-    "microbatches": 32,
-    "layer": {
-        "forward": TIMES_lists,
-        "backward_input": [Fraction(106, 100) * time for time in TIMES_lists],
-        "backward_weight": TIMES_lists,
-        "activation": "0.42",
-        "static": 11,
-    },
-    "last": dict.fromkeys(("forward", "backward_input", "backward_weight"), "4.4"),
-    "p2p": "0.25",
-}
-
-
-def layout_of_lists(problem: Problem) -> tuple[int, ...]:
-    """The layers of each stage."""
-    assert problem.layers is not None
-    return problem.layers.layout
-
-
-def work_of(problem: Problem) -> Fraction:
-    """The largest work of a device on a microbatch."""
-    found = balance(problem if problem.placement else replace(problem, placement=line(problem.stages)))
-    assert found is not None
-    return found.work
-
-
-def line(stages: int) -> Placement:
-    """A stage a device."""
-    return Placement(tuple(range(stages)))
-
-
-@pytest.mark.parametrize(
-    ("change", "work", "makespan"),
-    [
-        ({}, "50.49", 1915.972),
-        ({"budget": 60}, "50.49", 1915.972),
-        ({"budget": 58}, "52.368", 1980.686),
-        ({"budget": 57}, "52.368", 1980.686),
-        ({"layout": "equal"}, "52.368", 1980.686),
-        ({"layout": [4, 4, 4, 4, 4, 4, 5, 3]}, "50.49", 1915.972),
-    ],
-    ids=str,
-)
-def test_a_model_with_a_head(change: dict[str, Any], work: str, makespan: float) -> None:
-    """32 layers of fifteen different times and a head on 8 devices, with less and less memory."""
-    problem = make_problem(**{"layout": "balanced", **LARGE, **change})
-    assert work_of(problem) == Fraction(work)
-    assert run(problem, "1f1b").schedule.makespan == makespan
 
 
 def test_stages_are_the_sums_of_their_layers() -> None:
@@ -442,15 +349,6 @@ def test_measured_blocks_are_layers(change: dict[str, Any]) -> None:
     assert blocks == meant
     assert blocks.layers is not None
     assert blocks.layers.blocks
-    assert layout_of_lists(blocks) == layout_of_lists(meant)
-
-
-def test_each_family_cuts_lists_anew() -> None:
-    """A family with two stages a device has a cut of its own, no halves of stages."""
-    problem = make_problem(**SMALL, p2p=[0, 0, 0, 0, 0, 0, 1])
-    fitted = run(problem, "zb-v").problem
-    assert layout_of_lists(fitted) == layout_of_lists(make_problem(**SMALL, chunks=2, placement="v"))
-    assert fitted == make_problem(**SMALL, p2p=[0, 0, 0, 0, 0, 0, 1], chunks=2, placement="v")
 
 
 def test_the_layer_that_would_be_moved_is_at_an_edge() -> None:
@@ -514,13 +412,6 @@ def test_rows_that_add_up_to_the_same_are_one_number() -> None:
     problem = make_problem(devices=2, stages=4, layout=[2, 2], forward=[[1, 2], [2, 1], 1, 1])
     assert problem.costs.forward == (3, 2)
     assert not problem.has_units
-
-
-def test_layer_takes_no_tables() -> None:
-    """A list of `layer` is by layer: an entry is one number."""
-    wrong: Any = [[1, 2], 3]
-    with pytest.raises(ConfigError, match=r"^layer.forward\[0\]: must be a number, not \[1, 2\]"):
-        make_problem(devices=2, layer={"forward": wrong})
 
 
 def cuts(layers: int, stages: int) -> Iterator[list[int]]:
@@ -642,26 +533,3 @@ def made_of(problem: Problem) -> tuple[Any, ...]:
     layers = problem.layers
     assert layers is not None
     return layers.layer, layers.first, layers.last, layers.layout, layers.p2p, layers.blocks
-
-
-def test_work_of_slices_by_stage_needs_one_layout() -> None:
-    """Parts of the work by stage go with a layout that is given, and with no rule that may cut other stages."""
-    cut = {"count": 2, "work": [[0.5, 0.5], [0.4, 0.6]]}
-    given: dict[str, Any] = {"devices": 2, "layers": 4, "slices": cut}
-    with pytest.raises(ConfigError, match=r"^slices.work.forward: must be one list: lists by stage hold"):
-        make_problem(**given)
-    assert len(make_problem(layout=[1, 3], **given).slices.forward) == 2
-
-
-@part(8)
-@given(st.lists(numbers, min_size=3, max_size=4), st.lists(numbers, min_size=2, max_size=2))
-@pytest.mark.slow
-def test_bound_over_all_cuts(forward: list[int], work: list[int]) -> None:
-    """What a solve says of all cuts is no longer than the best schedule of any."""
-    given: dict[str, Any] = {"devices": 2, "layer": {"forward": forward}, "sizes": {"work": work}}
-    report = solve(make_problem(**given), time_limit=10, method="portfolio").report
-    best = min(
-        solve(make_problem(layout=layout, **given), time_limit=10).schedule.makespan for layout in cuts(len(forward), 2)
-    )
-    assert report is not None
-    assert report.bound.value <= best
