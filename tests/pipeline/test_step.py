@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -10,13 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from pipesched import Bound, ConfigError, NotApplicable, Problem, Schedule, make_problem, plan, run, schedule_plan
-from pipesched.pipeline.bounds.bounds import lower_bound, problem_bounds, work_bounds
-from pipesched.pipeline.check.check import violations
-from pipesched.pipeline.layers.recut import fitted_to, fuse
-from pipesched.pipeline.plan.step import WEIGHTS, Shard, SideItem
+from pipesched import ConfigError, Problem, make_problem, run
+from pipesched.pipeline.bounds.bounds import work_bounds
+from pipesched.pipeline.layers.recut import fuse
+from pipesched.pipeline.plan.step import Shard, SideItem
 from pipesched.pipeline.problem.costs import STATIC_PARTS, STEP_TIMES
-from pipesched.pipeline.problem.placement import named_placement
 from pipesched.pipeline.problem.problem import differs, equals, in_order, typical
 from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.pipeline.problem.readers import with_budget
@@ -24,121 +21,7 @@ from pipesched.solver.advice import with_microbatches
 from tests.stepped import REDUCED
 from tests.strategies import problems
 
-
-def program_text(schedule: Schedule, device: int) -> str:
-    """Return the program of a lane: a line for all that is issued behind one slot."""
-    index = schedule.plan.index
-    lines: dict[str, list[str]] = {}
-    for number, after in schedule.plan.network[device]:
-        lines.setdefault(f"{index.op(after)}" if after >= 0 else "", []).append(str(index.op(number)))
-    return "".join(f"{' '.join(ops)} < {slot}".rstrip() + "\n" for slot, ops in lines.items())
-
-
-LATE = """
-1UNSHARD0 <
-1RESHARD0 1UNSHARD1 < 1F0
-1RESHARD1 1UNSHARD2 < 1F1
-1REDUCE_GRAD 1RESHARD2 < 1B1
-"""
-
-
-def test_nothing_is_gathered_ahead() -> None:
-    """A forward frees its stage, a backward leaves it whole for the next forward; a gather begins with the input."""
-    problem = make_problem(
-        shard=Shard(WEIGHTS, gather="each"), devices=2, microbatches=8, forward=5, backward=10, gather=4
-    )
-    schedule = run(problem, "1f1b").schedule
-    assert schedule.makespan == 175
-    assert [len(row) for row in schedule.plan.index.rows("UNSHARD")] == [9, 9]
-    assert [*violations(schedule)] == []
-    two = run(replace(problem, microbatches=2), "1f1b").schedule
-    assert program_text(two, 1) == LATE[1:]
-    first = two.plan.index.row("UNSHARD", 1)[0]
-    assert (two.start_ticks[first], two.end_ticks[first]) == (9, 13)  # once the message of stage 0 is there
-    starts, ends = [*two.start_ticks], [*two.end_ticks]
-    starts[first], ends[first] = 8, 12
-    early = "the gather for 1F0 starts at 8, before its input is there at 9"
-    assert early in [*violations(replace(two, start_ticks=starts, end_ticks=ends))]
-
-
-def test_a_gather_before_the_side_work_of_its_forward() -> None:
-    """The gather is what starts too early, not the forward behind it."""
-    problem = make_problem(
-        shard=Shard(WEIGHTS, gather="each"), devices=2, microbatches=2, forward=2, backward=4, gather=3,
-        side=[{"forward": 2, "into": 0}],
-    )  # fmt: skip
-    schedule = run(problem, "1f1b").schedule
-    first = schedule.plan.index.row("UNSHARD", 0)[0]
-    starts, ends = [*schedule.start_ticks], [*schedule.end_ticks]
-    assert (starts[first], ends[first]) == (2, 5)
-    starts[first], ends[first] = 1, 4
-    early = "the gather for 0F0 on device 0 starts at 1, before the end of 0E0 at 2"
-    assert early in [*violations(replace(schedule, start_ticks=starts, end_ticks=ends))]
-
-
-FOUR: dict[str, Any] = {"devices": 4, "microbatches": 8, "forward": 10, "backward": 20}
-
-
 TWO: dict[str, Any] = {"devices": 2, "microbatches": 3, "forward": 5, "backward": 10}
-
-
-STEP: dict[str, Any] = {"gather": 15, "reduce": 30, "optimizer": 5}
-
-
-UNIT: dict[str, Any] = {"devices": 4, "microbatches": 8, "forward": 10, "backward_input": 10, "backward_weight": 10}
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "given", "times", "costs", "exposed"),
-    [
-        ("1f1b", FOUR | {"reduce": 20}, (350, 350, 330, 20), (0, 20, 0, 0), "0REDUCE_GRAD"),
-        ("1f1b", FOUR | STEP, (380, 380, 330, 45), (15, 30, 0, 5), "0UNSHARD0 0REDUCE_GRAD"),
-        ("1f1b", FOUR | STEP | {"tied": 8}, (388, 388, 330, 53), (15, 30, 8, 5),
-         "0UNSHARD0 0REDUCE_GRAD 0REDUCE_TIED 3REDUCE_TIED"),
-        ("zb-h2", UNIT | STEP, (320, 290, 270, 45), (15, 30, 0, 5), "0UNSHARD0 3REDUCE_GRAD"),
-        ("zb-h2", UNIT | STEP | {"clip": True}, (320, 320, 270, 45), (15, 30, 0, 5), "0UNSHARD0 3REDUCE_GRAD"),
-        ("zb-h1", UNIT | STEP, (320, 320, 270, 45), (15, 30, 0, 5),
-         "0UNSHARD0 0REDUCE_GRAD 1REDUCE_GRAD 2REDUCE_GRAD 3REDUCE_GRAD"),
-        ("interleaved", FOUR | STEP | {"stages": 8, "forward": 5, "backward": 10, "gather": 8, "reduce": 15,
-         "optimizer": 2}, (310, 310, 285, 21), (8, 13, 0, 2), "0UNSHARD0 0REDUCE_GRAD"),
-    ],
-)  # fmt: skip
-def test_what_a_step_costs(
-    algorithm: str, given: dict[str, Any], times: tuple[int, ...], costs: tuple[int, ...], exposed: str
-) -> None:
-    """Makespan, which is its bound, span, pipeline, network; exposed costs; network operations without slack."""
-    schedule = run(make_problem(**given), algorithm).schedule
-    step = schedule.step
-    assert step is not None
-    assert (schedule.makespan, schedule.span, step.pipeline, step.network) == times
-    assert lower_bound(schedule).value == schedule.makespan
-    assert tuple(step.cost(key) for key in ("gather", "reduce", "tied", "optimizer")) == costs
-    assert step.exposed == exposed.split()
-
-
-def best_bound(problem: Problem) -> Bound:
-    return max(problem_bounds(problem, problem.letters, paired=False), key=lambda bound: bound.ticks)
-
-
-@pytest.mark.parametrize(
-    ("given", "value", "reason"),
-    [
-        (TWO | {"side": [{"forward": 2, "backward": 4}]}, 66,
-         "device 1: first input after 7, work 45, then 14 until the step ends"),
-        (TWO | {"side": [{"forward": 2, "backward": 40}]}, 108,
-         "all work of devices 0, 1, with the side work that they share"),
-        (TWO | {"side": [{"forward": 2, "backward": 4, "devices": [0]}]}, 66,
-         "device 1: first input after 7, work 45, then 14 until the step ends"),
-        (TWO | {"reduce": 30, "shard": {"level": "gradients", "reduce": "each"}}, 120,
-         "Jackson's preemptive schedule of the network of device 0"),
-        ({"devices": 1, "stages": 2, "microbatches": 1, "forward": 5, "backward": 10, "gather": 40}, 105,
-         "critical path of one microbatch"),
-    ],
-)  # fmt: skip
-def test_what_a_step_adds(given: dict[str, Any], value: int, reason: str) -> None:
-    """Side work of any device counts on all together, that of one there; a lane moves one thing at a time."""
-    bound = best_bound(make_problem(placement="linear", **given))
-    assert (bound.ticks, bound.reason) == (value, reason)
 
 
 def test_bounds_of_the_span() -> None:
@@ -147,36 +30,10 @@ def test_bounds_of_the_span() -> None:
     assert max(bound.ticks for bound in work_bounds(problem, "FB", paired=False)) == 65
 
 
-def test_an_optimizer_is_work_and_waiting_for_the_network_is_idle() -> None:
-    """The bubble of 1f1b grows by the reduction that shows; a device that updates its stage is busy."""
-    reduced = run(make_problem(**FOUR, reduce=20), "1f1b").schedule
-    assert round(reduced.bubble, 7) == 0.3142857
-    assert reduced.busy == [240] * 4
-    assert run(make_problem(**FOUR, optimizer=5), "1f1b").schedule.busy == [245] * 4
-
-
 def test_text() -> None:
     """A step says of itself what it costs beside the pipeline, and what is exposed."""
     schedule = run(make_problem(**REDUCED), "1f1b").schedule
     assert repr(schedule.step) == "StepTimes(pipeline 330, network 45, exposed 0UNSHARD0, 0REDUCE_GRAD)"
-
-
-def test_programs_that_are_given_stay() -> None:
-    """A gather that is issued behind a slot waits for its end, and the passes behind it wait for the gather."""
-    problem = make_problem(devices=1, microbatches=2, forward=5, backward=10, gather=4, reduce=3)
-    typed = plan(problem, ["0F0 0F1 0B0 0B1"], network=[[("0UNSHARD0", None), ("0REDUCE_GRAD", "0B1")]])
-    schedule = schedule_plan(problem, typed)
-    index = schedule.plan.index
-    times = {str(index.op(number)): schedule.start_ticks[number] for number in range(index.size)}
-    assert times == {"0F0": 4, "0F1": 9, "0B0": 14, "0B1": 24, "0UNSHARD0": 0, "0REDUCE_GRAD": 34}
-
-
-def test_side_work_of_one_microbatch_waits_for_its_input_gradient() -> None:
-    """Its backward comes before the weight gradient, also where the only microbatch is all that the stage has."""
-    problem = make_problem(devices=2, microbatches=1, forward=1, backward_input=2, backward_weight=3,
-                           side=[{"forward": 1, "backward": 1, "into": 1}])  # fmt: skip
-    schedule = schedule_plan(problem, plan(problem, ["0F0 0B0", "0E0 1F0 1I0 0G0 1W0"]))
-    assert [(slot.start, slot.end) for slot in schedule.timeline(1)] == [(0, 1), (1, 2), (2, 4), (4, 5), (5, 8)]
 
 
 # A step beside its passes, as make_problem reads it: costs, memory, shards and side work, fused and cut too.
@@ -241,12 +98,6 @@ def test_fused_stages() -> None:
     assert (fused.costs.tied, fused.shard, fused.clip) == (7, Shard("gradients"), True)
     assert [item.into for item in fused.side] == [0, 1, 1]
     assert [item.into for item in fuse(problem, 3).side] == [0, 1, 2]
-
-
-def test_bidirectional_does_not_apply() -> None:
-    """Two copies of each stage have no step: a family that needs them does not apply."""
-    with pytest.raises(NotApplicable, match="go without gathers"):
-        fitted_to(make_problem(devices=2, reduce=1), named_placement("bidirectional", 2, 2))
 
 
 LAYERS: dict[str, Any] = {
