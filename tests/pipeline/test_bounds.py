@@ -17,7 +17,6 @@ from pipesched.pipeline.bounds.bounds import DeviceJobs, lower_bound, problem_bo
 from pipesched.pipeline.bounds.memory import (
     capacity_edges,
     least_capacity,
-    order_edges,
     require_least_capacity,
     residences,
     says_all,
@@ -73,15 +72,6 @@ def test_memory_area_by_hand() -> None:
     assert Bound(1428, "memory area of device 0") in problem_bounds(problem, "FIW", paired=False)
 
 
-def test_memory_area_with_recomputation_by_hand() -> None:
-    """Half of an activation for 2 F + 2 B, 12, the other half for F, R and B, 8, or for 12 too if R takes longer."""
-    sizes: dict[str, Any] = {"devices": 2, "microbatches": 3, "placement": "linear", "activation": 1, "budget": 1}
-    for recompute, area in ((2, 3 * 10), (6, 3 * 12)):
-        saved: dict[str, Any] = {"recompute": recompute, "checkpoint": Decimal("0.5")}
-        problem = make_problem(**sizes, forward=2, backward=4, **saved)
-        assert Bound(area, "memory area of device 0") in problem_bounds(problem, "FBR", paired=False)
-
-
 def test_a_bound_is_rounded_up_to_a_sum_of_costs() -> None:
     """Three activations for 2 F + 2 I, 12, and 0.7 of each for W, 2, take 40.2 of room 1; costs are even, so 42."""
     part = Decimal("0.7")
@@ -105,24 +95,6 @@ def test_memory_bounds_only_what_fits() -> None:
     tight = make_problem(devices=4, microbatches=8, budget=1)
     assert run(tight, "naive").bound.ticks == 33
     assert run(tight, "list").bound.ticks == 96
-
-
-@pytest.mark.parametrize(("p2p", "path"), [(0, 12), (2, 24)])
-def test_critical_path_by_hand(p2p: int, path: int) -> None:
-    """One microbatch: 4 F, 4 B and 6 hops one after another."""
-    outcome = run(make_problem(devices=4, microbatches=1, p2p=p2p), "1f1b")
-    assert outcome.bound.ticks == outcome.schedule.makespan_ticks == path
-    assert outcome.status == "optimal"
-
-
-def test_pairs_lower_the_bound() -> None:
-    """Overlap must be able to help: with pairs of 2, two microbatches on one device take 1 + 2 + 2, not 6."""
-    problem = make_problem(devices=1, microbatches=2, overlap=2, placement="linear")
-    plan = plan_of(problem, [["0F0", "(0F1;0B0)OVERLAP_F_B", "0B1"]])
-    schedule = schedule_plan(problem, plan)
-    assert schedule.makespan_ticks == 5
-    assert lower_bound(schedule).ticks <= 5
-    assert lower_bound(run(problem, "1f1b").schedule).ticks == 6
 
 
 @examples(200)
@@ -224,16 +196,6 @@ def test_groups_that_are_alike() -> None:
     assert [*alike(make_problem(devices=2, microbatches=3, slices=2, placement="linear"))] == [range(3)]
 
 
-def test_order_of_microbatches_that_are_alike() -> None:
-    """Slice by slice, neighbours in one bundle, and others from one to the next."""
-    problem = make_problem(devices=1, sizes={"work": [1, 1, 1, 2, 1]}, slices=2, placement="linear")
-    index = OpIndex("FB", 1, 5, 2)
-    edges = order_edges(problem, index, [index.row("B", 0)])
-    first = index.row("B", 0)[0]
-    pairs = [(before - first, after - first) for part in edges for before, after, _ in part]
-    assert sorted(pairs) == [(0, 2), (1, 3), (2, 4), (3, 5), (4, 8), (5, 9)]
-
-
 times = st.one_of(st.integers(0, 9), st.integers(0, 3))
 
 
@@ -297,19 +259,6 @@ def test_half_retained() -> None:
     problem = make_problem(devices=1, microbatches=3, placement="linear", activation=2, retain=0.5, budget=3)
     assert edges_as_text(problem, "FIW") == {"0I0 0F1", "0I1 0F2", "0W0 0F2"}
     assert not says_all(problem, 0, index_of(problem, "FIW"))
-
-
-def test_two_stages_a_device() -> None:
-    """V on one device, room for 3: a second microbatch may come in beside the first, a third may not."""
-    problem = make_problem(devices=1, stages=2, microbatches=3, placement="v", activation=1, budget=3)
-    assert edges_as_text(problem, "FB") == {"0B0 1F2", "1B0 1F1", "1B1 1F2"}
-
-
-def test_activations_of_no_duration() -> None:
-    """What is there and gone within an instant needs no room, so its start proves nothing."""
-    problem = make_problem(devices=2, microbatches=4, placement="linear", forward=[0, 1], backward=0, budget=2)
-    assert edges_as_text(problem, "FB") == {"1B0 1F2", "1B1 1F3"}
-    assert not says_all(problem, 0, index_of(problem, "FB"))
 
 
 @st.composite
@@ -380,14 +329,6 @@ def test_no_order_below_and_one_at_the_floor(problem: Problem, device: int) -> N
     if capacities[device]:
         capacities[device] -= 1
         assert optimum(with_capacities(problem, capacities), kinds) is None
-
-
-def test_a_single_microbatch_uses_one_direction_only() -> None:
-    """With M = 1 every stage of a bidirectional pipeline runs on one device, so the other copy needs no room."""
-    problem = make_problem(devices=2, microbatches=1, placement="bidirectional", activation=[1, 3])
-    capacities = [3, 1]  # microbatch 0 is in the second half: stage 1 on device 0
-    assert optimum(with_capacities(problem, capacities), "FB") is not None
-    assert floors(problem) == capacities
 
 
 @given(problems(SETTLED), st.data())

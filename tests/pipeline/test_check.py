@@ -75,13 +75,6 @@ def test_a_plan_of_another_number_of_microbatches(microbatches: int) -> None:
         Schedule(problem, plan, [0] * plan.index.size, [0] * plan.index.size)
 
 
-def test_wrong_device() -> None:
-    """An operation that runs on a device without its stage is named, with both devices."""
-    problem = make_problem(devices=2, microbatches=2, placement="linear")
-    schedule = scheduled(problem, [["0F0", "0F1", "0B0", "1B1", "0B1"], ["1F0", "1B0", "1F1"]])
-    assert any("1B1 runs on device 0, not on 1" in sentence for sentence in violations(schedule))
-
-
 def test_a_pair_on_two_devices() -> None:
     """A pair of stages that live on different devices breaks a rule, wherever it runs."""
     problem = make_problem(devices=2, microbatches=2, placement="linear")
@@ -116,14 +109,6 @@ def test_an_instant_inside_another() -> None:
     schedule = scheduled(problem, [["0F0", "1F0", "1B0", "0B0"]])
     assert list(violations(schedule)) == []
     assert "1F0" in named(moved(schedule, "1F0", start=-2, end=-2))
-
-
-def test_out_of_plan_order() -> None:
-    """A device runs its slots in plan order: times that say otherwise are caught."""
-    problem = make_problem(devices=1, microbatches=2, placement="linear")
-    schedule = scheduled(problem, [["0F0", "0F1", "0B0", "0B1"]])
-    swapped = moved(moved(schedule, "0F0", start=1, end=1), "0F1", start=-1, end=-1)
-    assert {"0F0", "0F1"} <= named(swapped)
 
 
 @pytest.mark.parametrize("extra", [["0I0", "0W0"], ["0I0"], ["0W0"]])
@@ -218,6 +203,7 @@ def test_any_wrong_device(problem: Problem, random: Random, split: float) -> Non
 
 # The check of slots that move: all run as early as they can, so that none may start a tick earlier.
 
+MOST_SLOTS = 60  # of a schedule
 UNLIKE = st.one_of(
     configs(("linear", "v", "bidirectional", "list"), slices=True),
     configs(("linear", "loop", "bidirectional"), pairs=True),
@@ -246,7 +232,8 @@ def require_none_is_free(schedule: Schedule) -> None:
     """Each slot starts at 0, or as what it waits for ends: a tick earlier, or longer, it breaks a rule and is named."""
     assert [*violations(schedule)] == []
     frees = schedule.plan.index.of_kind("RESHARD")
-    for place, numbers in enumerate(slots_of(schedule)):
+    slots = [*slots_of(schedule)]
+    for place, numbers in enumerate(slots[:: 1 + len(slots) // MOST_SLOTS]):
         ops = [str(schedule.plan.index.op(number)) for number in numbers]
         said = " ".join(violations(moved_by(schedule, numbers, -1, -1)))
         assert any(op in said or ("UNSHARD" in op and "the gather for" in said) for op in ops)  # by its pass

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-from fractions import Fraction
 from random import Random
 
 import pytest
@@ -14,35 +12,6 @@ from pipesched.pipeline.layers.recut import fuse
 from pipesched.pipeline.problem.placement import named_placement
 from tests.oracle.alike import parts, replay
 from tests.strategies import problems, random_plan
-
-
-def test_sums_by_hand() -> None:
-    """Costs, activations and static memory add up; of the p2p boundaries only those between groups stay."""
-    problem = make_problem(
-        devices=2, stages=6, forward=[1, 2, 3, 4, 5, 6], backward_input=[2, 2, 2, 3, 3, 3],
-        backward_weight=[1, 1, 1, 0, 0, 5], recompute=[1, 1, 1, 2, 2, 2], overlap=[5, 5, 5, 7, 7, 7],
-        offload=[1, 2, 3, 1, 2, 3], reload=[3, 3, 3, 4, 4, 4], p2p=[1, 2, 9, 3, 4], activation=[1, 2, 3, 4, 5, 6],
-        static=[1, 1, 2, 2, 3, 3], budget=[30, 40],
-    )  # fmt: skip
-    fused = fuse(problem, 2)
-    costs, memory = fused.costs, fused.memory
-    assert (fused.devices, fused.stages, fused.microbatches, fused.placement) == (2, 2, 4, None)
-    assert (costs.forward, costs.backward_input, costs.backward_weight) == ((6, 15), (6, 9), (3, 5))
-    assert (costs.recompute, costs.overlap, costs.offload, costs.reload) == ((3, 6), (15, 21), (6, 6), (9, 12))
-    assert (costs.p2p, costs.split, fused.ticks.per_unit) == ((9,), True, 1)
-    assert (memory.activation, memory.static, memory.budget) == ((6, 15), (4, 8), (30, 40))
-
-
-def test_fractions_are_weighted_by_the_activation() -> None:
-    """1 of 1 and half of 3 is 2.5 of 4 retained; none of 1 and a tenth of 3 is 0.3 of 4 kept."""
-    problem = make_problem(
-        devices=1, stages=2, activation=[1, 3], retain=[1, Decimal("0.5")], checkpoint=[0, Decimal("0.1")]
-    )
-    fused = fuse(problem, 1)
-    assert fused.memory.retain == (0.625,)
-    assert fused.memory.checkpoint == (0.075,)
-    assert Fraction(fused.grains.largest["retained"][0], fused.grains.per_unit) == Fraction(5, 2)
-    assert Fraction(fused.grains.largest["checkpointed"][0], fused.grains.per_unit) == Fraction(3, 10)
 
 
 def test_absent_costs_stay_absent() -> None:

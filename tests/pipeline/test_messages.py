@@ -18,9 +18,7 @@ from pipesched import (
     check,
     compare,
     explain,
-    frontier,
     make_problem,
-    pack,
     plan,
     robustness,
     run,
@@ -171,21 +169,6 @@ def test_receive_buffers_of_pairs() -> None:
     assert check(schedule) == []
 
 
-def test_where_queues_have_no_effect_or_no_meaning() -> None:
-    """One device sends nothing; packings and frontiers know no queues; orders of files need one; free plans none."""
-    with pytest.raises(ConfigError, match="no effect on one device"):
-        make_problem(devices=1, messages="rank")
-    queued = make_problem(devices=2, messages="rank")
-    with pytest.raises(ConfigError, match="packing knows no queues"):
-        pack([10, 20, 30, 40], ranks=1, cap=50, problem=queued)
-    with pytest.raises(ConfigError, match="must be free here, not queue by rank: a frontier knows no queues"):
-        frontier(queued)
-    with pytest.raises(ConfigError, match="the plan says no SEND and RECV"):
-        run(make_problem(devices=2, messages={"queue": "rank", "order": "file"}), "1f1b")
-    with pytest.raises(ConfigError, match="messages are free"):
-        plan(make_problem(devices=2), ["0F0 0B0", "1F0 1B0"], messages=[[], []])
-
-
 @pytest.mark.parametrize("queue", QUEUES[1:])
 def test_documents(queue: str) -> None:
     """A document of version 3 has the ends of messages by device, and comes back as it was; free ones have none."""
@@ -237,15 +220,6 @@ def test_explanation() -> None:
     assert Idle.QUEUE not in explain(run(problem_of(3, 6, 0.25, None), "interleaved")).totals
 
 
-@pytest.mark.parametrize("queue", QUEUES[1:])
-def test_all_idle_time_has_a_class(queue: str) -> None:
-    """The classes of idle time add up to the idle time of each device; messages that hold a device are no work."""
-    outcome = run(problem_of(3, 6, 1, queue), "interleaved")
-    explained = explain(outcome)
-    assert [sum(row.values()) for row in explained.devices] == outcome.schedule.idle
-    assert outcome.schedule.busy == [36] * 3
-
-
 def test_others_take_queues() -> None:
     """Comparisons, robustness and a solve take messages in queues; a solve plans with free ones and retimes."""
     problem = problem_of(3, 6, 0.25, {"queue": "rank", "order": "best"})
@@ -258,8 +232,6 @@ def test_others_take_queues() -> None:
     assert check(solved) == []
     assert solved.report is not None
     assert solved.report.value == solved.schedule.makespan >= solved.report.lower_bound
-    with pytest.raises(ConfigError, match="no effect where `messages` queue"):
-        solve(problem, time_limit=1, advice=True)
 
 
 def test_a_sweep_varies_the_queue() -> None:
@@ -274,12 +246,6 @@ def test_a_sweep_varies_the_queue() -> None:
         sweep(config, "messages", ["rnk"])
     with pytest.raises(ConfigError, match="varies or replaces"):
         sweep(config, "messages", ["rank"], overrides={"messages": "edge"})
-
-
-def test_requeued() -> None:
-    """The same messages in other queues take what these take."""
-    rank = run(problem_of(3, 6, 0.25, "rank"), "interleaved").schedule
-    assert requeued(rank, "edge").makespan == 44.5
 
 
 def test_a_plan_keeps_its_messages_in_another_queue() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, example, given, strategies as st
 
 import pipesched
-from pipesched import ConfigError, InvalidSchedule, Op, Pair, Plan, Problem, Schedule, make_problem, schedule_plan
+from pipesched import ConfigError, InvalidSchedule, Op, Plan, Problem, Schedule, make_problem, schedule_plan
 from pipesched.documents.schedule import document
 from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.plan.plan import LanePair, plan_from_slots
@@ -36,16 +36,6 @@ def test_kinds_are_those_of_the_slots() -> None:
         for row in (["0F0", "0B0"], ["0F0", "0I0", "0W0"], ["0F0", "0F1", "0I0", "0W0", "0B1"])
     }
     assert list(kinds.values()) == ["FB", "FIW", "FBIW"]
-
-
-def test_a_pair_is_one_entry_of_its_device() -> None:
-    """A pair stands in the order once, under its forward, and maps it to its backward."""
-    problem = make_problem(devices=1, microbatches=2)
-    plan = plan_of(problem, [["0F0", "(0F1;0B0)OVERLAP_F_B", "0B1"]])
-    assert [[plan.index.op(number) for number in order] for order in plan.orders] == [
-        [Op(0, "F", 0), Op(0, "F", 1), Op(0, "B", 1)]
-    ]
-    assert {plan.index.op(f): plan.index.op(b) for f, b in plan.pairs.items()} == {Op(0, "F", 1): Op(0, "B", 0)}
 
 
 def no_plan(random: Random, index: OpIndex, devices: int) -> Plan:
@@ -114,42 +104,12 @@ def test_ways_to_write_an_order(rows: Any) -> None:
     assert pipesched.schedule_plan(TWO, plan).makespan == 9
 
 
-def test_pairs() -> None:
-    """An overlapped pair is one text, or a Pair."""
-    problem = pipesched.make_problem(devices=1, microbatches=2, overlap=2)
-    text = pipesched.plan(problem, ["0F0 (0F1;0B0)OVERLAP_F_B 0B1"])
-    typed = pipesched.plan(problem, [["0F0", Pair(Op(0, "F", 1), Op(0, "B", 0)), "0B1"]])
-    assert texts_of(text) == texts_of(typed) == [["0F0", "(0F1;0B0)OVERLAP_F_B", "0B1"]]
-    assert pipesched.schedule_plan(problem, text).makespan == 1 + 2 + 2
-
-
 def test_an_open_placement() -> None:
     """A problem that leaves its placement open can be planned, and has the one that the plan shows."""
     free = replace(TWO, placement=None)
     schedule = pipesched.schedule_plan(free, pipesched.plan(free, ROWS[::-1]))
     assert schedule.problem.placement == pipesched.Placement((1, 0))
     assert pipesched.check(schedule) == []
-
-
-def test_transfers_and_waits_by_hand() -> None:
-    """Microbatch 0 goes to host memory and comes back; its load waits for 0B1, and 0F1 for the offload."""
-    problem = pipesched.make_problem(
-        devices=1, microbatches=2, forward=2, backward=4, activation=10, offload=1, reload=3, placement="linear"
-    )
-    plan = pipesched.plan(problem, ["0F0 0F1 0B1 0B0"], transfers=["0O0 0L0"], waits=[("0L0", "0B1"), ("0F1", "0O0")])
-    schedule = pipesched.schedule_plan(problem, plan)
-    start = {str(plan.index.op(number)): time for number, time in enumerate(schedule.start_ticks) if time >= 0}
-    assert start == {"0F0": 0, "0O0": 2, "0F1": 3, "0B1": 5, "0L0": 9, "0B0": 12}
-    assert (schedule.peak_memory, schedule.offloaded, pipesched.check(schedule)) == ([10], 1, [])
-
-
-def test_transfers_stand_with_their_device() -> None:
-    """Transfers are listed device by device."""
-    plan = pipesched.plan(TWO, ROWS, transfers=["0O0 0L0", ["1O1", "1L1"]])
-    numbers = {text: plan.index.number(pipesched.Op(int(text[0]), text[1], int(text[2])))
-               for text in ("0O0", "0L0", "1O1", "1L1")}  # fmt: skip
-    assert plan.lanes == [([numbers["0O0"]], [numbers["0L0"]]), ([numbers["1O1"]], [numbers["1L1"]])]
-    assert pipesched.check(pipesched.schedule_plan(TWO, plan)) == []
 
 
 @examples(10)
