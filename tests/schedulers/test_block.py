@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +23,14 @@ from pipesched.schedulers.block import (
     Policy,
     Waits,
     best_of,
-    busiest,
     in_chunks,
-    published_peak,
     squeeze,
     v_blocks,
     with_weights,
 )
 from pipesched.schedulers.registry import family
-from pipesched.schedulers.trials import Orders, shorten_path
-from pipesched.schedulers.zero_bubble import Switches, greedy_orders, unit_block
+from pipesched.schedulers.trials import shorten_path
+from pipesched.schedulers.zero_bubble import Switches, greedy_orders
 from tests.examples import examples
 from tests.oracle.alike import Op, Replayed, replay, setup_of
 from tests.oracle.replay import needs
@@ -46,54 +43,6 @@ def dispatched(
     """Return the orders of a dispatcher as lists."""
     orders = Dispatcher(lower(problem, index), index, block).orders(capacities, policy)
     return None if orders is None else [*map(lists, orders)]
-
-
-def unit(devices: int) -> Problem:
-    """Two stages a device on a V, f = b = w = 1."""
-    return make_problem(devices=devices, stages=2 * devices, placement="v")
-
-
-def on_a_v(problem: Problem, down: list[int], up: list[int], back_down: list[int], back_up: list[int]) -> Block:
-    """The block with period 6 of the offsets of F0, F1, I1, I0 on each device."""
-    return with_weights(problem, [*down, *up[::-1]], [*back_up, *back_down[::-1]], 6)
-
-
-def v_min(problem: Problem) -> Block:
-    """The published offsets."""
-    p, devices = problem.devices, range(problem.devices)
-    x = 2 if p % 3 == 0 else 0
-    up, back_down = [2 * p - 1 - d for d in devices], [2 * p + x + d for d in devices]
-    return on_a_v(problem, list(devices), up, back_down, [4 * p + x - d - 1 for d in devices])
-
-
-def v_half(problem: Problem) -> Block:
-    """The published offsets."""
-    p, devices = problem.devices, range(problem.devices)
-    x = 0 if p % 2 else 3
-    down, up = [2 * d for d in devices], [3 * p - d - 2 for d in devices]
-    return on_a_v(problem, down, up, [3 * p + x + 2 * d - 1 for d in devices], [6 * p + x - d - 2 for d in devices])
-
-
-@pytest.mark.parametrize(("devices", "peak"), [(4, 4), (8, 8), (16, 12)])
-def test_what_v_min_holds(devices: int, peak: int) -> None:
-    """V-Min's published peaks, from its published offsets and from the family's own block."""
-    problem = unit(devices)
-    assert v_min(problem).peak(problem) == peak
-    assert published_peak(problem, Waits(0, 0, 0, 0)) == peak
-
-
-@pytest.mark.parametrize(("devices", "peak"), [(4, 6), (8, 10), (16, 18)])
-def test_what_v_half_holds(devices: int, peak: int) -> None:
-    """V-Half's published peaks, from its published offsets and from the family's own block."""
-    problem = unit(devices)
-    assert v_half(problem).peak(problem) == peak
-    assert published_peak(problem, Waits(1, 0, 1, 0, top=3, backward_bottom=1)) == peak
-
-
-@pytest.mark.parametrize(("devices", "peak"), [(2, 4), (3, 6), (4, 6), (6, 10), (8, 12)])
-def test_what_1f1b_v_holds(devices: int, peak: int) -> None:
-    """1F1B-V's published peaks."""
-    assert unit_block(unit(devices)).peak(unit(devices)) == peak
 
 
 @given(blocks())
@@ -132,36 +81,11 @@ def test_the_order_keeps_every_dependency(drawn: tuple[Problem, Block]) -> None:
         done.add(op)
 
 
-def test_times_of_a_repeated_block() -> None:
-    """Each microbatch begins a period after the one before; times are in parts of a tick, here in halves."""
-    index = OpIndex("FB", 2, 3)
-    whole, half = Block({"F": [0, 1], "B": [3, 2]}, 4), Block({"F": [0, 2], "B": [7, 4]}, 8, 2)
-    assert whole.times(index).tolist() == [0, 4, 8, 1, 5, 9, 3, 7, 11, 2, 6, 10]
-    assert half.times(index).tolist() == [0, 8, 16, 2, 10, 18, 7, 15, 23, 4, 12, 20]
-
-
-@pytest.mark.parametrize("devices", [2, 4, 5, 7, 8])
-def test_weights_fill_the_free_time(devices: int) -> None:
-    """Each W of V-Min's and V-Half's blocks begins after its I, and no two operations of a device meet modulo 6."""
-    problem = unit(devices)
-    for block in (v_min(problem), v_half(problem)):
-        assert all(w > i for i, w in zip(block.offsets["I"], block.offsets["W"], strict=True))
-        for device in range(devices):
-            slots = [block.offsets[kind][stage] % 6 for kind in "FIW" for stage in stages_of(problem, device)]
-            assert sorted(slots) == [0, 1, 2, 3, 4, 5]
-
-
 def test_weights_without_free_time_come_a_period_later() -> None:
     """Where a period has no room for W it comes a period after its I has ended."""
     problem = make_problem(devices=1, placement="linear", forward=1, backward_input=1, backward_weight=2)
     assert with_weights(problem, [0], [1], 4).offsets["W"] == [2]
     assert with_weights(problem, [0], [1], 3).offsets["W"] == [5]
-
-
-def test_the_busiest_device() -> None:
-    """The work for one microbatch of the device that has most, in ticks."""
-    problem = make_problem(devices=2, stages=4, placement="v", forward=[1, 2, 3, 4.5], backward=[1, 1, 1, 1])
-    assert busiest(problem) == 75
 
 
 def replayed(problem: Problem, index: OpIndex, orders: list[list[int]]) -> Replayed:
@@ -188,37 +112,6 @@ def test_never_later_than_the_block(drawn: tuple[Problem, Block]) -> None:
         kept[problem.settled_placement.devices[index.op(number).stage]].append(number)
     plain = replayed(problem, index, kept)
     assert all(start <= plain.start[text] for text, start in squeezed.start.items())
-
-
-@pytest.mark.parametrize(("devices", "microbatches", "makespan", "peak"), [(4, 8, 63, 6), (8, 24, 177, 12)])
-def test_1f1b_v(devices: int, microbatches: int, makespan: int, peak: int) -> None:
-    """The published makespans of 1F1B-V at f = 1, B = 2, at its peak."""
-    problem = make_problem(devices=devices, stages=2 * devices, microbatches=microbatches, placement="v", activation=1)
-    index = OpIndex("FB", problem.stages, microbatches)
-    orders = squeeze(lower(problem, index), index, unit_block(problem), [peak] * devices)
-    assert orders is not None
-    found = replayed(problem, index, orders)
-    assert (found.makespan, int(max(found.peak))) == (makespan, peak)
-
-
-def test_too_little_room() -> None:
-    """Where the block holds more than the room, some forward never fits."""
-    problem = make_problem(devices=2, microbatches=4, placement="linear", activation=1)
-    block, index = Block({"F": [0, 1], "B": [4, 2]}, 3), OpIndex("FB", 2, 4)
-    assert block.peak(problem) == 2
-    assert squeeze(lower(problem, index), index, block, [2, 2]) is not None
-    assert squeeze(lower(problem, index), index, block, [1, 2]) is None
-
-
-def test_memory_holds_a_forward_back() -> None:
-    """The second forward moves up into the wait before I where there is memory for it, else behind W."""
-    problem = make_problem(
-        devices=2, microbatches=2, placement="linear", backward_input=1, backward_weight=1, activation=1
-    )
-    index, block = OpIndex("FIW", 2, 2), Block({"F": [0, 1], "I": [3, 2], "W": [4, 3]}, 6)
-    orders = [squeeze(lower(problem, index), index, block, [capacity, capacity]) for capacity in (1, 2)]
-    first = [texts_of(Plan(index, order or []))[0] for order in orders]
-    assert first == [["0F0", "0I0", "0W0", "0F1", "0I1", "0W1"], ["0F0", "0F1", "0I0", "0W0", "0I1", "0W1"]]
 
 
 PATIENCE = st.sampled_from([0, 1, 4, 20])
@@ -248,32 +141,6 @@ def test_overtaking_runs_or_says_no(drawn: tuple[Problem, Block], ahead: int) ->
     orders = dispatched(problem, index, block, [capacity] * problem.devices, Policy(ahead=ahead))
     if orders is not None:
         assert max(replay(problem, texts_of(Plan(index, orders))).peak) <= capacity
-
-
-def test_weights_make_room() -> None:
-    """Where memory keeps a forward waiting, W runs and frees it."""
-    problem = make_problem(
-        devices=1, microbatches=2, placement="linear", backward_input=1, backward_weight=1, activation=1
-    )
-    index, block = OpIndex("FIW", 1, 2), Block({"F": [0], "I": [1], "W": [2]}, 3)
-    orders = dispatched(problem, index, block, [1], Policy())
-    assert orders is not None
-    assert texts_of(Plan(index, orders)) == [["0F0", "0I0", "0W0", "0F1", "0I1", "0W1"]]
-
-
-@pytest.mark.parametrize(("patience", "expected"), [(0, "1F0 1I0 1F1 1I1 1W0 1W1"), (1, "1F0 1I0 1W0 1F1 1I1 1W1")])
-def test_patience(patience: int, expected: str) -> None:
-    """A W that would end after the next input arrives runs only if that input may wait as long: on the last of two
-    devices the second forward comes 1 after I, and W takes 3."""
-    problem = make_problem(
-        devices=2, microbatches=2, placement="linear", forward=[3, 1], backward_input=[9, 1], backward_weight=3,
-        activation=1,
-    )  # fmt: skip
-    index = OpIndex("FIW", 2, 2)
-    block = Block({"F": [0, 3], "I": [5, 4], "W": [14, 5]}, 16)
-    orders = dispatched(problem, index, block, [2, 2], Policy(4 * patience))
-    assert orders is not None
-    assert texts_of(Plan(index, orders))[1] == expected.split()
 
 
 EXAMPLE = Path(__file__).parents[2] / "configs" / "building-block.yaml"
@@ -396,46 +263,6 @@ def test_a_period_that_is_too_long_is_told() -> None:
     assert note == "the block holds 3 chunks a device by residence"
 
 
-def test_the_example_of_the_page_runs_as_it_stands() -> None:
-    """The first config of own-schedule.md is whole, and its period is the work of a device."""
-    page = (Path(__file__).parents[2] / "docs" / "how-to" / "own-schedule.md").read_text(encoding="utf-8")
-    config = load_config(page.split("```yaml\n")[1].split("```")[0], {})
-    assert config.algorithm is not None
-    made = run(config.problem, config.algorithm.name, **config.algorithm.options)
-    assert made.schedule.plan.note == "the block holds 3 chunks a device by residence"
-
-
-PROBLEM = make_problem(
-    devices=2, microbatches=4, backward_input=1, backward_weight=1, activation=2, retain=0.5, placement="linear"
-)
-
-
-def shortened(problem: Problem, orders: Orders, capacity: int, rounds: int) -> Orders:
-    """What the search makes of the makespan of these orders."""
-    index = OpIndex("FIW", problem.stages, problem.microbatches)
-    capacities, offsets = [capacity] * problem.devices, [0] * problem.devices
-    return shorten_path(lower(problem, index), index, capacities, offsets, orders, rounds, 0)
-
-
-def one_by_one(problem: Problem) -> Orders:
-    """Each device works on one microbatch at a time: no two devices ever work together."""
-    index = OpIndex("FIW", problem.stages, problem.microbatches)
-    rows = [[index.row(kind, device) for kind in "FIW"] for device in range(problem.devices)]
-    return [[row[microbatch] for microbatch in range(problem.microbatches) for row in three] for three in rows]
-
-
-@pytest.mark.parametrize(("activations", "makespan"), [(1, 20), (2, 13)])
-def test_from_one_microbatch_at_a_time(activations: int, makespan: int) -> None:
-    """P2 M4 at unit costs, where I frees half: as short as it gets. With room for one, no two ever overlap."""
-    index = OpIndex("FIW", PROBLEM.stages, PROBLEM.microbatches)
-    capacity = activations * PROBLEM.grains.largest["activation"][0]
-    orders = shortened(PROBLEM, one_by_one(PROBLEM), capacity, rounds=400)
-    schedule = schedule_plan(PROBLEM, Plan(index, orders))
-    assert list(violations(schedule)) == []
-    assert max(schedule.peak_grains) <= capacity
-    assert schedule.makespan_ticks == makespan
-
-
 @settings(deadline=None)
 @given(limited(), st.integers(0, 60), st.booleans())
 def test_the_local_search_never_loses(problem: Problem, rounds: int, by_span: bool) -> None:
@@ -454,26 +281,6 @@ def test_the_local_search_never_loses(problem: Problem, rounds: int, by_span: bo
         if by_span
         else (max(after.last_end_ticks) <= max(before.last_end_ticks))
     )
-
-
-@pytest.mark.parametrize(
-    "switches",
-    [Switches([24] * 8, True, 2, 1, 2), Switches([24] * 8, True, 2, 0, 0), Switches([24] * 8, False, 2, 0, 1)],
-)
-def test_the_local_search_finds_the_optimum(switches: Switches) -> None:
-    """Row 1 of the Zero Bubble paper's table 5 at 2P: from a greedy schedule to (P-1)(f+b+2c) + M(f+b) + w, which is a
-    bound: between its first F and the last I of all, the last device runs every F and I.
-    """
-    f, b, w, hop, capacity = 18522, 18086, 9337, 601, 16 * 201216
-    costs: dict[str, Any] = {"forward": f, "backward_input": b, "backward_weight": w, "p2p": hop, "placement": "linear"}
-    memory: dict[str, Any] = {"activation": 201216, "retain": Fraction(73728, 201216), "budget": capacity}
-    problem = make_problem(devices=8, microbatches=24, **costs, **memory)
-    index = OpIndex("FIW", 8, 24)
-    greedy = greedy_orders(problem, [capacity] * 8, switches)
-    offsets = [device * (f + hop) for device in range(8)]
-    improved = shorten_path(lower(problem, index), index, [capacity] * 8, offsets, greedy, 200, 50)
-    before, after = (schedule_plan(problem, Plan(index, orders)).span_ticks for orders in (greedy, improved))
-    assert before > after == 7 * (f + b + 2 * hop) + 24 * (f + b) + w
 
 
 TIGHT, LOOSE = Waits(0, 0, 0, 0), Waits(3, 1, 3, 1)  # V-Min's and ZB-V's

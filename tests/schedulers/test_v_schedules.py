@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched import Outcome, Plan, Problem, make_problem, run, schedule_plan
-from pipesched.pipeline.problem.ops import OpIndex
-from pipesched.schedulers.zero_bubble import published_order
+from pipesched import Outcome, Problem, make_problem, run
 from tests.examples import examples
 from tests.strategies import problems
 
@@ -84,29 +82,6 @@ def test_uneven_stages(name: str) -> None:
     outcome = v_schedule(name, 4, 12, **UNEVEN)
     assert peak(outcome) <= peak(v_schedule(name, 4, 12, **UNIT))
     assert outcome.schedule.makespan_ticks <= v_schedule("gis-h", 4, 12, **UNEVEN).schedule.makespan_ticks
-
-
-@pytest.mark.parametrize("devices", [1, 2, 3, 4, 6])
-def test_the_published_order_of_zb_v(devices: int) -> None:
-    """At f = b = w no device idles between its first and its last operation, from 2P-1 microbatches on."""
-    for microbatches in (2 * devices - 1, 2 * devices, 3 * devices + 1):
-        problem = make_problem(
-            devices=devices, stages=2 * devices, microbatches=microbatches, placement="v", activation=1, **UNIT
-        )
-        index = OpIndex("FIW", problem.stages, microbatches)
-        orders = [published_order(index, devices, device) for device in range(devices)]
-        schedule = schedule_plan(problem, Plan(index, orders))
-        assert schedule.bubble_span == 0
-        assert max(schedule.peak_grains) == min(2 * microbatches, 2 * devices)
-
-
-def test_objectives() -> None:
-    """Each objective is no worse than the other by its own measure."""
-    for name in NAMES:
-        problem = make_problem(devices=4, stages=8, microbatches=10, **UNEVEN)
-        by_span, by_makespan = (run(problem, name, objective=goal).schedule for goal in ("span", "makespan"))
-        assert by_span.span_ticks <= by_makespan.span_ticks
-        assert by_makespan.makespan_ticks <= by_span.makespan_ticks
 
 
 @pytest.mark.parametrize("name", NAMES)
