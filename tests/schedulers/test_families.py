@@ -287,19 +287,6 @@ def test_stages_that_do_not_divide(name: str) -> None:
     assert caught.value.key == "stages"
 
 
-@pytest.mark.parametrize("placement", ["linear", "loop", "v", "wave", [0, 1, 2, 2, 1, 0], [0, 1, 0, 2, 1, 1]])
-def test_list_takes_any_placement(placement: Any) -> None:
-    """`list` keeps the placement and the stages of the config."""
-    problem = make_problem(devices=3, stages=6, placement=placement)
-    assert prepare(problem, family("list")) is problem
-
-
-def test_over_budget_is_no_refusal() -> None:
-    """A family that does not look at the budget runs all the same, and the schedule says that it does not fit."""
-    schedule = run(make_problem(devices=4, microbatches=8, budget=3), "1f1b").schedule
-    assert (schedule.fits, schedule.over_budget) == (False, [0])
-
-
 def test_compare_hands_options_to_those_who_know_them() -> None:
     """An option goes to the algorithms that take it; one that none takes is bad input."""
     problem = make_problem(devices=2, stages=4, microbatches=4)
@@ -312,22 +299,6 @@ def test_compare_hands_options_to_those_who_know_them() -> None:
     with pytest.raises(ConfigError, match="none of naive, 1f1b takes the option `group_size`") as caught:
         compare(problem, ["naive", "1f1b"], group_size=4)
     assert caught.value.key == "group_size"
-
-
-def test_best_of_a_comparison() -> None:
-    """The best is the fastest that fits; when none fits, the fastest of all; none when none applies."""
-    roomy = make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10)
-
-    def best_of(problem: Problem) -> tuple[str, int | float] | None:
-        best = compare(problem, ["1f1b", "interleaved"]).best
-        return None if best is None or best.metrics is None else (best.algorithm, best.metrics["makespan"])
-
-    assert best_of(roomy) == ("interleaved", 285)
-    tight = make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10, budget=4)
-    assert best_of(tight) == ("1f1b", 330)
-    tighter = make_problem(devices=4, stages=8, microbatches=8, forward=5, backward=10, budget=1)
-    assert best_of(tighter) == ("interleaved", 285)
-    assert best_of(make_problem(devices=4, stages=9)) is None
 
 
 def test_messages_name_the_families_that_run_slices_and_forwards_alone() -> None:

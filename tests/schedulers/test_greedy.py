@@ -16,7 +16,7 @@ from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.schedulers.zero_bubble import Switches, greedy_orders
 from tests.examples import examples
 from tests.oracle.alike import Op, Replayed, device_of, inputs, name, parts, replay
-from tests.strategies import ALL_PLACEMENTS, SETTLED, limited, problems, texts_of, with_capacities
+from tests.strategies import SETTLED, limited, problems, texts_of, with_capacities
 
 rules = st.fixed_dictionaries({"priority": st.sampled_from(sorted(PRIORITIES)), "tie": st.sampled_from(sorted(TIES))})
 
@@ -54,29 +54,6 @@ def test_caps_of_1f1b_for_any_equal_stages(
         budget=[devices - device for device in range(devices)],
     )
     assert alike(run(problem, "list", **rule).schedule.plan) == alike(run(problem, "1f1b").schedule.plan)
-
-
-def test_a_uniform_cap() -> None:
-    """P4 M8 f=1 B=2 with a cap of 4: DFS reaches 33, BFS and the critical-path priority 37."""
-    problem = make_problem(devices=4, microbatches=8, forward=1, backward=2, budget=4)
-    assert run(problem, "list", tie="dfs").schedule.makespan_ticks == 33
-    assert run(problem, "list", tie="bfs").schedule.makespan_ticks == 37
-    assert {run(problem, "list", priority="alap", tie=tie).schedule.makespan_ticks for tie in TIES} == {37}
-
-
-def test_defaults() -> None:
-    """`list` defaults to linear, priority none, tie dfs."""
-    problem = make_problem(devices=3, stages=6, microbatches=5, budget=3)
-    schedule = run(problem, "list").schedule
-    assert schedule.problem.settled_placement.devices == (0, 0, 1, 1, 2, 2)
-    assert texts_of(schedule.plan) == texts_of(run(problem, "list", priority="none", tie="dfs").schedule.plan)
-
-
-@given(problems(ALL_PLACEMENTS), rules, st.integers(0, 3))
-def test_same_seed_same_plan(problem: Problem, rule: dict[str, str], seed: int) -> None:
-    """The same rule and seed give the same plan."""
-    one, other = (run(problem, "list", **rule, seed=seed).schedule for _ in range(2))
-    assert texts_of(one.plan) == texts_of(other.plan)
 
 
 def test_seeds_matter_to_random_ties() -> None:
@@ -162,17 +139,6 @@ def test_slices_never_block_each_other(problem: Problem, rule: dict[str, str]) -
     assert schedule.fits
 
 
-@pytest.mark.parametrize(("budget", "makespan"), [(1.1875, 84), (3, 59)])
-def test_room_for_gradients_of_keys_and_values(budget: float, makespan: float) -> None:
-    """P4 M4 n4 with a quarter of keys and values: a microbatch and 3/16 fit (in 84, which is proved), no less does."""
-    costs: dict[str, Any] = {"devices": 4, "microbatches": 4, "forward": 4, "backward": 8, "slices": 4, "kv": 0.25}
-    schedule = run(make_problem(**costs, budget=budget), "list").schedule
-    assert schedule.makespan == makespan
-    assert schedule.fits
-    with pytest.raises(NoSchedule, match=r"at least 1\.1875 microbatch to run one microbatch"):
-        run(make_problem(**costs, budget=1.18), "list")
-
-
 UNIT: dict[str, Any] = {"devices": 4, "microbatches": 8, "forward": 1, "backward_input": 1, "backward_weight": 1}
 MIDDLE: dict[str, Any] = {
     "devices": 8, "microbatches": 24, "forward": 185, "backward_input": 181, "backward_weight": 93, "p2p": 6,
@@ -221,13 +187,6 @@ def test_makespans_that_are_proved_optimal(problem: dict[str, Any], budget: int,
     assert auto("makespan", budget=budget, **problem).schedule.makespan_ticks == makespan
 
 
-def test_objectives_differ() -> None:
-    """Each objective is the better one by its own measure where the two disagree."""
-    by_span, by_makespan = (auto(goal, budget=10, **RETAINED).schedule for goal in ("span", "makespan"))
-    assert by_makespan.makespan_ticks == 195
-    assert by_span.span_ticks < by_makespan.span_ticks
-
-
 def test_the_default_limit_is_two_p() -> None:
     """Without a budget a device holds at most 2P activations of the largest stage, and uses more than P of them."""
     outcome = run(make_problem(**{**UNIT, "microbatches": 40}), "zb-auto")
@@ -235,15 +194,6 @@ def test_the_default_limit_is_two_p() -> None:
     assert 4 < max(outcome.schedule.peak_grains) <= 8
     free = run(make_problem(**{**UNIT, "microbatches": 40, "budget": 8}), "zb-auto")
     assert texts_of(free.schedule.plan) == texts_of(outcome.schedule.plan)
-
-
-def test_a_budget_below_one_microbatch() -> None:
-    """The answer is no, with the device, the floor and what would fit."""
-    problem = make_problem(**UNIT, activation=[1, 1, 3, 1], static=1, budget=[2, 2, 3.5, 2])
-    with pytest.raises(NoSchedule, match=r"device 2 needs a budget of at least 4 microbatch") as caught:
-        run(problem, "zb-auto")
-    assert (caught.value.device, caught.value.floor, caught.value.budget) == (2, 4, 3.5)
-    assert caught.value.would_fit == ("a budget of 4 microbatch on device 2",)
 
 
 @settings(deadline=None)

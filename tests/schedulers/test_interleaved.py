@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
@@ -174,21 +173,6 @@ def test_groups_mean_nothing_with_one_chunk(name: str) -> None:
             assert texts_of(run(problem, name, group_size=group).schedule.plan) == texts_of(plan)
 
 
-@pytest.mark.parametrize(("name", "peak"), [
-    ("interleaved", lambda v, g, d, p: (v - 1) * g + 2 * (p - d) - 1),
-    ("interleaved-overlap", lambda v, g, d, p: (v - 1) * g + 2 * (p - d)),
-    ("grouped-interleaved", lambda v, g, d, p: (v - 1) * g + p - d),
-    ("interleaved-zb", lambda v, g, _, p: (v - 1) * g + p),
-])  # fmt: skip
-def test_peaks_of_the_relatives(name: str, peak: Callable[[int, int, int, int], int]) -> None:
-    """The chunks that each device holds, as the families say, also with fewer microbatches than devices or groups."""
-    for devices, chunks, microbatches, group in [(4, 2, 8, 4), (4, 3, 8, 4), (3, 2, 7, 4), (6, 2, 3, 6), (5, 3, 12, 6)]:
-        problem = Size(devices, chunks, microbatches).problem(activation=1, retain=1)
-        held = [peak(chunks, min(group, microbatches), device, devices) for device in range(devices)]
-        expected = [min(chunks * microbatches, one) for one in held]
-        assert run(problem, name, group_size=group).schedule.peak_grains == expected
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("devices", range(1, 7))
 @pytest.mark.parametrize("chunks", [2, 3])
@@ -204,20 +188,6 @@ def test_megatrons_combined_order(devices: int, chunks: int) -> None:
                 alone = plain.index(backwards[0])  # the warm-up, and the forward before the first backward
                 pairs = [f"({f};{b})OVERLAP_F_B" for f, b in zip(forwards[alone:], backwards, strict=False)]
                 assert order == [*forwards[:alone], *pairs, *backwards[len(pairs) :]]
-
-
-@pytest.mark.parametrize(
-    ("devices", "microbatches", "slices", "makespan", "held"),
-    [(4, 8, 1, 228, None), (4, 8, 2, 210, [12, 10, 8, 6]), (4, 8, 4, 201, None), (4, 4, 4, 105, None),
-     (2, 4, 4, 99, None), (4, 6, 3, 156, None), (8, 8, 4, 213, None)],
-)  # fmt: skip
-def test_slices(devices: int, microbatches: int, slices: int, makespan: int, held: list[int] | None) -> None:
-    """Two chunks of f 4, B 8 a device: groups of P/n microbatches; peaks in slices of a chunk."""
-    costs: dict[str, Any] = {"forward": 4, "backward": 8, "slices": slices, "activation": 1}
-    schedule = run(Size(devices, 2, microbatches).problem(**costs), "interleaved").schedule
-    assert schedule.makespan == makespan
-    if held is not None:
-        assert [slices * peak for peak in schedule.peak_memory] == held
 
 
 @given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 3), st.integers(1, 4))

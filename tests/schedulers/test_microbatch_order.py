@@ -14,9 +14,8 @@ from hypothesis import assume, given, strategies as st
 from pipesched import Family, NoSchedule, NotApplicable, Outcome, Plan, Problem, make_problem, run
 from pipesched.comparing.compare import every_name
 from pipesched.pipeline.check.check import violations
-from pipesched.pipeline.problem.problem import equals
 from pipesched.schedulers.family import prepare
-from pipesched.schedulers.ordering import FedFamily, FedPlan, count_orders, every_order, in_turn, rules, verl, works
+from pipesched.schedulers.ordering import FedFamily, FedPlan, count_orders, rules, works
 from pipesched.schedulers.registry import family
 from pipesched.schedulers.saved_plan import saved_plan, savings
 from tests.examples import at_night_but, examples, part
@@ -139,12 +138,6 @@ def one_a_device(**values: Any) -> Any:
     return make_problem(devices=2, **values)
 
 
-@given(st.lists(st.integers(1, 5), min_size=1, max_size=9))
-def test_verl_as_published(work: list[int]) -> None:
-    """Equal work is told apart by the number, as in verl's `rearrange_micro_batches`."""
-    assert verl(one_a_device(sizes={"work": work})) == tuple(orders.verl(work))
-
-
 @pytest.mark.parametrize(
     ("values", "work"),
     [
@@ -167,21 +160,6 @@ def test_four_rules() -> None:
     assert rules(one_a_device(sizes={"work": [2, 3, 1]})) == [(0, 1, 2), (2, 1, 0), (2, 0, 1), (1, 0, 2)]
 
 
-@pytest.mark.parametrize(
-    ("values", "first"),
-    [
-        ({"sizes": {"work": [1, 2, 1, 2]}}, [0, 1, 0, 1]),
-        ({"sizes": {"work": [1, 2, 1, 2], "activation": [1, 1, 1, 2]}}, [0, 1, 0, 3]),
-        ({"sizes": {"work": [1, 2, 1, 2]}, "p2p": [[0, 0, 1, 0]]}, [0, 1, 2, 1]),
-        ({"forward": [[1, 1, 1, 1], [2, 2, 2, 2]]}, [0, 0, 0, 0]),
-        ({"microbatches": 4}, [0, 0, 0, 0]),
-    ],
-)
-def test_equal_microbatches(values: dict[str, Any], first: list[int]) -> None:
-    """They have the same factors, and the same entries in every table."""
-    assert equals(one_a_device(**values)) == first
-
-
 @pytest.mark.parametrize(("rule", "order"), [("longest", (2, 0, 3, 1)), ("shortest", (1, 0, 3, 2))])
 def test_by_work_as_an_option(rule: str, order: tuple[int, ...]) -> None:
     """`longest` and `shortest` feed by work, equal microbatches by their numbers, and say so."""
@@ -190,39 +168,6 @@ def test_by_work_as_an_option(rule: str, order: tuple[int, ...]) -> None:
     assert outcome.order == order
     assert outcome.ordering is not None
     assert outcome.ordering.source("1f1b") == f"{rule} first"
-
-
-@st.composite
-def drawn_equals(draw: st.DrawFn) -> list[int]:
-    """Of up to six microbatches the first that equals each."""
-    kinds = draw(st.lists(st.integers(0, 3), min_size=1, max_size=6))
-    return [kinds.index(kind) for kind in kinds]
-
-
-@given(drawn_equals())
-def test_every_order_once(equal: list[int]) -> None:
-    """They are the permutations in which equal microbatches stand by their numbers, in lexicographical order."""
-    expected = [
-        order
-        for order in permutations(range(len(equal)))
-        if all(
-            order.index(first) < order.index(one) for one in order for first in range(one) if equal[first] == equal[one]
-        )
-    ]
-    assert [*map(tuple, every_order(equal).tolist())] == expected
-    assert count_orders(equal) == len(expected)
-
-
-@given(drawn_equals(), st.randoms(use_true_random=False))
-def test_equal_ones_in_turn(equal: list[int], random: object) -> None:
-    """Of all orders with the same kinds in the same places, that one comes first."""
-    order = random.sample(range(len(equal)), len(equal))  # type: ignore[attr-defined]
-    same = [
-        other
-        for other in permutations(range(len(equal)))
-        if all(equal[one] == equal[two] for one, two in zip(order, other, strict=True))
-    ]
-    assert in_turn(order, equal) == min(same)
 
 
 @pytest.mark.parametrize(("equal", "count"), [([0] * 64, 1), ([0] * 7 + [7], 8), ([*range(20)], 2432902008176640000)])
@@ -428,19 +373,6 @@ def test_both_ways() -> None:
     ]
     assert outcome.problem.settled_placement.second == (0, 2)
     assert outcome.order == outcome.schedule.order == (3, 1, 2, 0)
-
-
-def test_an_order_beside_recompute() -> None:
-    """Savings hold for every order: the best of them is that of the plan with them."""
-    problem = six(checkpoint=0, recompute=1)
-    best = run(problem, "1f1b", order="best", recompute="full")
-    every = [
-        run(problem, "1f1b", order=list(order), recompute="full").schedule.makespan
-        for order in permutations(range(6))
-        if order[0] in (0, 1)
-    ]
-    assert best.schedule.makespan <= min(every)
-    assert best.schedule.recomputed == 24
 
 
 def test_a_block_is_planned_anew() -> None:

@@ -21,12 +21,9 @@ from pipesched import (
     Problem,
     Schedule,
     algorithms,
-    compare,
     make_problem,
     run,
     schedule_plan,
-    solve,
-    sweep,
 )
 from pipesched.comparing.compare import every_name
 from pipesched.pipeline.check.check import violations
@@ -112,17 +109,6 @@ def test_a_join_that_delays_a_gradient_is_undone() -> None:
     assert schedule_plan(problem, found).makespan == 1 + 1 + 1 + 5
 
 
-def test_memory_of_a_joined_backward() -> None:
-    """A joined backward frees all of its activation at its end, and catches no gradients, as a whole one."""
-    problem = problem_of(devices=1, microbatches=1, placement="linear", retain=1.5, activation=2)
-    apart, whole = (read_plan(problem, [["0F0", *texts]]) for texts in (["0I0", "0W0"], ["0B0"]))
-    assert schedule_plan(problem, apart).peak_memory == [3]
-    assert schedule_plan(problem, whole).peak_memory == [2]
-    half = problem_of(devices=1, microbatches=1, placement="linear", retain=0.5, activation=2)
-    one = schedule_plan(half, read_plan(half, [["0F0", "0B0"]]))
-    assert [grains for _, grains in one.memory_steps(0)] == [2, 2, 0]
-
-
 @given(
     problems(("linear", "loop", "v", "bidirectional", "two-v"), both=True, unlike=True),
     st.randoms(use_true_random=False),
@@ -170,42 +156,6 @@ def test_families_are_never_longer_than_without_joins(problem: Problem, algorith
         ratio = with_joins_.problem.ticks.per_unit, without.problem.ticks.per_unit
         assert with_joins_.makespan_ticks * ratio[1] <= without.makespan_ticks * ratio[0]
     assert not [*violations(with_joins_)]
-
-
-def test_a_v_is_drawn_for_its_halves() -> None:
-    """A whole backward that is far from its halves changes no block, so the schedule with joins is no longer."""
-    halves: dict[str, Any] = {
-        "backward_input": [9, 0.25, 0.25, 9, 6.7, 2.75],
-        "backward_weight": [1, 7, 2.75, 0.25, 2, 0.25],
-    }
-    both = {**halves, "forward": [2.75, 9, 3.4, 2.75, 2, 9], "p2p": [3.4, 2.2, 2.75, 0.25, 3]}
-    sizes: dict[str, Any] = {"devices": 3, "stages": 6, "microbatches": 3}
-    apart = run(make_problem(**sizes, **both), "zb-v").metrics["makespan"]
-    joined_ = run(make_problem(**sizes, **both, backward=[8, 1, 4.3, 8, 0.25, 2.75]), "zb-v").metrics["makespan"]
-    assert joined_ <= apart
-
-
-def test_a_length_of_the_other_way_is_found() -> None:
-    """The check knows both lengths: B as long as both halves, or an I as long as B, breaks a rule."""
-    problem = problem_of(devices=1, microbatches=2, placement="linear")
-    plan = read_plan(problem, [["0F0", "0F1", "0B0", "0I1", "0W1"]])
-    schedule = schedule_plan(problem, plan)
-    assert not [*violations(schedule)]
-    by_name = {text: number for number, text in zip(plan.orders[0], texts_of(plan)[0], strict=True)}
-    for text, more in (("0B0", 10), ("0I1", 5)):
-        ends, starts = [*schedule.end_ticks], [*schedule.start_ticks]
-        for other in ("0B0", "0I1", "0W1")[("0B0", "0I1").index(text) :]:
-            ends[by_name[other]] += more
-            starts[by_name[other]] += more * (other != text)
-        wrong = [*violations(Schedule(problem, plan, starts, ends))]
-        assert wrong == [f"{text} lasts {3 if text == '0B0' else 2}, not {2 if text == '0B0' else 1.5}"]
-
-
-def test_a_budget_is_kept() -> None:
-    """Joins that would hold more than a budget, which the plan keeps, are not made."""
-    problem = problem_of(devices=2, microbatches=6, retain=0, budget=2)
-    outcome = run(problem, "zb-auto")
-    assert outcome.schedule.fits
 
 
 def test_two_costs_join_nothing() -> None:
@@ -300,41 +250,6 @@ def test_every_family(name: str) -> None:
     judged()
 
 
-def test_layers_and_all_stages_exclude_each_other() -> None:
-    """A number of layers is of every stage, so no stage is left where all are offloaded; the message says that."""
-    problem = make_problem(devices=2, layers=8, layer={"offload": 1})
-    with pytest.raises(NotApplicable, match="recompute 1 takes layers of every stage of 1f1b, so offload takes fewer"):
-        run(problem, "1f1b", recompute=1, offload="full")
-    assert run(problem, "1f1b", recompute=1, offload=1).schedule.recomputed == 4
-
-
-@pytest.mark.parametrize("value", ["Full", 0, -1, True, 1.5, "all", [1]])
-def test_bad_values(value: Any) -> None:
-    """Only full and whole numbers from 1 on are taken."""
-    for key in ("recompute", "offload"):
-        with pytest.raises(ConfigError, match=f"^{key}: must be full or a whole number of at least 1, not"):
-            run(make_problem(devices=3, offload=1), "1f1b", **{key: value})
-
-
-@pytest.mark.parametrize("name", ["list", "zb-auto"])
-def test_a_family_that_obeys_the_budget(name: str) -> None:
-    """Under a budget it refers to a solve, as its plan is for whole activations; without one it takes the options."""
-    problem = make_problem(devices=2, budget=2)
-    with pytest.raises(NotApplicable, match=f"^{name} fits its whole activations into the budget.* solve with"):
-        run(problem, name, recompute="full")
-    assert run(make_problem(devices=2), name, recompute="full").schedule.recomputed == 8
-
-
-def test_a_solve_is_no_worse_than_full_recompute() -> None:
-    """Under the budget that full recompute of 1F1B just fits, a solve that may recompute takes less time."""
-    problem = make_problem(devices=4, microbatches=8, forward=1, backward=2, activation=1, checkpoint=0.25, budget=2)
-    practice = run(problem, "1f1b", recompute="full")
-    assert practice.schedule.fits
-    best = solve(problem, recompute=True, time_limit=3, workers=1)
-    assert best.schedule.fits
-    assert best.schedule.makespan < practice.schedule.makespan == 44
-
-
 LAYERS: dict[str, Any] = {
     "devices": 2,
     "microbatches": 3,
@@ -361,8 +276,6 @@ def test_all_layers_are_whole_stages() -> None:
     problem = make_problem(**{**LAYERS, "last": None, "layers": 5})
     every, full = (run(problem, "1f1b", recompute=number) for number in (3, "full"))
     assert (every.problem, every.metrics) == (full.problem, full.metrics)
-    with pytest.raises(NotApplicable, match="at most 3 layers here, so recompute takes full or at most 3, not 4"):
-        run(problem, "1f1b", recompute=4)
 
 
 VISION: dict[str, Any] = {"name": "vision", "forward": 2, "backward": 4}
@@ -426,39 +339,3 @@ def test_budget(family: str) -> None:
     tight = run(problem, family).schedule
     assert max(free.memory) > 4 >= max(tight.memory)
     assert tight.makespan > free.makespan
-
-
-@pytest.mark.slow
-def test_sharded_weights() -> None:
-    """Where weights come and go, `auto` takes the number of stages ahead with which side work costs least."""
-    side = [VISION]
-    config: dict[str, Any] = {
-        "devices": 2, "stages": 8, "microbatches": 4, "forward": 5, "backward": 10, "gather": 4, "reduce": 4,
-    }  # fmt: skip
-    made = {
-        ahead: run(make_problem(**config, side=side, shard={"level": "weights", "ahead": ahead}), "interleaved")
-        for ahead in (1, 2, 3, 4, "auto")
-    }
-    lengths: dict[Any, float] = {ahead: outcome.schedule.makespan for ahead, outcome in made.items()}
-    assert lengths["auto"] == min(lengths.values())
-    assert lengths[made["auto"].problem.sharding.ahead] == lengths["auto"]
-
-
-def test_order() -> None:
-    """The side work of a microbatch is fed with it: the best order is no longer than the others."""
-    times = [9, 1, 1, 1]
-    problem = make_problem(devices=2, microbatches=4, forward=5, backward=10, side=[{"forward": times, "backward": 2}])
-    made = {order: run(problem, "1f1b", order=order) for order in ("given", "verl", "best")}
-    lengths = {order: outcome.schedule.makespan for order, outcome in made.items()}
-    assert lengths["best"] == min(lengths.values()) < lengths["given"]
-    assert made["best"].order[0] != 0  # the others start sooner
-
-
-def test_comparisons() -> None:
-    """Each rule in a sweep, and as an option of one algorithm."""
-    text = "devices: 4\nmicrobatches: 8\ncosts: {forward: 5, backward: 10}\nside: [{forward: 2, backward: 4}]"
-    table = sweep(text, "side_rule", ["first", "bubbles"], ["1f1b"])
-    found = [point.comparison[0].outcome for point in table.points]
-    assert [outcome and outcome.schedule.makespan for outcome in found] == [177, 171]
-    compared = compare(make_problem(**FOUR, side=[VISION]), ["1f1b", "naive"], each={"naive": {"side_rule": "first"}})
-    assert [entry.label for entry in compared] == ["1f1b", "naive, side_rule first"]

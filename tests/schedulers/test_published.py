@@ -9,8 +9,6 @@ from hypothesis import given, strategies as st
 
 from pipesched import Outcome, make_problem, run
 from pipesched.pipeline.check.check import violations
-from pipesched.pipeline.problem.ops import OpIndex
-from pipesched.schedulers.zero_bubble import published_order
 from tests.strategies import texts_of
 
 
@@ -150,14 +148,6 @@ def test_figures_of_sequential(devices: int, microbatches: int, p2p: int) -> Non
         assert schedule.bubble == pytest.approx(1 - 1 / devices)
 
 
-@given(*sizes, st.booleans())
-def test_figures_of_naive(devices: int, microbatches: int, lifo: bool) -> None:
-    """Equal stages: bubble (P-1)/(M+P-1), as 1F1B; M activations everywhere."""
-    schedule = run(make_problem(devices=devices, microbatches=microbatches), "naive", lifo=lifo).schedule
-    assert schedule.bubble == pytest.approx((devices - 1) / (microbatches + devices - 1))
-    assert schedule.peak_grains == [microbatches] * devices
-
-
 @given(*sizes, st.integers(1, 5), st.integers(0, 9))
 def test_figures_of_1f1b(devices: int, microbatches: int, forward: int, backward: int) -> None:
     """Equal stages: makespan (M+P-1)(f+B), bubble (P-1)/(M+P-1), peak min(P-d, M), and nothing is faster."""
@@ -171,24 +161,6 @@ def test_figures_of_1f1b(devices: int, microbatches: int, forward: int, backward
         assert schedule.peak_grains == [min(devices - d, microbatches) for d in range(devices)]
 
 
-@given(*sizes)
-def test_figures_of_eager_1f1b(devices: int, microbatches: int) -> None:
-    """min(M, 2(P-d)) activations on device d; without p2p it is as fast as 1F1B."""
-    schedule = run(make_problem(devices=devices, microbatches=microbatches), "eager-1f1b").schedule
-    assert schedule.peak_grains == [min(microbatches, 2 * (devices - d)) for d in range(devices)]
-    assert schedule.makespan_ticks == 3 * (microbatches + devices - 1)
-
-
-@given(st.integers(1, 5), st.integers(1, 3), st.integers(0, 5))
-def test_figures_of_looped_bfs(devices: int, chunks: int, extra: int) -> None:
-    """Bubble (P-1)/(VM+P-1) from P microbatches on, whatever P divides; every device holds all VM chunks."""
-    microbatches = devices + extra
-    problem = make_problem(devices=devices, stages=chunks * devices, microbatches=microbatches, activation=1)
-    schedule = run(problem, "looped-bfs").schedule
-    assert schedule.bubble == pytest.approx((devices - 1) / (chunks * microbatches + devices - 1))
-    assert schedule.peak_grains == [chunks * microbatches] * devices
-
-
 @pytest.mark.parametrize(("devices", "microbatches"), [(4, 8), (8, 16), (8, 32)])
 def test_eager_1f1b_hides_p2p(devices: int, microbatches: int) -> None:
     """With p2p as long as a forward it is faster than 1F1B, at more memory."""
@@ -198,43 +170,10 @@ def test_eager_1f1b_hides_p2p(devices: int, microbatches: int) -> None:
     assert sum(eager.peak_grains) > sum(plain.peak_grains)
 
 
-@given(st.permutations([1, 2, 3, 4, 5, 6, 7, 8]), st.integers(1, 6))
-def test_forward_passes_alone_of_any_order(times: list[int], devices: int) -> None:
-    """With equal stages units of times t take sum t + (P-1) max t in every order: 60 at P4 for 1 to 8."""
-    schedule = run(make_problem(devices=devices, forward=[times] * devices, mode="forward"), "naive").schedule
-    assert schedule.makespan == 36 + (devices - 1) * 8
-    assert schedule.peak_memory == [1] * devices
-
-
-def test_keys_and_values_of_forward_passes() -> None:
-    """P4 M2, f 8 in four slices: 22, and each device holds a slice beside a quarter of the three before it."""
-    problem = make_problem(devices=4, microbatches=2, slices=4, forward=8, kv=0.25, mode="forward")
-    schedule = run(problem, "naive").schedule
-    assert (schedule.makespan, schedule.peak_memory) == (22, [0.4375] * 4)
-
-
 def seq_1f1b(devices: int, microbatches: int, slices: Any, **given: Any) -> Outcome:
     """Of f 4, B 8 a device."""
     costs = {"forward": 4, "backward": 8, **given}
     return run(make_problem(devices=devices, microbatches=microbatches, slices=slices, **costs), "seq-1f1b")
-
-
-def test_peaks_of_slices() -> None:
-    """In microbatches with the gradients of keys and values, and of slices of equal work."""
-    assert seq_1f1b(4, 8, 4, kv=0.25).schedule.peak_memory == [1.9375, 1.6875, 1.4375, 1.1875]
-    cut = seq_1f1b(4, 8, {"count": 4, "tokens": "work", "attention": 0.5}).schedule
-    assert [*map(float, cut.problem.slices.tokens)] == [0.366025, 0.252009, 0.204842, 0.177124]
-    assert cut.makespan == 105
-    assert cut.peak_memory == [1.984059, 1.73205, 1.44091, 1.236068]
-
-
-@pytest.mark.parametrize(
-    ("devices", "attention", "makespan"),
-    [(4, 0.25, 122.4375), (4, 0.5, 139.875), (8, 0.25, 136.6875), (8, 0.5, 156.375)],
-)
-def test_slices_by_attention(devices: int, attention: float, makespan: float) -> None:
-    """M8 n4 of equal tokens: later slices attend to more, and last longer."""
-    assert seq_1f1b(devices, 8, {"count": 4, "attention": attention}).schedule.makespan == makespan
 
 
 @given(*sizes, st.integers(1, 9))
@@ -265,25 +204,6 @@ def outcome_of(name: str, devices: int, microbatches: int, slices: Any, **given:
     return run(
         make_problem(devices=devices, stages=2 * devices, microbatches=microbatches, slices=slices, **costs), name
     )
-
-
-def test_zb_h1_by_hand() -> None:
-    """P2 M2 n2: a forward more before the first backward, and the last slice goes back first."""
-    assert [" ".join(row) for row in texts_of(outcome_of("zb-h1", 2, 2, 2).schedule.plan)] == [
-        "0F0.0 0F0.1 0F1.0 0I0.1 0W0.1 0F1.1 0I0.0 0W0.0 0I1.1 0W1.1 0I1.0 0W1.0",
-        "1F0.0 1F0.1 1I0.1 1F1.0 1I0.0 1W0.1 1F1.1 1I1.1 1W0.0 1I1.0 1W1.1 1W1.0",
-    ]
-
-
-def test_zb_v_by_hand() -> None:
-    """P2 M2 n2, before the search: another F1 and F0 before the first backward, another I0 and I1 behind the last F."""
-    index = OpIndex("FIW", 4, 2, 2)
-    assert [" ".join(str(index.op(one)) for one in published_order(index, 2, device)) for device in range(2)] == [
-        "0F0.0 0F0.1 0F1.0 3F0.0 0F1.1 3F0.1 3I0.1 3W0.1 3F1.0 3I0.0 3W0.0 0I0.1"
-        " 0W0.1 3F1.1 3I1.1 3W1.1 0I0.0 3I1.0 0I1.1 0W0.0 0I1.0 0W1.1 3W1.0 0W1.0",
-        "1F0.0 2F0.0 1F0.1 2F0.1 1F1.0 2F1.0 2I0.1 2W0.1 1F1.1 1I0.1 1W0.1 2F1.1"
-        " 2I0.0 2W0.0 1I0.0 2I1.1 1I1.1 2I1.0 1I1.0 1W0.0 2W1.1 2W1.0 1W1.1 1W1.0",
-    ]
 
 
 @given(*sliced_sizes)

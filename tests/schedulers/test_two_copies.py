@@ -72,17 +72,6 @@ def test_dualpipe_v_is_deepseeks(devices: int) -> None:
         assert texts_of(run(problem, "dualpipe-v").schedule.plan) == expected
 
 
-def test_fewer_microbatches_by_hand() -> None:
-    """P2 M2 and P4 M4: no steady state is left, and the first operations of the other steps are missing."""
-    plan = run(make_problem(devices=2, microbatches=2), "dualpipe").schedule.plan
-    assert [" ".join(row) for row in texts_of(plan)] == ["0F0 1F1 1B1 0I0 0W0", "0F1 1F0 1B0 0I1 0W1"]
-    plan = run(make_problem(devices=4, microbatches=4), "dualpipe").schedule.plan
-    assert [" ".join(row) for row in texts_of(plan)][:2] == [
-        "0F0 0F1 3F2 3B2 3F3 3B3 0I0 0W0 0I1 0W1",
-        "1F0 2F2 1F1 2F3 2B2 1B0 2I3 1I1 2W3 1W1",
-    ]
-
-
 @pytest.mark.parametrize("devices", range(2, 17, 2))
 def test_dualpipe_of_few_microbatches(devices: int) -> None:
     """Any even M: a checked schedule, at most P+1 activations, at worst 5 % behind ZB-1P, whose memory is P."""
@@ -179,15 +168,3 @@ def test_what_it_idles_and_holds(half: int, units: int) -> None:
     assert even.bubble == pytest.approx((devices - 2) / (4 * microbatches + devices - 2), abs=1e-15)
     assert double.makespan - double.ideal == 2 * (devices - 2) + max(devices - 3, 0) * (units - 1)
     assert double.peak_memory == [3 * half + 1 + min(device, devices - 1 - device) for device in range(devices)]
-
-
-def test_static_memory_counts_both_copies() -> None:
-    """Device d has the stages d, 2P-1-d, P-1-d and P+d: both copies of every stage are somewhere."""
-    static = [1, 2, 4, 8, 16, 32, 64, 128]
-    problem = make_problem(devices=4, stages=8, microbatches=4, static=static, budget=500)
-    schedule = run(problem, "bitpipe").schedule
-    own = [schedule.problem.static_grains[device] // schedule.problem.grains.per_unit for device in range(4)]
-    assert own == [1 + 128 + 8 + 16, 2 + 64 + 4 + 32, 4 + 32 + 2 + 64, 8 + 16 + 1 + 128]
-    assert schedule.fits
-    tight = make_problem(devices=4, stages=8, microbatches=4, static=static, budget=154)
-    assert not run(tight, "bitpipe").schedule.fits
