@@ -42,18 +42,19 @@ DIVIDED_AT = {  # the levels that divide what a rank keeps of a stage
 }
 
 
-def replayed_peaks(schedule: ScheduleMetrics) -> list[int]:
+def replayed_peaks(schedule: ScheduleMetrics, tables: TimeTables | None = None) -> list[int]:
     """Return the largest activation memory of each device, in grains; at one time, frees count before takes."""
-    tables = TimeTables(schedule)
+    tables, problem = TimeTables(schedule) if tables is None else tables, schedule.problem
     changes = [(column(()),) * 3, *_of_passes(tables)]
-    if schedule.problem.has_step:
+    if problem.has_step:
         changes += [*_of_stages(tables), *_of_side_work(tables)]
-    changes += buffer_changes(tables)
+    if problem.messages is not None and problem.memory.receive:
+        changes += buffer_changes(tables)
     check_deadline()
     device, time, size = (np.concatenate(parts) for parts in zip(*changes, strict=True))
     size = in_range(size, total(np.maximum(size, 0)))
     by_device = np.argsort(device.astype(np.int32), kind="stable")
-    cuts = np.cumsum(np.bincount(device, minlength=schedule.problem.devices))[:-1]
+    cuts = np.cumsum(np.bincount(device, minlength=problem.devices))[:-1]
     when, highest = 2 * time + (size > 0), list[int]()
     for part in np.split(by_device, cuts):
         check_deadline()
@@ -64,42 +65,28 @@ def replayed_peaks(schedule: ScheduleMetrics) -> list[int]:
 
 def _of_passes(tables: TimeTables) -> Iterator[Changes]:
     """Yield what passes take as they start and free as they end, kind by kind; what the plan lacks does neither."""
-    problem, slices, held = tables.problem, tables.index.slices, tables.problem.model.sizes
+    problem, slices, units, held = tables.problem, tables.index.slices, tables.index.units, tables.problem.model.sizes
     whole, left, kept, cached = (held[key] for key in ("activation", "retained", "checkpointed", "cached"))
-    others = cached - _at_last(cached, slices, every=False)  # gradients of keys and values of all slices but the last
-    takes = {"F": whole, "R": whole - kept, "L": whole, "I": np.maximum(left - whole, 0)}
+    is_last = np.arange(units) % slices == slices - 1
+    of_all = np.repeat(np.add.reduceat(cached, np.arange(0, units, slices), axis=1), slices, axis=1)
+    others = np.where(is_last, 0, cached)  # gradients of keys and values of all slices but the last
+    caught = np.where(is_last, of_all - cached, 0)  # the backward of the last slice, which is the first, takes them all
+    takes = {"F": whole, "R": whole - kept, "L": whole, "B": caught, "I": np.maximum(left - whole, 0) + caught}
     frees = {"O": whole, "B": whole + others, "I": np.maximum(whole - left, 0) + others, "W": left}
     if problem.mode == "forward":
-        is_last = np.arange(tables.index.units) >= tables.index.units - problem.batches * slices  # it frees all rounds'
-        frees = {"F": whole - cached + _at_last(cached, slices) * is_last * problem.rounds}
+        is_last &= np.arange(units) >= units - problem.batches * slices  # it frees those of all rounds
+        frees = {"F": whole - cached + np.where(is_last, of_all, 0) * problem.rounds}
     for kind in tables.index.letters:
         starts, ends = (tables.of(values, kind) for values in (tables.start, tables.end))
+        changes = [(starts, takes[kind])] if kind in takes else []
+        changes += [(ends, -frees[kind])] if kind in frees else []
+        changes += [(tables.of(tables.end, "F"), kept - whole)] if kind == "R" else []
         planned = starts >= 0
-        if kind in takes:
-            yield from _sized(tables, planned, starts, takes[kind])
-        if kind in frees:
-            yield from _sized(tables, planned, ends, -frees[kind])
-        if kind in "BI":  # the backward of the last slice, which is the first, takes those of all
-            yield from _sized(tables, planned, starts, _at_last(others, slices))
-        if kind == "R":
-            yield from _sized(tables, planned, tables.of(tables.end, "F"), kept - whole)
-
-
-def _sized(tables: TimeTables, planned: Ints, time: Ints, size: Ints) -> Iterator[Changes]:
-    """Yield the changes of a kind that are planned, if they are of any size."""
-    if size.any():
-        check_deadline()
-        there = ... if planned.all() else planned
-        yield tables.problem.model.where[there].ravel(), time[there].ravel(), size[there].ravel()
-
-
-def _at_last(sizes: Ints, slices: int, *, every: bool = True) -> Ints:
-    """Return at the last slice of each microbatch the sum of all its slices, or its own alone; 0 at the others."""
-    parts = sizes.reshape(len(sizes), -1, slices)
-    found = np.zeros(parts.shape, dtype=sizes.dtype)
-    found[:, :, -1] = parts.sum(axis=2) if every else parts[:, :, -1]
-    there: Ints = found.reshape(sizes.shape)
-    return there
+        for time, size in changes:
+            if size.any():
+                check_deadline()
+                there = ... if planned.all() else planned
+                yield problem.model.where[there].ravel(), time[there].ravel(), size[there].ravel()
 
 
 def _of_stages(tables: TimeTables) -> Iterator[Changes]:
@@ -210,9 +197,18 @@ def over_budget(schedule: Schedule) -> list[str]:
 def violations(schedule: Schedule) -> Iterator[str]:
     """Yield every rule of a training step that the schedule breaks, one sentence each. The budget is no rule here."""
     tables = TimeTables(schedule)
+    plan, problem = tables.plan, tables.problem
+    absent = {
+        "pairs": not plan.pairs,
+        "waits": not plan.waits,
+        "step": not (problem.has_step or plan.index.scoped or any(plan.network)),
+        "messages": not (problem.messages or plan.messages),
+    }
     for rules in RULES:
         is_broken = False
-        for rule in rules:
+        for rule, subject in rules.items():
+            if absent.get(subject):
+                continue
             check_deadline()
             for sentence in rule(tables):
                 is_broken = True
@@ -310,7 +306,7 @@ def _misplaced(tables: TimeTables) -> Iterator[str]:
         for number in order[is_wrong.ravel()[order]].tolist():
             yield f"{index.op(number)} runs on device {device}, not on {tables.homes(number)}"
     forwards, backwards = tables.pairs
-    for at in np.flatnonzero(tables.homes(forwards) != tables.homes(backwards)).tolist():
+    for at in np.flatnonzero(tables.homes(forwards) != tables.homes(backwards)).tolist() if tables.plan.pairs else ():
         pair = f"{index.op(int(forwards[at]))} and {index.op(int(backwards[at]))}"
         yield f"{pair} run together, but their stages live on different devices"
 
@@ -386,7 +382,8 @@ class _Demand(NamedTuple):
 def _too_early(tables: TimeTables) -> Iterator[str]:
     """Yield operations that start before their inputs, with the latency between two devices, are there."""
     ends = {kind: tables.of(tables.end, kind) for kind in tables.index.letters}
-    back, model = tables.present("BI"), tables.problem.model
+    back, model = [kind for kind in "BI" if kind in ends], tables.problem.model
+    begins = tables.start if tables.problem.shard is None else tables.begins
     gradients = np.maximum.reduce([ends[kind] for kind in back or "F"])
     crossing = [_Demand("F", 1, ends["F"][:-1] + model.there)]
     crossing += [_Demand(kind, 0, gradients[1:] + model.back) for kind in back]
@@ -398,10 +395,10 @@ def _too_early(tables: TimeTables) -> Iterator[str]:
         ready[0, problem.batches :] = ends["F"][-1][: -problem.batches] + int(late)
         crossing.append(_Demand("F", 0, ready))
     inside = [_Demand(after, 0, ends[before]) for before, after in INSIDE if before in ends and after in ends]
-    along = [*_along_slices(tables, ends["F"], gradients)]
+    along = [*_along_slices(tables, ends["F"], gradients)] if tables.index.slices > 1 else []
     early = list[list[Ints]]()  # which operations start before; what the plan lacks does not count
     for demands in (crossing, inside, along):
-        rows = ((tables.of(tables.begins, one.kind)[one.further :][: len(one.ready)], one.ready) for one in demands)
+        rows = ((tables.of(begins, one.kind)[one.further :][: len(one.ready)], one.ready) for one in demands)
         early.append([(starts < ready) & (starts >= 0) for starts, ready in rows])
     is_wrong = np.zeros(tables.index.stages, dtype=bool)
     for mask in chain(*early):
@@ -426,12 +423,11 @@ def _too_early(tables: TimeTables) -> Iterator[str]:
 def _along_slices(tables: TimeTables, forwards: Ints, gradients: Ints) -> Iterator[_Demand]:
     """Yield what slices need of each other: a forward that of the slice before, a gradient that of the one behind."""
     shape = (tables.index.stages, tables.index.microbatches, tables.index.slices)
-    if tables.index.slices > 1:
-        for kind, ends in (("F", forwards), *((kind, gradients) for kind in tables.present("BI"))):
-            ready, parts = np.full(shape, -1, dtype=ends.dtype), ends.reshape(shape)
-            late, needed = (slice(1, None), slice(-1)) if kind == "F" else (slice(-1), slice(1, None))
-            ready[:, :, late] = parts[:, :, needed]
-            yield _Demand(kind, 0, ready.reshape(ends.shape))
+    for kind, ends in (("F", forwards), *((kind, gradients) for kind in tables.present("BI"))):
+        ready, parts = np.full(shape, -1, dtype=ends.dtype), ends.reshape(shape)
+        late, needed = (slice(1, None), slice(-1)) if kind == "F" else (slice(-1), slice(1, None))
+        ready[:, :, late] = parts[:, :, needed]
+        yield _Demand(kind, 0, ready.reshape(ends.shape))
 
 
 def _wrong_memory(tables: TimeTables) -> Iterator[str]:
@@ -446,17 +442,20 @@ def _wrong_memory(tables: TimeTables) -> Iterator[str]:
     if problem.memory.budget is None and not (saves or unlike or beside):
         return
     scale = problem.grains.per_unit
-    for device, (peak, claim) in enumerate(zip(replayed_peaks(schedule), schedule.peak_grains, strict=True)):
+    for device, (peak, claim) in enumerate(zip(replayed_peaks(schedule, tables), schedule.peak_grains, strict=True)):
         if peak != claim:
             claimed, true = shown(in_units(claim, scale)), shown(in_units(peak, scale))
             yield f"device {device} reaches {true} {problem.memory.unit}, not {claimed} as the schedule claims"
 
 
 Rule = Callable[[TimeTables], Iterator[str]]
-RULES: Sequence[Sequence[Rule]] = (  # each group assumes the ones before
-    (_other_problem,),
-    (_incomplete, _untimed, _mispaired, incomplete_step),
-    (incomplete_messages,),
-    (_misplaced, _wrong_lengths, _collisions, _impatient, _too_early, wrong_step, wrong_messages),
-    (_wrong_memory,),
+RULES: Sequence[Mapping[Rule, str]] = (  # each with what it is about, where not all have it; each group assumes others
+    {_other_problem: ""},
+    {_incomplete: "", _untimed: "", _mispaired: "pairs", incomplete_step: "step"},
+    {incomplete_messages: "messages"},
+    {
+        **{_misplaced: "", _wrong_lengths: "", _collisions: "", _impatient: "waits", _too_early: ""},
+        **{wrong_step: "step", wrong_messages: "messages"},
+    },
+    {_wrong_memory: ""},
 )

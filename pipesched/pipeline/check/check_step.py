@@ -344,6 +344,7 @@ class TimeTables:
     def __init__(self, schedule: ScheduleMetrics) -> None:
         self.schedule, self.problem, self.plan = schedule, schedule.problem, schedule.plan
         self.index = self.plan.index
+        self.queue = "" if self.problem.messages is None else self.problem.messages.queue
         self.start, self.end = (  # times to which the longest durations can be added
             in_range(values, 2 * max(int(values.max(initial=0)), -int(values.min(initial=0))))
             for values in (schedule.times.start, schedule.times.end)
@@ -352,6 +353,13 @@ class TimeTables:
         self.orders = self.plan.own_lines[:devices]
         self.lanes = self.plan.own_lines[devices : devices + 2 * len(self.plan.lanes)]
         self.pairs = column(self.plan.pairs.keys()), column(self.plan.pairs.values())
+        # of the devices, without optimizers and side work; and all operations of passes in the plan
+        self.passes = [order[order < self.index.passes] for order in self.orders] if self.index.scoped else self.orders
+        beside = np.concatenate([*self.lanes, self.pairs[1]])
+        self.planned: Ints = np.concatenate([*self.passes, beside[beside < self.index.passes]])
+        self.runs_on = np.full(self.index.size, -1)  # the device of each slot
+        for number, order in enumerate(self.orders):
+            self.runs_on[order] = number
 
     def of(self, values: Ints, kind: str) -> Ints:
         """Return the part of a column that is of one kind of passes, by stage and unit."""
@@ -373,17 +381,6 @@ class TimeTables:
     def present(self, kinds: str) -> list[str]:
         """Return those of some kinds of passes that the plan may have."""
         return [kind for kind in kinds if kind in self.index.letters]
-
-    @cached_property
-    def passes(self) -> list[Ints]:
-        """The orders of the devices without optimizers and side work."""
-        return [order[order < self.index.passes] for order in self.orders] if self.index.scoped else self.orders
-
-    @cached_property
-    def planned(self) -> Ints:
-        """All operations of passes in the plan."""
-        beside = np.concatenate([*self.lanes, self.pairs[1]])
-        return np.concatenate([*self.passes, beside[beside < self.index.passes]])
 
     @cached_property
     def begins(self) -> Ints:
@@ -425,14 +422,6 @@ class TimeTables:
         every = Due(*map(np.concatenate, zip(*_of_passes(self), *_of_side_work(self), strict=True)))
         crosses = every.sender != every.receiver
         return every if crosses.all() else Due(*(values[crosses] for values in every))
-
-    @cached_property
-    def runs_on(self) -> Ints:
-        """The device of each slot; -1 for what is none."""
-        device = np.full(self.index.size, -1)
-        for number, order in enumerate(self.orders):
-            device[order] = number
-        return device
 
     def time(self, ticks: int) -> str:
         """Return ticks in the user's unit, as text."""
@@ -520,8 +509,6 @@ def _misplaced_ends(tables: TimeTables) -> Iterator[str]:
 
 def wrong_messages(tables: TimeTables) -> Iterator[str]:
     """Yield messages at other times than when they stand at the heads of their queues, and what does not wait."""
-    if tables.problem.messages is None:
-        return
     due, start, end, index = tables.due, tables.start, tables.end, tables.index
     begins, delivered = start[due.number], end[due.number]
     lasts = delivered - begins
@@ -532,7 +519,7 @@ def wrong_messages(tables: TimeTables) -> Iterator[str]:
     for row in _rows(tables, due):
         before, after = row[:-1], row[1:]
         ready[after] = np.maximum(ready[after], end[before])  # each stands in a row once
-        if tables.problem.messages.queue == "device":
+        if tables.queue == "device":
             is_late = (after < index.first_message) & (before >= index.first_message) & (start[after] < end[before])
             for at in np.flatnonzero(is_late).tolist():
                 first, then = (index.op(int(row[at])) for row in (before, after))
@@ -549,8 +536,7 @@ def wrong_messages(tables: TimeTables) -> Iterator[str]:
 
 def _rows(tables: TimeTables, due: Due) -> Iterator[Ints]:
     """Yield what goes one after another, in order: of an edge in that of its sender, else in that of each device."""
-    assert tables.problem.messages is not None
-    queue, size = tables.problem.messages.queue, tables.index.size
+    queue, size = tables.queue, tables.index.size
     sender, receiver = np.full(size, -1), np.full(size, -1)
     sender[due.number], receiver[due.number] = due.sender, due.receiver
     for device, (program, order) in enumerate(zip(tables.plan.messages, tables.orders, strict=True)):
@@ -574,11 +560,9 @@ def buffer_changes(tables: TimeTables) -> Iterator[tuple[Ints, Ints, Ints]]:
     Each is taken at time 0, or where messages occupy devices as what stands before it there ends.
     """
     problem, index = tables.problem, tables.index
-    if problem.messages is None or not problem.memory.receive:
-        return
     due = tables.due
     issued = np.zeros(index.size, dtype=tables.end.dtype)
-    if problem.messages.queue == "device":
+    if tables.queue == "device":
         receiver = dict(zip(due.number.tolist(), due.receiver.tolist(), strict=True))
         for device, row in enumerate(_rows(tables, due)):
             for before, after in pairwise(row.tolist()):
