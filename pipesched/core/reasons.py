@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import accumulate, chain, count
 from operator import add
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from pipesched.core.clock import check_deadline, watched
 
 NOTHING = -1  # no task, no machine, no tag
 Fits = Callable[[int, int], bool]  # whether a task may start at a time, as far as the memory of its device goes
-Candidates = tuple["GapCandidate | None", "GapCandidate | None"]  # one that takes memory, one that takes none
+Piece = tuple[int, int, "Idle | None", int]  # of a gap: from, to, class (None: a device runs the culprit), culprit
 
 
 class Arc(NamedTuple):
@@ -49,6 +49,11 @@ class TimedTasks:
     Of what was measured `arrived[i]` is when the message was there that task i waited for, less than 0 where it waited
     for none. Tasks that are `queued` stand in several queues at once, whose order `waits` has; where they hold devices
     while they run, `held` lists those of each.
+
+    `outs` is when the result of each task is out. The last one of a device, or of a lane that may end the schedule, is
+    out at the `makespan`: that of the task `last`, the first of several, of devices first; NOTHING where there is none.
+    `machine` is that of each task, `previous` the task before it there, `ranks` its place in all orders one after the
+    other: by device, then by lane, and by position.
     """
 
     durations: Sequence[int]
@@ -65,41 +70,24 @@ class TimedTasks:
     queued: range = range(0)
     held: Sequence[Sequence[int]] = ()
 
-    @cached_property
-    def outs(self) -> Sequence[int]:
-        """When the result of each task is out: its end and its delivery."""
-        return [*map(add, self.ends, self.deliveries)] if self.deliveries else self.ends
+    outs: Sequence[int] = field(init=False)
+    machine: list[int] = field(init=False)
+    ranks: list[int] = field(init=False)
+    previous: list[int] = field(init=False)
+    last: int = field(init=False)
+    makespan: int = field(init=False)
 
-    @cached_property
-    def machine(self) -> list[int]:
-        """The machine of each task."""
-        machine = [NOTHING] * len(self.durations)
+    def __post_init__(self) -> None:
+        outs = [*map(add, self.ends, self.deliveries)] if self.deliveries else self.ends
+        machine, ranks, previous = ([NOTHING] * len(self.durations) for _ in range(3))
+        place = count()
         for number, order in enumerate(self.orders):
-            for task in order:
-                machine[task] = number
-        return machine
-
-    @cached_property
-    def ranks(self) -> list[int]:
-        """The place of each task in all orders, one after the other: by device, then by lane, and by position."""
-        ranks = [NOTHING] * len(self.durations)
-        for rank, task in enumerate(chain.from_iterable(self.orders)):
-            ranks[task] = rank
-        return ranks
-
-    @cached_property
-    def previous(self) -> list[int]:
-        """The task before each in the order of its machine."""
-        previous = [NOTHING] * len(self.durations)
-        for order in self.orders:
-            for before, after in pairwise(order):
-                previous[after] = before
-        return previous
-
-    @cached_property
-    def makespan(self) -> int:
-        """When the last result of a device, or of a lane that may end the schedule, is out."""
-        return 0 if self.last == NOTHING else self.outs[self.last]
+            for before, task in zip((NOTHING, *order), order, strict=False):
+                machine[task], ranks[task], previous[task] = number, next(place), before
+        ending = *self.orders[: self.devices], *self.orders[len(self.orders) - self.late_lanes :]
+        last = max(chain.from_iterable(ending), key=outs.__getitem__, default=NOTHING)
+        makespan = 0 if last == NOTHING else outs[last]
+        vars(self).update(outs=outs, machine=machine, ranks=ranks, previous=previous, last=last, makespan=makespan)
 
     def may_end(self, task: int) -> bool:
         """Return whether a task is of a device, or of a lane that may end the schedule."""
@@ -173,12 +161,6 @@ class TimedTasks:
         sent = [arc for arc in self.inputs[task] if self.machine[arc.before] in others]
         return max(sent, key=lambda arc: self.ends[arc.before], default=None)
 
-    @cached_property
-    def last(self) -> int:
-        """The task whose result is out last, the first of several, of devices first; NOTHING where there is none."""
-        ending = *self.orders[: self.devices], *self.orders[len(self.orders) - self.late_lanes :]
-        return max(chain.from_iterable(ending), key=self.outs.__getitem__, default=NOTHING)
-
     def chain(self, task: int) -> Iterator[int]:
         """Yield a task, what holds it back, what holds that back, and so on to time 0."""
         while task != NOTHING:
@@ -251,7 +233,12 @@ class Gap(NamedTuple):
     waiting: int
 
 
-Piece = tuple[int, int, Idle | None, int]  # of a gap: from, to, class (None: a device runs the culprit), culprit
+class GapCandidate(NamedTuple):
+    """A task that might run in a gap: when its inputs are there, and where it stands."""
+
+    ready: int
+    position: int
+    task: int
 
 
 def idle_gaps(tasks: TimedTasks, takes: Sequence[int], fits: Fits) -> Iterator[Gap]:
@@ -260,58 +247,35 @@ def idle_gaps(tasks: TimedTasks, takes: Sequence[int], fits: Fits) -> Iterator[G
     `takes` says what each task takes at its start; `fits` is asked only for one that takes something.
     """
     for device, order in enumerate(tasks.orders[: tasks.devices]):
-        joined: list[Gap] = []
-        for gap in _gaps_of(tasks, device, order, takes, fits):
-            if joined and (joined[-1].end, *joined[-1][3:]) == (gap.start, *gap[3:]):
-                joined[-1] = joined[-1]._replace(end=gap.end)
-            else:
-                joined.append(gap)
-        yield from joined
-
-
-def _gaps_of(tasks: TimedTasks, device: int, order: Sequence[int], takes: Sequence[int], fits: Fits) -> Iterator[Gap]:
-    """Yield the idle time of a device in order of time."""
-    # for each position the candidates from there on: of each sort the least ready, of several the earliest
-    best: list[GapCandidate | None] = [None, None]
-    candidates: list[Candidates] = [(None, None)] * (len(order) + 2)
-    for position, task in reversed([*enumerate(order)]):
-        ready = max((tasks.ends[arc.before] + arc.lag for arc in tasks.inputs[task]), default=0)
-        sort = 0 if takes[task] else 1
-        here = GapCandidate(max(ready, 0), position, task, bool(takes[task]))
-        other = best[sort]
-        best[sort] = here if other is None else min(here, other)
-        candidates[position] = (best[0], best[1])
-    clock = 0
-    for position, task in enumerate(order):
-        start = tasks.starts[task]
-        if start > clock:
-            walked = Idle.WAIT if position else Idle.WARM_UP
-            pieces = list[Piece]()
-            for begin, end, culprit in _free_parts(tasks, device, clock, start):
-                pieces += (
-                    [(begin, end, Idle.QUEUE, culprit)]
-                    if culprit != NOTHING
-                    else _pieces(tasks, task, begin, end, candidates[position + 1], fits)
-                )
-            for begin, end, idle, culprit in sorted(pieces):
-                yield Gap(device, begin, end, idle or walked, culprit, task)
-        clock = max(clock, tasks.ends[task])
-    last, makespan = tasks.last, tasks.makespan
-    if last != NOTHING:  # the walk back from the makespan begins with the last delivery
-        pieces = []
-        for begin, end, culprit in _free_parts(tasks, device, clock, makespan):
-            if culprit != NOTHING:
-                pieces.append((begin, end, Idle.QUEUE, culprit))
-            else:
-                pieces += _within(tasks.ends[last], makespan, Idle.TRANSFER, last, begin, end)
-                pieces += _walk(tasks, last, min(tasks.ends[last], makespan), begin, end, own=True)
-        for begin, end, idle, culprit in sorted(pieces):
-            yield Gap(device, begin, end, idle or Idle.DRAIN, culprit, NOTHING)
+        clocks = [0, *accumulate(map(tasks.ends.__getitem__, order), max)]
+        found, best = list[list[Gap]](), list[GapCandidate | None]([None, None])  # of what stands behind a gap
+        for position, task in reversed([*enumerate((*order, NOTHING))]):
+            start, end = clocks[position], tasks.makespan if task == NOTHING else tasks.starts[task]
+            pieces, gaps = list[Piece](), list[Gap]()
+            parts = _free_parts(tasks, device, start, end) if tasks.held else [(start, end, NOTHING)]
+            for begin, until, culprit in parts if start < end else ():
+                if culprit != NOTHING:
+                    pieces.append((begin, until, Idle.QUEUE, culprit))
+                else:
+                    pieces += _pieces(tasks, task, begin, until, best, fits)
+            walked = Idle.DRAIN if task == NOTHING else Idle.WAIT if position else Idle.WARM_UP
+            for begin, until, idle, culprit in sorted(pieces):
+                kind = idle or walked
+                if gaps and (gaps[-1].end, gaps[-1].idle, gaps[-1].culprit) == (begin, kind, culprit):
+                    gaps[-1] = gaps[-1]._replace(end=until)
+                else:
+                    gaps.append(Gap(device, begin, until, kind, culprit, task))
+            found.append(gaps)
+            if task != NOTHING:  # of each sort the least ready, of several the earliest
+                ready = max((tasks.ends[arc.before] + arc.lag for arc in tasks.inputs[task]), default=0)
+                here, sort = GapCandidate(max(ready, 0), position, task), 0 if takes[task] else 1
+                best[sort] = min(here, best[sort] or here)
+        yield from chain.from_iterable(reversed(found))
 
 
 def _free_parts(tasks: TimedTasks, device: int, start: int, end: int) -> Iterator[tuple[int, int, int]]:
     """Yield the parts of a gap: those in which a queued task holds the device, with that task, and the others."""
-    for task in tasks.held[device] if tasks.held else ():
+    for task in tasks.held[device]:
         if tasks.starts[task] < end and tasks.ends[task] > start:
             if tasks.starts[task] > start:
                 yield start, tasks.starts[task], NOTHING
@@ -321,73 +285,72 @@ def _free_parts(tasks: TimedTasks, device: int, start: int, end: int) -> Iterato
         yield start, end, NOTHING
 
 
-class GapCandidate(NamedTuple):
-    """A task that might run in a gap: when its inputs are there, where it stands, and whether it takes memory."""
+def _pieces(
+    tasks: TimedTasks, task: int, start: int, end: int, candidates: Sequence[GapCandidate | None], fits: Fits
+) -> Iterator[Piece]:
+    """Yield the pieces of a gap before a task: late, order, memory, and what the walk back finds in the rest.
 
-    ready: int
-    position: int
-    task: int
-    takes: bool
+    The candidates are one that takes memory, and one that takes none. Before the makespan there is the walk alone.
+    """
+    if task == NOTHING:  # the walk back from the makespan begins with the last delivery
+        out = tasks.ends[tasks.last]
+        found: list[Piece] = [(out, tasks.makespan, Idle.TRANSFER, tasks.last)]
+        found += _walk(tasks, tasks.last, min(out, tasks.makespan), start, own=True)
+    else:
+        allowed = tasks.allowed[task]
+        for first, last, idle, culprit in _late(tasks, task):
+            if max(first, start) < min(last, end):
+                yield max(first, start), min(last, end), idle, culprit
+        end = min(end, max(allowed, start))
+        early = [one for one in candidates if one is not None and max(start, one.ready) < end]
+        fitting = [one for one in early if one is not candidates[0] or fits(one.task, max(start, one.ready))]
+        if fitting:
+            best = min(fitting)
+            yield max(start, best.ready), end, Idle.ORDER, best.task
+            end = max(start, best.ready)
+        for candidate in early:
+            begin = max(start, candidate.ready)
+            if candidate not in fitting and begin < end:
+                yield begin, end, Idle.MEMORY, candidate.task
+                end = begin
+        found = [*_walk(tasks, task, allowed, start)] if start < end else []
+    for first, last, idle, culprit in found:
+        if max(first, start) < min(last, end):
+            yield max(first, start), min(last, end), idle, culprit
 
 
-def _pieces(tasks: TimedTasks, task: int, start: int, end: int, candidates: Candidates, fits: Fits) -> Iterator[Piece]:
-    """Yield the pieces of the gap before a task: late, order, memory, and what the walk finds in the rest."""
-    yield from _late(tasks, task, start, end)
-    end = min(end, max(tasks.allowed[task], start))
-    early = [candidate for candidate in candidates if candidate is not None and max(start, candidate.ready) < end]
-    fitting = [one for one in early if not one.takes or fits(one.task, max(start, one.ready))]
-    if fitting:
-        best = min(fitting)
-        begin = max(start, best.ready)
-        yield begin, end, Idle.ORDER, best.task
-        end = begin
-    for candidate in early:
-        begin = max(start, candidate.ready)
-        if candidate not in fitting and begin < end:
-            yield begin, end, Idle.MEMORY, candidate.task
-            end = begin
-    if start < end:
-        yield from _walk(tasks, task, tasks.allowed[task], start, end)
+def _walk(tasks: TimedTasks, task: int, time: int, start: int, *, own: bool = False) -> Iterator[Piece]:
+    """Yield what the walk back from a task, which stands at `time`, finds down to a time; some may be below, or empty.
 
-
-def _walk(tasks: TimedTasks, task: int, time: int, start: int, end: int, *, own: bool = False) -> Iterator[Piece]:
-    """Yield what the walk back from a task, which stands at `time`, finds; with `own` its own time counts too."""
+    With `own` its own time counts too.
+    """
     # what is queued waits from the moment at which it is made; the walk goes on with what made it
     while time > start and task != NOTHING:
         if own:
             is_lane = tasks.machine[task] >= tasks.devices
-            yield from _within(tasks.starts[task], time, Idle.TRANSFER if is_lane else None, task, start, end)
-            yield from _late(tasks, task, start, end)
+            yield tasks.starts[task], time, Idle.TRANSFER if is_lane else None, task
+            yield from _late(tasks, task)
             time = tasks.allowed[task]
         arc = tasks.tight[task]
         if task in tasks.queued and own:
             held_back, arc = arc, max(tasks.inputs[task], key=lambda one: tasks.ends[one.before])
             if held_back is not None:  # it waits behind another from when it is made on
-                yield from _within(tasks.ends[arc.before], time, Idle.QUEUE, task, start, end)
+                yield tasks.ends[arc.before], time, Idle.QUEUE, task
             time = min(time, tasks.ends[arc.before])
         if arc is None:
             return
         left = time - max(arc.lag, 0)  # a lag below 0 leaves the time to the task before
-        yield from _within(left, time, Idle.TRANSFER, arc.before, start, end)
+        yield left, time, Idle.TRANSFER, arc.before
         time, task, own = left, arc.before, True
 
 
-def _late(tasks: TimedTasks, task: int, start: int, end: int) -> Iterator[Piece]:
-    """Yield the time by which a task is late between two times; if measured, up to its message and from then on."""
+def _late(tasks: TimedTasks, task: int) -> list[Piece]:
+    """Return the time by which a task is late; if measured, that up to its message, and that from then on."""
     allowed, begin = tasks.allowed[task], tasks.starts[task]
     if not tasks.arrived:
-        yield from _within(allowed, begin, Idle.LATE, task, start, end)
-        return
+        return [(allowed, begin, Idle.LATE, task)]
     there = min(max(tasks.arrived[task], allowed), begin)
-    yield from _within(allowed, there, Idle.MESSAGE, task, start, end)
-    yield from _within(there, begin, Idle.RUNTIME, task, start, end)
-
-
-def _within(first: int, last: int, idle: Idle | None, culprit: int, start: int, end: int) -> Iterator[Piece]:
-    """Yield the part of a piece that lies between two times, if there is one."""
-    first, last = max(first, start), min(last, end)
-    if first < last:
-        yield first, last, idle, culprit
+    return [(allowed, there, Idle.MESSAGE, task), (there, begin, Idle.RUNTIME, task)]
 
 
 class CostRange(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
@@ -84,7 +84,7 @@ def timed_tasks(schedule: Schedule, *, moving: bool = False) -> TimedTasks:
     orders = [*plan.machines[:count], *queues, *plan.machines[count:]] if queues else plan.machines
     return TimedTasks(
         schedule.graph.durations, inputs, waits, orders, len(plan.orders), starts, ends,
-        arrived=arrivals(schedule, first), late_lanes=len(plan.network),
+        arrived=arrivals(schedule, first) if schedule.own_lengths else (), late_lanes=len(plan.network),
         queued=range(plan.index.first_message, plan.index.size), held=held,
     )  # fmt: skip
 
@@ -120,7 +120,7 @@ def arrivals(schedule: Schedule, first: int) -> Sequence[int]:
 def gaps_of(schedule: Schedule, tasks: TimedTasks) -> list[Gap]:
     """Return all idle time of a schedule by class and culprit; `tasks` are its operations."""
     graph, first = schedule.graph, schedule.last_ticks - schedule.makespan_ticks
-    capacities, highest = schedule.problem.capacity_grains, dict[int, Callable[[int, int], int]]()
+    capacities, highest = schedule.problem.capacity_grains, dict[int, tuple[list[int], list[list[int]]]]()
 
     def fits(task: int, time: int) -> bool:
         """Return whether a task fits at a time in ticks from the first start on, before its own; all else stays.
@@ -133,13 +133,20 @@ def gaps_of(schedule: Schedule, tasks: TimedTasks) -> list[Gap]:
             return True
         if device not in highest:
             highest[device] = highest_of([*schedule.memory_steps(device)])
+        times, tables = highest[device]
         time, start = time + first, schedule.start_ticks[task]
         end = min(time + graph.durations[task], start)
         taken, given = graph.takes[task], graph.gives[task]
-        parts = ((time, end, taken), (end, start, taken - given))
-        return all(highest[device](*part) + more <= capacity for *part, more in parts if part[0] < part[1])
+        for begin, until, most in ((time, end, capacity - taken), (end, start, capacity - taken + given)):
+            low, high = max(bisect_right(times, begin) - 1, 0), bisect_left(times, until)
+            power = max(high - low, 1).bit_length() - 1
+            ends = {low, high - (1 << power)} if low < high else ()  # behind the last change nothing is held
+            if begin < until and max((tables[power][at] for at in ends), default=0) > most:
+                return False
+        return True
 
-    return [*idle_gaps(tasks, graph.takes, fits if schedule.fits else lambda *_: True)]  # what is above a budget
+    is_limited = schedule.fits and any(capacity is not None for capacity in capacities)  # not what is above a budget
+    return [*idle_gaps(tasks, graph.takes, fits if is_limited else lambda *_: True)]
 
 
 def idle_by_class(schedule: Schedule) -> dict[Idle, int | float]:
@@ -150,25 +157,16 @@ def idle_by_class(schedule: Schedule) -> dict[Idle, int | float]:
     return {idle: in_units(time, schedule.problem.ticks.per_unit) for idle, time in ticks.items()}
 
 
-def highest_of(steps: Sequence[tuple[int, int]]) -> Callable[[int, int], int]:
-    """Return what answers, in constant time, the highest memory of a device from a time to a later one, by its steps.
+def highest_of(steps: Sequence[tuple[int, int]]) -> tuple[list[int], list[list[int]]]:
+    """Return the times at which the memory of a device changes, and tables of its levels.
 
-    Behind the last change it is 0.
+    Entry i of table k is the highest of the 2^k levels from the i-th on.
     """
-    times, tables = [time for time, _ in steps], [[level for _, level in steps]]
-    reach = 1  # tables[k][i] is the highest of the 2^k levels from i on
+    tables, reach = [[level for _, level in steps]], 1
     while 2 * reach <= len(steps):
         tables.append([*map(max, tables[-1], tables[-1][reach:])])
         reach *= 2
-
-    def highest(start: int, end: int) -> int:
-        first, last = max(bisect_right(times, start) - 1, 0), bisect_left(times, end)
-        if last <= first:
-            return 0
-        power = (last - first).bit_length() - 1
-        return max(tables[power][first], tables[power][last - (1 << power)])
-
-    return highest
+    return [time for time, _ in steps], tables
 
 
 def moved_plan(schedule: Schedule, device: int, order: Sequence[int]) -> Plan:
