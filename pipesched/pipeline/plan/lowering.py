@@ -39,7 +39,9 @@ def lower_plan(problem: Problem, plan: Plan) -> TaskGraph:
     planned = sum(map(len, plan.orders)) - slots + sum(map(len, chain(*plan.lanes))) + len(plan.pairs)
     if planned < plan.index.passes:
         absent = set(range(plan.index.passes)).difference(*plan.orders, *chain(*plan.lanes), plan.pairs.values())
-    graph = lower(problem, plan.index._replace(scoped=(), sent=()), absent, plan.pairs, waits_of(plan))
+    graph = lower(
+        problem, plan.index._replace(scoped=(), sent=()), absent, plan.pairs, waits_of(plan) if plan.waits else ()
+    )
     graph = with_step_tasks(graph, problem, plan) if plan.index.scoped else graph
     return with_message_tasks(graph, problem, plan) if plan.messages else graph
 

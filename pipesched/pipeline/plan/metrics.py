@@ -9,14 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, pairwise
-from operator import sub
+from operator import add, sub
 from typing import Any, NamedTuple
 
 from pipesched.core.arrays import Ints, column, np
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import Retiming, Times
 from pipesched.pipeline.plan.lowering import Sent, merged
-from pipesched.pipeline.plan.plan import NOTHING_BEFORE, SIDE_KINDS, Plan, lane_of, require_device, stages_along
+from pipesched.pipeline.plan.plan import (
+    NOTHING_BEFORE,
+    SIDE_KINDS,
+    Plan,
+    Together,
+    lane_of,
+    require_device,
+    stages_along,
+)
 from pipesched.pipeline.plan.step import GRADIENTS, ON_DEVICE, WEIGHTS
 from pipesched.pipeline.problem.kinds import KINDS
 from pipesched.pipeline.problem.model import received
@@ -248,6 +256,7 @@ def _late_heads(schedule: ScheduleMetrics) -> list[tuple[int, int]]:
 
 ACTIVATIONS = "activations"
 HELD = (ACTIVATIONS, WHOLE_WEIGHTS, WHOLE_GRADIENTS, SIDE)  # the classes of what comes and goes
+Units = int | float  # in the user's unit
 
 
 class ScheduleMetrics:
@@ -269,68 +278,42 @@ class ScheduleMetrics:
         """The task graph of the plan, with the durations of its operations."""
         raise NotImplementedError
 
-    def _time(self, ticks: int) -> int | float:
-        return in_units(ticks, self.problem.ticks.per_unit)
+    def _slots(self) -> dict[str, Any]:
+        lines, times = self.plan.own_lines[: len(self.plan.orders)], self.times
+        return {
+            "slot_start_ticks": [tuple(times.start[line].tolist()) for line in lines],
+            "slot_end_ticks": [tuple(times.end[line].tolist()) for line in lines],
+        }
 
-    @cached_property
-    def slot_start_ticks(self) -> list[tuple[int, ...]]:
-        """The starts of the slots of each device, in order."""
-        return [tuple(self.times.start[line].tolist()) for line in self._lines]
+    slot_start_ticks = Together[list[tuple[int, ...]]](_slots, "The starts of the slots of each device, in order.")
+    slot_end_ticks = Together[list[tuple[int, ...]]](_slots, "The ends of the slots of each device, in order.")
 
-    @cached_property
-    def slot_end_ticks(self) -> list[tuple[int, ...]]:
-        """The ends of the slots of each device, in order."""
-        return [tuple(self.times.end[line].tolist()) for line in self._lines]
+    def _extent(self) -> dict[str, Any]:
+        plan, times = self.plan, self.times
+        lines = [line if len(line) else None for line in plan.own_lines[: len(plan.orders)]]
+        starts = [0 if line is None else int(times.start[line[0]]) for line in lines]
+        ends = [0 if line is None else int(times.end[line[-1]]) for line in lines]
+        lanes = [lane for lane in plan.network_lanes if lane] if plan.network else []
+        first = min([*starts, *(self.start_ticks[lane[0]] for lane in lanes)])
+        last = max([*ends, *(self.end_ticks[lane[-1]] for lane in lanes)])
+        return {
+            "first_start_ticks": starts,
+            "last_end_ticks": ends,
+            "last_ticks": last,
+            "makespan_ticks": last - first,
+            "makespan": in_units(last - first, self.problem.ticks.per_unit),
+        }
 
-    @cached_property
-    def first_start_ticks(self) -> list[int]:
-        """The start of each device's first slot (0 for a device without work)."""
-        return [int(self.times.start[line[0]]) if len(line) else 0 for line in self._lines]
-
-    @cached_property
-    def last_end_ticks(self) -> list[int]:
-        """The end of each device's last slot (0 for a device without work)."""
-        return [int(self.times.end[line[-1]]) if len(line) else 0 for line in self._lines]
-
-    @property
-    def _lines(self) -> list[Ints]:
-        return self.plan.own_lines[: len(self.plan.orders)]
-
-    @cached_property
-    def makespan_ticks(self) -> int:
-        """Last end minus first start, over all devices and network lanes."""
-        lanes = (lane for lane in self.plan.network_lanes if lane)
-        return self.last_ticks - min([*self.first_start_ticks, *(self.start_ticks[lane[0]] for lane in lanes)])
-
-    @cached_property
-    def last_ticks(self) -> int:
-        """The end of all that runs on devices and network lanes."""
-        return max([*self.last_end_ticks, *(self.end_ticks[lane[-1]] for lane in self.plan.network_lanes if lane)])
+    first_start_ticks = Together[list[int]](_extent, "The start of each device's first slot (0 for one without work).")
+    last_end_ticks = Together[list[int]](_extent, "The end of each device's last slot (0 for a device without work).")
+    last_ticks = Together[int](_extent, "The end of all that runs on devices and network lanes.")
+    makespan_ticks = Together[int](_extent, "Last end minus first start, over all devices and network lanes.")
+    makespan = Together[Units](_extent, "Last end minus first start, over all devices, in the user's time unit.")
 
     @cached_property
     def step(self) -> StepTimes | None:
         """What the step costs beside its passes; None where the problem has no step."""
         return StepTimes(self) if self.problem.has_step else None
-
-    @property
-    def makespan(self) -> int | float:
-        """Last end minus first start, over all devices, in the user's time unit."""
-        return self._time(self.makespan_ticks)
-
-    @cached_property
-    def round_time(self) -> int | float | None:
-        """The mean time from the end of a round to that of the next one; None where there is one round."""
-        problem, row = self.problem, self.plan.index.row("F", self.problem.stages - 1)
-        if problem.rounds == 1:
-            return None
-        ends = [max(self.end_ticks[one] for one in row[part : part + problem.batches])
-                for part in (0, problem.microbatches - problem.batches)]  # fmt: skip
-        return in_units(ends[1] - ends[0], problem.ticks.per_unit * (problem.rounds - 1))
-
-    @property
-    def throughput(self) -> float | None:
-        """Microbatches in flight / time of a round: how many go through a round in a unit of time."""
-        return None if self.round_time is None else _ratio(self.problem.batches, self.round_time)
 
     @cached_property
     def span_ticks(self) -> int:
@@ -339,73 +322,77 @@ class ScheduleMetrics:
             return span_ticks(self)
         return max(end - start for end, start in zip(self.last_end_ticks, self.first_start_ticks, strict=True))
 
-    @property
-    def span(self) -> int | float:
-        """The largest over devices of (last end - own first start): an iteration's time when iterations tile."""
-        return self._time(self.span_ticks)
+    def _work(self) -> dict[str, Any]:
+        plan, lengths, makespan = self.plan, self.times.end - self.times.start, self.makespan_ticks
+        lines = plan.own_lines[: len(plan.orders)]
+        busy = useful = [int(lengths[line].sum()) for line in lines]
+        again = [plan.index.of_kind(one) for one in plan.index.letters if not KINDS[one].in_ideal]  # every R
+        count = sum(int(((line >= row.start) & (line < row.stop)).sum()) for row in again for line in lines)
+        if count:
+            extra = np.zeros_like(self.graph.duration)
+            for row in again:
+                extra[row.start : row.stop] = self.graph.duration[row.start : row.stop]
+            useful = [time - int(extra[line].sum()) for time, line in zip(busy, lines, strict=True)]
+        return {
+            "busy_ticks": busy,
+            "idle_ticks": [makespan - time for time in busy],
+            "useful_ticks": useful,
+            "ideal_ticks": max(useful),
+            "bottleneck": useful.index(max(useful)),
+            "recomputed": count,
+        }
 
-    @cached_property
-    def busy_ticks(self) -> list[int]:
-        """The time that each device works."""
-        lengths = self.times.end - self.times.start
-        return [int(lengths[line].sum()) for line in self._lines]
+    busy_ticks = Together[list[int]](_work, "The time that each device works.")
+    idle_ticks = Together[list[int]](_work, "The time within the makespan that each device does not work.")
+    useful_ticks = Together[list[int]](_work, "The useful work of each device: its busy time without recomputing.")
+    ideal_ticks = Together[int](_work, "The largest useful work of a device.")
+    bottleneck = Together[int](_work, "The device with the most useful work, the first of several.")
+    recomputed = Together[int](_work, "The number of activations that are recomputed.")
 
-    @property
-    def busy(self) -> list[int | float]:
-        """The time that each device works, in the user's time unit."""
-        return [*map(self._time, self.busy_ticks)]
+    def _figures(self) -> dict[str, Any]:
+        problem, makespan, span, ideal = self.problem, self.makespan_ticks, self.span_ticks, self.ideal_ticks
+        per_unit, all_time, useful = problem.ticks.per_unit, problem.devices * makespan, sum(self.useful_ticks)
+        round_time = None
+        if problem.rounds > 1:
+            row, count = self.plan.index.row("F", problem.stages - 1), problem.batches
+            first, last = (
+                max(self.end_ticks[one] for one in part)
+                for part in (row[:count], row[problem.microbatches - count : problem.microbatches])
+            )
+            round_time = in_units(last - first, per_unit * (problem.rounds - 1))
+        return {
+            "span": in_units(span, per_unit),
+            "busy": [in_units(time, per_unit) for time in self.busy_ticks],
+            "idle": [in_units(time, per_unit) for time in self.idle_ticks],
+            "useful": [in_units(time, per_unit) for time in self.useful_ticks],
+            "ideal": in_units(ideal, per_unit),
+            "balanced": in_units(useful, problem.devices * per_unit),
+            "bubble": sum(self.idle_ticks) / all_time if makespan else 0.0,
+            "imbalance": (problem.devices * ideal - useful) / all_time if makespan else 0.0,
+            "utilization": useful / all_time if makespan else 0.0,
+            "bubble_over_ideal": (makespan - ideal) / ideal if ideal else 0.0,
+            "bubble_span": (span - ideal) / span if span else 0.0,
+            "round_time": round_time,
+            "throughput": None if round_time is None else problem.batches / round_time if round_time else 0.0,
+        }
 
-    @cached_property
-    def idle_ticks(self) -> list[int]:
-        """The time within the makespan that each device does not work."""
-        return [self.makespan_ticks - busy for busy in self.busy_ticks]
-
-    @property
-    def idle(self) -> list[int | float]:
-        """The time within the makespan that each device does not work, in the user's time unit."""
-        return [*map(self._time, self.idle_ticks)]
-
-    @cached_property
-    def useful_ticks(self) -> list[int]:
-        """The useful work of each device: its busy time without what it recomputes."""
-        if not self.recomputed:
-            return self.busy_ticks
-        duration = self.graph.duration
-        extra = np.zeros_like(duration)  # what is no part of the ideal: every R
-        for row in (self.plan.index.of_kind(one) for one in self.plan.index.letters if not KINDS[one].in_ideal):
-            extra[row.start : row.stop] = duration[row.start : row.stop]
-        return [busy - int(extra[line].sum()) for busy, line in zip(self.busy_ticks, self._lines, strict=True)]
-
-    @property
-    def useful(self) -> list[int | float]:
-        """The useful work of each device: its busy time without what it recomputes, in the user's time unit."""
-        return [*map(self._time, self.useful_ticks)]
-
-    @property
-    def ideal_ticks(self) -> int:
-        """The largest useful work of a device."""
-        return max(self.useful_ticks)
-
-    @property
-    def ideal(self) -> int | float:
-        """The largest useful work of a device (its busy time without what it recomputes), in the user's time unit."""
-        return self._time(self.ideal_ticks)
-
-    @property
-    def bottleneck(self) -> int:
-        """The device with the most useful work, the first of several."""
-        return self.useful_ticks.index(self.ideal_ticks)
-
-    @property
-    def balanced(self) -> int | float:
-        """The mean useful work of a device: the time of a step in which no device ever waits, in the user's unit."""
-        return in_units(sum(self.useful_ticks), self.problem.devices * self.problem.ticks.per_unit)
-
-    @cached_property
-    def recomputed(self) -> int:
-        """The number of activations that are recomputed."""
-        rows = [self.plan.index.of_kind(one) for one in self.plan.index.letters if not KINDS[one].in_ideal]
-        return sum(int(((line >= row.start) & (line < row.stop)).sum()) for row in rows for line in self._lines)
+    # in the user's time unit
+    span = Together[Units](
+        _figures, "The largest (last end - own first start) of a device: a step's time if they tile."
+    )
+    busy = Together[list[Units]](_figures, "The time that each device works.")
+    idle = Together[list[Units]](_figures, "The time within the makespan that each device does not work.")
+    useful = Together[list[Units]](_figures, "The useful work of each device: its busy time without recomputing.")
+    ideal = Together[Units](_figures, "The largest useful work of a device.")
+    balanced = Together[Units](_figures, "The mean useful work of a device: the time of a step without any waiting.")
+    round_time = Together[Units | None](_figures, "The mean time from end to end of rounds; None where there is one.")
+    # ratios
+    bubble = Together[float](_figures, "Idle device-time / (devices x makespan). 1F1B, equal stages: (P-1)/(M+P-1).")
+    imbalance = Together[float](_figures, "What of it uneven work makes: (P x ideal - useful work) / (P x makespan).")
+    utilization = Together[float](_figures, "Useful work / (devices x makespan): 1 - bubble, less recomputation.")
+    bubble_over_ideal = Together[float](_figures, "(makespan - ideal) / ideal: Megatron's figure.")
+    bubble_span = Together[float](_figures, "1 - ideal / span: Zero Bubble's figure.")
+    throughput = Together[float | None](_figures, "Microbatches in flight / time of a round, None of one round.")
 
     @property
     def joined(self) -> int:
@@ -417,42 +404,40 @@ class ScheduleMetrics:
         """The number of activations that are offloaded."""
         return sum(len(pair.offloads) for pair in self.plan.lanes)
 
-    @property
-    def bubble(self) -> float:
-        """Idle device-time / (devices x makespan). 1F1B with equal stages: (P-1)/(M+P-1)."""
-        return _ratio(sum(self.idle_ticks), self.problem.devices * self.makespan_ticks)
+    def _memory(self) -> dict[str, Any]:
+        """Make peaks: what is freed at a time counts before what is taken then."""
+        problem, graph, devices = self.problem, self.graph, range(self.problem.devices)
+        beside = self._beside if self.plan.index.scoped or self.plan.messages else ()
+        if self.plan.lanes or not graph.duration.all():
+            # Transfers take and free at any time, and slots of no length several times at one instant.
+            own = [max(level for _, level in self._steps(device, ())) for device in devices]
+        else:  # the peak is at some start
+            lines = self.plan.own_lines[: len(devices)]
+            levels = (np.cumsum(graph.take[line] - graph.give[line]) + graph.give[line] for line in lines)
+            own = [int(level.max(initial=0)) for level in levels]
+        peaks = [max(level for _, level in self.memory_steps(device)) for device in devices] if beside else own
+        held = [*map(add, peaks, problem.static_grains)]
+        over = [device for device, (peak, most) in enumerate(zip(peaks, problem.capacity_grains, strict=True))
+                if most is not None and peak > most]  # fmt: skip
+        return {
+            "_peak_activations": own,
+            "peak_grains": peaks,
+            "memory_grains": held,
+            "peak_memory": [in_units(peak, problem.grains.per_unit) for peak in peaks],
+            "memory": [in_units(size, problem.grains.per_unit) for size in held],
+            "over_budget": over,
+            "fits": not over,
+        }
 
-    @property
-    def imbalance(self) -> float:
-        """The part of the bubble that uneven work makes: (P x largest useful work - its sum) / (P x makespan)."""
-        uneven = self.problem.devices * self.ideal_ticks - sum(self.useful_ticks)
-        return _ratio(uneven, self.problem.devices * self.makespan_ticks)
+    _peak_activations = Together[list[int]](_memory, "The largest memory of activations alone, in grains.")
+    peak_grains = Together[list[int]](_memory, "The largest memory of each device over time, in grains; not static.")
+    memory_grains = Together[list[int]](_memory, "What each device holds at most: its peak and its static memory.")
+    over_budget = Together[list[int]](_memory, "The devices whose peak and static memory exceed their budget.")
+    fits = Together[bool](_memory, "Whether every device's memory stays within its budget (true without one).")
 
-    @property
-    def utilization(self) -> float:
-        """Useful work / (devices x makespan): 1 - bubble, less what is recomputed."""
-        return _ratio(sum(self.useful_ticks), self.problem.devices * self.makespan_ticks)
-
-    @property
-    def bubble_over_ideal(self) -> float:
-        """(makespan - ideal) / ideal: Megatron's figure."""
-        return _ratio(self.makespan_ticks - self.ideal_ticks, self.ideal_ticks)
-
-    @property
-    def bubble_span(self) -> float:
-        """1 - ideal / span: Zero Bubble's figure."""
-        return _ratio(self.span_ticks - self.ideal_ticks, self.span_ticks)
-
-    @cached_property
-    def peak_grains(self) -> list[int]:
-        """The largest activation memory of each device over time, in grains.
-
-        What is freed at a time counts before what is taken then.
-        """
-        devices = range(self.problem.devices)
-        if self._beside:
-            return [max(level for _, level in self.memory_steps(device)) for device in devices]
-        return self._peak_activations
+    # in the user's memory unit
+    peak_memory = Together[list[Units]](_memory, "The largest memory of each device over time, without its static one.")
+    memory = Together[list[Units]](_memory, "What each device holds at most: its peak and its static memory.")
 
     @cached_property
     def _beside(self) -> list[Residency]:
@@ -465,21 +450,10 @@ class ScheduleMetrics:
             found += [*_side(problem, plan, starts, ends), *_received(problem, plan, ends)]
         return found
 
-    @cached_property
-    def _peak_activations(self) -> list[int]:
-        # Transfers take and free at any time, and slots of no length several times at one instant.
-        if self.plan.lanes or not self.graph.duration.all():
-            return [max(level for _, level in self._steps(device, ())) for device in range(self.problem.devices)]
-        take, give, peaks = self.graph.take, self.graph.give, []
-        for line in self._lines:  # the peak is at some start, where every slot takes time
-            levels = np.cumsum(take[line] - give[line]) + give[line]
-            peaks.append(max(int(levels.max()), 0) if len(line) else 0)
-        return peaks
-
     @property
     def held(self) -> tuple[str, ...]:
         """The classes of what may come and go: those of HELD where there is a step, and what is received."""
-        classes = (ACTIVATIONS,) if self.step is None else HELD
+        classes = HELD if self.problem.has_step else (ACTIVATIONS,)
         return (*classes, RECEIVED) if self.problem.memory.receive and self.plan.messages else classes
 
     def peak_of(self, what: str) -> list[int | float]:
@@ -493,21 +467,6 @@ class ScheduleMetrics:
         own = [_changes(stay for stay in self._beside if (stay.device, stay.what) == (device, what))
                for device in range(self.problem.devices)]  # fmt: skip
         return [max(level for _, level in _levels(*changes)) for changes in own]
-
-    @property
-    def peak_memory(self) -> list[int | float]:
-        """The largest activation memory of each device over time, in the user's memory unit."""
-        return [in_units(peak, self.problem.grains.per_unit) for peak in self.peak_grains]
-
-    @property
-    def memory_grains(self) -> list[int]:
-        """What each device holds at most: its peak of activations and its static memory, in grains."""
-        return [peak + static for peak, static in zip(self.peak_grains, self.problem.static_grains, strict=True)]
-
-    @property
-    def memory(self) -> list[int | float]:
-        """What each device holds at most: its peak of activations and its static memory, in the user's memory unit."""
-        return [in_units(held, self.problem.grains.per_unit) for held in self.memory_grains]
 
     def memory_steps(self, device: int, without: str = "") -> Iterator[tuple[int, int]]:
         """Return the memory of a device over time that is not static: (tick, grains from then on), ticks rising.
@@ -529,17 +488,6 @@ class ScheduleMetrics:
         tasks = column(chain.from_iterable(chain.from_iterable(self.plan.lanes)))
         return [tasks[self.graph.pool[tasks] == device] for device in range(self.problem.devices)]
 
-    @property
-    def fits(self) -> bool:
-        """Whether every device's peak and static memory stay within its budget (true without one)."""
-        return not self.over_budget
-
-    @property
-    def over_budget(self) -> list[int]:
-        """The devices whose peak and static memory exceed their budget."""
-        pairs = zip(self.peak_grains, self.problem.capacity_grains, strict=True)
-        return [device for device, (peak, capacity) in enumerate(pairs) if capacity is not None and peak > capacity]
-
 
 def _changes(beside: Iterable[Residency]) -> tuple[Ints, Ints]:
     """Return what stays take and give back: ticks, and grains."""
@@ -556,7 +504,3 @@ def _levels(times: Ints, changes: Ints) -> Iterator[tuple[int, int]]:
     if not len(rising) or rising[0]:
         yield 0, 0
     yield from zip(rising[lasts].tolist(), levels[lasts].tolist(), strict=True)
-
-
-def _ratio(part: int, whole: float) -> float:
-    return part / whole if whole else 0.0

@@ -14,18 +14,16 @@ its last period every slot repeats.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import islice, pairwise, product
+from itertools import islice, product
 from typing import NamedTuple
 
+from pipesched.core.arrays import Ints, np
 from pipesched.pipeline.plan.schedule import Schedule
 
 INSTANTS = (2, 1, 3)  # quarters of the timeline at which a period is looked for
 TRIALS = 4  # candidates at an instant that are verified
 FEWEST, FEWEST_OF_CHUNKS = 3, 2  # repetitions of a period that make a steady state; of chunks a period is long
-
-
 FEW = 20  # one of so many slots may run otherwise in a stretch
 
 
@@ -47,25 +45,7 @@ class SteadyState(NamedTuple):
         return (self.end - self.start) // self.ticks
 
 
-class Series(NamedTuple):
-    """The times of the operations of one stage, kind, direction and slice, by microbatch; -1 for what does not run."""
-
-    starts: Sequence[int]
-    ends: Sequence[int]
-
-    def unlike(self, ticks: int, step: int) -> Iterator[tuple[int, int]]:
-        """Yield the start of what comes again, but not after a period, and that of what it comes again as."""
-        starts, ends = self.starts, self.ends
-        for start, later, end, last in zip(starts, starts[step:], ends, ends[step:], strict=False):
-            if later - start != ticks or last - end != ticks or start < 0:
-                yield start, later
-
-    def breaks(self, ticks: int, step: int) -> Iterator[int]:
-        """Yield the start of what does not repeat, and a period before the start of what repeats nothing."""
-        for start, later in self.unlike(ticks, step):
-            yield from (start, later - ticks)
-        yield from self.starts[max(len(self.starts) - step, 0) :]
-        yield from (start - ticks for start in self.starts[:step])
+Series = tuple[Ints, Ints]  # starts and ends of a stage, kind, direction and slice, by microbatch; -1: it does not run
 
 
 def steady_state(schedule: Schedule, *, nearly: bool = False) -> SteadyState | None:
@@ -75,16 +55,16 @@ def steady_state(schedule: Schedule, *, nearly: bool = False) -> SteadyState | N
     """
     # a device with several chunks takes turns: a period then holds several microbatches
     fewest = FEWEST_OF_CHUNKS if schedule.problem.stages > schedule.problem.devices else FEWEST
-    index, series = schedule.plan.index, list[Series]()
+    index, times, series = schedule.plan.index, schedule.times, list[Series]()
     directions = schedule.problem.settled_placement.directions(index.microbatches)
     for row in (row for kind in index.letters for row in index.rows(kind)):
         for numbers, first in product(map(index.in_units, directions), range(index.slices)):
             part = slice(row.start + numbers.start + first, row.start + numbers.stop, index.slices)
-            if any(start >= 0 for start in schedule.start_ticks[part]):
-                series.append(Series(schedule.start_ticks[part], schedule.end_ticks[part]))
+            if (times.start[part] >= 0).any():
+                series.append((times.start[part], times.end[part]))
     last = max(schedule.last_end_ticks)
     best: SteadyState | None = None
-    for few, quarter in product((0, len(schedule.start_ticks) // FEW * nearly), INSTANTS):
+    for few, quarter in product((0, len(times.start) // FEW * nearly), INSTANTS):
         instant = quarter * last // 4
         if few and best is not None and not best.others and 2 * (best.end - best.start) >= last:
             break
@@ -97,45 +77,45 @@ def steady_state(schedule: Schedule, *, nearly: bool = False) -> SteadyState | N
 
 def _candidates(series: Sequence[Series], instant: int, last: int) -> Iterator[tuple[int, int]]:
     """Yield (ticks, microbatches) of periods after which all that starts from `instant` on repeats once."""
-    ahead = []  # the first start at or behind the instant of each, where starts rise
-    for each in series:
-        late = (place for place, start in enumerate(each.starts) if start >= instant)
-        place = next(late, -1) if -1 in each.starts else bisect_left(each.starts, instant)
-        if 0 <= place < len(each.starts):
-            ahead.append((each.starts, place))
-    ahead.sort(key=lambda pair: pair[0][pair[1]])
-    if not ahead:
-        return
-    starts, place = ahead[0]
-    for step in range(1, len(starts) - place):
-        ticks = starts[place + step] - starts[place]
+    ahead = list[tuple[int, Ints]]()  # the starts of each at or behind the instant, where they rise, by the first
+    for starts, _ in series:
+        late = [starts.searchsorted(instant)] if starts.min() >= 0 else np.flatnonzero(starts >= instant).tolist()
+        if late and late[0] < len(starts):
+            ahead.append((int(starts[late[0]]), starts[late[0] :]))
+    ahead.sort(key=lambda each: each[0])
+    for step, start in enumerate(ahead[0][1].tolist() if ahead else ()):
+        ticks = start - ahead[0][0]
         if instant + 2 * ticks > last:
             return
-        if ticks > 0 and all(_repeats(*pair, instant + ticks, ticks, step) for pair in ahead):
+        if (
+            ticks > 0
+            and all(
+                first >= instant + ticks  # too late to count
+                or (len(later := starts[step : 2 * step]) and (later - starts[: len(later)] == ticks).all())
+                for first, starts in ahead
+            )
+        ):
             yield ticks, step
-
-
-def _repeats(starts: Sequence[int], place: int, until: int, ticks: int, step: int) -> bool:
-    """Return whether the `step` starts from `place` on come again after `ticks`, if they come before `until` at all."""
-    if starts[place] >= until:
-        return True
-    if place + step >= len(starts) or starts[place + step] - starts[place] != ticks:
-        return False
-    middle = place + step
-    pairs = zip(starts[place:middle], starts[middle : middle + step], strict=False)
-    return all(later - start == ticks for start, later in pairs)
 
 
 def _longest(series: Sequence[Series], ticks: int, step: int, few: int) -> SteadyState | None:
     """Return the longest stretch that is steady with this period, but for a `few` breaks at most, or None."""
-    breaks = sorted({-1, *(tick for each in series for tick in each.breaks(ticks, step))})
-    before, after = 0, 0
-    calm = [place for place, (one, other) in enumerate(pairwise(breaks)) if other - one > ticks or not few]
-    for place, first in enumerate(calm):  # a stretch begins and ends between two breaks that are a period apart
-        last = calm[bisect_right(calm, first + few, place) - 1] + 1
-        if breaks[last] - breaks[first] > after - before:
-            before, after = breaks[first], breaks[last]
-    starts = (min(filter(before.__lt__, each.starts), default=None) for each in series)
-    first = min((start for start in starts if start is not None), default=after)
-    others = sum(before < start < after for each in series for start, _ in each.unlike(ticks, step))
+    unlike, breaks = (
+        list[Ints](),
+        [np.array([-1])],
+    )  # starts of what comes again, but not after a period; and all breaks
+    for starts, ends in series:
+        ahead = max(len(starts) - step, 0)
+        wrong = (starts[step:] - starts[:ahead] != ticks) | (ends[step:] - ends[:ahead] != ticks) | (starts[:ahead] < 0)
+        unlike.append(starts[:ahead][wrong])
+        breaks += [unlike[-1], starts[step:][wrong] - ticks, starts[ahead:], starts[:step] - ticks]
+    at = np.unique(np.concatenate(breaks))
+    calm = np.flatnonzero((np.diff(at) > ticks) | (not few))
+    if not len(calm):
+        return None
+    ends = at[calm[calm.searchsorted(calm + few, side="right") - 1] + 1]  # between two breaks that are a period apart
+    longest = (ends - at[calm]).argmax()
+    before, after = int(at[calm[longest]]), int(ends[longest])
+    first = min(int(starts[starts > before].min(initial=after)) for starts, _ in series)
+    others = int(sum(((before < row) & (row < after)).sum() for row in unlike))
     return SteadyState(first, after + ticks, ticks, step, others) if first < after else None

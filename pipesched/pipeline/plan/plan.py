@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pipesched.checks import joined, require_label, require_name, require_sequence, require_type, require_whole, shown
 from pipesched.core.arrays import Ints, column, np
@@ -112,6 +112,25 @@ def ends_of_stages(order: Sequence[int], pairs: Mapping[int, int], index: OpInde
     return found
 
 
+Value = TypeVar("Value")
+
+
+class Together(cached_property[Value]):
+    """A cached property that is made with others: `make` returns all of them by name, and who asks for one has all."""
+
+    def __init__(self, make: Callable[[Any], Mapping[str, Any]], doc: str) -> None:
+        super().__init__(make)  # type: ignore[arg-type]
+        self.__doc__ = doc
+
+    def __get__(self, instance: Any, owner: Any = None) -> Value:  # type: ignore[override]
+        if instance is None:
+            return self  # type: ignore[return-value]
+        known = vars(instance)
+        known.update(self.func(instance))
+        found: Value = known[self.attrname]
+        return found
+
+
 class LanePair(NamedTuple):
     """The orders of the two transfer lanes of a device: to host memory, and back."""
 
@@ -180,20 +199,17 @@ class Plan(Displayable):
             return self.orders
         return [*self.orders, *chain(*self.lanes), *self.network_lanes]
 
-    @cached_property
-    def own_lines(self) -> list[Ints]:
-        """The orders of `machines` as arrays, those of the devices first."""
-        return [*map(column, self.machines)]
+    def _rows(self) -> dict[str, Any]:
+        lanes = [lane_of(program, self.index) for program in self.network] if self.network else []
+        machines = [*self.orders, *chain(*self.lanes), *lanes]
+        own = vars(self).get("own_lines") or [*map(column, machines)]  # which messages do not change
+        queues = [row for device in range(len(self.messages)) for _, row in self.queues_on(device, EDGE)]
+        return {"own_lines": own, "queues": queues, "lines": [*own, *queues], "network_lanes": lanes}
 
-    @cached_property
-    def lines(self) -> list[Ints]:
-        """The orders of `machines`, and behind them those of `queues`."""
-        return [*self.own_lines, *self.queues]
-
-    @cached_property
-    def queues(self) -> list[Ints]:
-        """The messages from each device to each other in the order of their sender."""
-        return [row for device in range(len(self.messages)) for _, row in self.queues_on(device, EDGE)]
+    own_lines = Together[list[Ints]](_rows, "The orders of `machines` as arrays, those of the devices first.")
+    lines = Together[list[Ints]](_rows, "The orders of `machines`, and behind them those of `queues`.")
+    queues = Together[list[Ints]](_rows, "The messages from each device to each other in the order of their sender.")
+    network_lanes = Together[list[list[int]]](_rows, "What each network lane moves, in order.")
 
     @cached_property
     def _ends(self) -> Ints:
@@ -213,11 +229,6 @@ class Plan(Displayable):
         for other in np.unique(others).tolist():
             row = program.number[(others == other) & ((program.sends == 1) | (queue != EDGE))]
             yield from [(other, row)] * bool(len(row))
-
-    @cached_property
-    def network_lanes(self) -> list[list[int]]:
-        """What each network lane moves, in order."""
-        return [lane_of(program, self.index) for program in self.network]
 
     @cached_property
     def step_slots(self) -> list[list[tuple[int, int]]]:

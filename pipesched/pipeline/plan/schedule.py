@@ -26,6 +26,7 @@ from pipesched.pipeline.plan.step_plan import reshard_times, with_step
 from pipesched.pipeline.problem.costs import fields_of
 from pipesched.pipeline.problem.ops import Op, Slot
 from pipesched.pipeline.problem.problem import Problem, require_problem
+from pipesched.pipeline.problem.quantities import in_units
 
 
 class TimedSlot(NamedTuple):
@@ -144,21 +145,28 @@ class Schedule(ScheduleMetrics, HasPage):
         """
         device = require_device(device, self.problem.devices)
         times = zip(self.slot_start_ticks[device], self.slot_end_ticks[device], strict=True)
+        per_unit = self.problem.ticks.per_unit
         return [
-            TimedSlot(slot, self._time(start), self._time(end))
-            for slot, (start, end) in zip(self.plan.slots(device), times, strict=True)
+            TimedSlot(slot, *(in_units(tick, per_unit) for tick in both))
+            for slot, both in zip(self.plan.slots(device), times, strict=True)
         ]
 
     @property
     def network(self) -> list[list[TimedOp]]:
         """What the network lane of each device moves, in the order of its program; no lanes without a step."""
-        plan = self.plan
-
-        def timed(number: int, after: int) -> TimedOp:
-            start, end = (self._time(ticks[number]) for ticks in (self.start_ticks, self.end_ticks))
-            return TimedOp(plan.index.op(number), start, end, None if after == NOTHING_BEFORE else plan.slot(after))
-
-        return [[timed(*entry) for entry in program] for program in plan.network]
+        plan, per_unit = self.plan, self.problem.ticks.per_unit
+        return [
+            [
+                TimedOp(
+                    plan.index.op(number),
+                    in_units(self.start_ticks[number], per_unit),
+                    in_units(self.end_ticks[number], per_unit),
+                    None if after == NOTHING_BEFORE else plan.slot(after),
+                )
+                for number, after in program
+            ]
+            for program in plan.network
+        ]
 
 
 def schedule_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = None) -> Schedule:
@@ -179,17 +187,20 @@ def schedule_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = 
     other = mismatch(require_problem(problem), require_type(plan, Plan, "a Plan (of pipesched.plan, say)", "plan"))
     if other:
         raise ConfigError(other, "plan")
-    problem = settled(problem, plan)
-    if problem.sharding.ahead == AUTO:
+    problem = settled(problem, plan) if problem.placement is None else problem
+    if problem.shard is not None and problem.shard.ahead == AUTO:
         return best_ahead(problem, lambda one: schedule_plan(one, plan))
     is_given = bool(plan.network or plan.index.scoped)
-    plan = with_step(problem, plan)
-    wrong = [*unfit_step(problem, plan)] if is_given else []
-    if is_given and not wrong:
-        programs = checked_programs(problem, plan)
-        wrong = [*misplaced_step(problem, plan), *chain.from_iterable(one.wrong for one in programs)]
-    if wrong:
-        raise InvalidSchedule("the plan breaks the rules of its problem: " + "; ".join(wrong[:3]), wrong)
+    plan = with_step(problem, plan) if problem.has_step else plan
+    if is_given:
+        wrong = [*unfit_step(problem, plan)]
+        if not wrong:
+            programs = checked_programs(problem, plan)
+            wrong = [*misplaced_step(problem, plan), *chain.from_iterable(one.wrong for one in programs)]
+        if wrong:
+            raise InvalidSchedule("the plan breaks the rules of its problem: " + "; ".join(wrong[:3]), wrong)
+    if problem.messages is None and not plan.index.sent:
+        return timed_plan(problem, plan, lengths)
     try:
         chosen = with_messages(problem, plan)
     except InvalidSchedule:
@@ -228,7 +239,7 @@ def timed_plan(
         if min(ticks, default=0) < 0:
             raise ConfigError(f"must be at least 0, not {min(ticks)}", "lengths", entry=ticks.index(min(ticks)))
         own = column(ticks)
-    graph = lower_plan(problem, without_messages(plan)) if free is None else free
+    graph = lower_plan(problem, without_messages(plan) if plan.messages else plan) if free is None else free
     times = times_in_turn(graph, problem, plan, own) if plan.messages else None
     try:
         if times is None:

@@ -87,9 +87,9 @@ class Shard:
         if self.ahead != AHEAD and not self.divides(WEIGHTS):
             what = "has no effect below level weights, where weights stay whole: leave it out"
             raise ConfigError(what, "shard", entry="ahead")
-        if self.gathers_each and not self.divides(WEIGHTS):
+        if self.gather == EACH and not self.divides(WEIGHTS):
             raise ConfigError("each needs level weights: below, weights stay whole", "shard", entry="gather")
-        if self.gathers_each and self.ahead != AHEAD:
+        if self.gather == EACH and self.ahead != AHEAD:
             what = "has no effect with `shard.gather` each, which gathers nothing ahead: leave it out"
             raise ConfigError(what, "shard", entry="ahead")
 

@@ -60,7 +60,7 @@ ABSENT = {one.name: one.absent for one in (*COSTS.values(), *MEMORY_KEYS.values(
 
 def problem_from(values: Mapping[str, Any]) -> Problem:
     """Return the problem of the parameters of `make_problem`, all of which are there. Raises ConfigError."""
-    if looks_like_text(values["layout"]):
+    if isinstance(values["layout"], str) and looks_like_text(values["layout"]):
         values = {**values, "layout": read_megatron_text(values["layout"])}
     if values["layout"] is not None and values["layers"] is None and values["layer"] is None:
         return _of_blocks(values)
@@ -101,10 +101,14 @@ def problem_from(values: Mapping[str, Any]) -> Problem:
     costs = _costs(given, extent, split=split)
     held: dict[str, Any] = {key: extent.read(one, given[key]) for key, one in MEMORY_KEYS.items() if key != "unit"}
     memory = Memory(**held, unit=size.label)
-    unlike["shard"] = read_shard(values["shard"], p, gathers=costs.gather is not None)
-    unlike["clip"] = None if values["clip"] is None else require_flag(values["clip"], "clip")
-    unlike["side"] = read_side(values["side"], extent)
-    unlike |= {name: values[name] for name in PLAIN} | {"messages": read_messages(values["messages"])}
+    shard, clip, side, messages = (values[key] for key in ("shard", "clip", "side", "messages"))
+    unlike |= {
+        "shard": None if shard is None else read_shard(shard, p, gathers=costs.gather is not None),
+        "clip": None if clip is None else require_flag(clip, "clip"),
+        "side": () if side is None else read_side(side, extent),
+        "messages": None if messages is None else read_messages(messages),
+        **{name: values[name] for name in PLAIN},
+    }
     if memory.receive and unlike["messages"] is None:
         raise ConfigError("has no effect where messages are free: `messages` names their queue", "receive")
     sizes: dict[str, Any] = {"devices": p, "stages": s, "microbatches": every, "placement": there}
