@@ -76,23 +76,13 @@ def test_pareto_alone_means_all(cli: Cli) -> None:
     assert "peak memory of the largest device (microbatch)" in upper
 
 
-def test_pareto_writes_its_document(cli: Cli, tmp_path: Path) -> None:
-    """-o keeps the document that --json prints."""
-    result = cli("compare", "--pareto", "naive", "1f1b", "-o", "found.json", "--json")
-    assert (tmp_path / "found.json").read_text() == result.stdout
-
-
-@pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])
-def test_pareto_as_a_figure(cli: Cli, suffix: str) -> None:
+def test_pareto_as_a_figure(cli: Cli) -> None:
     """-o draws the points: names, axes, and what the budget leaves; the document is on stdout all the same."""
     names = ("naive", "1f1b", "zb-h1")
-    result = cli("compare", "--pareto", *names, "--mem-budget", "6", "-o", f"p.{suffix}", "--json")
+    result = cli("compare", "--pareto", *names, "--mem-budget", "6", "-o", "p.svg", "--json")
     assert json.loads(result.stdout)["format"] == "pipesched.pareto"
-    content = Path(f"p.{suffix}").read_bytes()
-    assert content.startswith({"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}[suffix])
-    if suffix == "svg":
-        texts = set(re.findall(r">([^<]+)</text>", content.decode()))
-        assert {*names, "makespan", "peak memory of a device (microbatch)", "budget"} <= texts
+    texts = set(re.findall(r">([^<]+)</text>", Path("p.svg").read_text("utf-8")))
+    assert {*names, "makespan", "peak memory of a device (microbatch)", "budget"} <= texts
 
 
 def test_pareto_figure_of_nothing_is_refused(cli: Cli) -> None:
@@ -104,7 +94,7 @@ def test_pareto_figure_of_nothing_is_refused(cli: Cli) -> None:
     assert not list(Path.cwd().iterdir())
 
 
-@pytest.mark.parametrize("width", ["20", "33", "60", "79", "150"])
+@pytest.mark.parametrize("width", ["20", "79"])
 def test_pareto_never_wraps(cli: Cli, width: str) -> None:
     """No line is wider than asked."""
     lines = cli("compare", "--pareto", "--mem-budget", "5", "--width", width).stdout.splitlines()
@@ -161,14 +151,6 @@ def test_of_many_the_best_are_drawn_below_the_table(cli: Cli) -> None:
     assert all(re.search(rf"^{name} ", table, re.MULTILINE) for name in FIVE)
 
 
-def test_all_is_many(cli: Cli) -> None:
-    """--all ranks the table, and draws the first three of it."""
-    text = printed(cli, "--all")
-    assert is_table_first(text)
-    best = [row["algorithm"] for row in json.loads(cli("compare", "--all", "--json").stdout)["rows"]]
-    assert drawn(text) == best[:3]
-
-
 def test_what_does_not_apply_does_not_count(cli: Cli) -> None:
     """Of five algorithms four apply: they are few."""
     text = printed(cli, "1f1b", "naive", "sequential", "list", "zb-v", "--stages", "4")
@@ -180,12 +162,9 @@ def test_what_does_not_apply_does_not_count(cli: Cli) -> None:
     ("charts", "names", "expected"),
     [
         ("all", FIVE, list(FIVE)),
-        ("none", FIVE, []),
         ("0", FIVE, []),
-        ("1", FIVE, ["zb-v"]),
         ("4", FIVE, ["zb-v", "interleaved", "1f1b", "naive"]),
         ("100", FIVE, ["zb-v", "interleaved", "1f1b", "naive", "sequential"]),
-        ("2", FIVE[:4], ["interleaved", "1f1b"]),
         ("none", FIVE[:4], []),
     ],
 )
@@ -224,12 +203,6 @@ def test_a_chart_twice_as_long_is_not_cut(cli: Cli) -> None:
     assert not any("cut" in heading for heading in both.values())
     text = printed(cli, "naive", "sequential", "--forward", "0.125", "--backward", "0.25")
     assert headings(text)["sequential"].endswith("; cut at 16.5, ends at 24")
-
-
-def test_the_best_counts_for_the_cut_though_it_is_not_drawn(cli: Cli) -> None:
-    """Of a comparison whose charts are few, the edge is twice the best of all that are compared."""
-    text = printed(cli, "sequential", "zb-v", "--charts", "all")
-    assert headings(text)["sequential"].endswith("; cut at 510, ends at 960")
 
 
 def test_many_devices_are_drawn_in_part(cli: Cli) -> None:
@@ -277,10 +250,9 @@ def pools(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return opened
 
 
-@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
-def test_jobs_change_nothing(cli: Cli, pools: list[int], form: list[str]) -> None:
+def test_jobs_change_nothing(cli: Cli, pools: list[int]) -> None:
     """Two processes print what one prints, what does not apply and what is over its budget included."""
-    arguments = ("compare", *FIVE, "chimera", "list", "--stages", "4", "--mem-budget", "3", *form)
+    arguments = ("compare", *FIVE, "chimera", "list", "--stages", "4", "--mem-budget", "3", "--json")
     alone = cli(*arguments, "--jobs", "1")
     assert pools == []
     together = cli(*arguments, "--jobs", "2")
@@ -297,7 +269,6 @@ def test_jobs_of_a_sweep(cli: Cli, pools: list[int]) -> None:
     assert together.stdout == alone.stdout != ""
 
 
-@pytest.mark.parametrize("command", ["compare", "robust", "solve"])
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -311,17 +282,17 @@ def test_jobs_of_a_sweep(cli: Cli, pools: list[int]) -> None:
     ],
     ids=["unknown", "number", "dask", "unreachable"],
 )
-def test_bad_executors(cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str, given: list[str], message: str) -> None:
+def test_bad_executors(cli: Cli, monkeypatch: pytest.MonkeyPatch, given: list[str], message: str) -> None:
     """One clear message, and nothing on stdout."""
     pytest.importorskip("distributed")
     monkeypatch.setattr("pipesched.executors.dask_cluster.SECONDS", 0.3)
-    result = cli(command, "--devices", "4", *given)
+    result = cli("compare", "--devices", "4", *given)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.startswith(f"pipesched: {message}")
     assert result.stderr.count("\n") == 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_executors_change_nothing(cli: Cli, pools: list[int]) -> None:
     """The other commands that take one print the same with two processes."""
     size = ("--devices", "4", "--stages", "4", "--microbatches", "4")
@@ -334,13 +305,13 @@ def test_executors_change_nothing(cli: Cli, pools: list[int]) -> None:
     assert pools == [2, 2, 2]
 
 
-@pytest.mark.parametrize("command", [["run", "1f1b"], ["explain", "1f1b"], ["solve", "--time-limit", "5"]], ids=str)
+@pytest.mark.parametrize("command", [["run", "1f1b"], ["explain", "1f1b"]], ids=str)
 def test_no_chart(cli: Cli, command: list[str]) -> None:
     """With --charts none a single schedule prints all but its chart, as a comparison does."""
     drawn, bare = (cli(*command, *["--charts", "none"] * bare, "--quiet").stdout for bare in (False, True))
     assert "device 0 F" in drawn
     assert "device 0 F" not in bare
-    assert "330" in bare or "285" in bare or "255" in bare
+    assert "330" in bare
 
 
 NUMERIC = sorted(flag for name, flag in PROBLEM_FLAGS.items() if BY_NAME[name].shape.is_number)

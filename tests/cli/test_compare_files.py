@@ -34,7 +34,6 @@ def rows(cli: Cli, *args: str) -> Any:
     [
         (["1f1b", "mine.json", "theirs.csv", "model.yaml"], ["1f1b", "mine", "theirs"]),
         (["1f1b,mine.json", "-c", "model.yaml"], ["1f1b", "mine"]),
-        (["mine.json", "zb-h1", "model.yaml"], ["zb-h1", "mine"]),
         (["wave=block.yaml", "other=config.yaml", "model.yaml"], ["wave", "other"]),
         (["a=mine.json", "b=mine.json", "mine.json", "model.yaml"], ["a", "b", "mine"]),
         (["mine.json", "--all", "model.yaml"], None),
@@ -115,14 +114,6 @@ def test_options_are_laid_over_the_problem_of_a_document(cli: Cli) -> None:
     assert "the problem has 5 microbatches, but mine.json has 4" in refused.stdout
 
 
-def test_sweeps_vary_the_problem_of_a_document(cli: Cli) -> None:
-    """A sweep begins from the document, and has its schedule where the value is that of the document."""
-    swept = cli("compare", "1f1b", "mine.json", "--sweep", "microbatches=4,8", "--json")
-    assert (swept.returncode, swept.stderr) == (0, NOTE.format("mine.json"))
-    beside = cli("compare", "1f1b", "mine.json", "model.yaml", "--sweep", "microbatches=4,8", "--json")
-    assert swept.stdout == beside.stdout
-
-
 def test_placement_and_cut_of_a_document_are_open(cli: Cli) -> None:
     """Other families place the stages as they need, and cut layers anew, as with the config that the document is of."""
     Path("layers.yaml").write_text("devices: 2\nlayers: 11\nchunks: 2\nlast: {forward: 1}\nmicrobatches: 4\n")
@@ -180,16 +171,6 @@ def test_output_of_robust(cli: Cli) -> None:
     assert cli("show", "kept.json", "--json").stdout == Path("kept.json").read_text("utf-8")
     assert cli("robust", "1f1b", "--samples", "9", "-o", "kept.svg").returncode == 0
     assert "steps that take no longer" in Path("kept.svg").read_text("utf-8")
-
-
-def test_a_document_brings_its_problem_to_robust(cli: Cli) -> None:
-    """Without a config the problem is that of the first document, as in `compare`; nothing that applies is exit 1."""
-    alone = cli("robust", "zb-h1", "theirs.csv", "mine.json", "--samples", "20", "--json")
-    beside = cli("robust", "zb-h1", "theirs.csv", "mine.json", "model.yaml", "--samples", "20", "--json")
-    assert (alone.returncode, alone.stderr) == (0, "pipesched: note: the problem is that of mine.json\n")
-    assert alone.stdout == beside.stdout
-    refused = cli("robust", "mine.json", "--microbatches", "5", "--json")
-    assert (refused.returncode, json.loads(refused.stdout)["rows"][0]["applicable"]) == (1, False)
 
 
 def test_over_budget(cli: Cli) -> None:

@@ -14,21 +14,10 @@ from pipesched.cli.groups import ALGORITHM_FLAGS
 from pipesched.cli.init import family_starter
 from pipesched.comparing.compare import every_name
 from pipesched.schedulers.options import COMMON, OPTIONS
-from pipesched.schedulers.registry import ALIASES, FAMILIES, aliases, family
+from pipesched.schedulers.registry import FAMILIES, aliases, family
 from pipesched.testing import check_family
 from tests.cli.conftest import Cli
-
-
-def test_json(cli: Cli) -> None:
-    """--json has a row for each family, in the order of the registry, with every fact as text."""
-    result = cli("list", "--json")
-    assert (result.returncode, result.stderr) == (0, "")
-    document = json.loads(result.stdout)
-    assert (document["format"], document["version"]) == ("pipesched.list", 1)
-    assert [row["name"] for row in document["rows"]] == list(FAMILIES)
-    for row in document["rows"]:
-        assert {"needs", "placement", "memory", "elsewhere", "bubble", "source", "options", "aliases"} <= set(row)
-        assert all(value for key, value in row.items() if key not in ("options", "aliases"))
+from tests.examples import at_night_but
 
 
 def test_json_options_work(cli: Cli) -> None:
@@ -43,13 +32,7 @@ def test_json_options_work(cli: Cli) -> None:
     assert tried == set(ALGORITHM_FLAGS) - set(COMMON)
 
 
-def test_json_aliases(cli: Cli) -> None:
-    """Every alias stands with its family."""
-    rows = json.loads(cli("list", "--json").stdout)["rows"]
-    assert {alias: row["name"] for row in rows for alias in row["aliases"]} == ALIASES
-
-
-@pytest.mark.parametrize("width", ["20", "40", "60", "80", "120", "200"])
+@pytest.mark.parametrize("width", ["20", "60", "200"])
 def test_every_name_is_shown(cli: Cli, width: str) -> None:
     """Every family has a line of its own, with its whole name at any width, and with its aliases at most."""
     result = cli("list", "--width", width)
@@ -63,14 +46,6 @@ def test_every_name_is_shown(cli: Cli, width: str) -> None:
         assert all(f"({', '.join(aliases(name))})" in result.stdout for name in FAMILIES if aliases(name))
 
 
-def test_every_family_runs_on_the_built_in_default(cli: Cli) -> None:
-    """Each listed algorithm that a user need not define runs without a config, and its schedule passes the check."""
-    for name in every_name({}):
-        document = cli("run", "-a", name, "--json")
-        assert document.returncode == 0
-        assert cli("check", "-", stdin=document.stdout).returncode == 0
-
-
 HINT = "pipesched list NAME.. tells all about some, -c CONFIG which of them apply"
 
 
@@ -81,7 +56,7 @@ def test_the_list_ends_with_what_else_there_is(cli: Cli) -> None:
         assert HINT not in cli("list", *more).stdout
 
 
-@pytest.mark.parametrize("width", [60, 80, 120, 200])
+@pytest.mark.parametrize("width", [60, 120])
 def test_formulas_wrap(cli: Cli, width: int) -> None:
     """Nothing is cut: every word of every formula is there, in lines no longer than asked."""
     printed = cli("list", "--width", str(width)).stdout
@@ -124,7 +99,7 @@ def test_all_about_some(cli: Cli) -> None:
         assert rows["options"] == ", ".join(ALGORITHM_FLAGS[option] for option in one.options)
 
 
-@pytest.mark.parametrize("options", [["-c", "c.yaml"], ["--stages", "5"]], ids=["config", "option"])
+@pytest.mark.parametrize("options", at_night_but([["--stages", "5"]], [["-c", "c.yaml"], ["--stages", "5"]]), ids=str)
 def test_what_applies(cli: Cli, options: list[str]) -> None:
     """With a config, or an option of a problem, the list says which run it, and why others do not; and it is right."""
     Path("c.yaml").write_text("devices: 4\nstages: 5\n")

@@ -19,9 +19,10 @@ from pipesched import ConfigError
 from pipesched.cli.app import app
 from pipesched.file_formats.files import write_file
 from tests.cli.conftest import Cli
+from tests.examples import at_night_but
 
 
-@pytest.mark.parametrize("name", ["out.json", "OUT.JSON", "-.json", "a b.json", "é.json"])
+@pytest.mark.parametrize("name", ["OUT.JSON", "-.json", "a b.json"])
 def test_output_is_the_json_document(cli: Cli, tmp_path: Path, name: str) -> None:
     """-o writes what --json prints, and nothing else appears in the folder."""
     printed = cli("run", "-a", "interleaved", "--json").stdout
@@ -85,9 +86,7 @@ batch: {sequence: 2048, global: 16}
 """
 
 
-@pytest.mark.parametrize(
-    "command", ["run 1f1b", "compare 1f1b naive", "explain 1f1b", "solve --quiet --time-limit 5", "robust 1f1b"]
-)
+@pytest.mark.parametrize("command", ["run 1f1b", "compare 1f1b naive", "explain 1f1b", "robust 1f1b"])
 def test_an_answer_is_printed_before_its_file_is_written(command: str, tmp_path: Path) -> None:
     """Where the writer fails, what was found is on the screen all the same."""
     with patch("pipesched.file_formats.files.content_of", side_effect=RuntimeError("a defect")):
@@ -139,30 +138,24 @@ DRAWS = {
     "sweep": SWEEP,
     "solve": ("solve", "--quiet", "--time-limit", "5", "--devices", "2", "--microbatches", "2"),
     "show": ("show", "given.json"),
+    "export": ("export", "1f1b"),
 }
-
-
-@pytest.mark.parametrize("command", DRAWS.values(), ids=DRAWS)
-def test_inches(cli: Cli, command: tuple[str, ...]) -> None:
-    """--inches is the width of what -o draws."""
-    cli("run", "-o", "given.json")
-    result = cli(*command, "-o", "picture.svg", "--inches", "5")
-    assert (result.returncode, result.stderr) == (0, "")
-    assert re.search(r'width="360pt"', Path("picture.svg").read_text("utf-8"))
 
 
 PAPER = ["--title", "My step", "--font-size", "8", "--legend", "right"]
 OF_CHARTS = ["--first-microbatch", "1", "--device-name", "rank"]
 
 
-@pytest.mark.parametrize("command", [*DRAWS.values(), ("export", "1f1b")], ids=[*DRAWS, "export"])
-def test_options_of_papers(cli: Cli, command: tuple[str, ...]) -> None:
-    """A title, the size of text and the place of the legend are for every figure, names and numbers for charts."""
+@pytest.mark.parametrize("drawn", at_night_but(["compare", "pareto", "sweep"], DRAWS))
+def test_options_of_papers(cli: Cli, drawn: str) -> None:
+    """Width, title, size of text and place of the legend are for every figure, names and numbers for charts."""
+    command = DRAWS[drawn]
     cli("run", "-o", "given.json")
     of_charts = [] if {"--sweep", "--pareto"} & {*command} else OF_CHARTS
-    result = cli(*command, "-o", "picture.svg", *PAPER, *of_charts)
+    result = cli(*command, "-o", "picture.svg", "--inches", "5", *PAPER, *of_charts)
     assert (result.returncode, result.stderr) == (0, "")
     svg = Path("picture.svg").read_text("utf-8")
+    assert 'width="360pt"' in svg
     assert "My step" in svg
     assert "font-size: 8px" in svg
     assert ("rank 1" in svg) is bool(of_charts)
@@ -219,10 +212,9 @@ def refused(result: subprocess.CompletedProcess[str], *fragments: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "start"), BEGINS.items())
-@pytest.mark.parametrize("command", [["export", "-a", "1f1b", *TINY], ["run", *TINY]], ids=["export", "run"])
-def test_suffix_says_the_format(cli: Cli, command: list[str], name: str, start: bytes) -> None:
-    """`export` and `run` write what the suffix of -o says, and no other file."""
-    result = cli(*command, "-o", name)
+def test_suffix_says_the_format(cli: Cli, name: str, start: bytes) -> None:
+    """`export`, as `run`, writes what the suffix of -o says, and no other file."""
+    result = cli("export", "-a", "1f1b", *TINY, "-o", name)
     assert (result.returncode, result.stderr) == (0, "")
     assert Path(name).read_bytes().startswith(start)
     assert [path.name for path in Path.cwd().iterdir()] == [name]
@@ -236,16 +228,7 @@ def test_text_goes_to_stdout(cli: Cli) -> None:
     assert not list(Path.cwd().iterdir())
 
 
-def test_json_is_that_of_run(cli: Cli) -> None:
-    """Exported as JSON, a schedule is the document of `run --json`; also from a file of it, and from a pipe."""
-    printed = cli("run", "-a", "interleaved", "--json").stdout
-    assert cli("export", "-a", "interleaved", "--to", "json").stdout == printed
-    Path("a.json").write_text(printed)
-    assert cli("export", "a.json", "--to", "json").stdout == printed
-    assert cli("export", "-", "--to", "json", stdin=printed).stdout == printed
-
-
-@pytest.mark.parametrize("to", ["pytorch-csv", "chrome-trace", "svg"])
+@pytest.mark.parametrize("to", ["chrome-trace", "svg"])
 def test_the_same_from_a_file(cli: Cli, to: str) -> None:
     """It makes no difference whether a schedule comes from its algorithm or from a file."""
     cli("run", "-a", "interleaved", "-o", "a.json")
@@ -289,9 +272,7 @@ def test_format_goes_before_suffix(cli: Cli) -> None:
     assert "traceEvents" in json.loads(Path("a.json").read_text())
 
 
-@pytest.mark.parametrize(
-    ("short", "name"), [("csv", "pytorch-csv"), (".CSV", "pytorch-csv"), ("trace.json", "chrome-trace")]
-)
+@pytest.mark.parametrize(("short", "name"), [(".CSV", "pytorch-csv"), ("trace.json", "chrome-trace")])
 def test_a_suffix_is_a_name_too(cli: Cli, short: str, name: str) -> None:
     """--to takes the suffix of a format for its name."""
     assert cli("export", "-a", "1f1b", "--to", short).stdout == cli("export", "-a", "1f1b", "--to", name).stdout != ""
@@ -324,7 +305,7 @@ def test_a_schedule_that_breaks_rules_is_not_exported(cli: Cli) -> None:
     assert not list(Path.cwd().iterdir())
 
 
-@pytest.mark.parametrize("name", ["a.svg", "a.png", "a.pdf", "a.json"])
+@pytest.mark.parametrize("name", ["a.svg", "a.json"])
 def test_compare_writes_figures(cli: Cli, name: str) -> None:
     """`compare -o` writes the comparison as a figure, or its rows as JSON, and prints as ever."""
     command = ["compare", "naive", "1f1b", *TINY]

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli
+from tests.examples import at_night_but
 
 SMALL = ("--stages", "4", "--forward", "1", "--backward", "2", "--placement", "linear")
 HARD = ("--devices", "8", "--stages", "8", "--microbatches", "32", "--forward", "12", "--backward-input", "13",
@@ -30,21 +31,9 @@ def test_works_without_a_config(cli: Cli) -> None:
 
 
 def test_document(cli: Cli) -> None:
-    """The document says status, objective, bound and what stopped it; check and show read it."""
+    """-o writes the document that --json prints; check and show read it."""
     result = cli("solve", *SMALL, "--mem-budget", "2", "--json", "-o", "best.json")
-    content = json.loads(result.stdout)
-    assert (content["algorithm"], content["status"]) == ("solve", "optimal")
-    solver = content["solver"]
-    assert (solver["objective"], solver["bound"], solver["status"], solver["stopped_by"]) == (
-        51,
-        51,
-        "optimal",
-        "proof",
-    )
-    assert (solver["minimize"], solver["gap"]) == ("makespan", 0)
-    assert content["metrics"]["makespan"] == content["metrics"]["lower_bound"] == 51
-    assert content["metrics"]["fits"] is True
-    assert json.loads(Path("best.json").read_text(encoding="utf-8")) == content
+    assert Path("best.json").read_text(encoding="utf-8") == result.stdout
     assert cli("check", "best.json").returncode == 0
     assert cli("show", "best.json").returncode == 0
 
@@ -68,21 +57,11 @@ def test_hint_file(cli: Cli) -> None:
 
 
 def test_frontier(cli: Cli) -> None:
-    """Every budget of P4 M8, f=1 B=2, proved; a row a point in JSON, a plot and a table for people."""
-    rows = json.loads(cli("solve", *SMALL, "--frontier", "--json").stdout)
-    assert rows["format"] == "pipesched.frontier"
-    assert (rows["objective"], rows["time_unit"], rows["memory_unit"]) == ("makespan", "", "microbatch")
-    points = [(row["budget"], row["makespan"], row["status"]) for row in rows["rows"]]
-    assert points == [(1, 96, "optimal"), (2, 51, "optimal"), (3, 39, "optimal"), (4, 33, "optimal")]
-    text = cli("solve", *SMALL, "--frontier", "--quiet", "--ascii").stdout
-    assert text.isascii()
-    assert "budget of a device (microbatch)" in text
-    assert "optimal" in text
-
-
-def test_frontier_as_a_figure(cli: Cli) -> None:
-    """-o writes the plot: both axes, what found each point (the placement is the same), and that all are proved."""
-    assert cli("solve", *SMALL, "--frontier", "--quiet", "-o", "frontier.svg").returncode == 0
+    """A plot and a table of every budget; -o draws both axes, what found each point, and that all are proved."""
+    done = cli("solve", *SMALL, "--frontier", "--quiet", "--ascii", "-o", "frontier.svg")
+    assert done.stdout.isascii()
+    assert "budget of a device (microbatch)" in done.stdout
+    assert "optimal" in done.stdout
     svg = Path("frontier.svg").read_text(encoding="utf-8")
     assert {"memory budget of a device (microbatch)", "makespan", "sequential", "proved optimal"} <= set(
         re.findall(r">([^<]+)</text>", svg)
@@ -115,7 +94,7 @@ def test_advice(cli: Cli) -> None:
     assert "would help" not in cli(*tight, "--no-advice").stdout
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".trace.json", ".svg", ".png", ".pdf"])
+@pytest.mark.parametrize("suffix", at_night_but([".csv"], [".csv", ".trace.json", ".svg"]))
 def test_output_in_every_format(cli: Cli, suffix: str) -> None:
     """The suffix says what is written: what `export` makes of the document."""
     done = cli("solve", *SMALL, "--mem-budget", "3", "--quiet", "--json", "-o", f"best{suffix}")
@@ -190,7 +169,7 @@ def _interrupted_after(line: str, environment: dict[str, str]) -> tuple[int, str
         return process.returncode, out
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_interrupt_returns_the_best_so_far(environment: dict[str, str]) -> None:
     """Ctrl-C while CP-SAT runs: exit 0, the best schedule, marked."""

@@ -10,6 +10,7 @@ import pytest
 
 import pipesched
 from tests.cli.conftest import Cli
+from tests.examples import at_night_but
 from tests.torch_ranks import needs_torch
 
 
@@ -56,10 +57,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["schedule.json"], "1f1b", (2, 2, 4)),
         (["schedule.csv"], "1f1b", (2, 2, 4)),
         (["schedule.csv", "config.yaml", "--microbatches", "4"], "1f1b", (2, 2, 4)),
-        (["schedule.csv", "--forward", "3"], "1f1b", (2, 2, 4)),
         (["naive", "config.yaml"], "naive", (2, 2, 3)),
         (["1f1b", "-c", "config.yaml"], "1f1b", (2, 2, 3)),
-        (["--algo", "1f1b", "-c", "config.yaml", "--stages", "2"], "1f1b", (2, 2, 3)),
         (["config.yaml"], "naive", (2, 2, 3)),
         (["interleaved", "config.yaml", "--stages", "4", "--microbatches", "4"], "interleaved", (2, 4, 4)),
         (["1f1b", "--devices", "2"], "1f1b", (2, 2, 8)),
@@ -120,8 +119,6 @@ def test_rows(cli: Cli, trained: list[Any], words: list[str], rows: list[int] | 
         ("1f2b", "unknown algorithm '1f2b'"),
         ("1f1b config.yaml -c config.yaml", "config.yaml: one config is enough"),
         ("--self-test --ranks 3", "--ranks: must be even, as two copies of the weights need pairs of ranks, not 3"),
-        ("--self-test --ranks x", "--ranks: must be a number, not 'x'"),
-        ("--self-test --ranks 1", "--ranks: must be a whole number of at least 2"),
         ("--self-test --ranks 66", "--ranks: must be a whole number of at least 2 (at most 64), not 66"),
         ("--self-test --device gpu", "--device: unknown device 'gpu'; "),
     ],
@@ -177,7 +174,7 @@ BROKEN = {
 
 
 @needs_torch
-@pytest.mark.parametrize("what", BROKEN)
+@pytest.mark.parametrize("what", at_night_but(["compare_with_another_dropout"], BROKEN))
 def test_what_is_broken_is_found(cli: Cli, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     """A recomputation with other random numbers, and a rank that dies: exit code 1, and the text of the plan."""
     from pipesched.runtime import self_testing
@@ -203,6 +200,7 @@ VERIFIED = ["train", "zb-h1", "--devices", "2", "--microbatches", "4", "--verify
 
 
 @needs_torch
+@pytest.mark.nightly
 def test_a_plan_is_verified(cli: Cli) -> None:
     """Losses and parameters are those without a pipeline, of tied weights that each rank would draw otherwise too."""
     result = cli(*VERIFIED, "--model", "tests.runtime.gpt:drawn")
@@ -230,6 +228,7 @@ def test_a_corrupted_program_is_found(cli: Cli, monkeypatch: pytest.MonkeyPatch)
 
 
 @needs_torch
+@pytest.mark.nightly
 def test_what_cannot_be_verified(cli: Cli) -> None:
     """Weights of 16 bits, whose sums in another order differ much: one message and exit code 2."""
     result = cli(*VERIFIED, "--model", "tests.runtime.gpt:halved")

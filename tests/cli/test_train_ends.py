@@ -127,20 +127,12 @@ def read(stream: IO[str] | None) -> str:
 MOMENTS = {"import": has_begun, "start of ranks": has_ranks, "first step": has_lost(0), "later": has_lost(12)}
 
 
+EACH_DAY = [("SIGTERM", "start of ranks"), ("SIGKILL", "first step")]
 ENDS = [
-    ("SIGINT", "later"),
+    *EACH_DAY,
     *[("SIGINT to all", moment) for moment in MOMENTS],
-    *[("SIGTERM", moment) for moment in ("import", "start of ranks", "later")],
-    *[("SIGKILL", moment) for moment in ("import", "start of ranks", "first step")],
     ("SIGTERM to all", "start of ranks"),
     ("SIGHUP to all", "first step"),
-]
-
-EACH_DAY = [
-    ("SIGINT", "later"),
-    ("SIGINT to all", "first step"),
-    ("SIGTERM", "start of ranks"),
-    ("SIGKILL", "first step"),
 ]
 
 
