@@ -156,7 +156,8 @@ class PipelineBoard:
         except ConfigError:
             return None
         if op.kind in STEP_KINDS:
-            is_there = op.stage < index.places(op.kind) and max(op.microbatch, 0) < len(index.row(op.kind, op.stage))
+            rows = index.rows(op.kind)
+            is_there = op.stage < len(rows) and max(op.microbatch, 0) < len(rows[op.stage])
             return index.number(op) if is_there and f"{index.op(index.number(op))}" == f"{op}" else None
         if op.kind not in index.letters or op.stage >= index.stages or op.microbatch >= index.microbatches:
             return None

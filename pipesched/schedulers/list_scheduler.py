@@ -64,7 +64,8 @@ def hanayo(problem: Problem) -> Plan:
     """Run on a free device any ready B first, then the F of the oldest microbatch; hold at most 2WP chunks."""
     index = OpIndex("FB", problem.stages, problem.microbatches)
     graph, owners = lower(problem, index), index.owners(problem.batches)
-    takes = [int(index.is_forward(task)) for task in range(index.size)]
+    forwards = index.of_kind("F")
+    takes = [int(task in forwards) for task in range(index.size)]
     backwards_first = [owner - problem.microbatches * (not take) for owner, take in zip(owners, takes, strict=True)]
     picked = list_schedule(
         graph.changed(takes=takes, gives=[1 - take for take in takes]),

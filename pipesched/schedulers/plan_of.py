@@ -84,7 +84,7 @@ def _length(times: Times) -> int:
 def with_joins(plan: Plan, joins: dict[int, int]) -> Plan:
     """Return a plan of passes in which each of these I runs with the W that it maps to as one whole backward."""
     letters = "".join(letter for letter in LETTERS if letter in {*plan.index.letters, "B"})
-    index, gone = plan.index._replace(letters=letters), {*joins.values()}
+    index, gone = replace(plan.index, letters=letters), {*joins.values()}
     shifts = {letter: index.of_kind(letter).start - plan.index.of_kind(letter).start for letter in plan.index.letters}
     shift = np.repeat([*shifts.values()], plan.index.stages * plan.index.units)
     number = np.arange(plan.index.passes) + shift

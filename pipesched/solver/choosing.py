@@ -68,7 +68,7 @@ class ChoosingVariant(PlainVariant):
 
     @property
     def fine(self) -> OpIndex:
-        return self.index._replace(letters=COMPUTATION_LETTERS)
+        return replace(self.index, letters=COMPUTATION_LETTERS)
 
     @property
     def keeps_activations(self) -> bool:  # type: ignore[override]

@@ -81,7 +81,6 @@ def test_what_a_number_says(index: OpIndex) -> None:
         op = index.op(number)
         unit = op.microbatch * index.slices + op.slice
         assert (index.stage_of(number), index.owner_of(number)) == (op.stage, unit)
-        assert index.is_forward(number) == (op.kind == "F")
         assert number in index.of_kind(op.kind)
         assert number in index.row(op.kind, op.stage)
         assert index.owners(index.microbatches)[number] == op.microbatch

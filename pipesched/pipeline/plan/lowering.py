@@ -8,6 +8,7 @@ too, which stands in the queues of both of its devices: the SEND of what made it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import NamedTuple
@@ -40,7 +41,7 @@ def lower_plan(problem: Problem, plan: Plan) -> TaskGraph:
     if planned < plan.index.passes:
         absent = set(range(plan.index.passes)).difference(*plan.orders, *chain(*plan.lanes), plan.pairs.values())
     graph = lower(
-        problem, plan.index._replace(scoped=(), sent=()), absent, plan.pairs, waits_of(plan) if plan.waits else ()
+        problem, replace(plan.index, scoped=(), sent=()), absent, plan.pairs, waits_of(plan) if plan.waits else ()
     )
     graph = with_step_tasks(graph, problem, plan) if plan.index.scoped else graph
     return with_message_tasks(graph, problem, plan) if plan.messages else graph
@@ -246,7 +247,7 @@ class Sent:
         back = () if model.mode == FORWARD_ONLY else (ScopedRows("SEND_B", (0, *units)),)
         lengths = {kind: tuple(map(len, plan.index.rows(kind))) for kind in "EG" if kind in plan.index.kinds}
         side = [ScopedRows(f"SEND_{kind}", counts) for kind, counts in lengths.items()]
-        self.index = index = plan.index._replace(sent=(ScopedRows("SEND_F", (*units, 0)), *back, *side))
+        self.index = index = replace(plan.index, sent=(ScopedRows("SEND_F", (*units, 0)), *back, *side))
         self._planned = np.zeros(index.first_message, dtype=bool)  # of the operations of devices
         for numbers in (*plan.own_lines[: len(plan.orders)], column(plan.pairs.values())):
             self._planned[numbers] = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 from math import inf
 
@@ -25,7 +26,7 @@ AHEAD = 3  # stages that PyTorch's runtime gathers ahead (`_add_unshard_reshard`
 
 def without_messages(plan: Plan) -> Plan:
     """Return the plan without queues of messages."""
-    return with_parts(plan, index=plan.index._replace(sent=()), messages=()) if plan.index.sent else plan
+    return with_parts(plan, index=replace(plan.index, sent=()), messages=()) if plan.index.sent else plan
 
 
 def pytorch_programs(problem: Problem, plan: Plan) -> Plan:

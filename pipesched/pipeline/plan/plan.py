@@ -73,7 +73,7 @@ def with_scoped(index: OpIndex, ops: Iterable[Op], sides: int) -> OpIndex:
         row[op.stage] = max(row[op.stage], max(op.microbatch, 0) + 1)
         numbered[op.kind] = op.microbatch != NO_NUMBER
     kinds = [kind for kind in (*STEP_SLOTS, *NETWORK_KINDS) if kind in counts]
-    return index._replace(scoped=tuple(ScopedRows(kind, tuple(counts[kind]), numbered[kind]) for kind in kinds))
+    return replace(index, scoped=tuple(ScopedRows(kind, tuple(counts[kind]), numbered[kind]) for kind in kinds))
 
 
 SIDE_KINDS = ("E", "G")
@@ -281,7 +281,7 @@ def without_step(plan: Plan) -> Plan:
         return plan
     first = plan.index.passes
     waits = [(before, after) for before, after in plan.waits if max(before, after) < first]
-    return with_parts(plan, index=plan.index._replace(scoped=(), sent=()), orders=plan.passes, waits=waits, network=())
+    return with_parts(plan, index=replace(plan.index, scoped=(), sent=()), orders=plan.passes, waits=waits, network=())
 
 
 def require_device(device: object, devices: int) -> int:

@@ -11,8 +11,9 @@ forward of side item 0 for microbatch 3.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, NamedTuple, TypeVar, cast
 
 from pipesched.checks import require_whole, shown
 from pipesched.core.clock import check_deadline
@@ -28,7 +29,6 @@ from pipesched.pipeline.problem.kinds import (
     STEP_KINDS,
     STEP_SLOTS,
     TRANSFER_LETTERS,
-    Kind,
     Scope,
 )
 
@@ -51,14 +51,16 @@ class Op(_OpFields):
     """
 
     __slots__ = ()
+    is_sliced: ClassVar[bool] = False  # of one slice of a microbatch, which its text then names
 
     def __new__(cls, stage: int, kind: str, microbatch: int | None, slice: int = 0) -> Op:  # noqa: A002  as the field
         """Make an operation, after checks."""
-        where = require_whole(stage, "stage")
-        if _is_one_of(kind, STEP_KINDS):
+        where, given = require_whole(stage, "stage"), cast(object, kind)
+        known = given if isinstance(given, str) else ""
+        if known in STEP_KINDS:
             return step_op(where, kind, None if microbatch is None else require_whole(microbatch, "microbatch"))
         of = require_whole(microbatch, "microbatch")
-        if not _is_one_of(kind, KINDS):
+        if known not in KINDS:
             raise ConfigError(f"must be one of {' '.join(LETTERS)}, not {shown(kind)}", "kind")
         part = require_whole(slice, "slice")
         return tuple.__new__(SlicedOp if part else cls, (where, kind, of, part))
@@ -71,11 +73,6 @@ class Op(_OpFields):
         return f"Op({self.stage}, {self.kind!r}, {self.microbatch}{part})"
 
     @property
-    def is_sliced(self) -> bool:
-        """Whether it is of one slice of a microbatch, which its text then names."""
-        return False
-
-    @property
     def number(self) -> int | None:
         """The microbatch or the turn; None where the kind has one operation a stage."""
         return self.microbatch if self.microbatch >= 0 else None
@@ -85,14 +82,10 @@ class SlicedOp(Op):
     """An operation of one slice of a microbatch, the first one too: it equals the Op of the same numbers."""
 
     __slots__ = ()
+    is_sliced = True
 
     def __str__(self) -> str:
         return f"{self.stage}{self.kind}{self.microbatch}.{self.slice}"
-
-    @property
-    def is_sliced(self) -> bool:
-        """Whether it is of one slice of a microbatch, which its text then names."""
-        return True
 
 
 class StepOp(Op):
@@ -118,14 +111,6 @@ def step_op(stage: int, kind: str, number: int | None) -> StepOp:
     return StepOp._make((stage, kind, NO_NUMBER if number is None else number, 0))
 
 
-def _is_one_of(value: object, kinds: Mapping[str, Kind]) -> bool:
-    return isinstance(value, str) and value in kinds
-
-
-def _is_op(value: object, kind: str) -> bool:
-    return isinstance(value, Op) and value.kind == kind
-
-
 class _PairFields(NamedTuple):
     forward: Op
     backward: Op
@@ -141,8 +126,9 @@ class Pair(_PairFields):
 
     def __new__(cls, forward: Op, backward: Op) -> Pair:
         """Make a pair, after checks."""
-        for key, op, kind in (("forward", forward, "F"), ("backward", backward, "B")):
-            if not _is_op(op, kind):
+        parts: dict[str, tuple[object, str]] = {"forward": (forward, "F"), "backward": (backward, "B")}
+        for key, (op, kind) in parts.items():
+            if not isinstance(op, Op) or op.kind != kind:
                 raise ConfigError(f"must be an Op of kind {kind}, not {shown(op)}", key)
         return tuple.__new__(cls, (forward, backward))
 
@@ -177,7 +163,8 @@ class ScopedRows(NamedTuple):
         raise IndexError(offset)
 
 
-class OpIndex(NamedTuple):
+@dataclass(frozen=True)
+class OpIndex:
     """Numbers for the operations of a plan: kind by kind, stage by stage, unit by unit.
 
     A unit is one slice of one microbatch: the slices of microbatch 0, then those of 1, ..; without slices it is a
@@ -195,25 +182,17 @@ class OpIndex(NamedTuple):
     scoped: tuple[ScopedRows, ...] = ()
     sent: tuple[ScopedRows, ...] = ()
 
-    @property
-    def units(self) -> int:
-        """The number of units: slices of microbatches."""
-        return self.microbatches * self.slices
+    units: int = field(init=False, compare=False)  # slices of microbatches
+    passes: int = field(init=False, compare=False)  # operations that stages have of units, before those of the step
+    first_message: int = field(init=False, compare=False)  # how many operations devices and their other lanes have
+    size: int = field(init=False, compare=False)
 
-    @property
-    def passes(self) -> int:
-        """The number of operations that stages have of units; those of the step beside them are numbered behind."""
-        return len(self.letters) * self.stages * self.units
-
-    @property
-    def first_message(self) -> int:
-        """The number of the first message: how many operations devices and their other lanes have."""
-        return self.passes + sum(rows.size for rows in self.scoped)
-
-    @property
-    def size(self) -> int:
-        """The number of operations."""
-        return self.first_message + sum(rows.size for rows in self.sent)
+    def __post_init__(self) -> None:
+        counts = vars(self)
+        counts["units"] = units = self.microbatches * self.slices
+        counts["passes"] = passes = len(self.letters) * self.stages * units
+        counts["first_message"] = first = passes + sum(rows.size for rows in self.scoped)
+        counts["size"] = first + sum(rows.size for rows in self.sent)
 
     @property
     def kinds(self) -> list[str]:
@@ -230,9 +209,8 @@ class OpIndex(NamedTuple):
                     return range(first, first + rows.counts[stage])
                 first += rows.size
             return range(0)
-        units = self.microbatches * self.slices
-        first = (self.letters.index(kind) * self.stages + stage) * units
-        return range(first, first + units)
+        first = (self.letters.index(kind) * self.stages + stage) * self.units
+        return range(first, first + self.units)
 
     def _scoped(self, number: int) -> tuple[ScopedRows, int]:
         """Return the rows of an operation of the step, and its place among all of its kind."""
@@ -243,15 +221,10 @@ class OpIndex(NamedTuple):
             offset -= rows.size
         raise IndexError(number)
 
-    def places(self, kind: str) -> int:
-        """Return how many stages or side items the rows of a kind are of; 0 where there is no such kind."""
-        if kind in self.letters:
-            return self.stages
-        return next((len(rows.counts) for rows in (*self.scoped, *self.sent) if rows.kind == kind), 0)
-
     def rows(self, kind: str) -> list[range]:
-        """Return `row` for every stage."""
-        return [self.row(kind, place) for place in range(self.places(kind))]
+        """Return `row` for every stage or side item; none where there is no such kind."""
+        others = (len(rows.counts) for rows in (*self.scoped, *self.sent) if rows.kind == kind)
+        return [self.row(kind, place) for place in range(self.stages if kind in self.letters else next(others, 0))]
 
     def of_kind(self, kind: str) -> range:
         """Return the numbers of one kind on all stages."""
@@ -319,13 +292,9 @@ class OpIndex(NamedTuple):
             return self._scoped(number)[0].kind
         return self.letters[number // self.units // self.stages]
 
-    def is_forward(self, number: int) -> bool:
-        """Return whether an operation is an F."""
-        return number < self.stages * self.units
-
     def stage_of(self, number: int) -> int:
         """Return the stage of an operation, or the item of side work."""
-        row = number // (self.microbatches * self.slices)
+        row = number // self.units
         if row >= len(self.letters) * self.stages and (self.scoped or self.sent):
             rows, offset = self._scoped(number)
             return rows.place_of(offset)[0]
@@ -373,7 +342,7 @@ class OpIndex(NamedTuple):
 
     def with_letters(self, letters: str) -> OpIndex:
         """Return the index with these kinds at the end: numbers that exist keep their meaning."""
-        return self._replace(letters=self.letters + letters)
+        return replace(self, letters=self.letters + letters)
 
 
 RECEIVES = tuple(kind for kind in MESSAGE_KINDS if kind.startswith("RECV"))
@@ -416,29 +385,26 @@ def parse_slot(text: str) -> Slot:
     """Return the operation or pair that `text` names. Raises ConfigError."""
     match = _PAIR.fullmatch(text)
     if not match:
-        return _of_kind(parse_op(text), (*SLOT_LETTERS, *STEP_SLOTS), "a device runs")
+        return _parse_single(text)
     pair = Pair._make((parse_op(match[1]), parse_op(match[2])))
     if pair.forward.kind != "F" or pair.backward.kind != "B":
         raise ConfigError(f"{shown(text)}: a pair holds a forward F, then a full backward B")
     return pair
 
 
-def parse_transfer(text: str) -> Op:
-    """Return the transfer that `text` names, for instance `2O0`. Raises ConfigError."""
-    return _of_kind(parse_op(text), TRANSFER_LETTERS, "a lane moves")
+def parser(kinds: Sequence[str], what: str) -> Callable[[str], Op]:
+    """Return a function to the operation, of these kinds alone, that a text names. It raises ConfigError."""
+
+    def parse(text: str) -> Op:
+        op = parse_op(text)
+        if op.kind not in kinds:
+            raise ConfigError(f"{op} does not belong here: {what} {', '.join(kinds)}")
+        return op
+
+    return parse
 
 
-def parse_network(text: str) -> Op:
-    """Return the operation of a network lane that `text` names, for instance `2UNSHARD0`. Raises ConfigError."""
-    return _of_kind(parse_op(text), NETWORK_KINDS, "a network lane moves")
-
-
-def parse_message(text: str) -> Op:
-    """Return the end of a message that `text` names, for instance `2SEND_F0`. Raises ConfigError."""
-    return _of_kind(parse_op(text), tuple(MESSAGE_KINDS), "a queue moves")
-
-
-def _of_kind(op: Op, kinds: Sequence[str], what: str) -> Op:
-    if op.kind not in kinds:
-        raise ConfigError(f"{op} does not belong here: {what} {', '.join(kinds)}")
-    return op
+_parse_single = parser((*SLOT_LETTERS, *STEP_SLOTS), "a device runs")
+parse_transfer = parser(TRANSFER_LETTERS, "a lane moves")  # 2O0
+parse_network = parser(NETWORK_KINDS, "a network lane moves")  # 2UNSHARD0
+parse_message = parser(tuple(MESSAGE_KINDS), "a queue moves")  # 2SEND_F0
