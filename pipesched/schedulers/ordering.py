@@ -237,11 +237,12 @@ def tables_of(model: StepModel, index: OpIndex) -> UnitTables:
     back = model.back if any(letter in GRADIENT_LETTERS for letter in letters) else model.back * 0
     known = [] if model.overlap is None else [model.overlap]
     again = [model.column(KINDS[letter].forward_gives) for letter in letters if KINDS[letter].forward_gives]
+    takes, gives = zip(*map(model.changes, letters), strict=True)
     return UnitTables(
         np.vstack([*(model.ticks[KINDS[letter].cost] for letter in letters), *known]),
         np.vstack([model.there, nothing, back, nothing]),
-        np.vstack([model.takes(letter) for letter in letters]),
-        np.vstack([*(model.gives(letter) for letter in letters), *again]),
+        np.vstack(takes),
+        np.vstack([*gives, *again]),
     )
 
 

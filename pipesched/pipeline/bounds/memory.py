@@ -151,7 +151,7 @@ def forward_headrooms(problem: Problem, index: OpIndex) -> list[int]:
 
 def taken_by_backwards(problem: Problem, index: OpIndex) -> Sequence[int]:
     """Return the most that the start of a B or I takes on each stage."""
-    most: list[int] = problem.model.takes(index.gradient).max(axis=1).tolist()
+    most: list[int] = problem.model.changes(index.gradient)[0].max(axis=1).tolist()
     return most
 
 

@@ -36,7 +36,6 @@ from pipesched.pipeline.problem.costs import (
     added,
     at_speed,
     entries_of,
-    exact_entries,
     exact_tuple,
     fractions_of,
     in_one,
@@ -106,7 +105,7 @@ class LayerCosts:
             if not isinstance(value, (list, tuple)):
                 amount: Amount = exact_tuple((value,), key, 1, "")[0]
             else:
-                amount = exact_entries(value, key, len(value), "one a layer")
+                amount = exact_tuple(value, key, len(value), "one a layer", by_row=True)
                 if len({*amount}) == 1 and not isinstance(amount[0], tuple):
                     amount = amount[0]
             object.__setattr__(self, key, amount)
@@ -219,7 +218,7 @@ class Layers:
                 raise ConfigError("is of one stage: it takes no lists", key)
         if self.p2p is not None:
             between = "one a boundary between layers"
-            object.__setattr__(self, "p2p", exact_entries(self.p2p, "p2p", max(self.count - 1, 0), between))
+            object.__setattr__(self, "p2p", exact_tuple(self.p2p, "p2p", max(self.count - 1, 0), between, by_row=True))
         for key, length in self.layer.lengths.items():
             if length != self.count:
                 raise ConfigError(f"lists {length} layers; there are {self.count}", "layer", entry=key)

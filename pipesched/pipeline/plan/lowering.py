@@ -64,8 +64,8 @@ def lower(
     """
     model, kinds = problem.model, [KINDS[letter] for letter in index.letters]
     duration = np.concatenate([model.ticks[kind.cost].ravel() for kind in kinds])
-    take = np.concatenate([model.takes(kind.letter).ravel() for kind in kinds])
-    give = np.concatenate([model.gives(kind.letter).ravel() for kind in kinds])
+    changes = zip(*(model.changes(kind.letter) for kind in kinds), strict=True)
+    take, give = (np.concatenate([table.ravel() for table in tables]) for tables in changes)
     pool = np.tile(model.where.ravel(), len(kinds))
     resource, lanes = pool.copy(), [kind for kind in kinds if kind.is_transfer]
     for kind in lanes:

@@ -128,34 +128,36 @@ class Costs(Displayable):
     )
     resolution: int = field(default=1, compare=False)
 
+    stages: int = field(init=False, compare=False)
+    microbatches: int | None = field(init=False, compare=False)  # of which entries have one each; None: all are alike
+    has_step: bool = field(init=False, compare=False)  # whether it says what a step costs beside its passes
+
     def __post_init__(self) -> None:
-        stages = len(require_sequence(self.forward, "forward"))
+        made, stages = vars(self), len(require_sequence(self.forward, "forward"))
         for name in (*PER_STAGE, *STEP_TIMES):
             if getattr(self, name) is not None or not COSTS[name].optional:
-                read = exact_entries if COSTS[name].name in TABLED else exact_tuple
-                object.__setattr__(self, name, read(getattr(self, name), name, stages, "one a stage"))
+                is_table = COSTS[name].name in TABLED
+                made[name] = exact_tuple(getattr(self, name), name, stages, "one a stage", by_row=is_table)
         if self.whole is not None and self.whole == self._sums:
-            object.__setattr__(self, "whole", None)
+            made["whole"] = None
         if self.tied is not None:
-            object.__setattr__(self, "tied", exact_tuple((self.tied,), "tied", 1, "")[0])
-        object.__setattr__(self, "p2p", exact_entries(self.p2p, "p2p", stages - 1, "one a boundary between stages"))
+            made["tied"] = exact_tuple((self.tied,), "tied", 1, "")[0]
+        made["p2p"] = exact_tuple(self.p2p, "p2p", stages - 1, "one a boundary between stages", by_row=True)
         if (self.offload is None) != (self.reload is None):
             missing = "offload" if self.offload is None else "reload"
             raise ConfigError("offload and reload are given together or not at all", missing)
         require_flag(self.split, "split")
         require_whole(self.resolution, "resolution", least=1)
-        for key in (*PER_STAGE, "p2p", *STEP_TIMES, "tied"):
-            column = (self.tied or 0,) if key == "tied" else getattr(self, key)
-            require_decimals({*in_one(column or ())}, key)
+        columns = {key: made[key] for key in (*PER_STAGE, "p2p", *STEP_TIMES) if made[key]}
+        for key, column in (columns if self.tied is None else {**columns, "tied": (self.tied,)}).items():
+            require_decimals(column, key)
+        rows = [len(entry) for column in columns.values() for entry in column if isinstance(entry, tuple)]
+        has_step = self.tied is not None or any(made[key] is not None for key in STEP_TIMES)
+        made.update(stages=stages, microbatches=max(rows, default=None), has_step=has_step)
 
     def __repr__(self) -> str:
         forward, backward = one_or_all(self.forward, BRIEF), one_or_all(self.backward, BRIEF)
         return f"Costs({forward=!s}, {backward=!s}, stages={self.stages})"
-
-    @property
-    def stages(self) -> int:
-        """The number of stages."""
-        return len(self.forward)
 
     @property
     def backward(self) -> tuple[Entry, ...]:
@@ -183,18 +185,6 @@ class Costs(Displayable):
         """The others, which follow from these."""
         return {"backward", *HALVES} - {*self.given_backward}
 
-    @property
-    def has_step(self) -> bool:
-        """Whether it says what a step costs beside its passes."""
-        return any(getattr(self, key) is not None for key in (*STEP_TIMES, "tied"))
-
-    @property
-    def microbatches(self) -> int | None:
-        """How many microbatches the entries of stages on which they differ are of; None where all are alike."""
-        columns = (getattr(self, key) or () for key in (*PER_STAGE, "p2p"))
-        counts = {len(entry) for column in columns for entry in column if isinstance(entry, tuple)}
-        return max(counts, default=None)
-
     def __getstate__(self) -> dict[str, Any]:
         return fields_of(self)
 
@@ -204,55 +194,47 @@ PER_STAGE = tuple(name for name, one in COSTS.items() if one.of_stages and not o
 STEP_TIMES = tuple(name for name, one in COSTS.items() if one.once)
 
 
-def require_decimals(times: Iterable[Exact], key: str) -> None:
+def require_decimals(times: Iterable[Entry], key: str) -> None:
     """Raise ConfigError, about `key`, for a time that no number of ticks is."""
     try:
-        ticks_per_unit([time for time in times if isinstance(time, Fraction)])  # others are decimals
+        if any(not isinstance(time, (int, float)) for time in times):  # which are decimals
+            ticks_per_unit(dict.fromkeys(time for time in in_one(times) if isinstance(time, Fraction)))
     except ValueError as error:
         raise ConfigError(f"times must be decimals; {error}", key) from None
 
 
-def exact_tuple(values: object, key: str, count: int, each: str) -> tuple[Exact, ...]:
-    """Return `count` values as exact numbers. Raises ConfigError, about `key`, for anything but numbers from 0 on."""
+def exact_tuple(values: object, key: str, count: int, each: str, *, by_row: bool = False) -> tuple[Any, ...]:
+    """Return `count` values as exact numbers; `by_row` some may be rows of those of each microbatch, not all the same.
+
+    Raises ConfigError, about `key`, for anything but numbers from 0 on, and for rows of several lengths.
+    """
     numbers = require_sequence(values, key)
+    rows = [len(value) for value in numbers if isinstance(value, (list, tuple))] if by_row else []
     if len(numbers) != count:
-        raise ConfigError(f"needs {count} numbers ({each}); this has {len(numbers)}", key)
-    known = plain_numbers(numbers)
+        what = "entries" if rows else "numbers"
+        raise ConfigError(f"needs {count} {what} ({each}); this has {len(numbers)}", key)
+    known = None if rows else plain_numbers(numbers)
     if known is not None:
         return known
-    checked = []
+    checked = list[Entry]()
     for entry, value in enumerate(numbers):
         try:
+            if rows and isinstance(value, (list, tuple)):
+                if len(value) not in (1, max(rows)) or not value:
+                    what = f"has a row of {len(value)} numbers beside one of {max(rows)} microbatches"
+                    raise ConfigError(what, key)
+                row = exact_tuple(value, key, len(value), "")
+                checked.append(row if len({*row}) > 1 else row[0])
+                continue
             number = in_range(to_fraction(value))
+        except ConfigError as error:
+            raise ConfigError(error.message, key, entry=entry) from None
         except ValueError as error:
             raise ConfigError(no_number(value, error), key, entry=entry) from None
         if number < 0:
             raise ConfigError(f"must be at least 0, not {shown(value)}", key, entry=entry)
         checked.append(canonical(number))
     return tuple(checked)
-
-
-def exact_entries(values: object, key: str, count: int, each: str) -> tuple[Entry, ...]:
-    """Return `count` entries of a table: exact numbers, or those of each microbatch, not all the same.
-
-    Raises ConfigError, about `key`, for rows of several lengths, and as `exact_tuple` does.
-    """
-    if not isinstance(values, (list, tuple)) or not any(isinstance(value, (list, tuple)) for value in values):
-        return exact_tuple(values, key, count, each)
-    if len(values) != count:
-        raise ConfigError(f"needs {count} entries ({each}); this has {len(values)}", key)
-    rows = [value if isinstance(value, (list, tuple)) else (value,) for value in values]
-    most = max(map(len, rows))
-    exact_rows = []
-    for entry, row in enumerate(rows):
-        if len(row) not in (1, most) or not row:
-            raise ConfigError(f"has a row of {len(row)} numbers beside one of {most} microbatches", key, entry=entry)
-        try:
-            numbers = exact_tuple(row, key, len(row), "")
-        except ConfigError as error:
-            raise ConfigError(error.message, key, entry=entry) from None
-        exact_rows.append(numbers if len({*numbers}) > 1 else numbers[0])
-    return tuple(exact_rows)
 
 
 def in_one(values: Iterable[Entry]) -> Iterator[Exact]:
@@ -274,7 +256,7 @@ def added(entries: Iterable[Entry]) -> Entry:
 
 def scaled(entry: Entry, factor: Fraction) -> Entry:
     """Return an entry with its numbers multiplied by a factor."""
-    products = tuple(canonical(to_fraction(one) * factor) for one in in_one([entry]))
+    products = tuple(canonical(to_fraction(one) * factor) for one in (entry if isinstance(entry, tuple) else (entry,)))
     return products if isinstance(entry, tuple) else products[0]
 
 
@@ -443,16 +425,16 @@ class Memory(Displayable):
     )
     resolution: int = field(default=1, compare=False)
 
+    microbatches: int | None = field(init=False, compare=False)  # as of Costs
+
     def __post_init__(self) -> None:
-        stages = len(require_sequence(self.activation, "activation"))
-        object.__setattr__(self, "activation", exact_entries(self.activation, "activation", stages, "one a stage"))
+        made, stages = vars(self), len(require_sequence(self.activation, "activation"))
         for name in (*AVERAGED, *SIZES):
-            if name != "activation":
-                sizes = getattr(self, name) or ((0,) * stages if MEMORY_KEYS[name].once else ())
-                object.__setattr__(self, name, exact_tuple(sizes, name, stages, "one a stage"))
+            sizes = getattr(self, name) or ((0,) * stages if MEMORY_KEYS[name].once else ())
+            made[name] = exact_tuple(sizes, name, stages, "one a stage", by_row=name == "activation")
         require_whole(self.resolution, "resolution", least=1)
         for key in ("kv", "receive"):
-            object.__setattr__(self, key, exact_tuple((getattr(self, key),), key, 1, "")[0])
+            made[key] = exact_tuple((made[key],), key, 1, "")[0]
         for key, shares in (("checkpoint", self.checkpoint), ("kv", (self.kv,))):
             for entry, share in enumerate(shares):
                 if share > 1:
@@ -460,16 +442,13 @@ class Memory(Displayable):
                     raise ConfigError(f"must be between 0 and 1, not {shown(share)}", key, entry=at)
         if self.budget is not None:
             devices = len(require_sequence(self.budget, "budget"))
-            object.__setattr__(self, "budget", exact_tuple(self.budget, "budget", devices, "one a device"))
-            for entry, limit in enumerate(self.budget):
+            made["budget"] = exact_tuple(self.budget, "budget", devices, "one a device")
+            for entry, limit in enumerate(made["budget"]):
                 if not limit:
                     raise ConfigError(f"must be more than 0, not {shown(limit)}", "budget", entry=entry)
         require_label(self.unit, "unit")
-
-    @property
-    def microbatches(self) -> int | None:
-        """How many microbatches the activations of a stage on which they differ are of; None where all are alike."""
-        return max((len(entry) for entry in self.activation if isinstance(entry, tuple)), default=None)
+        rows = [len(entry) for entry in self.activation if isinstance(entry, tuple)]
+        made["microbatches"] = max(rows, default=None)
 
     def __repr__(self) -> str:
         budget = "" if self.budget is None else f", budget={one_or_all(self.budget, BRIEF)}"

@@ -12,21 +12,21 @@ whole. Where all units are alike a row holds one number for all of them, or two:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from itertools import chain
+from itertools import chain, product
 from math import gcd, lcm
 from operator import mul
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from pipesched.core.arrays import Ints, column, in_range, np, total
 from pipesched.core.clock import check_deadline
 from pipesched.pipeline.problem.costs import PER_STAGE, SCALED, TRANSFER_TIMES, Costs, Entry, Links, Memory, at_speed
 from pipesched.pipeline.problem.kinds import GRADIENT_LETTERS, KINDS
-from pipesched.pipeline.problem.quantities import Exact, grains_per_unit, in_one_scale, to_fraction
-from pipesched.pipeline.problem.units import FACTORS, FORWARD_ONLY, SHARED, Sizes, Slices
+from pipesched.pipeline.problem.quantities import Exact, in_one_scale, to_fraction
+from pipesched.pipeline.problem.units import FACTORS, FORWARD_ONLY, SHARED, WHOLE, Sizes, Slices
 
 Row = Sequence[int]  # one a unit
 KEYS = tuple(key for key in PER_STAGE if key != "whole")  # what units last beside a full backward
@@ -119,10 +119,6 @@ class Units(NamedTuple):
         """Return a factor of each microbatch: of its work, activation or message."""
         return [ONE] * self.microbatches if self.sizes is None else [*map(to_fraction, getattr(self.sizes, key))]
 
-    def wholes(self, key: str) -> tuple[list[int], int]:
-        """Return the same as whole multiples of 1/scale, and the scale."""
-        return ([1] * self.microbatches, 1) if self.sizes is None else self.sizes.wholes[key]
-
     def part(self, microbatches: range) -> slice:
         """Return which units are of these microbatches."""
         return slice(microbatches.start * self.slices.count, microbatches.stop * self.slices.count)
@@ -153,41 +149,51 @@ class Route(NamedTuple):
     is_second: bool = False
 
 
+ALIKE = Units(1, None, WHOLE)  # one unit that stands for all
+
+
 def ticks_of(
-    costs: Costs, units: Units, ways: Sequence[Route], speed: Sequence[Exact] | None, links: Links | None
+    costs: Costs,
+    units: Units,
+    ways: Sequence[Route],
+    speed: Sequence[Exact] | None,
+    links: Links | None,
+    resolution: int,
 ) -> tuple[int, Mapping[str, Sequence[Row]]]:
     """Return `per_unit` and `rows` of Ticks for units on these ways; a tick is the same for all placements."""
-    exactly = _Times(costs, units, links)
-    lasts = {key: [exactly.row(key, stage) for stage in range(costs.stages)] for key in exactly.keys}
-    there, back, around = exactly.hops(ways)
-    # what each duration that a speed divides, and its overhead, last at each speed other than 1
     others = {*map(to_fraction, speed or ())} - {ONE}
-    keys = lasts.keys() & {*SCALED} if others else ()
-    scaled = [(row, exactly.overheads[key]) for key in keys for row in {id(row): row for row in lasts[key]}.values()]
-    at_speeds = {
-        (value, more, one): at_speed(Fraction(value - more, exactly.scale), one) + Fraction(more, exactly.scale)
-        for one in others
-        for value, more in {(value, more) for row, more in scaled for value in row}
-    }
-    latencies = {*chain(*(links or ())), *costs.p2p}  # which other placements may use
-    elsewhere = (exactly.product(one, "message", units.slices.tokens, 0) for one in latencies)
-    that_count = {id(row): row for row in (*chain(*lasts.values()), *there, *back, *elsewhere)}  # each once
-    scales = [exactly.scale // gcd(exactly.scale, *chain(*map(set, that_count.values())))]
-    least = lcm(*scales, *(one.denominator for one in at_speeds.values()))
+    at_speeds: dict[tuple[int, int, Fraction], Fraction] = {}
+    if units == ALIKE and speed is None and links is None:  # each row is one number
+        known, scale = _wholes([0, *chain(*(getattr(costs, key) or () for key in (*PER_STAGE, "p2p")))])
+        columns = ((key, getattr(costs, key) or ()) for key in (*KEYS, "whole"))
+        tables: dict[str, Sequence[Row]] = {key: [[known[one]] for one in column] for key, column in columns if column}
+        halves = zip(*(tables[key] for key in SHARED[1:]), strict=True)
+        tables["backward"] = tables.pop("whole", ()) or [[mine + more] for [mine], [more] in halves]
+        tables["p2p"] = tables["p2p_back"] = [[known[one]] for one in cast("tuple[Exact, ...]", costs.p2p)]
+        tables["around"], least = tables["p2p"][:1] or [[0]], scale
+    else:
+        exactly = _Times(costs, units, links)
+        tables, scale = exactly.tables(ways), exactly.scale
+        # what each duration that a speed divides, and its overhead, last at each speed other than 1
+        for key in tables.keys() & {*SCALED} if others else ():
+            more = exactly.overheads[key]
+            for value, own in product({*chain(*{id(row): row for row in tables[key]}.values())}, others):
+                at_speeds[value, more, own] = at_speed(Fraction(value - more, scale), own) + Fraction(more, scale)
+        latencies = {*chain(*(links or ())), *costs.p2p}  # which other placements may use
+        elsewhere = [exactly.product(one, "message", units.slices.tokens, 0) for one in latencies]
+        that_count = chain(elsewhere, *(rows for key, rows in tables.items() if key != "around"))
+        once = {id(row): row for row in that_count}.values()
+        least = lcm(scale // gcd(scale, *chain(*map(set, once))), *(one.denominator for one in at_speeds.values()))
     tens = (10**power for power in range(least.bit_length()))
-    fine = lcm(next((one for one in tens if one % least == 0), least), costs.resolution)
-    rows = _rescaled({**lasts, "p2p": there, "p2p_back": back, "around": [around]}, exactly.scale, fine)
-
-    def on(key: str, stage: int) -> Row:
-        joined, more = list[int](), exactly.overheads[key]
-        for way in ways:
+    fine = lcm(next((one for one in tens if one % least == 0), least), resolution)
+    rows = _rescaled(tables, scale, fine)
+    for key in tables.keys() & {*SCALED} if speed and others and ways[0].devices is not None else ():
+        more, there = exactly.overheads[key], rows[key]
+        rows[key] = made = [list[int]() for _ in there]
+        for (stage, joined), way in product(enumerate(made), ways):
             own, part = to_fraction(speed[way.devices[stage]]), units.part(way.microbatches)  # type: ignore[index]
-            values = rows[key][stage] if own == 1 else lasts[key][stage]
-            joined += values[part] if own == 1 else [int(at_speeds[one, more, own] * fine) for one in values[part]]
-        return joined
-
-    for key in lasts.keys() - {*TRANSFER_TIMES} if speed is not None and ways[0].devices is not None else ():
-        rows[key] = [on(key, stage) for stage in range(costs.stages)]
+            lasts = (int(at_speeds[one, more, own] * fine) for one in tables[key][stage][part]) if own != 1 else ()
+            joined.extend(lasts if own != 1 else there[stage][part])
     return fine, rows
 
 
@@ -200,20 +206,35 @@ class _Times:
     def __init__(self, costs: Costs, units: Units, links: Links | None) -> None:
         self.costs, self.units, self.links, slices = costs, units, links, units.slices
         columns: list[Sequence[Entry]] = [getattr(costs, key) or () for key in (*PER_STAGE, "p2p")]
-        self._mean_shares = [slices.whole(stage) for stage in range(costs.stages)] if costs.whole else []
+        self._mean_shares = [slices.whole(stage) for stage in range(len(costs.forward))] if costs.whole else []
         shares = [slices.tokens, *chain.from_iterable(getattr(slices, key) for key in SHARED), *self._mean_shares]
         self._costs, of_costs = _wholes([0, *chain(*columns), slices.overhead, *(links or ())])
         self._shares, self._whole = _wholes(shares)
-        wholes = {key: units.wholes(key) for key in FACTORS}
+        alike = {key: ([1] * units.microbatches, 1) for key in FACTORS}
+        wholes = alike if units.sizes is None else units.sizes.wholes
         of_factors = lcm(*(scale for _, scale in wholes.values()))
         self._factors = {key: [one * (of_factors // scale) for one in ints] for key, (ints, scale) in wholes.items()}
         self._factors[""] = [of_factors] * units.microbatches
         self.scale = of_costs * of_factors * self._whole
         self._known: dict[tuple[object, ...], list[int]] = {}
-        self.keys = [key for key in (*KEYS, "backward") if key == "backward" or getattr(costs, key) is not None]
-        self.overheads = dict.fromkeys(self.keys, 0)
+        self.overheads = dict.fromkeys((key for key in KEYS if getattr(costs, key) is not None), 0)
         for key in (*SHARED, "backward"):
             self.overheads[key] = int(to_fraction(slices.overhead_of(key)) * self.scale)
+
+    def tables(self, ways: Sequence[Route]) -> dict[str, Sequence[Row]]:
+        """Return the rows of Ticks: equal ones are one list."""
+        found: dict[str, Sequence[Row]] = {
+            key: [self.row(key, stage) for stage in range(len(self.costs.forward))] for key in self.overheads
+        }
+        for name, turn in (("p2p", 1), ("p2p_back", -1)):
+            found[name] = joined = list[Row]()
+            for boundary, entry in enumerate(self.costs.p2p):
+                ends = [None if way.devices is None else way.devices[boundary : boundary + 2][::turn] for way in ways]
+                rows = [self.hop(entry, both) for both in ends]
+                parts = (row[self.units.part(way.microbatches)] for row, way in zip(rows, ways, strict=True))
+                joined.append(rows[0] if len(rows) == 1 else [*chain.from_iterable(parts)])  # one that many may share
+        around = ways[0].devices and (ways[0].devices[-1], ways[0].devices[0])
+        return {**found, "around": [self.hop(self.costs.p2p[0] if self.costs.p2p else 0, around)]}
 
     def row(self, key: str, stage: int) -> list[int]:
         """Return the durations of a kind on a stage; equal ones of several stages are one list.
@@ -251,27 +272,12 @@ class _Times:
             self._known[name] = row * (count // len(entries))
         return self._known[name]
 
-    def hops(self, ways: Sequence[Route]) -> tuple[list[list[int]], list[list[int]], list[int]]:
-        """Return the latency of each boundary for each unit, on the way of forwards and on that of gradients.
-
-        The third is that from the last stage to the first one: a message of the first boundary on that link.
-        """
-
-        def latencies(entry: Entry, ends: tuple[int, ...] | None) -> list[int]:
-            if ends is not None and ends[0] == ends[1]:
-                return self.product(0, "message", tokens, 0)
-            link = 0 if self.links is None or ends is None else self.links[ends[0]][ends[1]]
-            return self.product(entry, "message", tokens, 0, link)
-
-        tokens, there, back = self.units.slices.tokens, list[list[int]](), list[list[int]]()
-        for boundary, entry in enumerate(self.costs.p2p):
-            for joined, turn in ((there, 1), (back, -1)):
-                ends = [None if way.devices is None else way.devices[boundary : boundary + 2][::turn] for way in ways]
-                rows = [latencies(entry, both) for both in ends]
-                parts = (row[self.units.part(way.microbatches)] for row, way in zip(rows, ways, strict=True))
-                joined.append(rows[0] if len(rows) == 1 else [*chain.from_iterable(parts)])  # one that many may share
-        around = ways[0].devices and (ways[0].devices[-1], ways[0].devices[0])
-        return there, back, latencies(self.costs.p2p[0] if self.costs.p2p else 0, around)
+    def hop(self, entry: Entry, ends: tuple[int, ...] | None) -> list[int]:
+        """Return the latency of a boundary for each unit, from one device to another one where these are known."""
+        if ends is not None and ends[0] == ends[1]:
+            entry, ends = 0, None
+        link = 0 if self.links is None or ends is None else self.links[ends[0]][ends[1]]
+        return self.product(entry, "message", self.units.slices.tokens, 0, link)
 
 
 def grains_of(memory: Memory, units: Units, *, has_cached: bool) -> tuple[int, Mapping[str, Sequence[Row]]]:
@@ -283,7 +289,7 @@ def grains_of(memory: Memory, units: Units, *, has_cached: bool) -> tuple[int, M
     entries, of_entries = _wholes(memory.activation)
     shares, of_shares = _wholes(slices.tokens)
     parts, of_parts = _wholes([0, 1, *memory.retain, *memory.checkpoint, memory.kv])
-    by_factor, of_factors = units.wholes("activation")
+    by_factor, of_factors = ([1] * count, 1) if units.sizes is None else units.sizes.wholes["activation"]
     scale = of_entries * of_factors * of_shares * of_parts
     amounts = {scale}
     known, columns = dict[tuple[Entry, Exact], list[int]](), dict[str, list[list[int]]]()
@@ -305,15 +311,20 @@ def grains_of(memory: Memory, units: Units, *, has_cached: bool) -> tuple[int, M
                 amounts.update(row)
                 known[key] = row * (count // len(each))
             columns.setdefault(name, []).append(known[key])
-    fixed = [*map(to_fraction, (*memory.static, *(memory.budget or ()))), *received(memory, units)]
-    least = lcm(scale // gcd(*amounts), grains_per_unit(fixed), memory.resolution)
+    fixed = [
+        *map(to_fraction, (*memory.static, *(memory.budget or ()))),
+        *(received(memory, units) if memory.receive else ()),
+    ]
+    least = lcm(scale // gcd(*amounts), *(one.denominator for one in fixed), memory.resolution)
     return least, _rescaled(columns, scale, least)
 
 
 def received(memory: Memory, units: Units) -> list[Fraction]:
     """Return the receive buffer of each unit's message, in the user's unit of memory."""
+    if not memory.receive:
+        return []
     each = [to_fraction(memory.receive) * to_fraction(share) for share in units.slices.tokens]
-    return [size * factor for factor in units.factors("message") for size in each] if memory.receive else []
+    return [size * factor for factor in units.factors("message") for size in each]
 
 
 COSTS = {kind.cost for kind in KINDS.values()}
@@ -324,9 +335,11 @@ class StepModel:
     """The passes of a problem whose placement is settled, in ticks and grains.
 
     `where[stage, unit]` is the device of a stage: two copies of the weights are other columns. `ticks[cost]` is what an
-    operation of that cost lasts (the keys are `Kind.cost`), `overlap` a pair by stage and unit of its forward (None:
-    the sum of its parts). `there` and `back` are the latencies of boundaries for forwards and for gradients, 0 inside a
-    device. Units are plain where microbatches are alike and go forwards and backwards.
+    operation of that cost lasts (the keys are `Kind.cost`), 0 where the problem has none, `overlap` a pair by stage and
+    unit of its forward (None: the sum of its parts). `there` and `back` are the latencies of boundaries for forwards
+    and for gradients, 0 inside a device; `around` that from the last stage to the first one of the next round. `sizes`
+    is what an activation holds: activation, retained, checkpointed, cached (keys and values). Units are plain where
+    microbatches are alike and go forwards and backwards.
     """
 
     ways: Sequence[Route]
@@ -340,16 +353,30 @@ class StepModel:
     slices: int = field(init=False)  # of each microbatch
     microbatches: int = field(init=False)
     units: int = field(init=False)
+    where: Ints = field(init=False)
+    ticks: Mapping[str, Ints] = field(init=False)
+    overlap: Ints | None = field(init=False)
+    there: Ints = field(init=False)
+    back: Ints = field(init=False)
+    around: int = field(init=False)
+    sizes: Mapping[str, Ints] = field(init=False)
 
     def __post_init__(self) -> None:
-        held, counts = self.held, vars(self)
-        counts["stages"], counts["slices"], counts["units"] = len(held.static), held.slices, held.units
-        counts["microbatches"] = held.units // held.slices
-
-    @property
-    def around(self) -> int:
-        """The latency from the last stage to the first one of the next round."""
-        return 0 if self.where[0, 0] == self.where[-1, 0] else self.lasts.mean["around"][0]
+        lasts, held, ways = self.lasts, self.held, self.ways
+        stages, units, microbatches = len(held.static), held.units, held.units // held.slices
+        if len(ways) == 1:
+            where = np.broadcast_to(np.array(ways[0].devices)[:, None], (stages, units))
+        else:
+            counts = [len(way.microbatches) * held.slices for way in ways]
+            where = np.repeat(np.array([way.devices for way in ways]).T, counts, axis=1)
+        known, zeros = {name: lasts.each(name) for name in lasts.rows}, np.zeros((stages, units), dtype=np.int64)
+        there, back = (np.where(where[1:] == where[:-1], 0, known[name]) for name in ("p2p", "p2p_back"))
+        has_latency = self.rounds > 1 and where[0, 0] != where[-1, 0]
+        vars(self).update(
+            stages=stages, slices=held.slices, microbatches=microbatches, units=units, where=where, there=there,
+            back=back, ticks={cost: known.get(cost, zeros) for cost in COSTS}, overlap=known.get("overlap"),
+            around=lasts.mean["around"][0] if has_latency else 0, sizes={name: held.each(name) for name in held.rows},
+        )  # fmt: skip
 
     @cached_property
     def unlike(self) -> tuple[Ints, Ints]:
@@ -357,63 +384,20 @@ class StepModel:
         groups: dict[object, list[int]] = {}
         for way in self.ways:
             groups.setdefault(way.devices, []).extend(way.microbatches)
-        first = np.zeros(self.microbatches, dtype=np.int64)
-        for own in groups.values():
-            first[own] = own[0]
         if self.rounds > 1:  # microbatches are alike in each
             first = np.arange(0, self.units, self.units // self.rounds)
             return first, np.full(self.rounds, self.units // self.rounds)
-        each = self.microbatches, self.slices
-        if not (
-            self.is_plain
-            or all((one == one[:, first]).all() for one in (table.reshape(-1, *each) for table in self._tables))
-        ):
-            return np.arange(self.units), np.ones(self.units, dtype=np.int64)
+        if not self.is_plain:
+            first = np.zeros(self.microbatches, dtype=np.int64)
+            for own in groups.values():
+                first[own] = own[0]
+            tables = (*self.ticks.values(), self.there, self.back, *self.sizes.values())
+            for table in tables if self.overlap is None else (*tables, self.overlap):
+                each = table.reshape(-1, self.microbatches, self.slices)
+                if (each != each[:, first]).any():
+                    return np.arange(self.units), np.ones(self.units, dtype=np.int64)
         units = [own[0] * self.slices + part for own in groups.values() for part in range(self.slices)]
         return column(units), column([len(own) for own in groups.values() for _ in range(self.slices)])
-
-    @property
-    def _tables(self) -> Iterator[Ints]:
-        """All that units may differ in."""
-        yield from self.ticks.values()
-        yield from (self.there, self.back, *self.sizes.values(), *(() if self.overlap is None else (self.overlap,)))
-
-    @cached_property
-    def where(self) -> Ints:
-        """The device of each stage and unit."""
-        if len(self.ways) == 1:
-            return np.broadcast_to(np.array(self.ways[0].devices)[:, None], (self.stages, self.units))
-        counts = [len(way.microbatches) * self.slices for way in self.ways]
-        there: Ints = np.repeat(np.array([way.devices for way in self.ways]).T, counts, axis=1)
-        return there
-
-    @cached_property
-    def ticks(self) -> Mapping[str, Ints]:
-        """What operations last, by cost; costs that the problem has not are 0."""
-        zeros = np.zeros((self.stages, self.units), dtype=np.int64)
-        return {cost: self.lasts.each(cost) if cost in self.lasts.rows else zeros for cost in COSTS}
-
-    @cached_property
-    def overlap(self) -> Ints | None:
-        """What pairs last by the stage and unit of their forward; None: the sum of their parts."""
-        return self.lasts.each("overlap") if "overlap" in self.lasts.rows else None
-
-    @cached_property
-    def there(self) -> Ints:
-        """The latency of each boundary for forwards."""
-        hops: Ints = np.where(self.where[1:] == self.where[:-1], 0, self.lasts.each("p2p"))
-        return hops
-
-    @cached_property
-    def back(self) -> Ints:
-        """The latency of each boundary for gradients."""
-        hops: Ints = np.where(self.where[1:] == self.where[:-1], 0, self.lasts.each("p2p_back"))
-        return hops
-
-    @cached_property
-    def sizes(self) -> Mapping[str, Ints]:
-        """What an activation holds, by column: activation, retained, checkpointed, cached (keys and values)."""
-        return {name: self.held.each(name) for name in self.held.rows}
 
     def column(self, name: str | None) -> Ints:
         """Return a column of the table of kinds (`takes`, `gives`, `forward_gives`), zeros for None."""
@@ -427,34 +411,22 @@ class StepModel:
             return whole - kept
         return np.zeros_like(whole) if name is None else self.sizes[name]
 
-    def takes(self, letter: str) -> Ints:
-        """Return what the starts of a kind take: its column, and the gradients of keys and values.
+    def changes(self, letter: str) -> tuple[Ints, Ints]:
+        """Return what the starts of a kind take, and what its ends give back: its columns, and keys and values.
 
-        The last slice's backward, which comes first, takes those of all other slices.
+        The last slice's backward, which comes first, takes the gradients of those of all other slices, whose own give
+        them back. Of forwards alone, each gives back all but keys and values, the last slice's those of the whole
+        microbatch, and that of the last round those of all rounds.
         """
-        own = self.column(KINDS[letter].takes)
-        if letter not in GRADIENT_LETTERS or self.slices == 1 or self.mode == FORWARD_ONLY:
-            return own
-        cached = self.sizes["cached"].reshape(-1, self.microbatches, self.slices)
-        more = np.zeros(cached.shape, dtype=cached.dtype)
-        more[:, :, -1] = cached[:, :, :-1].sum(axis=2)
-        return own + more.reshape(self.stages, self.units)
-
-    def gives(self, letter: str) -> Ints:
-        """Return what the ends of a kind give back: its column, and keys and values or their gradients.
-
-        Of forwards alone, each gives back all but keys and values, the last slice's those of the whole microbatch, and
-        that of the last round those of all rounds.
-        """
+        takes, gives = self.column(KINDS[letter].takes), self.column(KINDS[letter].gives)
         cached = self.sizes["cached"].reshape(-1, self.microbatches, self.slices)
         if self.mode == FORWARD_ONLY:
             own: Ints = self.sizes["activation"].reshape(cached.shape) - cached
             flight = self.microbatches // self.rounds
             own[:, -flight:, -1] += cached[:, -flight:].sum(axis=2) * self.rounds
-            return own.reshape(self.stages, self.units)
-        if letter not in GRADIENT_LETTERS or self.slices == 1:
-            return self.column(KINDS[letter].gives)
-        more: Ints = cached.copy()
-        more[:, :, -1] = 0
-        freed: Ints = self.column(KINDS[letter].gives) + more.reshape(self.stages, self.units)
-        return freed
+            return takes, own.reshape(takes.shape)
+        if letter in GRADIENT_LETTERS and self.slices > 1:
+            more, freed = np.zeros_like(cached), cached.copy()
+            more[:, :, -1], freed[:, :, -1] = cached[:, :, :-1].sum(axis=2), 0
+            takes, gives = takes + more.reshape(takes.shape), gives + freed.reshape(takes.shape)
+        return takes, gives

@@ -55,7 +55,7 @@ class Op(_OpFields):
 
     def __new__(cls, stage: int, kind: str, microbatch: int | None, slice: int = 0) -> Op:  # noqa: A002  as the field
         """Make an operation, after checks."""
-        where, given = require_whole(stage, "stage"), cast(object, kind)
+        where, given = require_whole(stage, "stage"), cast("object", kind)
         known = given if isinstance(given, str) else ""
         if known in STEP_KINDS:
             return step_op(where, kind, None if microbatch is None else require_whole(microbatch, "microbatch"))

@@ -52,9 +52,9 @@ from pipesched.pipeline.problem.costs import (
     taken,
 )
 from pipesched.pipeline.problem.kinds import Resource
-from pipesched.pipeline.problem.model import Grains, Route, StepModel, Ticks, Units, grains_of, ticks_of
+from pipesched.pipeline.problem.model import ALIKE, Grains, Route, StepModel, Ticks, Units, grains_of, ticks_of
 from pipesched.pipeline.problem.placement import PLACEMENTS, Placement, placement_name
-from pipesched.pipeline.problem.quantities import TIME, Exact, canonical, plain, rounded, to_fraction, whole
+from pipesched.pipeline.problem.quantities import TIME, Exact, canonical, plain, rounded, to_fraction
 from pipesched.pipeline.problem.shapes import (
     ByKey,
     ByName,
@@ -266,34 +266,43 @@ class Problem(Displayable):
         example="[{name: vision, forward: 3, backward: 6, into: 0, devices: all}]",
     )
 
+    has_step: bool = field(init=False, compare=False)  # whether more than passes is planned: collectives, side work
+    has_units: bool = field(init=False, compare=False)  # whether microbatches differ, are cut, or only forwards run
+    batches: int = field(init=False, compare=False)  # in a round: number r * batches + k is microbatch k in round r
+    letters: str = field(init=False, compare=False)  # the kinds of a plain step: split where costs give the halves
+
     def __post_init__(self) -> None:
+        made = vars(self)
         for key in ("devices", "stages", "microbatches"):
-            object.__setattr__(self, key, require_whole(getattr(self, key), key, least=1))
+            made[key] = require_whole(made[key], key, least=1)
         if require_whole(self.rounds, "rounds", least=1) > 1:
             self._require_rounds()
         self._require_lengths()
-        if self.sizes is not None and self.sizes.are_one:
-            object.__setattr__(self, "sizes", None)
+        made["sizes"] = None if self.sizes is None or self.sizes.are_one else self.sizes
+        made["letters"] = letters_of(self.mode, split=self.costs.split)
         require_size(self.letters, self.stages, self.microbatches, self.slices.count)
         self._require_placed()
-        if str(self.lanes) == "pair":
-            raise ConfigError("'pair' is no longer known: each device has lanes of its own ('device')", "lanes")
         for key in PLAIN:
-            shape = PROBLEM_KEYS[key].shape
-            require_name(shape.words, getattr(self, key), key, key) if shape.words else require_label(
-                getattr(self, key), key
-            )
+            if words := PROBLEM_KEYS[key].shape.words:
+                require_name(words, made[key], key, key)
+            else:
+                require_label(made[key], key)
         require_type(self.cutter, (Cutter, type(None)), "a Cutter or None", "cutter")
         if self.speed is not None:
-            object.__setattr__(self, "speed", exact_speed(self.speed, self.devices))
+            made["speed"] = exact_speed(self.speed, self.devices)
         if self.links is not None:
-            object.__setattr__(self, "links", exact_links(self.links, self.devices))
+            made["links"] = exact_links(self.links, self.devices)
         require_type(self.messages, (Messages, type(None)), "Messages or None", "messages")
-        if self.messages is not None and self.messages.is_free:
-            object.__setattr__(self, "messages", None)
+        made["messages"] = None if self.messages is None or self.messages.is_free else self.messages
         if self.messages is not None and self.devices == 1:
             raise ConfigError("have no effect on one device, which sends none", "messages")
-        self._settle_step()
+        made["side"] = tuple(require_sequence(self.side, "side"))
+        if self.costs.has_step or self.shard is not None or self.clip is not None or self.side:
+            self._settle_step()
+        tables = self.costs.microbatches, self.memory.microbatches
+        differs = self.sizes is not None or tables != (None, None)
+        made["has_units"] = differs or not self.slices.is_plain or self.mode == FORWARD_ONLY
+        made.update(has_step=self.shard is not None, batches=self.microbatches // self.rounds)
 
     def _require_rounds(self) -> None:
         """Raise ConfigError for rounds beside what they do not go with."""
@@ -311,13 +320,9 @@ class Problem(Displayable):
             raise ConfigError(f"of {self.rounds} go with {wrong}", "rounds")
 
     def _settle_step(self) -> None:
-        """Fill in the defaults of a step, if there is one. Raises ConfigError, about the field at fault."""
-        object.__setattr__(self, "side", tuple(require_sequence(self.side, "side")))
-        if not (self.costs.has_step or self.shard is not None or self.clip is not None or self.side):
-            return
+        """Fill in the defaults of a step. Raises ConfigError, about the field at fault."""
         level = NOTHING if self.costs.gather is None else OPTIMIZER_STATES
-        object.__setattr__(self, "shard", Shard(level) if self.shard is None else self.shard)
-        object.__setattr__(self, "clip", False if self.clip is None else self.clip)
+        vars(self).update(shard=self.shard or Shard(level), clip=False if self.clip is None else self.clip)
         if self.mode == FORWARD_ONLY:
             require_step_of_forwards(self.clip, self.side, self.costs)
         require_step(self.shard, self.clip, self.side, self.costs, (self.devices, self.stages, self.microbatches))
@@ -331,8 +336,7 @@ class Problem(Displayable):
         for key, stages in (("costs", self.costs.stages), ("memory", len(self.memory.activation))):
             if stages != self.stages:
                 raise ConfigError(f"are for {stages} stages; the problem has {self.stages}", key)
-        tables = (("costs", self.costs.microbatches), ("activation", self.memory.microbatches))
-        for key, count in tables:
+        for key, count in (("costs", self.costs.microbatches), ("activation", self.memory.microbatches)):
             if count not in (None, self.microbatches):
                 raise ConfigError(f"are of {count} microbatches; the problem has {self.microbatches}", key)
         if self.memory.budget is not None and len(self.memory.budget) != self.devices:
@@ -347,7 +351,7 @@ class Problem(Displayable):
                 raise ConfigError(f"have the {key} of {rows} stages; there are {self.stages}", "slices")
 
     def _require_placed(self) -> None:
-        """Raise ConfigError for a placement, or layers, of other stages, and for layers that do not make the costs."""
+        """Raise ConfigError for a placement, or layers, of other stages, layers of other costs, and other lanes."""
         placement = require_type(self.placement, (Placement, type(None)), "a Placement or None", "placement")
         if placement is None and self.devices > self.stages:
             raise ConfigError(f"must be at most `stages` ({self.stages}), not {shown(self.devices)}", "devices")
@@ -362,6 +366,8 @@ class Problem(Displayable):
         is_open = layers is not None and placement is None and layers.rule != GIVEN
         if is_open and not layers.make(self.costs, self.memory):  # they would change if the stages were cut anew
             raise ConfigError("do not make these costs and this memory; set them without layers", "layers")
+        if str(self.lanes) == "pair":
+            raise ConfigError("'pair' is no longer known: each device has lanes of its own ('device')", "lanes")
 
     def __repr__(self) -> str:
         name = f"{shown(self.name, BRIEF)}, " if self.name else ""
@@ -375,34 +381,26 @@ class Problem(Displayable):
     @cached_property
     def ticks(self) -> Ticks:
         """The costs in integer ticks, on the devices of the placement; at speed 1 without links while it is open."""
-        costs, units, ways, along = self.costs, self.units, [Route(range(self.microbatches), None)], None
-        if self.has_units and self.placement is not None:
-            ways = self.ways
-        elif not self.has_units:
-            differs = self.placement is not None and not (self.speed is None and self.links is None)
-            devices = self.settled_placement.ways if differs else [None]
-            ways = [Route(range(n, n + 1), one) for n, one in enumerate(devices)]
-            units = Units(len(devices), None, WHOLE)
-            if len(devices) > 1:
+        units, ways, along = ALIKE, [Route(range(1), None)], None
+        least = self.costs.resolution  # fine enough for the step, and where its layers are cut anew
+        if self.has_units:
+            units, ways = self.units, [Route(range(self.microbatches), None)] if self.placement is None else self.ways
+        elif self.placement is not None and not (self.speed is None and self.links is None):
+            ways = [Route(range(n, n + 1), one) for n, one in enumerate(self.placement.ways)]
+            units = ALIKE._replace(microbatches=len(ways))
+            if len(ways) > 1:
                 along = np.repeat([int(way.is_second) for way in self.ways], [len(way[0]) for way in self.ways])
-        least = costs.resolution  # fine enough for the step, and where its layers are cut anew
         if self.has_step:
-            least = lcm(least, step_resolution(costs, self.side, self.speed))
+            least = lcm(least, step_resolution(self.costs, self.side, self.speed))
         if self.layers is not None and self.speed is not None and not self.has_units:
             least = lcm(least, self.layers.resolution_at(map(to_fraction, self.speed)))
-        fine = costs if least == costs.resolution else replace(costs, resolution=least)
-        rows = ticks_of(fine, units, ways, self.speed, self.links)
+        rows = ticks_of(self.costs, units, ways, self.speed, self.links, least)
         return Ticks(*rows, self.microbatches * self.slices.count, along)
 
     @cached_property
     def model(self) -> StepModel:
         """The passes on the integer grid, by stage and unit. Raises ConfigError while the placement is open."""
         return StepModel(self.ways, self.ticks, self.grains, self.mode, is_plain=not self.has_units, rounds=self.rounds)
-
-    @property
-    def has_step(self) -> bool:
-        """Whether more than passes is planned: gathers, reductions, optimizers, sharded memory or side work."""
-        return self.shard is not None
 
     @property
     def sharding(self) -> Shard:
@@ -420,22 +418,10 @@ class Problem(Displayable):
         """What comes and goes beside activations, in grains."""
         return step_grains(self.memory, self.sharding, self.side, self.grains.per_unit)
 
-    @cached_property
-    def has_units(self) -> bool:
-        """Whether microbatches differ, or are cut into slices, or only forwards run."""
-        tables = self.costs.microbatches, self.memory.microbatches
-        differs = self.sizes is not None or tables != (None, None)
-        return differs or not self.slices.is_plain or self.mode == FORWARD_ONLY
-
     @property
     def are_alike(self) -> bool:
         """Whether all microbatches are alike in all, also in the devices that they go through."""
         return not self.has_units and len(self.settled_placement.ways) == 1
-
-    @property
-    def batches(self) -> int:
-        """The microbatches in flight: those of a round. Number r * batches + k is microbatch k in round r."""
-        return self.microbatches // self.rounds
 
     @property
     def units(self) -> Units:
@@ -445,7 +431,10 @@ class Problem(Displayable):
     @cached_property
     def ways(self) -> list[Route]:
         """The runs of microbatches that go the same way: one, or several where the placement is mirrored."""
-        placement, count, devices = self.settled_placement, self.microbatches, self.settled_placement.ways
+        placement, count = self.settled_placement, self.microbatches
+        if not placement.mirrored:
+            return [Route(range(count), placement.devices)]
+        devices = placement.ways
         parts = [(part, placement.is_second(part[0], count)) for part in placement.directions(count)]
         return [Route(part, devices[is_second], is_second) for part, is_second in parts]
 
@@ -464,13 +453,16 @@ class Problem(Displayable):
     @cached_property
     def grains(self) -> Grains:
         """The memory of activations and weights in integer grains."""
-        units, memory = self.units if self.has_units else Units(1, None, WHOLE), self.memory
+        units, memory = self.units if self.has_units else ALIKE, self.memory
         if self.has_step or any(any(getattr(memory, key)) for key in STATIC_PARTS):  # also weights, gradients, states
             memory = kept_memory(memory, self.sharding, self.side)
         per_unit, rows = grains_of(memory, units, has_cached=self.has_units)
-        budget = None if self.memory.budget is None else whole(self.memory.budget, per_unit)
-        fixed = self.slices.count, whole(memory.static, per_unit), budget
-        return Grains(per_unit, rows, self.microbatches * self.slices.count, None, *fixed)
+        static, budget = (
+            tuple(int(to_fraction(one) * per_unit) for one in of) for of in (memory.static, memory.budget or ())
+        )
+        return Grains(
+            per_unit, rows, self.microbatches * self.slices.count, None, self.slices.count, static, budget or None
+        )
 
     @property
     def settled_placement(self) -> Placement:
@@ -478,11 +470,6 @@ class Problem(Displayable):
         if self.placement is None:
             raise ConfigError("is not settled yet: it is left to the algorithm", "placement")
         return self.placement
-
-    @property
-    def letters(self) -> str:
-        """The kinds of operations of a plain step: split where the costs give the halves of the backward."""
-        return letters_of(self.mode, split=self.costs.split)
 
     def device_name(self, device: int, word: str = "device ") -> str:
         """Return the name of a device for charts, with its speed where that is another than 1: `device 2 x0.8`."""
@@ -498,13 +485,13 @@ class Problem(Displayable):
     @cached_property
     def static_grains(self) -> list[int]:
         """The static memory of each device, in grains; in a mirrored placement both copies count."""
-        found = [0] * self.devices
+        found = self.side_static_grains if self.side else [0] * self.devices
         for devices in self.settled_placement.ways:
             for device, size in zip(devices, self.grains.static, strict=True):
                 found[device] += size
-        return [own + side for own, side in zip(found, self.side_static_grains, strict=True)]
+        return found
 
-    @cached_property
+    @property
     def side_static_grains(self) -> list[int]:
         """What of that each device holds for side work."""
         found = [0] * self.devices

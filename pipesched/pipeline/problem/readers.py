@@ -30,7 +30,6 @@ from pipesched.pipeline.problem.costs import (
     exact_links,
     exact_speed,
     fractions_of,
-    in_one,
     require_decimals,
     scaled,
 )
@@ -169,7 +168,7 @@ def _costs(given: Mapping[str, Any], extent: Extent, *, split: bool) -> Costs:
     values["recompute"] = values["recompute"] or values["forward"]
     values["reload"] = values["reload"] or values["offload"]
     values["whole"] = whole = extent.read(COSTS["whole"], given["backward"])
-    require_decimals(in_one(whole or ()), "backward")
+    require_decimals(whole or (), "backward")
     lacking = [key for key in HALVES if given[key] is None]
     if len(lacking) == 1:
         other = HALVES[lacking == [HALVES[0]]]

@@ -15,8 +15,8 @@ from pipesched.pipeline.problem.quantities import plain, to_fraction
 
 def suspicions(problem: Problem) -> Iterator[str]:
     """Yield a sentence for each value that is legal and unlikely: a latency above every forward, say."""
-    latency, forward = max(in_one(problem.costs.p2p), default=0), max(in_one(problem.costs.forward))
-    if forward and latency > forward:
+    latency = max(in_one(problem.costs.p2p)) if any(problem.costs.p2p) else 0
+    if latency and latency > (forward := max(in_one(problem.costs.forward))) > 0:
         longer = f"{shown(plain(latency))} is longer than a forward ({shown(plain(forward))})"
         yield f"`costs.p2p` {longer}: is it in the same unit?"
 

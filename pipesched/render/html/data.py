@@ -290,7 +290,7 @@ def schedule_data(outcome: Outcome, name: str, palette: Palette | None = None) -
         "rows": [  # what the operations of each row last, take at their start and give back at their end
             tuple(_cell(row, columns) for row in rows)
             for letter in index.letters
-            for tables in [(model.ticks[KINDS[letter].cost], model.takes(letter), model.gives(letter))]
+            for tables in [(model.ticks[KINDS[letter].cost], *model.changes(letter))]
             for rows in zip(*(table.tolist() for table in tables), strict=True)
         ],
         "given": [  # each row behind which a forward already gives something back, and how much
