@@ -140,8 +140,8 @@ MUTATIONS = [
     Mutation(
         name="scrambled rule keys",
         file="solver/portfolio",
-        old="return range(first, first + count * step, step)",
-        new="return [key * 7919 % (4 * count * stages) for key in range(first, first + count * step, step)]",
+        old="[first + within.ravel() for first in firsts]",
+        new="[(first + within.ravel()) * 7919 % (4 * within.size) for first in firsts]",
         tests=("solver/test_quality_solver",),
     ),
     Mutation(
@@ -224,8 +224,8 @@ MUTATIONS = [
     Mutation(
         name="youngest microbatch first",
         file="solver/portfolio",
-        old="return range(first, first + count * step, step)",
-        new="return range(first, first + count * step, step)[::-1]",
+        old="stage, unit = np.indices((index.stages, index.units))",
+        new="stage, unit = np.indices((index.stages, index.units))[:, :, ::-1]",
         tests=("solver/test_quality_solver",),
     ),
     Mutation(

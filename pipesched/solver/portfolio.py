@@ -14,6 +14,7 @@ from operator import add
 from random import Random
 from typing import NamedTuple
 
+from pipesched.core.arrays import np
 from pipesched.core.clock import Clock, check_deadline
 from pipesched.core.cpsat import Limits
 from pipesched.core.listsched import list_schedule
@@ -23,19 +24,19 @@ from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule, Pipesched
 from pipesched.pipeline.bounds.bounds import PassBounds
 from pipesched.pipeline.bounds.memory import forward_headrooms, require_least_capacity, taken_by_backwards
 from pipesched.pipeline.layers.recut import opened
-from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.plan.plan import Plan, renumbered, without_step
 from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
-from pipesched.pipeline.problem.ops import Op, OpIndex
+from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.pipeline.problem.placement import Placement
-from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.problem import Problem, differs, equals, in_order
 from pipesched.pipeline.problem.units import FORWARD_ONLY
 from pipesched.schedulers.family import ANY, Family, prepare
 from pipesched.schedulers.options import ORDER, labelled
-from pipesched.schedulers.ordering import BEST, FedFamily, ordering_of
+from pipesched.schedulers.ordering import BEST, VERL, FedFamily, Order, in_turn, ordering_of, rules
 from pipesched.schedulers.plan_of import plan_of
 from pipesched.schedulers.registry import compared
 from pipesched.schedulers.side_work import side_schedule
-from pipesched.solver.variant import Candidate, Variant, along_ways, in_given_numbers, orders_by_rule, variant_in_order
+from pipesched.solver.variant import Candidate, Variant
 
 Rule = Callable[[Variant], list[int]]
 
@@ -47,15 +48,12 @@ def longest_tail(variant: Variant) -> list[int]:
 
 def _by_kind(kinds: str, deep: int, variant: Variant, *, by_stage: bool = False) -> list[int]:
     """Rank by kind (B is as I), oldest microbatch, first stage (deep -1: last); `by_stage`: stage before microbatch."""
-    stages, count = variant.index.stages, variant.index.units
-
-    def keys(kind: str, stage: int) -> range:
-        place = stage if deep > 0 else stages - 1 - stage
-        start, step = (place * count, 1) if by_stage else (place, stages)
-        first = kinds.index("I" if kind == "B" else kind) * count * stages + start
-        return range(first, first + count * step, step)
-
-    return variant.index.spread(keys)
+    index = variant.index
+    stage, unit = np.indices((index.stages, index.units))
+    place = stage if deep > 0 else index.stages - 1 - stage
+    within = place * index.units + unit if by_stage else unit * index.stages + place
+    firsts = (kinds.index("I" if kind == "B" else kind) * within.size for kind in index.letters)
+    return np.concatenate([first + within.ravel() for first in firsts]).tolist()  # type: ignore[no-any-return]
 
 
 RULES: dict[str, Rule] = {  # the best of the most variants first: of large problems only the first few are tried
@@ -97,10 +95,7 @@ def named_candidates(variant: Variant, *, slow: bool | None = None) -> Iterator[
 def plain_lists(variant: Variant) -> Iterator[Candidate]:
     """Yield the list schedules that `list` makes, unless a variant is large and has several stages a device."""
     if variant.problem.stages == variant.problem.devices or len(variant.graph) <= variant.policy.portfolio.one_limit:
-        for fed in orders_by_rule(variant.problem)[:2]:
-            other = variant_in_order(variant, fed.order)
-            found = listed(other, "list (none, dfs)", pools(other)[-1], "none", "dfs")
-            yield from in_given_numbers(variant, found, fed)
+        yield from _in_orders(variant, 2, lambda one: listed(one, "list (none, dfs)", pools(one)[-1], "none", "dfs"))
 
 
 def quick_named_candidates(variant: Variant) -> Iterator[Candidate]:
@@ -109,23 +104,30 @@ def quick_named_candidates(variant: Variant) -> Iterator[Candidate]:
         yield from family_candidates(variant, slow=False)
 
 
-def family_candidates(variant: Variant, *, slow: bool | None = None) -> Iterator[Candidate]:
+def family_candidates(variant: Variant, *, slow: bool | None = None, best: bool = False) -> Iterator[Candidate]:
     """Yield the schedule of each family that has a placement and applies to a variant: of those that are `slow` or not.
 
-    None are all, those that are fast first. Microbatches that differ are fed as they are given, and by verl's rule.
+    None are all, those that are fast first. Microbatches that differ are fed as they are given, and by verl's rule; or
+    in the `best` order, by all families.
     """
-    for family in sorted(compared(variant.problem), key=lambda one: one.is_slow):
-        if family.placement != ANY and slow in (None, family.is_slow):
-            for fed in orders_by_rule(variant.problem)[:2]:
-                yield from _of_family(variant, family, fed.option)
+    found = compared(variant.problem)
+    chosen: list[tuple[Family, str | None]]
+    if best:
+        chosen = [(family, BEST) for family in found if not family.required]
+    else:
+        fed = [one.option for one in orders_by_rule(variant.problem)[:2]] if differs(variant.problem) else (None,)
+        families = sorted((one for one in found if one.placement != ANY), key=lambda one: one.is_slow)
+        chosen = [(one, order) for one in families if slow in (None, one.is_slow) for order in fed]
+    for family, order in chosen:
+        if (schedule := family_schedule(variant, family, order)) is not None:
+            name = labelled(family.name, {ORDER: order}) if order else family.name
+            yield Candidate(name, schedule, name)
 
 
 def fed_candidates(variant: Variant) -> Iterator[Candidate]:
     """Yield the schedule of each family with the best order of its microbatches, where they differ."""
     if len(orders_by_rule(variant.problem)) > 1:
-        for family in compared(variant.problem):
-            if not family.required:
-                yield from _of_family(variant, family, BEST)
+        yield from family_candidates(variant, best=True)
 
 
 def ruled_candidates(variant: Variant) -> Iterator[Candidate]:
@@ -133,9 +135,7 @@ def ruled_candidates(variant: Variant) -> Iterator[Candidate]:
 
     Of a small variant whose microbatches differ, in each order by rule.
     """
-    orders = orders_by_rule(variant.problem)
-    for fed in orders if len(variant.graph) <= variant.policy.portfolio.slow else orders[:2]:
-        yield from in_given_numbers(variant, _ruled(variant_in_order(variant, fed.order)), fed)
+    yield from _in_orders(variant, 4 if len(variant.graph) <= variant.policy.portfolio.slow else 2, _ruled)
 
 
 def _ruled(variant: Variant) -> Iterator[Candidate]:
@@ -150,12 +150,53 @@ def _ruled(variant: Variant) -> Iterator[Candidate]:
                 yield from listed(variant, f"list ({plain}, {tie})", every[-1], plain, tie)
 
 
-def _of_family(variant: Variant, family: Family, order: str | None) -> Iterator[Candidate]:
-    """Yield the schedule of a family, if there is one, by its name with the option `order`."""
-    schedule = family_schedule(variant, family, order)
-    if schedule is not None:
-        name = labelled(family.name, {ORDER: order})
-        yield Candidate(name, schedule, name)
+class FedOrder(NamedTuple):
+    """An order of microbatches, and what it is called: as the option of a family, and of list schedules."""
+
+    order: Order
+    option: str | None
+    words: str
+
+
+NAMES = ((None, ""), (VERL, f", {VERL}'s order"), (None, ", by rising work"), (None, ", by falling work"))
+
+
+def orders_by_rule(problem: Problem) -> list[FedOrder]:
+    """Return the orders by rule that differ, as the microbatches are given first; that alone where they are alike.
+
+    Each keeps the ways that the placement has for the microbatches.
+    """
+    placement = problem.settled_placement
+    own = _along_ways(placement, range(problem.microbatches))
+    found = {own: FedOrder(own, None, "")}
+    if differs(problem):
+        equal = equals(problem)
+        for order, names in zip(rules(problem), NAMES, strict=True):
+            sorted_order = _along_ways(placement, in_turn(order, equal))
+            found.setdefault(sorted_order, FedOrder(sorted_order, *names))
+    return [*found.values()]
+
+
+def _along_ways(placement: Placement, order: Sequence[int]) -> Order:
+    """Return an order with the microbatches that go the second way behind the others."""
+    count = len(order)
+    return tuple(sorted(order, key=lambda one: placement.is_second(one, count)))
+
+
+def _in_orders(variant: Variant, most: int, search: Callable[[Variant], Iterator[Candidate]]) -> Iterator[Candidate]:
+    """Yield what a search finds of a variant; where its microbatches differ, in each of so many orders by rule."""
+    problem, placement = variant.problem, variant.problem.settled_placement
+    if not (placement.second or differs(problem)):
+        yield from search(variant)
+        return
+    for fed in orders_by_rule(problem)[:most]:
+        if fed.order == tuple(range(problem.microbatches)):
+            yield from search(variant)
+            continue
+        sorted_problem = replace(in_order(problem, fed.order), placement=placement.by_number)
+        for candidate in search(replace(variant, problem=sorted_problem)):
+            plan = renumbered(without_step(candidate.schedule.plan), fed.order)
+            yield Candidate(f"{candidate.source}{fed.words}", schedule_plan(problem, plan))
 
 
 def family_schedule(variant: Variant, family: Family, order: str | None = None) -> Schedule | None:
@@ -165,38 +206,33 @@ def family_schedule(variant: Variant, family: Family, order: str | None = None) 
     unless it has pairs that are shorter than their parts. A plan that cannot run is a bug of the family: then this
     warns, and returns None.
     """
-    problem = variant.problem
+    problem, placement = variant.problem, variant.problem.settled_placement
     if family.splits_backward and "I" not in variant.index.letters and problem.costs.overlap is None:
         return None  # it could not be refined
+    timed = side_schedule if problem.side else schedule_plan
     try:
         fused = prepare(opened(problem), family)
-        placement = None if problem.stages % fused.stages else fused.settled_placement.in_blocks(problem.stages)
-        if placement != problem.settled_placement.by_number:
+        theirs = None if problem.stages % fused.stages else fused.settled_placement.in_blocks(problem.stages)
+        if theirs != placement.by_number:
             return None
         if family.obeys_budget and problem.costs.chooses:  # whose halves may need more than the variant does
             require_least_capacity(fused)
-        plan = _plan(fused, family, problem.settled_placement, order)
+        if order is None and not placement.second:
+            plan = plan_of(family, fused, timed)
+        else:
+            fed = FedFamily(fused, family, lambda one: plan_of(family, one, timed), timed)
+            found = None if order is None else ordering_of(fed, order)
+            plan = fed.plan(_along_ways(placement, range(problem.microbatches) if found is None else found.order))
         if plan.pairs and problem.costs.overlap is not None:  # that pay: a schedule of the fused stages
-            placement = replace(fused.settled_placement, second=problem.settled_placement.second)
-            return side_schedule(replace(fused, placement=placement), plan)
+            own = replace(fused.settled_placement, second=placement.second)
+            return timed(replace(fused, placement=own), plan)
         fine = refined(plan, variant.fine)
-        return None if fine is None else side_schedule(problem, fine)
+        return None if fine is None else timed(problem, fine)
     except (ConfigError, NoSchedule):
         return None
     except InvalidSchedule as error:
         warn_of_bug(family.name, error)
         return None
-
-
-def _plan(problem: Problem, family: Family, placement: Placement, order: str | None) -> Plan:
-    """Return the plan of a family for a problem as it runs it; the microbatches go the ways of `placement`."""
-    timed = side_schedule if problem.side else schedule_plan
-    fed = FedFamily(problem, family, lambda one: plan_of(family, one, timed), timed)
-    own = along_ways(placement, range(problem.microbatches))
-    if order is not None:
-        found = ordering_of(fed, order)
-        own = own if found is None else along_ways(placement, found.order)
-    return fed.positions if own == tuple(range(len(own))) else fed.plan(own)
 
 
 def refined(plan: Plan, fine: OpIndex) -> Plan | None:
@@ -212,22 +248,19 @@ def refined(plan: Plan, fine: OpIndex) -> Plan | None:
         return None
     if not plan.pairs and own == fine:
         return plan
-    size = fine.stages // own.stages
+    size, parts = fine.stages // own.stages, list[list[int]]()  # of each row of `own` the first numbers of its parts
+    for kind in own.letters:
+        kinds = "IW" if kind == "B" and "B" not in fine.letters else kind
+        for first in range(0, fine.stages, size):
+            stages = range(first, first + size)[:: 1 if kind == "F" else -1]
+            parts.append([fine.row(part, stage).start for part in kinds for stage in stages])
     orders = []
     for order in plan.orders:
         check_deadline()
         single = chain.from_iterable((one, plan.pairs[one]) if one in plan.pairs else (one,) for one in order)
-        parts = (_parts(own.op(number), size, fine) for number in single)
-        orders.append([*chain.from_iterable(parts)])
+        places = (divmod(number, own.units) for number in single)
+        orders.append([part + unit for row, unit in places for part in parts[row]])
     return Plan(fine, orders)
-
-
-def _parts(op: Op, size: int, fine: OpIndex) -> Iterator[int]:
-    """Yield the parts of an operation of `size` fused stages, in the order in which they run."""
-    stages = range(op.stage * size, (op.stage + 1) * size)
-    for kind in "IW" if op.kind == "B" and "B" not in fine.letters else op.kind:
-        for stage in stages if kind == "F" else reversed(stages):
-            yield fine.row(kind, stage)[op.microbatch * fine.slices + op.slice]
 
 
 def warn_of_bug(source: str, error: InvalidSchedule) -> None:
@@ -236,68 +269,58 @@ def warn_of_bug(source: str, error: InvalidSchedule) -> None:
 
 
 def pools(variant: Variant) -> list[Pools]:
-    """Return the choices of memory pools: shares for each stage, where devices hold several, then whole devices."""
-    problem = variant.problem
-    whole = Pools("", variant.graph, problem.capacity_grains, forward_headrooms(problem, variant.index))
-    several = problem.stages > problem.devices and len(problem.settled_placement.ways) == 1
-    several = several and problem.mode != FORWARD_ONLY
-    if problem.memory.budget is None or not several:
-        return [whole]
-    longest, policy = max(variant.graph.durations), variant.policy.portfolio
-    shares = [Pools(f", shares {pause}", *shared_out(variant, pause * longest)) for pause in policy.pauses]
-    return [*shares, whole] if len(variant.graph) <= policy.one_limit else shares
-
-
-def shared_out(variant: Variant, pause: int) -> tuple[TaskGraph, list[int | None], list[int]]:
-    """Return the task graph with one memory pool a stage, what each may hold, and what each F leaves of it, in grains.
+    """Return the choices of memory pools: shares for each stage, where devices hold several, then whole devices.
 
     Where a device holds several stages, a list scheduler under one limit fills the memory with early stages and then
     waits for memory for the late ones. A share for each stage, in proportion to how long its activations must stay,
-    prevents that: on V placements it makes the difference between 15 % and 2 % above the bound. The shares of a
-    device's stages sum up to its capacity at most. `pause` ticks are added to every residence: the
-    more, the more alike the shares. Each share has the room that an I of its stage needs.
+    prevents that: on V placements it makes the difference between 15 % and 2 % above the bound. A pause is added to
+    every residence: the more, the more alike the shares. Each share has the room that an I of its stage needs.
     """
-    index, problem = variant.index, variant.problem
-    caught, stays = taken_by_backwards(problem, index), _stays(variant)
-    limits: list[int | None] = [None] * problem.stages
+    problem, index = variant.problem, variant.index
+    whole = Pools("", variant.graph, problem.capacity_grains, forward_headrooms(problem, index))
+    several = problem.stages > problem.devices and len(problem.settled_placement.ways) == 1
+    if problem.memory.budget is None or not several or problem.mode == FORWARD_ONLY:
+        return [whole]
+    longest, policy, caught = max(variant.graph.durations), variant.policy.portfolio, taken_by_backwards(problem, index)
+    stays = [0] * problem.stages  # how long the activations of each stage must stay, in ticks
+    if problem.has_units:
+        for stage in range(index.stages):
+            rows = zip(index.row("F", stage), index.row(index.last, stage), strict=True)
+            ends = ((variant.heads[last] + variant.graph.durations[last], variant.heads[first]) for first, last in rows)
+            stays[stage] = sum(end - begin for end, begin in ends) // index.units
+    else:  # of stages of devices with a limit
+        windows = PassBounds(problem, index.letters, paired=False).windows(alone=False)
+        for chunk in chain.from_iterable(window.chunks for window in windows):
+            stays[chunk.stage] = chunk.path + chunk.weight
+    graph = variant.graph.changed(pools=index.spread(lambda _, stage: [stage] * index.units))
+    rooms = index.spread(lambda kind, stage: [caught[stage] if kind == "F" else 0] * index.units) if any(caught) else []
+    shares = [
+        Pools(f", shares {pause}", graph, _shared(variant, caught, [stay + pause * longest for stay in stays]), rooms)
+        for pause in policy.pauses
+    ]
+    return [*shares, whole] if len(variant.graph) <= policy.one_limit else shares
+
+
+def _shared(variant: Variant, caught: Sequence[int], weights: Sequence[int]) -> list[int | None]:
+    """Return what each stage may hold, in grains: in proportion to `weights`, the capacity of its device in all.
+
+    That is one activation each, then again and again one more where weight / count is largest.
+    """
+    problem = variant.problem
+    sizes, limits = problem.grains.largest["activation"], list[int | None]([None] * problem.stages)
     for device, capacity in enumerate(problem.capacity_grains):
-        if capacity is not None:
-            stages = problem.settled_placement.stages_on(device)
-            sizes = [problem.grains.largest["activation"][stage] for stage in stages]
-            left = capacity - sum(caught[stage] for stage in stages)
-            counts = _divide(left, sizes, [stays[stage] + pause for stage in stages], index.microbatches)
-            for stage, count, size in zip(stages, counts, sizes, strict=True):
-                limits[stage] = count * size + caught[stage]
-    pools = index.spread(lambda _, stage: [stage] * index.units)
-    rooms = index.spread(lambda kind, stage: [caught[stage] if kind == "F" else 0] * index.units)
-    return variant.graph.changed(pools=pools), limits, rooms if any(caught) else []
-
-
-def _stays(variant: Variant) -> list[int]:
-    """Return how long the activations of each stage must stay, in ticks; of stages of devices with a limit."""
-    index, stays = variant.index, [0] * variant.index.stages
-    if not variant.problem.has_units:
-        for window in PassBounds(variant.problem, index.letters, paired=False).windows(alone=False):
-            for chunk in window.chunks:
-                stays[chunk.stage] = chunk.path + chunk.weight
-        return stays
-    for stage in range(index.stages):
-        rows = zip(index.row("F", stage), index.row(index.last, stage), strict=True)
-        lasting = (variant.heads[last] + variant.graph.durations[last] - variant.heads[first] for first, last in rows)
-        stays[stage] = sum(lasting) // index.units
-    return stays
-
-
-def _divide(capacity: int, sizes: Sequence[int], weights: Sequence[float], most: int) -> list[int]:
-    """Return how many of each size: one each, then again and again one more where weight / count is largest."""
-    counts, left = [1] * len(sizes), capacity - sum(sizes)
-    while True:
-        fitting = [number for number, size in enumerate(sizes) if 0 < size <= left and counts[number] < most]
-        if not fitting:
-            return counts
-        chosen = max(fitting, key=lambda number: weights[number] / counts[number])
-        counts[chosen] += 1
-        left -= sizes[chosen]
+        if capacity is None:
+            continue
+        counts = dict.fromkeys(problem.settled_placement.stages_on(device), 1)
+        left = capacity - sum(caught[stage] + sizes[stage] for stage in counts)
+        most = variant.index.microbatches
+        while fitting := [one for one, count in counts.items() if 0 < sizes[one] <= left and count < most]:
+            chosen = max(fitting, key=lambda stage: weights[stage] / counts[stage])
+            counts[chosen] += 1
+            left -= sizes[chosen]
+        for stage, count in counts.items():
+            limits[stage] = count * sizes[stage] + caught[stage]
+    return limits
 
 
 def listed(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from typing import ClassVar, NamedTuple
@@ -20,12 +20,10 @@ from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import heads, topological_order
 from pipesched.pipeline.bounds.bounds import Bound, step_times
 from pipesched.pipeline.plan.lowering import lower
-from pipesched.pipeline.plan.plan import renumbered, without_step
-from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.problem.ops import OpIndex
-from pipesched.pipeline.problem.placement import Placement, placement_name
-from pipesched.pipeline.problem.problem import Problem, alike, differs, equals, in_order
-from pipesched.schedulers.ordering import VERL, Order, in_turn, rules
+from pipesched.pipeline.problem.placement import placement_name
+from pipesched.pipeline.problem.problem import Problem, alike
 from pipesched.solver.policy import DEFAULT, SolvePolicy
 
 PERIODIC = "periodic"  # the search for blocks that repeat, as `Candidate.search` has it
@@ -252,54 +250,3 @@ def ranks_of(graph: TaskGraph) -> list[int]:
     for rank, task in enumerate(topological_order(graph)):
         ranks[task] = rank
     return ranks
-
-
-class FedOrder(NamedTuple):
-    """An order of microbatches, and what it is called: as the option of a family, and of list schedules."""
-
-    order: Order
-    option: str | None
-    words: str
-
-
-NAMES = ((None, ""), (VERL, f", {VERL}'s order"), (None, ", by rising work"), (None, ", by falling work"))
-
-
-def orders_by_rule(problem: Problem) -> list[FedOrder]:
-    """Return the orders by rule that differ, as the microbatches are given first; that alone where they are alike.
-
-    Each keeps the ways that the placement has for the microbatches.
-    """
-    placement = problem.settled_placement
-    own = along_ways(placement, range(problem.microbatches))
-    found = {own: FedOrder(own, None, "")}
-    if differs(problem):
-        equal = equals(problem)
-        for order, names in zip(rules(problem), NAMES, strict=True):
-            sorted_order = along_ways(placement, in_turn(order, equal))
-            found.setdefault(sorted_order, FedOrder(sorted_order, *names))
-    return [*found.values()]
-
-
-def along_ways(placement: Placement, order: Sequence[int]) -> Order:
-    """Return an order with the microbatches that go the second way behind the others."""
-    count = len(order)
-    return tuple(sorted(order, key=lambda one: placement.is_second(one, count)))
-
-
-def in_given_numbers(variant: Variant, candidates: Iterator[Candidate], fed: FedOrder) -> Iterator[Candidate]:
-    """Yield the candidates of `variant_in_order` as ones of the variant."""
-    if fed.order == tuple(range(len(fed.order))):
-        yield from candidates
-        return
-    for candidate in candidates:
-        plan = renumbered(without_step(candidate.schedule.plan), fed.order)
-        yield Candidate(f"{candidate.source}{fed.words}", schedule_plan(variant.problem, plan))
-
-
-def variant_in_order(variant: Variant, order: Order) -> Variant:
-    """Return the variant of the same problem whose microbatches stand in an order that keeps their ways."""
-    if order == tuple(range(len(order))):
-        return variant
-    problem = in_order(variant.problem, order)
-    return replace(variant, problem=replace(problem, placement=variant.problem.settled_placement.by_number))
