@@ -61,9 +61,10 @@ _NAMES = {
     "results.best_cut": "CutChoice",
     "results.comparison": "Comparison Entry Frontier FrontierPoint Sweep",
     "results.handover.hand_over": "hand_over",
-    "results.outcome": "Advice BestHeuristic CutReport Outcome Quartiles Repetition SolveReport TriedCut run",
+    "results.outcome": "Advice BestHeuristic CutReport Outcome Quartiles Repetition SolveReport Status StoppedBy"
+    " TriedCut",
     "results.packing": "Packing PackingBaseline",
-    "results.status": "Status StoppedBy",
+    "results.run": "run",
     "schedulers.family": "Family",
     "schedulers.ordering": "Ordering",
     "schedulers.own": "family",

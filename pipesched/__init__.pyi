@@ -76,11 +76,12 @@ from pipesched.results.outcome import (
     Quartiles as Quartiles,
     Repetition as Repetition,
     SolveReport as SolveReport,
+    Status as Status,
+    StoppedBy as StoppedBy,
     TriedCut as TriedCut,
-    run as run,
 )
 from pipesched.results.packing import Packing as Packing, PackingBaseline as PackingBaseline
-from pipesched.results.status import Status as Status, StoppedBy as StoppedBy
+from pipesched.results.run import run as run
 from pipesched.schedulers.family import Family as Family
 from pipesched.schedulers.ordering import Ordering as Ordering
 from pipesched.schedulers.own import family as family

@@ -12,7 +12,8 @@ from pipesched.checks import require_whole
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable, OwnCodeFailed
 from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.units import FORWARD_ONLY
-from pipesched.results.outcome import Outcome, run
+from pipesched.results.outcome import Outcome
+from pipesched.results.run import run
 from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.registry import family
 

@@ -13,7 +13,7 @@ import time
 from typing import Any
 
 from pipesched.pipeline.problem.arguments import make_problem
-from pipesched.results.outcome import run
+from pipesched.results.run import run
 
 REPEATS = 9
 STEP: dict[str, Any] = {"gather": 4, "reduce": 6, "optimizer": 2}

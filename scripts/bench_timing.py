@@ -20,7 +20,7 @@ from typing import Any
 
 from measuring import AS_INSTALLED, least_seconds
 from pipesched.pipeline.problem.arguments import make_problem
-from pipesched.results.outcome import run
+from pipesched.results.run import run
 
 DEVICES, STAGES, MICROBATCHES = 32, 128, 512
 COSTS = {"F": 5, "B": 10}

@@ -17,7 +17,7 @@ from pipesched.estimation.terms import MESSAGES, total
 from pipesched.estimation.times import layer_times
 from pipesched.pipeline.problem.costs import in_one
 from pipesched.pipeline.problem.problem import Problem
-from pipesched.results.outcome import run
+from pipesched.results.run import run
 from published_runs import Run
 
 PER_GB = 1000  # memory in whole MB

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.problem import Problem
-from pipesched.results.outcome import run
+from pipesched.results.run import run
 from published import FOUR_DIGITS, Figure, reproduce
 
 SEQUENCE = 1024

@@ -193,7 +193,7 @@ def read_stdin(most: int) -> bytes:
 
 def made_schedule(config: Config, name: str | None, options: Mapping[str, Any]) -> Outcome:
     """Schedule by `name`, else the config's algorithm or the default; its own options count, with `options` on top."""
-    from pipesched.results.outcome import run
+    from pipesched.results.run import run
 
     if config.algorithm is None:
         return run(config.problem, default_algorithm(config) if name is None else name, **options)

@@ -21,7 +21,8 @@ from pipesched.pipeline.problem.declared import BY_NAME, top_keys
 from pipesched.pipeline.problem.placement import Placement
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.readers import read_placement
-from pipesched.results.outcome import Outcome, run
+from pipesched.results.outcome import Outcome
+from pipesched.results.run import run
 from pipesched.schedulers.options import checked_options
 from pipesched.schedulers.registry import family, is_known
 from pipesched.text.given import Given

@@ -16,7 +16,7 @@ from pipesched.pipeline.problem.costs import Memory
 from pipesched.pipeline.problem.problem import Problem, require_problem
 from pipesched.results.best_cut import work_of
 from pipesched.results.comparison import Comparison, Entry
-from pipesched.results.outcome import run
+from pipesched.results.run import run
 from pipesched.schedulers.options import ORDER, checked_option, checked_options, options_of
 from pipesched.schedulers.registry import OWN, algorithms as all_algorithms, compared, family, runs_of
 

@@ -21,7 +21,7 @@ from pipesched.estimation.trust.evidence import evidence_base
 from pipesched.estimation.trust.inside import Judge
 from pipesched.pipeline.problem.quantities import TIME, Unit, read_number, to_fraction
 from pipesched.pipeline.problem.units import FORWARD_ONLY
-from pipesched.results.outcome import run
+from pipesched.results.run import run
 from pipesched.text.sections import Entries
 from pipesched.text.yaml_reader import Value, parse_yaml, read_text
 

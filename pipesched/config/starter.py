@@ -183,7 +183,7 @@ def _setup_on(
 
 def _laid_out(model: str, hardware: str, gpus: int | None) -> tuple[Setup, bool]:
     """Return the first setup that fits, by rising numbers of GPUs where none is given; else the last, and that."""
-    from pipesched.results.outcome import run
+    from pipesched.results.run import run
 
     found = alone = _setup_on(model, hardware, 1)
     # enough is a power of two of at least 8, whose memory holds the states twice

@@ -34,9 +34,8 @@ from pipesched.results.comparison import (
     SweepPoint,
 )
 from pipesched.results.covered import CHOSEN
-from pipesched.results.outcome import Outcome
+from pipesched.results.outcome import Outcome, Status
 from pipesched.results.packing import Packing
-from pipesched.results.status import Status
 from pipesched.schedulers.options import GROUP_SIZE, OBJECTIVES, OPTIONS, ORDER, VARIED
 from pipesched.schedulers.ordering import BEST
 from pipesched.text.writer import ConfigText, dump

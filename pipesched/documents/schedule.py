@@ -51,9 +51,10 @@ from pipesched.results.outcome import (
     Outcome,
     Repetition,
     SolveReport,
+    Status,
+    StoppedBy,
     TriedCut,
 )
-from pipesched.results.status import Status, StoppedBy
 from pipesched.schedulers.ordering import BEST
 
 

@@ -23,7 +23,8 @@ from pipesched.pipeline.problem.placement import Placement
 from pipesched.pipeline.problem.problem import Problem, require_problem
 from pipesched.results.comparison import Comparison, Frontier, Sweep
 from pipesched.results.kinds import RESULTS, kind_of
-from pipesched.results.outcome import Outcome, run
+from pipesched.results.outcome import Outcome
+from pipesched.results.run import run
 from pipesched.schedulers.registry import is_known
 from pipesched.text.yaml_reader import decode, read_text
 

@@ -25,8 +25,7 @@ from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.scene import MEASURED_MEMORY, Spelling, as_parameters, counted, devices_text, has_static, number
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.covered import in_chunks
-from pipesched.results.outcome import Outcome, SolveReport
-from pipesched.results.status import Status, StoppedBy
+from pipesched.results.outcome import Outcome, SolveReport, Status, StoppedBy
 from pipesched.schedulers.ordering import Ordering
 from pipesched.schedulers.registry import called
 

@@ -1,16 +1,13 @@
-"""The main path: a problem and the name of an algorithm become a checked schedule with its bound.
+"""The answer of `run` and of a solve: an `Outcome` is a schedule with its bound, and says how good that is.
 
-`run` fuses the stages, chooses cut, slices and the order of microbatches where they are open, asks the family for a
-Plan, times it and checks it. Its answer is an `Outcome`; a solve adds a `SolveReport` with what it found and proved.
+A solve adds a `SolveReport`: what it found and proved, which cuts it tried, and what would help.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
-from functools import cache, cached_property, partial
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, NamedTuple
 
 from pipesched.checks import (
@@ -24,28 +21,47 @@ from pipesched.checks import (
     require_whole,
     shown,
 )
-from pipesched.core.clock import check_deadline
 from pipesched.display import Displayable, HasPage
-from pipesched.errors import ConfigError, Deadlock, NoSchedule, NotApplicable, PipeschedError
 from pipesched.pipeline.bounds.bounds import Bound, lower_bound
-from pipesched.pipeline.bounds.memory import require_kept, require_least_capacity
-from pipesched.pipeline.check.check import checked, over_budget
-from pipesched.pipeline.layers.recut import is_cut_open, seeks_best
-from pipesched.pipeline.plan.message_programs import with_queues
-from pipesched.pipeline.plan.plan import Plan, with_parts
-from pipesched.pipeline.plan.schedule import Schedule, queued, schedule_plan
+from pipesched.pipeline.layers.recut import is_cut_open
+from pipesched.pipeline.plan.plan import Together
+from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.problem.costs import fields_of
-from pipesched.pipeline.problem.kinds import MemorySavings
-from pipesched.pipeline.problem.problem import Problem, differs, require_problem, require_size
-from pipesched.pipeline.problem.quantities import canonical, in_units, plain
+from pipesched.pipeline.problem.problem import Problem, differs
+from pipesched.pipeline.problem.quantities import in_units
 from pipesched.results import covered
-from pipesched.results.best_cut import CutChoice, best_cut
-from pipesched.results.status import Status, StoppedBy
-from pipesched.schedulers.family import Family, prepare
-from pipesched.schedulers.options import COMMON, OBJECTIVES, OFFLOAD, ORDER, RECOMPUTE, SIDE_RULE, checked_options
-from pipesched.schedulers.ordering import BEST, FedFamily, Ordering, ordering_of
-from pipesched.schedulers.plan_of import Timing, joined, plan_of
-from pipesched.schedulers.registry import called, family
+from pipesched.results.best_cut import CutChoice
+from pipesched.schedulers.options import OBJECTIVES
+from pipesched.schedulers.ordering import Ordering
+from pipesched.schedulers.registry import called
+
+
+class Word(str, Enum):
+    """An enumeration whose members are texts, and print as them."""
+
+    __str__ = str.__str__
+
+
+class Status(Word):
+    """What is known about a result: proved optimal, the best that a search found, or one algorithm's answer."""
+
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"
+    HEURISTIC = "heuristic"
+
+
+class StoppedBy(Word):
+    """What ended a search.
+
+    A proof, a gap that was good enough, the time limit, a stop event or Ctrl-C ("interrupt"), or the method itself,
+    which had nothing left to try ("search").
+    """
+
+    PROOF = "proof"
+    GAP = "gap"
+    TIME_LIMIT = "time limit"
+    INTERRUPT = "interrupt"
+    SEARCH = "search"
 
 
 class TriedCut(NamedTuple):
@@ -76,32 +92,11 @@ class CutReport(NamedTuple):
         return tuple(sorted({cut.chunks for cut in self.tried}))
 
 
-def with_best_slices(
-    problem: Problem, plan: Callable[[Problem], Plan], timed: Callable[[Problem, Plan], Schedule]
-) -> Problem:
-    """Return `problem` with the number of slices whose plan is shortest, of all of its rule. May raise."""
-    rule = problem.slices.rule
-    assert rule is not None
-    require_size(problem.letters, problem.stages, problem.microbatches, rule.most)
-    tried, refusals = dict[int, Fraction](), list[PipeschedError]()
-    for count in range(1, rule.most + 1):
-        check_deadline()
-        sliced = replace(problem, slices=rule.slices(count))
-        try:
-            schedule = timed(sliced, plan(sliced))
-        except (NotApplicable, NoSchedule, Deadlock) as error:
-            refusals.append(error)
-        else:
-            tried[count] = Fraction(schedule.makespan_ticks, sliced.ticks.per_unit)
-    if not tried:
-        raise refusals[0]
-    best = rule.slices(min(tried, key=lambda count: tried[count]))
-    makespans = tuple((count, plain(canonical(makespan))) for count, makespan in tried.items())
-    return replace(problem, slices=replace(best, tried=makespans))
-
-
-GROUPS = "group_size"  # the option
 FOR_THIS_CUT = f"{Status.OPTIMAL} for this cut"
+METRICS = (
+    "makespan", "span", "ideal", "bubble", "bubble_over_ideal", "bubble_span", "lower_bound", "gap", "idle", "busy",
+    "peak_memory", "memory", "imbalance", "utilization", "bottleneck", "fits",
+)  # fmt: skip
 MEASURED = "measured"  # the algorithm of a schedule that a run recorded, whose operations have lengths of their own
 
 
@@ -205,29 +200,20 @@ class SolveReport(Displayable):
             for name in getattr(self, key):
                 require_label(name, key)
 
-    @property
-    def value(self) -> int | float:
-        """The objective of the schedule, in the user's time unit."""
-        return in_units(self.value_ticks, self.bound.per_unit)
+    def _found(self) -> dict[str, Any]:
+        standing = str(self.status)
+        if self.cuts is not None and self.status == Status.OPTIMAL:
+            standing = f"{Status.OPTIMAL} over all cuts"
+        elif self.cuts is not None and self.cuts.status == Status.OPTIMAL:
+            standing = FOR_THIS_CUT
+        gap = (self.value_ticks - self.bound.ticks) / self.bound.ticks if self.bound.ticks else 0.0
+        value = in_units(self.value_ticks, self.bound.per_unit)
+        return {"value": value, "lower_bound": self.bound.value, "gap": gap, "standing": standing}
 
-    @property
-    def lower_bound(self) -> int | float:
-        """The best lower bound on the objective, in the user's time unit."""
-        return self.bound.value
-
-    @property
-    def gap(self) -> float:
-        """The distance to the bound: (value - bound) / bound."""
-        return (self.value_ticks - self.bound.ticks) / self.bound.ticks if self.bound.ticks else 0.0
-
-    @property
-    def standing(self) -> str:
-        """The status in words: where the cut was open, with what it is about."""
-        if self.cuts is None:
-            return str(self.status)
-        if self.status == Status.OPTIMAL:
-            return f"{Status.OPTIMAL} over all cuts"
-        return FOR_THIS_CUT if self.cuts.status == Status.OPTIMAL else str(self.status)
+    value = Together[int | float](_found, "The objective of the schedule, in the user's time unit.")
+    lower_bound = Together[int | float](_found, "The best lower bound on the objective, in the user's time unit.")
+    gap = Together[float](_found, "The distance to the bound: (value - bound) / bound.")
+    standing = Together[str](_found, "The status in words: where the cut was open, with what it is about.")
 
     def __repr__(self) -> str:
         return f"SolveReport({self.objective} {self.value}, bound {self.bound.value}, {self.standing})"
@@ -280,16 +266,27 @@ class Outcome(HasPage):
         """How the microbatches are fed: as was asked for, or as they differ in the order of the schedule; else None."""
         return self.ordering or (Ordering(self.schedule.order) if differs(self.problem) else None)
 
-    @cached_property
-    def bound(self) -> Bound:
-        """The best lower bound on the makespan of schedules on this cut and placement."""
-        own = lower_bound(self.schedule)
-        return own if self.report is None else max(own, self.report.makespan_bound, key=lambda bound: bound.ticks)
+    def _bounds(self) -> dict[str, Any]:
+        ticks, bound = self.schedule.makespan_ticks, lower_bound(self.schedule)
+        if self.report is not None and self.report.makespan_bound.ticks > bound.ticks:
+            bound = self.report.makespan_bound
+        gap = (ticks - bound.ticks) / bound.ticks if bound.ticks else 0.0
+        return {"bound": bound, "lower_bound": bound.value, "gap": gap, "covers": covered.of_schedule(self.schedule)}
 
-    @property
-    def covers(self) -> str:
-        """Which schedules `bound` is about, in words."""
-        return covered.of_schedule(self.schedule)
+    bound = Together[Bound](_bounds, "The best lower bound on the makespan of schedules on this cut and placement.")
+    lower_bound = Together[int | float](_bounds, "The same in the user's time unit.")
+    gap = Together[float](_bounds, "The distance to the bound: (makespan - bound) / bound.")
+    covers = Together[str](_bounds, "Which schedules `bound` is about, in words.")
+
+    def _stands(self) -> dict[str, Any]:
+        if self.report is not None:
+            return {"status": self.report.status, "standing": self.report.standing}
+        is_best = self.schedule.makespan_ticks == self.bound.ticks
+        status = Status.OPTIMAL if is_best else Status.HEURISTIC
+        return {"status": status, "standing": FOR_THIS_CUT if is_best and is_cut_open(self.problem) else str(status)}
+
+    status = Together[Status](_stands, "That of the report; without one, optimal if the makespan equals the bound.")
+    standing = Together[str](_stands, "The status in words: where the cut was open, with what it is about.")
 
     @property
     def claim(self) -> covered.Claim:
@@ -299,164 +296,17 @@ class Outcome(HasPage):
         return covered.Claim(self.bound, self.covers)
 
     @property
-    def lower_bound(self) -> int | float:
-        """The best lower bound on the makespan, in the user's time unit."""
-        return self.bound.value
-
-    @property
-    def gap(self) -> float:
-        """The distance to the bound: (makespan - bound) / bound."""
-        return (self.schedule.makespan_ticks - self.bound.ticks) / self.bound.ticks if self.bound.ticks else 0.0
-
-    @property
-    def status(self) -> Status:
-        """The status of a solve's report; without one, optimal if the makespan equals the bound, else heuristic."""
-        if self.report is not None:
-            return self.report.status
-        return Status.OPTIMAL if self.schedule.makespan_ticks == self.bound.ticks else Status.HEURISTIC
-
-    @property
-    def standing(self) -> str:
-        """The status in words: where the cut was open, with what it is about."""
-        if self.report is not None:
-            return self.report.standing
-        is_open = self.status == Status.OPTIMAL and is_cut_open(self.problem)
-        return FOR_THIS_CUT if is_open else str(self.status)
-
-    @property
     def metrics(self) -> dict[str, Any]:
         """Every metric by its name in the JSON document, in the user's units."""
-        numbers = ("makespan", "span", "ideal", "bubble", "bubble_over_ideal", "bubble_span")
-        others = ("idle", "busy", "peak_memory", "memory", "imbalance", "utilization", "bottleneck", "fits")
-        found = {key: getattr(self.schedule, key) for key in numbers}
-        found |= {"lower_bound": self.lower_bound, "gap": self.gap}
-        found |= {key: getattr(self.schedule, key) for key in others}
-        if self.problem.rounds > 1:
-            found |= {key: getattr(self.schedule, key) for key in ("round_time", "throughput")}
-        if self.problem.costs.chooses:
-            found["joined"] = self.schedule.joined
-        if len(self.schedule.held) > 1:  # the peak of each class of memory
-            found |= {f"peak_{what}": self.schedule.peak_of(what) for what in self.schedule.held}
-        if self.schedule.step is not None:
-            found["step"] = self.schedule.step.document
+        schedule, problem = self.schedule, self.schedule.problem
+        of_rounds = ("round_time", "throughput") if problem.rounds > 1 else ()
+        found = {
+            key: getattr(self if key in ("lower_bound", "gap") else schedule, key) for key in (*METRICS, *of_rounds)
+        }
+        if problem.costs.chooses:
+            found["joined"] = schedule.joined
+        if len(held := schedule.held) > 1:  # the peak of each class of memory
+            found |= {f"peak_{what}": schedule.peak_of(what) for what in held}
+        if schedule.step is not None:
+            found["step"] = schedule.step.document
         return found
-
-
-def run(problem: Problem, algorithm: str | Callable[..., Any], **options: Any) -> Outcome:
-    """Schedule `problem` by one algorithm.
-
-    Args:
-        problem: What to schedule; stages are fused to the number that the algorithm needs.
-        algorithm: A name or alias of `algorithms()`, or a function as `pipesched.family` takes it.
-        **options: Options of the algorithm: `group_size` (interleaved and its relatives; "best" finds it), `lifo`
-            (naive), `priority`, `tie` and `seed` (list), `objective` (zb-auto and the V schedules), `period`,
-            `forward`, `backward`, .. (block). Every algorithm takes `recompute` and `offload`: "full" is all stages, a
-            number so many of the first; of a problem by layers, `recompute` takes so many layers of each stage. Every
-            one takes `order`, in which it feeds the microbatches: "given" (default), "verl" (the rule of that library),
-            "longest" or "shortest" (by work), "best" (the shortest schedule), or a list of them; and `side_rule`, where
-            side work stands: "bubbles" (default: where devices would wait) or "first" (before and behind all passes).
-            One that is None is not given: it has its default.
-
-    Raises:
-        NotApplicable: The algorithm does not suit the problem, has no such option, or fewer stages than that.
-        ConfigError: An unknown name, or a bad value.
-        NoSchedule: The algorithm obeys the budget, and finds no schedule within it.
-
-    Where messages queue, it plans with free ones, and the same orders get their times in the queues.
-    """
-    chosen = family(algorithm)
-    given = checked_options(chosen, options)
-    messages = require_problem(problem).messages
-    problem = problem if messages is None else with_queues(problem, None)  # families plan with free ones
-    fitted, cut, wanted = prepare(problem, chosen), None, given.get(ORDER)
-    for key in (RECOMPUTE, OFFLOAD):
-        if given.get(key) is not None:
-            require_kept(fitted, key)
-    rule, timed = given.get(SIDE_RULE), schedule_plan
-    if fitted.side:
-        from pipesched.schedulers.side_work import side_schedule
-
-        timed = partial(side_schedule, rule=rule)
-    elif rule is not None:
-        raise ConfigError("has no effect without side work (`side`)", SIDE_RULE)
-    saved = MemorySavings(offload=given.get(OFFLOAD) is not None, recompute=given.get(RECOMPUTE) is not None)
-    plan: Callable[[Problem], Plan] = partial(_plan, chosen=chosen, options=given, timed=timed)
-    with _explained(chosen, given):
-        if seeks_best(fitted) and fitted.stages > 1:
-            plan = cache(plan)
-            is_settled = chosen.settles(fitted.devices, fitted.stages, fitted.microbatches)
-            is_settled &= not (fitted.has_step or any(saved) or wanted not in (None, BEST))
-            is_settled &= not (fitted.costs.chooses and chosen.splits_backward is not False)  # joins follow from costs
-            is_settled &= not (chosen.has_pairs and fitted.cutter is not None)  # whose pairs depend on two stages
-            own = {key: value for key, value in given.items() if key not in COMMON}
-            passes = cache(lambda one: plan_of(chosen, one, timed, **own)) if any(saved) else plan
-            made = partial(_scheduled, chosen, given, plan, timed)
-            fitted, cut = best_cut(fitted, passes, made, is_settled=is_settled)
-        if given.get(RECOMPUTE) is not None:
-            from pipesched.schedulers.saved_plan import with_fewer_layers
-
-            fitted = with_fewer_layers(fitted, chosen, given[RECOMPUTE])
-    if fitted.slices.rule is not None:
-        nested = {key: value for key, value in given.items() if key != GROUPS or value != BEST}  # beside the slices
-        fitted = with_best_slices(fitted, partial(_plan, chosen=chosen, options=nested, timed=timed), timed)
-    fed = FedFamily(fitted, chosen, plan, timed)
-    with _explained(chosen, given):
-        ordering = None if wanted is None else ordering_of(fed, wanted)
-        if messages is not None and not (fitted.has_step or any(saved)):  # timed once, in the queues
-            fed.timed = lambda one, made: schedule_plan(with_queues(one, messages), made)
-        schedule = fed.schedule(None if ordering is None else ordering.order)
-    schedule = checked(schedule if schedule.problem.messages or messages is None else queued(schedule, messages))
-    is_grouped = GROUPS in chosen.options and given.get(GROUPS, BEST) == BEST
-    if chosen.obeys_budget and not schedule.fits:
-        whole = schedule.problem
-        split = replace(whole, costs=replace(whole.costs, split=True)) if chosen.splits_backward else whole
-        require_least_capacity(split, saved)
-        raise NoSchedule(
-            f"{chosen.name} found no order that keeps the budget with what the step holds beside activations:"
-            f" {over_budget(schedule)[0]}",
-            device=schedule.over_budget[0],
-        )
-    return Outcome(str(chosen.name), schedule, ordering=ordering, is_grouped=is_grouped, cut=cut)
-
-
-def _scheduled(
-    chosen: Family, options: Mapping[str, Any], plan: Callable[[Problem], Plan], timed: Timing, problem: Problem
-) -> Schedule:
-    """Return the schedule of a family on a cut, with its options as given, and an order that is open as given."""
-    if options.get(RECOMPUTE) is not None:
-        from pipesched.schedulers.saved_plan import with_fewer_layers
-
-        problem = with_fewer_layers(problem, chosen, options[RECOMPUTE])
-    fed, wanted = FedFamily(problem, chosen, plan, timed), options.get(ORDER)
-    ordering = None if wanted in (None, BEST) else ordering_of(fed, wanted)
-    schedule = fed.schedule(None if ordering is None else ordering.order)
-    if chosen.obeys_budget and not schedule.fits:
-        raise NoSchedule(f"{chosen.name} found no order that keeps the budget on this cut")
-    return schedule
-
-
-@contextmanager
-def _explained(chosen: Family, options: Mapping[str, Any]) -> Iterator[None]:
-    """Let a deadlock, inside the block, say which options of a family it is from."""
-    try:
-        yield
-    except Deadlock as error:
-        said = ", ".join(f"`{name}` {value}" for name, value in options.items())
-        raise NotApplicable(f"{chosen.name} with {said or 'these numbers'} has no valid order here: {error}") from None
-
-
-def _plan(problem: Problem, chosen: Family, options: Mapping[str, Any], timed: Timing) -> Plan:
-    """Return the plan of a family, with recompute and offload where its options ask for them."""
-    own = {key: value for key, value in options.items() if key not in COMMON}
-    recompute, offload = options.get(RECOMPUTE), options.get(OFFLOAD)
-
-    def saved(plan: Plan) -> Plan:
-        if recompute is None and offload is None:
-            return plan
-        from pipesched.schedulers.saved_plan import saved_plan, savings
-
-        return saved_plan(plan, savings(problem, chosen, recompute, offload))
-
-    if GROUPS in chosen.options:
-        own["judge"] = lambda plan: timed(problem, saved(joined(problem, plan)))
-    return with_parts(saved(plan_of(chosen, problem, timed, **own)), name=str(chosen.name))

@@ -14,7 +14,7 @@ from pipesched.pipeline.problem.quantities import plain
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.covered import of_packing
 from pipesched.results.document_costs import DocumentCosts, DocumentLoad, load_of
-from pipesched.results.outcome import run
+from pipesched.results.run import run
 
 
 class PackingBaseline(NamedTuple):

@@ -33,7 +33,8 @@ from pipesched.pipeline.problem.ops import Op
 from pipesched.pipeline.problem.placement import Placement
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.units import FORWARD_ONLY
-from pipesched.results.outcome import Outcome, run
+from pipesched.results.outcome import Outcome
+from pipesched.results.run import run
 from pipesched.schedulers.registry import is_known
 
 RUN, SEND, RECEIVE, CALL = "run", "send", "receive", "call"

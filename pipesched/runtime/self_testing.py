@@ -17,7 +17,7 @@ from pipesched.errors import ConfigError, RankFailed
 from pipesched.pipeline.plan.plan import Plan
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.problem.arguments import make_problem
-from pipesched.results.outcome import run
+from pipesched.results.run import run
 from pipesched.runtime.devices import CPU, CUDA, kind_of_device
 from pipesched.runtime.profiling import StageProfile
 from pipesched.runtime.rank_processes import rank_processes

@@ -29,7 +29,8 @@ from pipesched.pipeline.problem.kinds import MemorySavings
 from pipesched.pipeline.problem.problem import Problem, require_problem
 from pipesched.pipeline.problem.readers import with_budget
 from pipesched.pipeline.problem.units import FORWARD_ONLY
-from pipesched.results.outcome import Outcome, run
+from pipesched.results.outcome import Outcome
+from pipesched.results.run import run
 from pipesched.schedulers.options import OBJECTIVES
 from pipesched.schedulers.registry import is_known
 from pipesched.solver.policy import DEFAULT, SolvePolicy

@@ -30,8 +30,7 @@ from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import Number, in_units
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.covered import of_search
-from pipesched.results.outcome import CutReport, Outcome, SolveReport, TriedCut
-from pipesched.results.status import Status, StoppedBy
+from pipesched.results.outcome import CutReport, Outcome, SolveReport, Status, StoppedBy, TriedCut
 from pipesched.results.timed_moves import shortened
 from pipesched.solver.advice import advised, kept_seconds
 from pipesched.solver.ahead import VariantsAhead

@@ -24,7 +24,7 @@ from pipesched.estimation.trust.inside import memory_margin
 from pipesched.executors.batches import map_batches
 from pipesched.results.handover.hand_over import suited
 from pipesched.results.handover.subject import Subject
-from pipesched.results.outcome import run
+from pipesched.results.run import run
 from pipesched.results.trainers import Verdict, verdicts
 from pipesched.tuning.prune import PrunedPoints
 from pipesched.tuning.space import Parallelism, Space, SpacePoint, given_on

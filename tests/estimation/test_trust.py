@@ -30,7 +30,7 @@ from pipesched.estimation.trust.facts import (
 )
 from pipesched.estimation.trust.inside import FACTOR, Judge, MeasuredRange, fields_outside, weights_of
 from pipesched.estimation.trust.residuals import BY_KIND, NOISE, START, ResidualModel, bordered, covariance
-from pipesched.results.outcome import run as scheduled
+from pipesched.results.run import run as scheduled
 from tests.estimation.runs import EVEN, FACTS, NO_SPREADS, base, published, run
 from tests.estimation.setups import EFFICIENCY, setup
 from tests.examples import examples

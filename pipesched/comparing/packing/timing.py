@@ -28,7 +28,7 @@ from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.document_costs import MILLION, DocumentCosts, DocumentLoad, ModelCosts
-from pipesched.results.outcome import run
+from pipesched.results.run import run
 from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.ordering import SlotSweep
 from pipesched.schedulers.plan_of import plan_of

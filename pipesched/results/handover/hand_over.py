@@ -28,7 +28,8 @@ from pipesched.results.handover.subject import (
     no_whole_step,
     subject_of,
 )
-from pipesched.results.outcome import Outcome, run
+from pipesched.results.outcome import Outcome
+from pipesched.results.run import run
 from pipesched.schedulers.one_f_one_b import group_sizes
 from pipesched.schedulers.registry import own_name
 

@@ -22,7 +22,7 @@ from pipesched.pipeline.problem.kinds import KEEP_ONLY, MemorySavings
 from pipesched.pipeline.problem.placement import Placement
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import to_fraction
-from pipesched.results.outcome import run
+from pipesched.results.run import run
 from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.registry import compared
 from pipesched.solver.cuts.chain import SLACK, Chain, CutsInOrder, Devices, RankedCut, cuts_in_order
