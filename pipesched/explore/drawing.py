@@ -132,8 +132,8 @@ class UnitPainter:
         if running is not None:
             self.measured = UnitChart(running, ascii_only=layout.ascii_only, marked=critical)
         self.measured.types = self.chart.types
-        length = max(layout.scale.window.end - layout.scale.window.start, 1)
-        self.chart.set_names(layout.scale.columns // length)
+        (start, end), columns = layout.scales[0]
+        self.chart.set_names(columns // max(end - start, 1))
         self.chart.positions.update(
             (task, place) for order in self.board.tasks.orders for place, task in enumerate(order)
         )
@@ -256,8 +256,9 @@ class BoardDrawing(NamedTuple):
 
     def tick_at(self, column: int) -> int:
         """Return the time of tasks in the middle of a column of the screen."""
-        inside = min(max(column - self.gutter, 0), self.scale.columns - 1)
-        return self.scale.middle(inside) - self.first
+        (start, end), columns = self.scale
+        inside = min(max(column - self.gutter, 0), columns - 1)
+        return start + (2 * inside + 1) * (end - start) // (2 * columns) - self.first
 
 
 def draw(state: State, view: Viewport, screen: BoardScreen, drop: Drop | None = None) -> BoardDrawing:
@@ -383,20 +384,21 @@ class _Pen:
         lines += bottom
         rows += [NOTHING] * len(bottom)
         items = [*self.painter.legend(self.look, memory=self.memory)] if self.look.apart or self.look.shared else []
-        legend = [*wrap(iter(items), self.screen.width)]
+        legend = [*Segment.split_lines(wrap(items, self.screen.width))]
         if len(lines) < self.screen.height:
             lines += [[], *legend] if len(lines) + len(legend) < self.screen.height else legend
         del lines[self.screen.height :]
         wanted = AXIS + whole + len(bottom) + LEGEND
-        return BoardDrawing(lines, rows, self.layout.gutter, self.layout.scale, self.first, wanted)
+        return BoardDrawing(lines, rows, self.layout.gutter, self.layout.scales[0], self.first, wanted)
 
     def _row(self, number: int, *, spaced: bool) -> list[tuple[int, Line]]:
         """Return the lines of a row, each with the row that it shows: of a device, or of a lane."""
         layout, painter = self.layout, self.painter
         row = painter.row(number)
-        runs = row.runs(layout.scale) if row.order else [Run(layout.scale.columns, None)]
+        scale = layout.scales[0]
+        runs = row.runs(scale) if row.order else [Run(scale.columns, None)]
         if row.order:
-            self.look.add(row, runs, layout.scale)
+            self.look.add(row, runs, scale)
         over = number in painter.over
         selected = self.state.selected != NOTHING and number == self.marks.tasks.machine[self.state.selected]
         head = Segment(self.names[number].ljust(layout.gutter), OVER if over else SELECTED_NAME if selected else None)

@@ -7,12 +7,13 @@ turns. Network lanes and transfer lanes stand below their device.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from itertools import chain, pairwise
 from math import gcd
+from operator import lt
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -42,7 +43,9 @@ from pipesched.render.palette import (
     place_of,
 )
 from pipesched.render.scene import (
+    LETTERS,
     MEASURED_MEMORY,
+    OF_STAGES,
     PAIR,
     QUEUE,
     Row,
@@ -56,19 +59,16 @@ from pipesched.render.scene import (
     counted,
     describe,
     device_row,
-    fit,
     fit_parts,
     in_all,
-    is_numbered,
     lane_rows,
-    letter_of,
     look_of,
     number,
     operation_times,
     quantum,
     rows_of,
 )
-from pipesched.render.view import MOST_DEVICES, WIDE, LineFrame, View, Widely, axis, has_colour, line
+from pipesched.render.view import MOST_DEVICES, NEWLINE, WIDE, LineFrame, View, Widely, axis, has_colour
 from pipesched.results.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -90,10 +90,10 @@ class ColourCells:
     def __init__(
         self, schedule: Schedule, label: str, layout: LineFrame, *, by_kind: bool, underlined: Set[int]
     ) -> None:
-        index, (start, end) = schedule.plan.index, layout.scale.window
+        index, ((start, end), columns) = schedule.plan.index, in_all(layout.scales)
         longest = len(f"{index.op(index.row('F', index.stages - 1)[-1])}")
         shortest = min((time for time in operation_times(schedule) if time), default=0)
-        narrowest = shortest * layout.scale.columns // max(end - start, 1)
+        narrowest = shortest * columns // max(end - start, 1)
         self.plan, self.label, self.by_kind, self.few = schedule.plan, label, by_kind, layout.few_colours
         self.underlined = underlined
         self.cuts = label != "auto" or not by_kind
@@ -123,7 +123,7 @@ class ColourCells:
         style = style + CRITICAL_STYLE if run.slot in self.underlined else style
         text = label_of(self.label, op, paired, run.width)
         if not self.cuts and self.label == "microbatch":
-            number = op.microbatch if is_numbered(op.kind) else op.stage  # what tells it from others of its kind
+            number = op.stage if op.kind in OF_STAGES else op.microbatch  # what tells it from others of its kind
             text = text if len(str(number)) <= run.width else ""
         return Segment(text.ljust(run.width), style)
 
@@ -139,7 +139,7 @@ def label_of(label: str, op: Op, paired: Op | None, width: int) -> str:
     """Return the text that `label` asks for; of a number that does not fit, its last digits."""
     if label == "none":
         return ""
-    if label == "stage" or not (is_numbered(op.kind) or (label == "op" and len(f"{op}") <= width)):
+    if label == "stage" or (op.kind in OF_STAGES and (label != "op" or len(f"{op}") > width)):
         return str(op.stage)[-width:]
     if label == "op":
         return (f"{op}" if paired is None else f"{op}&{paired}")[:width]
@@ -167,31 +167,25 @@ class LetterCells:
 
     def lines(self, runs: Sequence[Run]) -> list[Line]:
         """Return the lines that spell out `runs`."""
-        lines = ["".join(map(row, runs)) for row in (self._kind, self._text)]
-        if self.chunks > 1:
-            lines.append("".join(self._text(run, chunk=True) for run in runs))
-        return [[Segment(line)] for line in (lines[0], *(line.rstrip() for line in lines[1:] if line.strip()))]
-
-    def _kind(self, run: Run) -> str:
-        if run.is_break:
-            return self.pause
-        if run.slot is None:
-            return self.idle * run.width
-        if run.slot in self.plan.pairs:
-            return PAIR.ljust(run.width, ALL_KINDS["B"].mark)
-        kind = self.plan.index.kind_of(run.slot)
-        return letter_of(kind).ljust(run.width, ALL_KINDS[kind].mark)
-
-    def _text(self, run: Run, *, chunk: bool = False) -> str:
-        """Return the label of a run, or its chunk."""
-        if run.slot is None or run.shared:
-            return " " * run.width
-        op, paired = self.plan.index.op(run.slot), self.plan.paired(run.slot)
-        if not chunk:
-            return label_of(self.label, op, paired, run.width).ljust(run.width)
-        if op.kind in (*STEP_KINDS, *SIDE_MESSAGES):  # the line above shows their stages, and side work has none
-            return " " * run.width
-        return str(self.chunk[op.stage])[-run.width :].ljust(run.width)
+        plan, (kinds, labels, chunks) = self.plan, ("", "", "")
+        for width, slot, shared, *_, is_break in runs:
+            label = chunk = ""
+            if slot is None:
+                kinds += self.pause if is_break else self.idle * width
+            elif slot in plan.pairs:
+                kinds += PAIR.ljust(width, ALL_KINDS["B"].mark)
+            else:
+                kind = plan.index.kind_of(slot)
+                kinds += LETTERS[kind].ljust(width, ALL_KINDS[kind].mark)
+            if slot is not None and not shared:
+                op = plan.index.op(slot)
+                label = label_of(self.label, op, plan.paired(slot), width)
+                if op.kind not in STEP_KINDS and op.kind not in SIDE_MESSAGES:  # else the label is the stage, if any
+                    chunk = str(self.chunk[op.stage])[-width:]
+            labels += label.ljust(width)
+            chunks += chunk.ljust(width)
+        below = [labels, chunks] if self.chunks > 1 else [labels]
+        return [[Segment(kinds)], *([Segment(text.rstrip())] for text in below if text.strip())]
 
 
 Cells = ColourCells | LetterCells
@@ -329,16 +323,19 @@ class Look:
         """Add a row that was drawn as `runs` on these scales."""
         self.shared = self.shared or runs[0].shared
         self.apart = self.apart or not runs[0].shared
-        self.hidden += row.hidden(runs, *scales)
+        if not runs[0].shared:  # slots that take time, and have no column of their own
+            for (start, end), _ in scales:
+                first, last = bisect_right(row.ends, start), bisect_left(row.starts, end)
+                self.hidden += sum(map(lt, row.starts[first:last], row.ends[first:last]))
+            self.hidden -= sum(run.slot is not None for run in runs)
 
 
 class LegendKey:
     """The legend of the charts of `schedules`, which are drawn on one scale."""
 
     def __init__(self, schedules: Sequence[Schedule], layout: LineFrame, *, memory: bool, by_kind: bool) -> None:
-        self.schedules, self.scale, self.memory, self.by_kind = schedules, layout.scale, memory, by_kind
-        self.colour, self.few, self.ascii_only = layout.colour, layout.few_colours, layout.ascii_only
-        occurring = set[str]()
+        self.schedules, self.layout, self.memory, self.by_kind = schedules, layout, memory, by_kind
+        self.few, occurring = layout.few_colours, set[str]()
         for schedule in schedules:
             index, durations = schedule.plan.index, schedule.graph.durations
             for kind in map(KINDS.__getitem__, index.letters):
@@ -353,18 +350,18 @@ class LegendKey:
 
     def items(self, look: Look) -> Iterator[Item]:
         """Yield the items of the legend, for charts that contain what `look` says."""
-        yield from self._colour_items(look) if self.colour else self._letter_items(look)
-        problem = self.schedules[0].problem
-        yield [Segment(ASCII_IDLE if self.ascii_only else IDLE, DIM), Segment(" idle")]
+        yield from self._colour_items(look) if self.layout.colour else self._letter_items(look)
+        problem, ascii_only = self.schedules[0].problem, self.layout.ascii_only
+        yield [Segment(ASCII_IDLE if ascii_only else IDLE, DIM), Segment(" idle")]
         if look.shared:
             yield [Segment(SHARED)]
         if self.memory:
             top = number(in_units(full_scale(self.schedules), problem.grains.per_unit))
-            mark, above = "9" if self.ascii_only else "█", above_static(problem)
+            mark, above = "9" if ascii_only else "█", above_static(problem)
             yield [Segment(f"mem: {mark} = {top} {problem.memory.unit}".rstrip() + above)]
         if self.memory and problem.memory.budget is not None:
-            yield [Segment("█" if self.colour else "!", OVER), Segment(" over budget")]
-        yield [Segment(describe(self.scale, problem.ticks.per_unit, problem.time_unit), DIM)]
+            yield [Segment("█" if self.layout.colour else "!", OVER), Segment(" over budget")]
+        yield [Segment(describe(in_all(self.layout.scales), problem.ticks.per_unit, problem.time_unit), DIM)]
         if look.hidden:
             yield [Segment(f"({counted(look.hidden, 'slot')} too short to show; zoom in)", DIM)]
 
@@ -377,9 +374,9 @@ class LegendKey:
             swatches = [Segment(f"{m}", fill(m, "F")) for m in range(min(count, len(HUES)))]
             yield [Segment("microbatch "), *swatches, *([Segment("..")] if count > len(HUES) else [])]
         for kind in self.kinds:
-            hue = first if is_numbered(kind) else None
+            hue = None if kind in OF_STAGES else first
             look_of_kind = fill_of_kind(kind) if self.few else fill(hue, kind, 0, self.chunks)
-            yield [Segment(f" {letter_of(kind)} ", look_of_kind), Segment(f" {ALL_KINDS[kind].name}")]
+            yield [Segment(f" {LETTERS[kind]} ", look_of_kind), Segment(f" {ALL_KINDS[kind].name}")]
         if self.pairs:
             look_of_pair = (fill_of_kind("F") if self.few else fill(second, "F")) + PAIR_STYLE
             yield [Segment("1&0", look_of_pair), Segment(" overlapped pair")]
@@ -397,33 +394,32 @@ class LegendKey:
     def _letter_items(self, look: Look) -> Iterator[Item]:
         for kind in self.kinds:
             mark = ALL_KINDS[kind].mark if look.apart else ""
-            yield [Segment(f"{letter_of(kind)}{mark} {ALL_KINDS[kind].name}")]
+            yield [Segment(f"{LETTERS[kind]}{mark} {ALL_KINDS[kind].name}")]
         if self.pairs:
             yield [Segment(f"&{'=' * look.apart} overlapped pair")]
         if not look.apart:
             return
         what = "microbatch.slice" if self.slices > 1 else "microbatch"
         yield [Segment(f"below: {what}" + (", then chunk" if self.chunks > 1 else ""))]
-        if not all(map(is_numbered, self.kinds)):
+        if not OF_STAGES.isdisjoint(self.kinds):
             yield [Segment("below net and optimizers: stage")]
 
 
-def wrap(items: Iterator[Item], width: int) -> Iterator[Line]:
-    """Yield lines of items, two blanks apart, as many on a line as fit; an item longer than a line is cut."""
-    line: Line = []
+def wrap(items: Iterable[Item], width: int) -> Iterator[Segment]:
+    """Yield items, two blanks apart, as many on a line as fit; an item longer than a line is cut."""
     used = 0
     for item in items:
         length = sum(segment.cell_length for segment in item)
-        if line and used + 2 + length > width:
-            yield line
-            line, used = [], 0
-        if line:
-            line.append(Segment("  "))
+        if used and used + 2 + length > width:
+            yield NEWLINE
+            used = 0
+        elif used:
+            yield Segment("  ")
             used += 2
-        line += Segment.adjust_line_length(item, min(length, width))
+        yield from Segment.adjust_line_length(item, min(length, width))
         used += length
-    if line:
-        yield line
+    if used:
+        yield NEWLINE
 
 
 OFTEN = 4  # times a period must come, and
@@ -432,20 +428,15 @@ NOTHING = "nothing repeats often enough to be folded: drawn whole"
 
 
 class Fold(NamedTuple):
-    """What a chart leaves out of a steady state: `periods` periods, all but the first (and one, if nothing follows)."""
+    """What a chart leaves out of a steady state: `periods` periods, all but the first (and one, if nothing follows).
+
+    The `period` is drawn, the `gap` is left out.
+    """
 
     steady: SteadyState
     periods: int
-
-    @property
-    def period(self) -> Window:
-        """The period that is drawn."""
-        return Window(self.steady.start, self.steady.start + self.steady.ticks)
-
-    @property
-    def gap(self) -> Window:
-        """The time that is left out."""
-        return Window(self.period.end, self.period.end + self.periods * self.steady.ticks)
+    period: Window
+    gap: Window
 
     def parts(self, window: Window) -> list[Window]:
         """Return what is left of a window that holds the gap."""
@@ -466,11 +457,11 @@ def fold_of(schedule: Schedule) -> Fold | None:
         return None
     is_last = steady.start + steady.repeats * steady.ticks >= schedule.last_ticks
     periods = steady.repeats - 1 - is_last
-    fold = Fold(steady, periods)
-    gap, starts, ends = fold.gap, schedule.start_ticks, schedule.end_ticks
+    end, starts, ends = steady.start + steady.ticks, schedule.start_ticks, schedule.end_ticks
+    gap = Window(end, end + periods * steady.ticks)
     beside = range(schedule.plan.index.passes, len(starts))  # of what a step has beside its passes all is drawn
     is_hidden = any(starts[number] < gap.end and ends[number] > gap.start for number in beside)
-    return fold if periods and not is_hidden else None
+    return Fold(steady, periods, Window(steady.start, end), gap) if periods and not is_hidden else None
 
 
 def helps(schedule: Schedule, fold: Fold, folded: Sequence[TimeScale], whole: Sequence[TimeScale]) -> bool:
@@ -519,6 +510,7 @@ class MarkLines:
 
 
 AXIS_EVERY = 16  # devices between two axes
+Scales = Mapping[int, Sequence[TimeScale]]  # by the identity of a schedule
 
 
 class Gantt(Widely, Displayable):
@@ -571,66 +563,53 @@ class Gantt(Widely, Displayable):
         self.may_fold = fold is not False and view.part is None and until is None
         self.must_fold = bool(fold)
         self.memory, self.devices = view.shows_memory(self.schedule), view.devices(self.schedule)
-        left_out = view.left_out(self.schedule)
+        left_out = self.schedule.problem.devices - len(self.devices) if rows is None else 0
         self.left_out = spell(f"{counted(left_out, 'device')} left out; `rows` all draws them") if left_out else ""
         self.show_legend = require_flag(show_legend, "show_legend")
         self.marks = marks
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        layout = self._layout(console, options)
-        by_kind = layout.few_colours or is_by_kind(self.together, layout.scales)
+        layout, fold, folded = self._layout(console, options)
+        by_kind = layout.few_colours or (layout.colour and is_by_kind(self.together, layout.scales))
         underlined = self.marks.underlined if self.marks else frozenset()
         cells = cells_of(self.schedule, self.label, layout, by_kind=by_kind, underlined=underlined)
         look = Look()
-        marked = self._fold.period if self._fold and len(layout.scales) > 1 else None
         for position, device in enumerate(self.devices):
             if self.left_out and position == MOST_DEVICES // 2:
-                yield from line(Segment.adjust_line_length([Segment(self.left_out, DIM)], options.max_width, pad=False))
+                yield from Segment.adjust_line_length([Segment(self.left_out, DIM)], options.max_width, pad=False)
+                yield NEWLINE
             if position % AXIS_EVERY == 0:
-                yield from axis(layout, self.schedule.problem.ticks.per_unit, marked)
+                yield from axis(layout, self.schedule.problem.ticks.per_unit, fold and fold.period)
             yield from self._device(device, cells, layout, look)
-        for items in wrap(self._left_out(layout), options.max_width):
-            yield from line(items)
+        left_out: list[Item] = [[Segment(NOTHING, DIM)]] if self.must_fold else []
+        if fold is not None:
+            period = "= one period" if layout.ascii_only else "═ one period"
+            gap = [BREAK_MARKS[layout.ascii_only], Segment(f" {fold.text(self.schedule)}", DIM)]
+            left_out = [[Segment(period, DIM)], gap]
+        yield from wrap(left_out, options.max_width)
         if self.show_legend:
             for other in (other for other in self.together if other is not self.schedule):
-                columns = max(options.max_width - layout.gutter - layout.tail, 2)
-                scales = self._folded(other, columns) if self.must_fold else layout.scales
+                scales = folded.get(id(other), layout.scales)
                 for row in rows_of(other):
                     look.add(row, row.runs(*scales), *scales)
             key = LegendKey(self.together, layout, memory=self.memory, by_kind=by_kind)
             marks = self.marks.legend(colour=layout.colour) if self.marks else ()
-            for items in wrap(chain(key.items(look), marks), options.max_width):
-                yield from line(items)
+            yield from wrap(chain(key.items(look), marks), options.max_width)
 
-    def _left_out(self, layout: LineFrame) -> Iterator[Item]:
-        """Yield what a fold leaves out, or that there is none though one was asked for."""
-        if self._fold and len(layout.scales) > 1:
-            yield [Segment("= one period" if layout.ascii_only else "═ one period", DIM)]
-            yield [BREAK_MARKS[layout.ascii_only], Segment(f" {self._fold.text(self.schedule)}", DIM)]
-        elif self.must_fold and not self._fold:
-            yield [Segment(NOTHING, DIM)]
-
-    @cached_property
-    def _fold(self) -> Fold | None:
-        return fold_of(self.schedule)
-
-    @cached_property
-    def _parts(self) -> dict[int, list[Window]]:
-        """The parts of each schedule in `together`, by its identity, that a folded chart shows."""
-        parts = {}
+    def _folded(self, fold: Fold | None, columns: int) -> Scales:
+        """Return the scales of folded charts whose ticks are equally long; `fold` is that of this schedule."""
+        parts: dict[int, list[Window]] = {}
         for member in (self.schedule, *self.together):
-            fold = self._fold if member is self.schedule else fold_of(member)
-            parts[id(member)] = fold.parts(Window(0, member.last_ticks)) if fold else [self.window]
-        return parts
+            if id(member) not in parts:
+                own = fold if member is self.schedule else fold_of(member)
+                parts[id(member)] = own.parts(Window(0, member.last_ticks)) if own else [self.window]
+        most = max(sum(end - start for start, end in windows) for windows in parts.values())
+        breaks = max(map(len, parts.values())) - 1
+        least = gcd(quantum(self.together), *chain.from_iterable(chain.from_iterable(parts.values())))
+        return {key: fit_parts(windows, least, columns - breaks, most) for key, windows in parts.items()}
 
-    def _folded(self, schedule: Schedule, columns: int) -> Sequence[TimeScale]:
-        """Return the scales of a folded chart, whose ticks are as long as those of the others in `together`."""
-        every = chain.from_iterable(chain.from_iterable(self._parts.values()))
-        most = max(sum(end - start for start, end in windows) for windows in self._parts.values())
-        breaks = max(map(len, self._parts.values())) - 1
-        return fit_parts(self._parts[id(schedule)], gcd(quantum(self.together), *every), columns - breaks, most)
-
-    def _layout(self, console: Console, options: ConsoleOptions) -> LineFrame:
+    def _layout(self, console: Console, options: ConsoleOptions) -> tuple[LineFrame, Fold | None, Scales]:
+        """Return the parts of a line, the fold if the chart has one, and then the scales of charts together."""
         width, problem = options.max_width, self.schedule.problem
         ascii_only = self.ascii_only or options.ascii_only
         word = "device " if width >= WIDE else "d"
@@ -646,13 +625,15 @@ class Gantt(Widely, Displayable):
         colour = has_colour(console, ascii_only)
         few_colours = colour and console.color_system in ("standard", "windows")
         columns = max(width - gutter - tail, 2)
-        scales: Sequence[TimeScale] = [fit(self.window, quantum(self.together), columns)]
+        begin, end = self.window
+        scales = fit_parts([self.window], quantum(self.together), columns, end - begin)
         may_fold = self.may_fold and len(self.together) == 1 and is_narrow(self.together, scales)
-        if self.must_fold or (may_fold and self._fold):
-            folded = self._folded(self.schedule, columns)
-            if self.must_fold or (self._fold and helps(self.schedule, self._fold, folded, scales)):
-                scales = folded
-        return LineFrame(gutter, scales, tail, colour, ascii_only, few_colours)
+        fold = fold_of(self.schedule) if self.must_fold or may_fold else None
+        folded = self._folded(fold, columns) if self.must_fold or fold else {}
+        own = folded.get(id(self.schedule), scales)
+        if fold and not self.must_fold and not helps(self.schedule, fold, own, scales):
+            fold, own = None, scales
+        return LineFrame(gutter, own, tail, colour, ascii_only, few_colours), fold, folded
 
     def _device(self, device: int, cells: Cells, layout: LineFrame, look: Look) -> Iterator[Segment]:
         """Yield the lines of a device, its marks, its memory and its lanes; `look` is told what they contain."""
@@ -668,15 +649,19 @@ class Gantt(Widely, Displayable):
         idle = f"{self.schedule.idle_ticks[device] / whole:.0%}" if whole else "0%"
         share = [Segment(idle.rjust(layout.tail), DIM)] if layout.tail >= len(" idle") else []
         first, *others = cells.lines(runs)
-        yield from line([head, *first, *share])
+        yield from (head, *first, *share, NEWLINE)
         for cell_line in others:
-            yield from line([Segment(" " * layout.gutter), *cell_line])
+            yield from (Segment(" " * layout.gutter), *cell_line, NEWLINE)
         if self.marks:
-            yield from line([Segment(self.marks.name.ljust(layout.gutter), DIM), *self.marks.line(device, layout)])
+            head_of_marks = Segment(self.marks.name.ljust(layout.gutter), DIM)
+            yield from (head_of_marks, *self.marks.line(device, layout), NEWLINE)
+        plan = self.schedule.plan
+        if not (self.memory or plan.network or plan.messages or plan.lanes):
+            return
         full, is_first = full_scale(self.together) if self.memory else None, device == self.devices[0]
         for below in lines_below(self.schedule, device, cells, layout, full=full, is_first=is_first):
             if below.row is not None and below.name:
                 look.add(below.row, below.runs, *layout.scales)
             head = Segment(below.name.ljust(layout.gutter), DIM if below.name else None)
             peak = [Segment(below.end.rjust(layout.tail), OVER if over else DIM)] if below.end else []
-            yield from line([head, *below.segments, *peak])
+            yield from (head, *below.segments, *peak, NEWLINE)

@@ -30,7 +30,7 @@ from pipesched.render.grid import fitting, folded, grid, shortened, uncut, width
 from pipesched.render.palette import DIM, HUES, IDLE_MARKS, fill
 from pipesched.render.scene import Row, Run, Window, counted, describe, fit
 from pipesched.render.summary import GOOD
-from pipesched.render.view import WIDE, LineFrame, Widely, axis, has_colour, line
+from pipesched.render.view import NEWLINE, WIDE, LineFrame, Widely, axis, has_colour
 
 MOST_ITERATIONS = 4  # of a loop
 MARK, MARKED = "*", Style(underline=True, bold=True)
@@ -57,8 +57,7 @@ class Numbers:
             more = f"and {len(self.operations) - MOST} more"
             full = f"{more} without a name"
             items.append([Segment(full if len(full) <= width else more, DIM)])
-        for line_of_items in wrap(iter(items), width):
-            yield from line(line_of_items)
+        yield from wrap(items, width)
 
 
 class UnitChart(Widely):
@@ -95,19 +94,19 @@ class UnitChart(Widely):
         tail = len(" idle")
         scale = fit(Window(0, self.end), 1, max(options.max_width - gutter - tail, 1))
         layout = LineFrame(gutter, [scale], tail, has_colour(console, ascii_only), ascii_only)
-        self.set_names(layout.scale.columns // self.end)
+        self.set_names(scale.columns // self.end)
         yield from axis(layout, 1)
         look = Look()
         for name, row, busy in self.rows():
-            runs = row.runs(layout.scale)
-            look.add(row, runs, layout.scale)
+            runs = row.runs(scale)
+            look.add(row, runs, scale)
             head = Segment(name[: layout.gutter - 1].ljust(layout.gutter))
             share = Segment(f"{1 - busy / self.end:.0%}".rjust(layout.tail), DIM)
             for number, cells in enumerate(self.lines(runs, layout)):
-                yield from line([head, *cells, share] if not number else [Segment(" " * layout.gutter), *cells])
+                yield from [head, *cells, share] if not number else [Segment(" " * layout.gutter), *cells]
+                yield NEWLINE
         yield from self.registers(layout)
-        for items in wrap(self.legend(look, layout), options.max_width):
-            yield from line(items)
+        yield from wrap(self.legend(look, layout), options.max_width)
         numbered = [self.schedule.graph.operations[task] for task in sorted(self.numbered)]
         yield Numbers(numbered, ascii_only=layout.ascii_only)
 
@@ -186,10 +185,10 @@ class UnitChart(Widely):
         """Yield the strip of registers in use at the boundary with which a cycle begins."""
         alive = self.schedule.alive
         steps = [(cycle, alive[cycle % len(alive)]) for cycle in range(self.end)]
-        levels = column_levels(steps, layout.scale)
+        levels = column_levels(steps, layout.scales[0])
         marks = level_marks(levels, self.schedule.registers, layout)
         peak = Segment(str(self.schedule.registers).rjust(layout.tail), DIM)
-        yield from line([Segment("regs".ljust(layout.gutter), DIM), *marks, peak])
+        yield from (Segment("regs".ljust(layout.gutter), DIM), *marks, peak, NEWLINE)
 
     def legend(self, look: Look, layout: LineFrame) -> Iterator[Item]:
         """Yield the items of the legend."""
@@ -209,11 +208,11 @@ class UnitChart(Widely):
         when = " in the steady state" if self.period else ""
         most = counted(self.schedule.registers, "register")
         yield [Segment(f"regs: {'9' if layout.ascii_only else '█'} = {most} alive{when}")]
-        length, columns = layout.scale.window.end, layout.scale.columns
+        (_, length), columns = layout.scales[0]
         if not columns % length:
             yield [Segment(f"{columns // length} columns = 1 cycle" if columns > length else "1 column = 1 cycle", DIM)]
         else:
-            yield [Segment(describe(layout.scale, 1, "cycles"), DIM)]
+            yield [Segment(describe(layout.scales[0], 1, "cycles"), DIM)]
         if look.hidden:
             yield [Segment(f"({look.hidden} operations too short to show)", DIM)]
 

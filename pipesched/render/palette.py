@@ -9,7 +9,7 @@ stay apart for colour-blind eyes, and carry their own text colour, so they read 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import log
 from typing import NamedTuple
 
@@ -86,7 +86,11 @@ def lightness(colour: Rgb) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05
 
 
-DARKEST, LIGHTEST = (log(pick(map(lightness, HUES))) for pick in (min, max))
+@cache
+def ends_of_hues() -> tuple[float, float]:
+    """Return the logarithms of the lightness of the darkest and the lightest hue."""
+    found = [log(lightness(hue)) for hue in HUES]
+    return min(found), max(found)
 
 
 def _as_light(colour: Rgb, light: float) -> Rgb:
@@ -116,7 +120,8 @@ def colour_of(microbatch: int | None, kind: str, chunk: int = 0, chunks: int = 1
     if microbatch is None:
         first, end = KIND_LIGHT[kind]
     else:
-        place = (log(lightness(hue)) - DARKEST) / (LIGHTEST - DARKEST) if place is None else place
+        darkest, lightest = ends_of_hues()
+        place = (log(lightness(hue)) - darkest) / (lightest - darkest) if place is None else place
         first, end = (low ** (1 - place) * high**place for low, high in (LIGHT[kind][:2], LIGHT[kind][2:]))
         hue = _mix(hue, GREY, DULLER.get(kind, 0))
     return _as_light(_mix(hue, WHITE, PALER * last), first ** (1 - last) * end**last)

@@ -26,7 +26,7 @@ from pipesched.render.grid import FittedTable, folded, grid, right, shortened
 from pipesched.render.palette import DIM, OVER, ink
 from pipesched.render.scene import number, round_number, with_unit
 from pipesched.render.summary import GOOD
-from pipesched.render.view import Widely, line
+from pipesched.render.view import NEWLINE, Widely
 from pipesched.results.comparison import Frontier, refused
 from pipesched.results.outcome import Status
 from pipesched.schedulers.registry import called
@@ -115,7 +115,7 @@ class Scatter(Widely):
             return
         plot = _Plot(self, options.max_width, ASCII if self.ascii_only or options.ascii_only else UNICODE)
         for segments in plot.lines():
-            yield from line(Segment.adjust_line_length(segments, options.max_width, pad=False))
+            yield from (*Segment.adjust_line_length(segments, options.max_width, pad=False), NEWLINE)
 
     def is_above(self, y: Amount) -> bool:
         """Return whether a value is off the scale."""
@@ -176,7 +176,7 @@ class _Plot:
         yield [Segment(" " * self.gutter + self.glyphs.origin + "".join(marks), DIM)]
         yield [Segment(" " * (self.gutter + 1) + labels, DIM)]
         yield [Segment(self.scatter.x_title.rjust(self.gutter + 1 + 2 * self.x.cells), DIM)]
-        yield from wrap(self._legend(), self.width)
+        yield from Segment.split_lines(wrap(self._legend(), self.width))
 
     def _row(self, y: Amount) -> int:
         return 0 if self.scatter.is_above(y) else self.rows - 1 - self.y.cell(y)
@@ -353,7 +353,7 @@ class Histograms(Widely):
             return
         glyphs = ASCII_BARS if self.ascii_only or options.ascii_only else BARS
         for segments in self._lines(options.max_width, *glyphs):
-            yield from line(Segment.adjust_line_length(segments, options.max_width, pad=False))
+            yield from (*Segment.adjust_line_length(segments, options.max_width, pad=False), NEWLINE)
 
     def _lines(self, width: int, parts: str, floor_glyph: str, tick_glyph: str, mark_glyph: str) -> Iterator[Line]:
         import numpy as np
@@ -380,4 +380,4 @@ class Histograms(Widely):
             yield [Segment("".join(floor), DIM)]
         yield [Segment(labels_along(ticks, width)[0], DIM)]
         yield [Segment(self.title.rjust(width), DIM)]
-        yield from wrap(iter([[Segment(f"{mark_glyph} without noise")]]), width)
+        yield from Segment.split_lines(wrap([[Segment(f"{mark_glyph} without noise")]], width))

@@ -9,13 +9,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import accumulate, chain, groupby, pairwise
 from math import gcd
 from typing import NamedTuple
 
 from pipesched.core.arrays import ceil_div
-from pipesched.pipeline.plan.plan import SIDE_KINDS, lane_of
+from pipesched.pipeline.plan.plan import SIDE_KINDS, Plan, lane_of
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.plan.step import EDGE, FREE, PAIR as PAIR_QUEUE
 from pipesched.pipeline.problem.kinds import ALL_KINDS, KINDS, LANES, STEP_KINDS, Scope
@@ -37,11 +37,6 @@ class TimeScale(NamedTuple):
 
     window: Window
     columns: int
-
-    def middle(self, column: int) -> int:
-        """Return the tick in the middle of a column."""
-        length = self.window.end - self.window.start
-        return self.window.start + (2 * column + 1) * length // (2 * self.columns)
 
     def edge(self, column: int) -> int:
         """Return the tick at the left edge of a column (for column = columns, the one at the right end)."""
@@ -158,6 +153,8 @@ NETWORK_LANE = "net"  # the name of its row
 QUEUE, TO = "msg", "to"  # so of messages that a device has in a queue, and of those that it sends to another
 PAIR = "&"  # the kind of an overlapped pair
 MOST_SEEN = 12  # slots of a shared column that are looked at for marks
+LETTERS = {kind: kind if len(kind) == 1 else one.mark.upper() for kind, one in ALL_KINDS.items()}  # in charts
+OF_STAGES = frozenset(kind for kind, one in STEP_KINDS.items() if one.scope is not Scope.SIDE)  # without microbatches
 
 
 class Run(NamedTuple):
@@ -189,8 +186,7 @@ class Row:
 
     def runs(self, *scales: TimeScale) -> list[Run]:
         """Return what the columns show: slots, or in a crowded row kinds in turn; and breaks between two scales."""
-        crowded = self.is_crowded(*scales)
-        runs: list[Run] = []
+        crowded, runs = self.is_crowded(*scales), list[Run]()
         for scale in scales:
             runs += [Run(1, None, is_break=True)] if runs else []
             runs += self._kinds(scale) if crowded else self._slots(scale)
@@ -200,34 +196,21 @@ class Row:
         """Return whether slots are narrower than a column on average."""
         whole = in_all(scales)
         worked = sum(self.worked(*scale.window) for scale in scales)
-        slots = sum(last - first for first, last in map(self._within, scales))
+        slots = sum(bisect_left(self.starts, end) - bisect_right(self.ends, start) for (start, end), _ in scales)
         return worked * whole.columns < slots * (whole.window.end - whole.window.start)
 
-    def hidden(self, runs: Sequence[Run], *scales: TimeScale) -> int:
-        """Return how many slots that take time are too short for a column of their own in `runs`."""
-        if runs[0].shared:
-            return 0
-        lasting = 0
-        for first, last in map(self._within, scales):
-            times = zip(self.starts[first:last], self.ends[first:last], strict=True)
-            lasting += sum(start < end for start, end in times)
-        return lasting - sum(run.slot is not None for run in runs)
-
-    def _within(self, scale: TimeScale) -> tuple[int, int]:
-        """Return the positions of the first slot in the window of a scale, and of the first one behind it."""
-        return bisect_right(self.ends, scale.window.start), bisect_left(self.starts, scale.window.end)
-
     def _slots(self, scale: TimeScale) -> Iterator[Run]:
+        (begin, end), columns = scale
         start, shown = 0, None
-        for column in range(scale.columns):
-            tick = scale.middle(column)
+        for column in range(columns):
+            tick = begin + (2 * column + 1) * (end - begin) // (2 * columns)  # in the middle of the column
             position = bisect_right(self.starts, tick) - 1  # of the slot that runs then, if one does
             slot = self.order[position] if position >= 0 and tick < self.ends[position] else None
             if column and slot != shown:
                 yield Run(column - start, shown)
                 start = column
             shown = slot
-        yield Run(scale.columns - start, shown)
+        yield Run(columns - start, shown)
 
     def _kinds(self, scale: TimeScale) -> Iterator[Run]:
         """Yield a run for each column."""
@@ -280,16 +263,15 @@ def borders(scale: TimeScale) -> list[int]:
     return [*map(scale.edge, range(scale.columns)), scale.window.end]
 
 
-def kinds_of(schedule: Schedule) -> Callable[[int], Hashable]:
-    """Return what says of which kind a slot is: its letter, or PAIR."""
-    kind_of, pairs = schedule.plan.index.kind_of, schedule.plan.pairs
-    return lambda slot: PAIR if slot in pairs else kind_of(slot)
+def kind_of_slot(plan: Plan, slot: int) -> str:
+    """Return the letter of a slot, or PAIR."""
+    return PAIR if slot in plan.pairs else plan.index.kind_of(slot)
 
 
 def device_row(schedule: Schedule, device: int) -> Row:
     """Return the row of a device."""
     starts, ends = schedule.slot_start_ticks[device], schedule.slot_end_ticks[device]
-    return Row(schedule.plan.orders[device], starts, ends, kinds_of(schedule))
+    return Row(schedule.plan.orders[device], starts, ends, partial(kind_of_slot, schedule.plan))
 
 
 def lane_rows(schedule: Schedule, device: int) -> Iterator[tuple[str, Row]]:
@@ -308,7 +290,7 @@ def lane_rows(schedule: Schedule, device: int) -> Iterator[tuple[str, Row]]:
     for name, order in lanes:
         if order:
             starts, ends = (tuple(map(times.__getitem__, order)) for times in schedule.times)
-            yield name, Row(order, starts, ends, kinds_of(schedule))
+            yield name, Row(order, starts, ends, partial(kind_of_slot, plan))
 
 
 def message_lanes(schedule: Schedule, device: int) -> Iterator[tuple[str, Sequence[int]]]:
@@ -348,18 +330,8 @@ Looks = tuple[int | None, str, int, int, float | None]  # of a slot, as `colour_
 
 def look_of(op: Op, of_stages: Sequence[int], chunks: int, slices: int, *, by_kind: bool) -> Looks:
     """Return the hue of a slot, its kind, its chunk and the count of chunks, and the place of its slice."""
-    hue = None if by_kind or not is_numbered(op.kind) else op.microbatch  # None: that of its kind
+    hue = None if by_kind or op.kind in OF_STAGES else op.microbatch  # None: that of its kind
     return hue, op.kind, chunk_of(op, of_stages), chunks, None if hue is None else place_of(op.slice, slices)
-
-
-def is_numbered(kind: str) -> bool:
-    """Return whether operations of a kind are of a microbatch; others are told apart by their stages."""
-    return kind not in STEP_KINDS or STEP_KINDS[kind].scope is Scope.SIDE
-
-
-def letter_of(kind: str) -> str:
-    """Return the one letter that stands for a kind in a chart."""
-    return kind if len(kind) == 1 else ALL_KINDS[kind].mark.upper()
 
 
 Spelling = Callable[[str], str]  # turns the parameters in a text, which stand in backticks, into what a reader types
@@ -383,11 +355,6 @@ def with_unit(name: str, unit: str) -> str:
     return f"{name} ({unit})" if unit else name
 
 
-def has_static(problem: Problem) -> bool:
-    """Return whether some device holds memory all the time."""
-    return any(problem.static_grains)
-
-
 def above_static(problem: Problem) -> str:
     """Return what a legend of memory says where the strips stand above static memory."""
-    return " above static memory" if has_static(problem) else ""
+    return " above static memory" if any(problem.static_grains) else ""

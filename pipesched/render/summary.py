@@ -12,9 +12,9 @@ from rich.text import Text
 from pipesched.pipeline.layers.layers import BALANCED, GIVEN, rows_of
 from pipesched.pipeline.layers.recut import balance, saved_by_moving, seeks_best
 from pipesched.pipeline.plan.message_programs import BestOrder
-from pipesched.pipeline.plan.metrics import ACTIVATIONS, NETWORK, PARTS
+from pipesched.pipeline.plan.metrics import ACTIVATIONS, NETWORK, PARTS, StepTimes
 from pipesched.pipeline.plan.schedule import Schedule, requeued
-from pipesched.pipeline.plan.step import BEST, EDGE, GRADIENTS, ON_DEVICE, PAIR, RANK, WEIGHTS
+from pipesched.pipeline.plan.step import BEST, EDGE, GRADIENTS, ON_DEVICE, PAIR, RANK, WEIGHTS, Messages
 from pipesched.pipeline.problem.costs import Entry, entries_of
 from pipesched.pipeline.problem.declared import BY_NAME
 from pipesched.pipeline.problem.kinds import KEEP_ONLY, MemorySavings
@@ -22,7 +22,7 @@ from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import canonical, in_units, plain, rounded, to_fraction
 from pipesched.pipeline.problem.units import FORWARD_ONLY
 from pipesched.render.grid import folded, grid, uncut
-from pipesched.render.scene import MEASURED_MEMORY, Spelling, as_parameters, counted, devices_text, has_static, number
+from pipesched.render.scene import MEASURED_MEMORY, Spelling, as_parameters, counted, devices_text, number
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.covered import in_chunks
 from pipesched.results.outcome import Outcome, SolveReport, Status, StoppedBy
@@ -102,7 +102,7 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
             yield "backward", "whole", spell("`split_backward` lets its halves I and W run apart")
     beside = schedule.step is not None
     yield "makespan", Text(time(schedule.makespan), style="bold"), FORMULAS["makespan"] + " and network lanes" * beside
-    yield from _messages(outcome, time)
+    yield from () if problem.messages is None else _messages(outcome, problem.messages, time)
     if outcome.report is None or outcome.report.objective != "makespan":
         yield "lower bound", time(outcome.lower_bound), f"{outcome.bound.reason}; for {outcome.covers}"
     if outcome.report is None:
@@ -129,17 +129,18 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
     )
     yield "ideal", time(schedule.ideal), f"{FORMULAS['ideal']}, without recompute" if schedule.recomputed else ""
     yield from _useless(schedule, time)
-    yield from _layers(outcome, time)
+    yield from () if problem.layers is None and outcome.cut is None else _layers(outcome, time)
     yield "bubble over ideal", f"{schedule.bubble_over_ideal:.2%}", ""
     yield "bubble of span", f"{schedule.bubble_span:.2%}", ""
-    yield from step_rows(schedule, time)
+    yield from () if schedule.step is None else step_rows(schedule, schedule.step, time)
     what = f"{MEASURED_MEMORY}; " * schedule.own_lengths + held_text(problem)
-    name = "memory" if has_static(problem) else "peak memory"
+    name = "memory" if any(problem.static_grains) else "peak memory"
     yield name, *_most(schedule.memory, what, problem.memory.unit, memory)
     peaks = {what: peak for what in schedule.held if any(peak := schedule.peak_of(what))}  # of what comes and goes
     classes = {} if peaks.keys() <= {ACTIVATIONS} else peaks
     yield from ((f"  {what}", *_most(peak, "own peak", problem.memory.unit, memory)) for what, peak in classes.items())
-    yield from _saved(outcome, spell)
+    may_save = problem.costs.chooses or MemorySavings.of(schedule.plan.index.letters) != KEEP_ONLY
+    yield from _saved(outcome, spell) if may_save else ()
     if problem.memory.budget is not None:
         yield "budget", *_budget(outcome, memory)
     if outcome.report is not None:
@@ -149,11 +150,9 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
 STREAMS = {PAIR: "one stream for each two ranks", RANK: "one stream a rank", ON_DEVICE: "messages on the devices"}
 
 
-def _messages(outcome: Outcome, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
+def _messages(outcome: Outcome, known: Messages, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
     """Yield in which queues messages go, and what that costs beside queues of single edges, in the same order."""
-    schedule, known = outcome.schedule, outcome.problem.messages
-    if known is None:
-        return
+    schedule = outcome.schedule
     note = f"in the order {known.order}"
     if known.queue in STREAMS:
         edges = requeued(schedule, EDGE)
@@ -238,14 +237,15 @@ def _again(schedule: Schedule) -> float:
 
 def _layers(outcome: Outcome, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
     """Yield how layers are cut: what is known of the cut, or how much less the most work is than with equal counts."""
-    problem, found = outcome.problem, balance(outcome.problem)
+    problem, layers = outcome.problem, outcome.problem.layers
     if outcome.cut is not None:
         yield "cut", _a_stage(outcome.cut.layout), cut_said(outcome.cut, fits=outcome.schedule.fits)
         return
-    if problem.layers is None or found is None:
+    found = balance(problem)
+    if layers is None or found is None:
         return
-    layout = problem.layers.layout
-    if not problem.layers.layer.is_cut_by_counts or problem.layers.blocks:
+    layout = layers.layout
+    if not layers.layer.is_cut_by_counts or layers.blocks:
         work = f"largest work {time(_short(found.work))} on device {found.device}"
         yield "cut", f"{_counts(layout)} layers", f"{work}, equal counts {time(_short(found.equal))}"
         return
@@ -254,7 +254,7 @@ def _layers(outcome: Outcome, time: Callable[[int | float], str]) -> Iterator[tu
     gained = "" if not saved else f"; device {found.device} works {time(abs(saved))} ({abs(found.gain):.1%}) "
     if gained:
         gained += f"{'less' if saved > 0 else 'more'} than the largest with equal counts"
-    yield "layers", _a_stage(layout), f"{problem.layers.rule}{': ' * bool(listed)}{listed}{gained}"
+    yield "layers", _a_stage(layout), f"{layers.rule}{': ' * bool(listed)}{listed}{gained}"
 
 
 def cut_said(cut: CutChoice, *, fits: bool) -> str:
@@ -359,11 +359,12 @@ def _layers_again(problem: Problem) -> tuple[str, bool] | None:
 MOST_NAMED = 4  # operations of one part that a row names
 
 
-def step_rows(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
+def step_rows(
+    schedule: Schedule, step: StepTimes, time: Callable[[int | float], str]
+) -> Iterator[tuple[str, str, str]]:
     """Yield what the step costs beside its passes, and of each part of it how long it lasts and what of it shows."""
-    step = schedule.step
-    lasting = {} if step is None else {part: times for part in PARTS if any(times := step.time(part))}
-    if step is None or not lasting:
+    lasting = {part: times for part in PARTS if any(times := step.time(part))}
+    if not lasting:
         return
     yield "pipeline", time(step.pipeline), "makespan in which gathers, reductions and optimizers take no time"
     if not lasting.keys().isdisjoint(NETWORK):
@@ -392,7 +393,7 @@ def held_text(problem: Problem) -> str:
     parts += ["whole weights"] * problem.sharding.divides(WEIGHTS)
     parts += ["whole gradients"] * problem.sharding.divides(GRADIENTS)
     parts += ["side work"] * bool(problem.side)
-    parts += ["static memory"] * has_static(problem)
+    parts += ["static memory"] * any(problem.static_grains)
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 

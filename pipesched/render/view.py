@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
@@ -71,8 +71,8 @@ class View:
     device_name: str = "device"
 
     def __post_init__(self) -> None:
-        start, end = _time(self.start, "start"), _time(self.end, "end")
-        if start is not None and end is not None and start >= end:
+        ends = [_time(value, key) for key, value in (("start", self.start), ("end", self.end)) if value is not None]
+        if len(ends) > 1 and ends[0] >= ends[1]:
             raise ConfigError(f"must be later than `start` ({shown(self.start)}), not {shown(self.end)}", "end")
         require_number(self.zoom, "zoom", least=1)
         require_name(LABELS, self.label, "label", "label")
@@ -106,9 +106,8 @@ class View:
     def window(self, schedule: Schedule, until: int | None = None) -> Window:
         """Return the part to draw, up to the tick `until` (default: its end). Raises ConfigError if it is empty."""
         scale, last = schedule.problem.ticks.per_unit, schedule.last_ticks if until is None else until
-        begin, finish = _time(self.start, "start"), _time(self.end, "end")
-        first = 0 if begin is None else max(round(begin * scale), 0)
-        end = last if finish is None else min(round(finish * scale), last)
+        first = 0 if self.start is None else max(round(_time(self.start, "start") * scale), 0)
+        end = last if self.end is None else min(round(_time(self.end, "end") * scale), last)
         if first >= end and last:
             key = "end" if self.start is None else "start"
             raise ConfigError(f"nothing to draw there; the schedule runs from 0 to {in_units(last, scale)}", key)
@@ -125,10 +124,6 @@ class View:
             if device >= count:
                 raise ConfigError(f"device {device} is out of range; devices are 0 to {count - 1}", "rows", entry=entry)
         return sorted(set(self.rows))
-
-    def left_out(self, schedule: Schedule) -> int:
-        """Return how many devices are left out in the middle, where none were asked for."""
-        return max(schedule.problem.devices - MOST_DEVICES, 0) if self.rows is None else 0
 
     def shows_memory(self, schedule: Schedule) -> bool:
         """Return whether there is a strip of memory under each device."""
@@ -147,16 +142,15 @@ def _rows(rows: Any) -> tuple[int, ...] | str:
     return tuple(require_whole(device, "rows", entry=entry) for entry, device in enumerate(listed))
 
 
-def _time(value: Number | None, key: str) -> Fraction | None:
+def _time(value: Number, key: str) -> Fraction:
     """Return a time in the user's unit as a fraction. Raises ConfigError."""
-    if value is None:
-        return None
     try:
         return to_fraction(value)
     except ValueError as error:
         raise ConfigError(no_number(value, error), key) from None
 
 
+NEWLINE = Segment.line()
 WIDE = 70  # columns from which names are written out and the idle share stands at the end
 
 
@@ -182,11 +176,6 @@ class LineFrame(NamedTuple):
     ascii_only: bool
     few_colours: bool = False  # 16 of them, or less
 
-    @property
-    def scale(self) -> TimeScale:
-        """The scale, if there is one, or one that is as wide as all."""
-        return in_all(self.scales)
-
 
 def has_colour(console: Console, ascii_only: bool) -> bool:
     """Return whether cells are filled with colour; else letters spell them out."""
@@ -198,7 +187,7 @@ def axis(layout: LineFrame, ticks_a_unit: int, marked: Window | None = None) -> 
 
     The times on both sides of a break are given too; `marked` is a time that a double line shows.
     """
-    (begin, finish), columns = layout.scale
+    (begin, finish), columns = in_all(layout.scales)
     widest = len(number(in_units(finish, ticks_a_unit))) + 3  # with what keeps labels apart
     step = round_number(max(Fraction(widest * (finish - begin), columns), Fraction(1)) / ticks_a_unit) * ticks_a_unit
     pause = BREAK_MARKS[layout.ascii_only].text
@@ -227,11 +216,4 @@ def axis(layout: LineFrame, ticks_a_unit: int, marked: Window | None = None) -> 
         labels += (" " if position else "") + written.ljust(scale.columns)
         marks += (pause if position else "") + "".join(rule)
     share = "idle".rjust(layout.tail) if layout.tail >= len(" idle") else ""
-    yield from line([Segment(labels + share, DIM)])
-    yield from line([Segment(marks, DIM)])
-
-
-def line(segments: Iterable[Segment]) -> Iterator[Segment]:
-    """Yield the segments and the end of their line."""
-    yield from segments
-    yield Segment.line()
+    yield from (Segment(labels + share, DIM), NEWLINE, Segment(marks, DIM), NEWLINE)

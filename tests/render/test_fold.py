@@ -13,7 +13,7 @@ from rich.text import Text
 import pipesched
 from pipesched import Schedule, schedule_plan
 from pipesched.pipeline.plan.plan import plan_from_slots
-from pipesched.render.gantt import NOTHING, Fold, fold_of
+from pipesched.render.gantt import NOTHING, fold_of
 from pipesched.render.palette import BREAK, HUES, colour_of
 from pipesched.render.scene import Window, fit_parts
 from tests.examples import examples
@@ -79,7 +79,7 @@ def test_a_schedule_that_only_repeats_keeps_its_last_period() -> None:
     schedule = scheduled("sequential")
     fold = fold_of(schedule)
     assert fold is not None
-    assert fold == Fold(fold.steady, 46)
+    assert fold.periods == 46
     assert fold.parts(Window(0, 5760)) == [Window(0, 120), Window(5640, 5760)]
 
 

@@ -47,13 +47,13 @@ from pipesched.render.comparison import SHOWN_DEVICES, drawn, edge, not_drawn, s
 from pipesched.render.palette import FALLING, HUES, MOST_SHADES, Rgb, colour_of, place_of, stripe_of, text_on
 from pipesched.render.scene import (
     MEASURED_MEMORY,
+    OF_STAGES,
     Row,
     Window,
     above_static,
     chunk_of_stage,
     counted,
     device_row,
-    is_numbered,
     lane_rows,
     look_of,
     number,
@@ -260,8 +260,9 @@ def layout(schedule: Schedule, view: View) -> tuple[list[ChartRow], list[ChartRo
     """Return devices and lanes, which stand below theirs, with their positions; the height of all; what is left out."""
     problem, top = schedule.problem, 0.0
     devices, lanes = [], []
-    count, left_out = view.left_out(schedule), None
-    for position, device in enumerate(view.devices(schedule)):
+    shown, left_out = view.devices(schedule), None
+    count = problem.devices - len(shown) if view.rows is None else 0
+    for position, device in enumerate(shown):
         if count and position == MOST_DEVICES // 2:
             left_out = top + BAR / 2 - GAP / 2, f"{counted(count, 'device')} left out"
             top += BAR
@@ -523,7 +524,7 @@ def key(charts: Sequence[Chart], narrow: Set[str]) -> Iterator[Key]:
     first, second = (None, None) if by_kind else (0, 1)
     for kind in ALL_KINDS:
         if any(kind in chart.kinds for chart in charts):
-            colour = colour_of(first if is_numbered(kind) else None, kind)
+            colour = colour_of(None if kind in OF_STAGES else first, kind)
             yield _swatch(colour, "" if kind in narrow else kind), ALL_KINDS[kind].name
     if charts[0].averaged:
         yield Patch(facecolor="none"), f"averaged where narrower than {FINE:g} pt"
@@ -555,7 +556,7 @@ def mean_points(schedule: Schedule, view: View, window: Window) -> float:
 
 def label_text(op: Op, style: str, first: int) -> str:
     """Return the label of a slot by `style`, one of view.LABELS but auto, or slice; microbatches count from `first`."""
-    if not is_numbered(op.kind) and style != "none":
+    if op.kind in OF_STAGES and style != "none":
         return str(op.stage)
     if first:
         op = op._replace(microbatch=op.microbatch + first)

@@ -39,7 +39,7 @@ from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import whole
 from pipesched.render.palette import HUES, Rgb, colour_of, place_of
-from pipesched.render.scene import chunk_of, chunk_of_stage, is_numbered
+from pipesched.render.scene import OF_STAGES, chunk_of, chunk_of_stage
 from pipesched.results.covered import of_schedule
 from pipesched.results.outcome import Outcome
 
@@ -80,10 +80,10 @@ class _StepData:
     def operation(self, number: int, schedule: Schedule, palette: Palette) -> list[Any]:
         """Return text, kind, stage, microbatch (-1: none), duration, device and tone; of RESHARD its UNSHARD too."""
         op = self.index.op(number)
-        microbatch = op.microbatch if is_numbered(op.kind) else -1
+        microbatch = -1 if op.kind in OF_STAGES else op.microbatch
         shown = "UNSHARD" if op.kind == "RESHARD" else op.kind  # which takes no time
         look = shown, chunk_of(op, self.chunks), max(self.chunks) + 1
-        hues = [colour_of(hue if is_numbered(op.kind) else None, *look) for hue in range(len(HUES))]
+        hues = [colour_of(None if op.kind in OF_STAGES else hue, *look) for hue in range(len(HUES))]
         kind = [*self.index.kinds].index(op.kind)
         device = self.runs_on.get(number, 0) if op.kind in SIDE_KINDS else self.there[op.stage]
         row = [str(op), kind, op.stage, microbatch, schedule.graph.durations[number], device]

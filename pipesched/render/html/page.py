@@ -22,7 +22,7 @@ from pipesched.pipeline.problem.kinds import ALL_KINDS, LANES
 from pipesched.render.comparison import some_devices
 from pipesched.render.html.data import IDLE_LOOKS, STRIPES, Palette, schedule_data
 from pipesched.render.palette import HUES, IDLE_MARKS, Rgb, colour_of, text_on
-from pipesched.render.scene import Row, chunk_of_stage, device_row, is_numbered, lane_rows, letter_of, look_of, number
+from pipesched.render.scene import LETTERS, OF_STAGES, Row, chunk_of_stage, device_row, lane_rows, look_of, number
 from pipesched.results.comparison import Comparison, refused
 from pipesched.results.kinds import COMPARISON, RESULTS, SCHEDULE, kind_of
 from pipesched.results.outcome import Outcome
@@ -118,9 +118,9 @@ class _Chart:
                 self.boxes.setdefault((colour, len(ops) * sharing), []).append(box)
             if width > NARROWEST_LABEL and paired is None and sharing == 1:
                 at = f'x="{_short(x + width / 2)}" y="{_short(y + self.height - 5)}"'
-                label = str(op.microbatch if is_numbered(op.kind) else op.stage)
+                label = str(op.stage if op.kind in OF_STAGES else op.microbatch)
                 full = f"{label}.{op.slice}"  # with its slice where that fits too
-                has_room = op.is_sliced and is_numbered(op.kind) and len(full) * DIGIT < width
+                has_room = op.is_sliced and op.kind not in OF_STAGES and len(full) * DIGIT < width
                 text = f"<text {at}>{full if has_room else label}</text>"
                 self.labels.setdefault(text_on(colour), []).append(text)
 
@@ -250,8 +250,8 @@ def legend(outcomes: Iterable[Outcome]) -> str:
     entries = []
     for name, hue in (("of-hue", 0), ("of-kind", None)):
         for letter in (letter for letter in ALL_KINDS if letter in letters):
-            box = _box(f"rgb{colour_of(hue if is_numbered(letter) else None, letter)}", STRIPES.get(letter, ""))
-            entries.append(f'<li class="{name}">{box}{letter_of(letter)} {ALL_KINDS[letter].name}')
+            box = _box(f"rgb{colour_of(None if letter in OF_STAGES else hue, letter)}", STRIPES.get(letter, ""))
+            entries.append(f'<li class="{name}">{box}{LETTERS[letter]} {ALL_KINDS[letter].name}')
     for idle, (colour, stripes) in IDLE_LOOKS.items():
         mark = IDLE_MARKS[idle]
         if idle in idles:
