@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from functools import cache, partial
 from importlib import import_module
 from typing import Any
@@ -10,8 +12,11 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from pipesched.cli import options
 from pipesched.cli.exits import ExitStatus, guarded, stop
-from pipesched.cli.groups import with_options
+from pipesched.cli.groups import GROUPS
+from pipesched.cli.options import ChartOptions, CommandOption, Screen, Target
+from pipesched.cli.progress import progress_of
 from pipesched.core.arrays import form_of_kernels
 from pipesched.errors import ConfigError
 from pipesched.version import __version__
@@ -31,10 +36,10 @@ def make_fast(parameters: Iterable[Any]) -> None:
 
 
 def _as_parsed(parameter: Any, context: Any, value: Any) -> Any:
-    """Return the parsed value itself, or what the parameter's callback makes of it."""
+    """Return the parsed value itself, or what the parameter's callback makes of one that was given."""
     if value is None and (parameter.multiple or parameter.nargs == -1):
         value = ()
-    return value if parameter.callback is None else parameter.callback(context, parameter, value)
+    return parameter.callback(context, parameter, value) if value and parameter.callback else value
 
 
 class Unconverted:
@@ -61,6 +66,76 @@ class FastCommand(Unconverted, TyperCommand):
             self.help = text
 
 
+PROBLEMS = ("problem", "estimation", "space")  # groups of commands that schedule, but for
+OF_FILES = ("check", "show")
+FIGURE_SUFFIXES = (".svg", ".png", ".pdf")
+
+
+def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `function` as Typer reads it: each parameter that is named like a group is replaced by its options.
+
+    Of options that are spelled alike the first counts: the function's own, else that of the first group. Every command
+    has --quiet, and those that schedule --family. Expected errors become messages and exit codes.
+    """
+    name, own = function.__module__.rpartition(".")[2], inspect.signature(function, eval_str=True).parameters.values()
+    shown, taken = list[inspect.Parameter](), set[str]()
+    kept: dict[str, dict[str, str]] = {}  # by group, the names of its options as parameters of the command
+    for parameter in own:
+        one = parameter.default
+        if isinstance(one, CommandOption):
+            taken.update(one.usage.split()[0].split("/"))
+            shown.append(one.parameter(parameter.name, None, parameter.annotation))
+        elif parameter.name in GROUPS:
+            kept[parameter.name] = {}
+        else:
+            shown.append(parameter)
+    for group, names in kept.items():
+        for key, option in GROUPS[group].options.items():
+            spellings = option.usage.split()[0].split("/")
+            if taken.isdisjoint(spellings):
+                names[key] = f"{group}_{key.replace('.', '_')}"
+                shown.append(option.parameter(names[key], GROUPS[group].panel))
+                taken.update(spellings)
+    if not kept.keys().isdisjoint(PROBLEMS) and name not in OF_FILES:
+        shown.append(options.OWN_FAMILIES.parameter("families", "The algorithm"))
+    shown.append(options.QUIET.parameter("quiet", "Output"))
+
+    def command(quiet: bool = False, families: Sequence[str] | None = None, **values: Any) -> None:
+        read: dict[str, Any] = {}
+        with guarded(name, read):
+            for file in families or ():
+                from pipesched.schedulers.own import load_families
+
+                load_families(file)
+            texts = {group: {key: values[one] for key, one in names.items()} for group, names in kept.items()}
+            read |= {group: GROUPS[group].read(given) for group, given in texts.items()}
+            _require_effect(**{group: read.get(group) for group in ("target", "screen", "chart")})
+            with nullcontext() if quiet else progress_of(name):
+                function(**{one.name: values[one.name] for one in own if one.name not in GROUPS}, **read)
+
+    command.__name__, command.__doc__ = function.__name__, function.__doc__
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+    command.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    return command
+
+
+def _require_effect(target: Target | None, screen: Screen | None, chart: ChartOptions | None) -> None:
+    """Raise ConfigError for options that have no effect beside others."""
+    if target is not None and target.force and target.path is None:
+        raise ConfigError("--force: has no effect without -o, which names the file")
+    if chart is None or not (chart.figure or chart.given):
+        return
+    draws = target is not None and str(target.path).lower().endswith(FIGURE_SUFFIXES)
+    for name in chart.figure if not draws else ():
+        *others, last = FIGURE_SUFFIXES
+        without = f"has no effect without a figure: -o with a file in {', '.join(others)} or {last}"
+        raise ConfigError(f"{options.OF_FIGURES[name].flag}: {without}")
+    if screen is not None and screen.as_json and chart.fold is not None:
+        raise ConfigError("--fold: has no effect with --json, which draws no chart on the screen")
+    if screen is not None and screen.as_json and chart.given and not draws:
+        raise ConfigError(f"{chart.given[0]}: has no effect with --json, which draws no chart")
+
+
 COMMANDS = {  # name -> module of this package, whose function `command` it is
     "run": "run", "compare": "compare", "solve": "solve", "pack": "pack", "estimate": "estimate", "tune": "tune",
     "explain": "explain", "robust": "robust", "explore": "explore", "list": "list_algorithms", "hls": "hls",
@@ -73,7 +148,7 @@ def command_of(name: str) -> Any:
     """Return a command of COMMANDS, whose module loads with it."""
     function = import_module(f"pipesched.cli.{COMMANDS[name]}").command
     single = typer.Typer(add_completion=False)
-    single.command(name, cls=FastCommand)(guarded(with_options(function)))
+    single.command(name, cls=FastCommand)(with_options(function))
     return typer.main.get_command(single)
 
 
@@ -90,7 +165,7 @@ def own_command(name: str) -> Any:
     except ConfigError as error:
         raise stop(str(error), ExitStatus.BAD_INPUT) from None
     single = typer.Typer(add_completion=False)
-    single.command(name)(guarded(function))
+    single.command(name)(guarded(name)(function))
     return typer.main.get_command(single)
 
 

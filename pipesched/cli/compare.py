@@ -7,6 +7,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.cli import output, reading
@@ -73,7 +74,7 @@ def command(
 
         swept = _swept(comparison, named, problem, algorithm, executor)
         measure = BUBBLE if comparison.show is None else comparison.show
-        with output.saving(swept, SWEEP, target, chart.view(show=measure) if target.path else None):
+        with output.saving(swept, SWEEP, target, partial(chart.view, show=measure)):
             parts = [sweep_view(swept, measure, ascii_only=screen.ascii_only)]
             output.show(screen, lambda: sweep_document(swept), parts)
         require_one(entry for point in swept for entry in point.comparison)
@@ -95,9 +96,9 @@ def command(
         require_one(compared)
         return
     shown = compared.ranked() if comparison.everything else compared
-    if chart.given():
+    if chart.given:
         require_drawable(shown, wanted, chart)  # bad options are said before anything is written
-    with output.saving(shown, COMPARISON, target, chart.view(charts=wanted) if target.path else None):
+    with output.saving(shown, COMPARISON, target, partial(chart.view, charts=wanted)):
         if screen.as_json:
             output.print_json(comparison_document(shown))
         else:
@@ -269,7 +270,7 @@ def _print_charts(
         said = "".join(f"; {remark}" for remark in remarks)
         console.print(heading(outcome, given).append(said, style="dim"))
         legend = outcome is drawn[-1]
-        console.print(chart_of(outcome, view, screen, rows=rows, together=together, until=until, show_legend=legend))
+        console.print(chart_of(outcome, chart, screen, rows=rows, together=together, until=until, show_legend=legend))
         console.print()
 
 

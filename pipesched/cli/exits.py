@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from threading import Event
+from types import MappingProxyType
 from typing import Any
 
 import typer
@@ -31,39 +31,35 @@ class ExitStatus(IntEnum):
     INTERRUPTED = 130
 
 
-def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """Return `command` with every expected error turned into a message on stderr and an exit code."""
+@contextmanager
+def guarded(command: str, read: Mapping[str, Any] = MappingProxyType({})) -> Iterator[None]:
+    """Turn every expected error into a message on stderr and an exit code; `read` are options of the command."""
+    try:
+        yield
+        sys.stdout.flush()
+        if elapsed() >= SLOW and command not in WAITING and compiled_kernels() is None:
+            note = f"kernels run as {form_of_kernels()}; {HOW_TO} for faster ones"
+            print(f"pipesched: note: {note}", file=sys.stderr)
+    except ConfigError as error:
+        given = {*read.get("algorithm", ()), *read.get("family_options", ())}
+        raise stop(spelled(error, given), ExitStatus.BAD_INPUT) from None
+    except (NoSchedule, InvalidSchedule, Inexpressible, RankFailed, WorkerDied) as error:
+        said = with_flags(error)
+        answer = error if isinstance(error, NoSchedule) else NoSchedule(said)
+        would_fit = f" (would fit: {', '.join(answer.would_fit)})" if answer.would_fit else ""
+        if "screen" in read and read["screen"].as_json:
+            import json
 
-    @functools.wraps(command)
-    def run(**values: Any) -> None:
-        try:
-            command(**values)
-            sys.stdout.flush()
-            is_awaited = command.__module__.rpartition(".")[2] in WAITING
-            if elapsed() >= SLOW and not is_awaited and compiled_kernels() is None:
-                note = f"kernels run as {form_of_kernels()}; {HOW_TO} for faster ones"
-                print(f"pipesched: note: {note}", file=sys.stderr)
-        except ConfigError as error:
-            raise stop(spelled(error), ExitStatus.BAD_INPUT) from None
-        except (NoSchedule, InvalidSchedule, Inexpressible, RankFailed, WorkerDied) as error:
-            said = with_flags(error)
-            answer = error if isinstance(error, NoSchedule) else NoSchedule(said)
-            would_fit = f" (would fit: {', '.join(answer.would_fit)})" if answer.would_fit else ""
-            if values.get("screen_as_json"):
-                import json
-
-                content = {"format": "pipesched.infeasible", "version": 1, "reason": spell(answer.reason)}
-                content |= {key: getattr(answer, key) for key in ("device", "floor", "budget")}
-                print(json.dumps({**content, "would_fit": [*map(spell, answer.would_fit)]}, indent=1))
-            raise stop(said + spell(would_fit), ExitStatus.ANSWER_IS_NO) from None
-        except BrokenPipeError:
-            quiet_pipe()
-        except OSError as error:
-            raise stop(f"cannot write the output: {error.strerror or error}", ExitStatus.BAD_INPUT) from None
-        except KeyboardInterrupt:
-            raise stop("interrupted", ExitStatus.INTERRUPTED) from None
-
-    return run
+            content = {"format": "pipesched.infeasible", "version": 1, "reason": spell(answer.reason)}
+            content |= {key: getattr(answer, key) for key in ("device", "floor", "budget")}
+            print(json.dumps({**content, "would_fit": [*map(spell, answer.would_fit)]}, indent=1))
+        raise stop(said + spell(would_fit), ExitStatus.ANSWER_IS_NO) from None
+    except BrokenPipeError:
+        quiet_pipe()
+    except OSError as error:
+        raise stop(f"cannot write the output: {error.strerror or error}", ExitStatus.BAD_INPUT) from None
+    except KeyboardInterrupt:
+        raise stop("interrupted", ExitStatus.INTERRUPTED) from None
 
 
 def with_flags(error: Exception) -> str:

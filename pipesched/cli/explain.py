@@ -64,7 +64,7 @@ def command(
         output.target_format(target, EXPLANATION)  # raises for a bad target before anything takes long
         subject = _subject(words, algo, problem, algorithm)
     outcome = subject[0]
-    if chart.given():
+    if chart.given:
         chart.require_drawable(outcome.schedule)
     if why is not None:
         from pipesched.analysis.explain import why as why_of
@@ -108,15 +108,16 @@ def _explanation_parts(
     from pipesched.render.gantt import MarkLines
     from pipesched.render.summary import heading
 
-    (outcome, given, plan_again), view = subject, chart.view()
+    outcome, given, plan_again = subject
     yield heading(outcome, given)
-    rows, devices = view.rows if chart.rows else None, outcome.problem.devices
-    if not chart.rows and devices > MOST_DEVICES:  # those that idle longest, and those with the critical path's end
+    rows: Any = chart.rows or None
+    devices = outcome.problem.devices
+    if not rows and devices > MOST_DEVICES:  # those that idle longest, and those with the critical path's end
         idle = explanation.schedule.idle_ticks
         worst = sorted(range(devices), key=lambda device: -idle[device])[:WORST]
         rows = sorted({*worst, 0, devices - 1})
     if chart.charts != "none":
-        yield output.chart_of(outcome, view, screen, rows=rows, marks=MarkLines(explanation))
+        yield output.chart_of(outcome, chart, screen, rows=rows, marks=MarkLines(explanation))
     yield from ("", *explanation_parts(explanation, plan_again))
 
 

@@ -1,20 +1,15 @@
-"""The groups of options that commands take, and the flags that set their parameters."""
+"""The groups of options that commands take, and the flags that set their parameters: in messages too."""
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from pipesched.cli import options
 from pipesched.cli.options import CommandOption
-from pipesched.cli.progress import progress_of
 from pipesched.errors import ConfigError
 from pipesched.pipeline.problem.declared import BY_NAME, FIELDS
-
-FIGURE_SUFFIXES = (".svg", ".png", ".pdf")
 
 
 class OptionGroup(NamedTuple):
@@ -26,7 +21,14 @@ class OptionGroup(NamedTuple):
 
     def read(self, texts: Mapping[str, Any]) -> Any:
         """Return what is made of the texts that were given, by the names of their values. Raises ConfigError."""
-        return self.make(**{name: one.value(texts.get(name)) for name, one in self.options.items()})
+        values = {}
+        for name, one in self.options.items():
+            values[name] = text = texts.get(name)
+            if text is None or text == ():
+                values[name] = one.absent
+            elif one.read is not None:
+                values[name] = one.read(one.flag, text)
+        return self.make(**values)
 
 
 def _record(panel: str, record: Any) -> OptionGroup:
@@ -53,85 +55,6 @@ GROUPS = {  # parameter of a command -> its options
     "chart": OptionGroup("The chart", {**options.CHART, **options.OF_FIGURES}, options.chart_options),
     "figure": OptionGroup("The figure", options.FIGURE, options.figure_view),
 }
-
-
-PROBLEMS = ("problem", "estimation", "space")  # groups of commands that schedule, but for
-OF_FILES = ("check", "show")
-
-
-def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `function` as Typer reads it: each parameter that is named like a group is replaced by its options.
-
-    Of options that are spelled alike the first counts: the function's own, else that of the first group. Every command
-    has --quiet, and those that schedule --family.
-    """
-    own = inspect.signature(function, eval_str=True).parameters.values()
-    shown: list[inspect.Parameter] = []
-    taken: set[str] = set()
-    for parameter in own:
-        one = parameter.default
-        if isinstance(one, CommandOption):
-            taken.update(one.names)
-            shown.append(one.parameter(parameter.name, None, parameter.annotation))
-        elif parameter.name not in GROUPS:
-            shown.append(parameter)
-    names: dict[str, dict[str, str]] = {parameter.name: {} for parameter in own if parameter.name in GROUPS}
-    for group, kept in names.items():
-        for key, option in GROUPS[group].options.items():
-            if taken.isdisjoint(option.names):
-                kept[key] = f"{group}_{key.replace('.', '_')}"
-                shown.append(option.parameter(kept[key], GROUPS[group].panel))
-                taken.update(option.names)
-    name = function.__module__.rpartition(".")[2]
-    if not names.keys().isdisjoint(PROBLEMS) and name not in OF_FILES:
-        shown.append(options.OWN_FAMILIES.parameter("families", "The algorithm"))
-    shown.append(options.QUIET.parameter("quiet", "Output"))
-
-    def command(quiet: bool = False, families: Sequence[str] | None = None, **values: Any) -> Any:
-        for file in families or ():
-            from pipesched.schedulers.own import load_families
-
-            load_families(file)
-        read = {
-            group: GROUPS[group].read({key: values[name] for key, name in kept.items()})
-            for group, kept in names.items()
-        }
-        _require_effect(read)
-        given = {*read.get("algorithm", ()), *read.get("family_options", ())}
-        with progress_of(name, quiet=quiet), _about_options(given):
-            return function(**{p.name: values[p.name] for p in own if p.name not in GROUPS}, **read)
-
-    command.__name__, command.__doc__ = function.__name__, function.__doc__
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
-    command.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
-    return command
-
-
-@contextmanager
-def _about_options(given: Collection[str]) -> Iterator[None]:
-    """Let an error about an option that has no flag of its own, inside the block, say how it was given."""
-    try:
-        yield
-    except ConfigError as error:
-        if error.where or error.key not in given or error.key in ALGORITHM_FLAGS:
-            raise
-        raise type(error)(spell(error.message), error.key, where=f"{options.OWN.flag} {error.key}") from None
-
-
-def _require_effect(read: Mapping[str, Any]) -> None:
-    """Raise ConfigError for options that have no effect beside others."""
-    target, screen, chart = (read.get(name) for name in ("target", "screen", "chart"))
-    if target is not None and target.force and target.path is None:
-        raise ConfigError("--force: has no effect without -o, which names the file")
-    draws = target is not None and str(target.path).lower().endswith(FIGURE_SUFFIXES)
-    for name in chart.figure if chart is not None and not draws else ():
-        *others, last = FIGURE_SUFFIXES
-        without = f"has no effect without a figure: -o with a file in {', '.join(others)} or {last}"
-        raise ConfigError(f"{options.OF_FIGURES[name].flag}: {without}")
-    if screen is not None and screen.as_json and chart is not None and chart.fold is not None:
-        raise ConfigError("--fold: has no effect with --json, which draws no chart on the screen")
-    if screen is not None and screen.as_json and chart is not None and chart.given() and not draws:
-        raise ConfigError(f"{chart.given()[0]}: has no effect with --json, which draws no chart")
 
 
 PROBLEM_FLAGS = {name: one.flag for name, one in options.FIELD_OPTIONS.items()}  # by the parameter of make_problem
@@ -180,10 +103,15 @@ def spell(text: str) -> str:
     return _PARAMETER.sub(flag, text.replace("`algorithms()`", "`pipesched list`"))
 
 
-def spelled(error: ConfigError) -> str:
-    """Return the text of an error in which flags replace the parameters, unless it is about a value in a file."""
+def spelled(error: ConfigError, given: Collection[str] = ()) -> str:
+    """Return the text of an error in which flags replace the parameters, unless it is about a value in a file.
+
+    `given` are options of the algorithm: one that has no flag of its own is said as it was given.
+    """
     if error.where:
         return str(error)
+    if error.key in given and error.key not in ALGORITHM_FLAGS:
+        return f"{options.OWN.flag} {error.key}: {spell(error.message)}"
     if error.key in ARGUMENTS:
         return spell(error.message)
     flag = COMMAND_FLAGS.get(error.key or "")

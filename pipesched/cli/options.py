@@ -80,26 +80,15 @@ class CommandOption(NamedTuple):
     repeats: bool = False
 
     @property
-    def names(self) -> list[str]:
-        """How it may be spelled."""
-        return self.usage.split()[0].split("/")
-
-    @property
     def flag(self) -> str:
         """Its long spelling, which messages use."""
-        return next(name for name in self.names if name.startswith("--"))
-
-    def value(self, given: Any) -> Any:
-        """Return the value of what was given. Raises ConfigError."""
-        if given is None or given == ():
-            return self.absent
-        return given if self.read is None else self.read(self.flag, given)
+        return next(name for name in self.usage.split()[0].split("/") if name.startswith("--"))
 
     def parameter(self, name: str, panel: str | None, kind: Any = None) -> inspect.Parameter:
         """Return it as a parameter of a command, in a panel; `kind` is its type, where the command's own says it."""
         spelling, _, metavar = self.usage.partition(" ")
         turns_off = "/--no-" in spelling
-        names = [spelling] if turns_off else self.names
+        names = [spelling] if turns_off else spelling.split("/")
         info = typer.Option(*names, help=self.help, rich_help_panel=panel, metavar=metavar, hidden=self.hidden)
         absent = None if metavar or turns_off else False
         default = absent if kind is None or self.absent is None else self.absent
@@ -190,7 +179,7 @@ def own_values(flag: str, texts: Sequence[str]) -> dict[str, Any]:
 
 def algorithm_options(own: dict[str, Any], **flags: Any) -> dict[str, Any]:
     """Return the options of an algorithm that were given, by flags of their own and by --option. Raises ConfigError."""
-    named = given(**flags)
+    named = {key: value for key, value in flags.items() if value is not None and value is not False}
     if twice := [key for key in own if key in named]:
         raise ConfigError(f"{OWN.flag} {twice[0]}: is given twice, by {ALGORITHM[twice[0]].flag} too")
     return {**named, **own}
@@ -526,11 +515,11 @@ class ChartOptions(NamedTuple):
         lambda flag, text: require_name(("all", "none"), text, "number of charts", flag),
     )  # fmt: skip
     figure: Mapping[str, Any] = {}  # what is said of OF_FIGURES
+    given: Sequence[str] = ()  # the flags that were given and are about a chart
 
     def view(self, **more: Any) -> View:
         """Return these options as renderers take them, with `more` fields of a View. Raises ConfigError."""
-        values = self._replace(charts=None)._asdict()
-        return figure_view(**{**values.pop("figure"), **values, **more})
+        return figure_view(**{**self.figure, **{name: getattr(self, name) for name in OF_PARTS}, **more})
 
     def require_drawable(self, schedule: Schedule, until: int | None = None) -> None:
         """Raise ConfigError for a window or devices that a chart of `schedule`, up to the tick `until`, has not."""
@@ -538,20 +527,18 @@ class ChartOptions(NamedTuple):
         view.window(schedule, until)
         view.devices(schedule)
 
-    def given(self) -> list[str]:
-        """Return the flags that were given and are about a chart."""
-        values = {name: getattr(self, name) for name in CHART} | {name: self.figure.get(name) for name in OF_CHARTS}
-        return [(CHART | OF_FIGURES)[name].flag for name, value in values.items() if value is not None]
 
-
-CHART = {name: one for name, one in ChartOptions._field_defaults.items() if name != "figure"}
+CHART = {name: one for name, one in ChartOptions._field_defaults.items() if name not in ("figure", "given")}
+OF_PARTS = [name for name in CHART if name != "charts"]  # of a chart, in a View and in a Gantt
 
 
 def chart_options(**values: Any) -> ChartOptions:
     """Return the options of a chart. Raises ConfigError for bad ones, before anything takes long."""
-    figure = {name: value for name in OF_FIGURES if (value := values.pop(name)) is not None}
-    options = ChartOptions(**values, figure=figure)
-    if options.given() or figure:
+    said = {name: value for name, value in values.items() if value is not None}
+    figure = {name: said[name] for name in OF_FIGURES if name in said}
+    flags = [(CHART | OF_FIGURES)[name].flag for name in (*CHART, *OF_CHARTS) if name in said]
+    options = ChartOptions(**{name: values[name] for name in CHART}, figure=figure, given=flags)
+    if said:
         options.view()
     return options
 

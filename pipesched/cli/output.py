@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.exits import quiet_pipe
 from pipesched.cli.groups import spell
-from pipesched.cli.options import NARROWEST, WIDEST, ChartOptions, Screen, Target
+from pipesched.cli.options import NARROWEST, OF_PARTS, WIDEST, ChartOptions, Screen, Target
 from pipesched.cli.progress import doing
 from pipesched.documents.json_text import dump
 from pipesched.errors import ConfigError, PipeschedWarning
@@ -105,11 +105,11 @@ def print_result(result: Displayable, screen: Screen) -> None:
         console.print(part)
 
 
-def chart_of(outcome: Outcome, view: View, screen: Screen, **more: Any) -> Gantt:
+def chart_of(outcome: Outcome, chart: ChartOptions, screen: Screen, **more: Any) -> Gantt:
     """Return the chart of the part that is asked for; `more` are further arguments of Gantt."""
     from pipesched.render.gantt import Gantt
 
-    part = {name: getattr(view, name) for name in ("start", "end", "zoom", "label", "memory", "rows", "fold")}
+    part = {name: value for name in OF_PARTS if (value := getattr(chart, name)) is not None}
     return Gantt(outcome, ascii_only=screen.ascii_only, spell=spell, **{**part, **more})
 
 
@@ -142,9 +142,9 @@ def answer_schedule(
     operations idle time is not classified. `remarks` are lines below. Raises ConfigError, before anything is written,
     for chart options that leave nothing to draw.
     """
-    if chart.given():
+    if chart.given:
         chart.require_drawable(outcome.schedule)
-    with saving(outcome, SCHEDULE, target, chart.view() if target.path else None), doing("printing"):
+    with saving(outcome, SCHEDULE, target, chart.view), doing("printing"):
         if screen.as_json:
             from pipesched.documents.schedule import document
 
@@ -152,14 +152,13 @@ def answer_schedule(
             return
         from pipesched.render.summary import heading, sentence, summary
 
-        view, console = chart.view(), console_for(screen)
-        drawing = chart_of(outcome, view, screen)
+        console, drawing = console_for(screen), chart_of(outcome, chart, screen)
         console.print(heading(outcome, given))
         if chart.charts != "none":
             console.print(drawing)
         console.print()
-        memory = bool(view.memory)
-        console.print(summary(outcome, brief=console.width < 80, timing=timing, memory=memory, spell=spell))
+        how: dict[str, Any] = {"timing": timing, "memory": bool(chart.memory), "spell": spell}
+        console.print(summary(outcome, brief=console.width < 80, **how))
         console.print()
         console.print(sentence(outcome.metrics, outcome.problem.time_unit, outcome.schedule))
         print_where_idle(console, outcome, most_classified=most_classified)
@@ -184,21 +183,23 @@ def target_format(target: Target, kind: str) -> Format | None:
 
 
 @contextmanager
-def saving(result: Any, kind: str, target: Target, view: View | None = None) -> Iterator[None]:
-    """Print a result in the block, then write it to the target, which is asked first. Raises ConfigError."""
-    target_format(target, kind)
+def saving(result: Any, kind: str, target: Target, view: Callable[[], View] | None = None) -> Iterator[None]:
+    """Print a result in the block, then write it to the target, if there is one; `view` makes that of a figure."""
+    if target_format(target, kind) is None:
+        yield
+        return
     with printed_before(partial(save, result, kind, target, view)):
         yield
 
 
-def save(result: Any, kind: str, target: Target, view: View | None = None) -> None:
-    """Write a result to the target file, if there is one, in the format of its suffix; `view` is for figures."""
+def save(result: Any, kind: str, target: Target, view: Callable[[], View] | None = None) -> None:
+    """Write a result to the target file, if there is one, in the format of its suffix."""
     form = target_format(target, kind)
     if form is not None:
         from pipesched.file_formats.files import content_of
 
         with doing(f"writing {target.path}"):
-            write_target(content_of(result, form, kind, view), target)
+            write_target(content_of(result, form, kind, view and view()), target)
 
 
 @contextmanager
@@ -228,5 +229,5 @@ def write_target(content: Content, target: Target) -> None:
 
 def refuse_chart_options(chart: ChartOptions, beside: str) -> None:
     """Raise ConfigError for options of a chart `beside` an option that draws none."""
-    for flag in chart.given():
+    for flag in chart.given:
         raise ConfigError(f"{flag}: has no effect with {beside}, which draws no chart")

@@ -130,9 +130,9 @@ _running: list[ProgressLine] = []  # that of the command, if it is not quiet
 
 
 @contextmanager
-def progress_of(command: str, *, quiet: bool) -> Iterator[None]:
-    """Say on stderr what a command does inside the block; with `quiet` nothing."""
-    if quiet or sys.stderr is None:
+def progress_of(command: str) -> Iterator[None]:
+    """Say on stderr what a command does inside the block."""
+    if sys.stderr is None:
         yield
         return
     progress, streams = ProgressLine(DOES.get(command, "working"), sys.stderr), (sys.stdout, sys.stderr)

@@ -130,10 +130,14 @@ def given_config(source: ProblemSource, *, notes: bool = True, chooses: bool = F
     from pipesched.pipeline.problem.suspicions import suspicions
 
     with flags_of_problem(source):
-        config = load_config(source.document or config_source(source.config), source.overrides, chooses=chooses)
+        text = source.document
+        if not text and source.config is not None:
+            text = config_source(source.config)
+        config = load_config(text, source.overrides, chooses=chooses)
     for note in config.notes if notes else ():
         print(f"pipesched: note: {note}", file=sys.stderr)
-    note_on_stderr(config.rounded)
+    if config.rounded is not None:
+        note_on_stderr(config.rounded)
     for doubt in suspicions(config.problem):
         print(f"pipesched: warning: {spell(doubt) if source.config is None else doubt}", file=sys.stderr)
     return config

@@ -39,16 +39,16 @@ def command(
         kind, shown = (TIMELINE, timeline) if is_page else (SCHEDULE, timeline.outcome)
         target_format(target, kind)
         checked(timeline.schedule)
-        if chart.given():
+        if chart.given:
             chart.require_drawable(timeline.schedule)
-        with saving(shown, kind, target, chart.view() if target.path else None):
+        with saving(shown, kind, target, chart.view):
             print_timeline(timeline, chart, screen)
         return
     refuse_plan(plan, ranges)
     result = read_file(files[0], problem)
     if not isinstance(result, ReadSchedule):
         refuse_chart_options(chart, f"a {type(result).__name__.lower()}")
-        with saving(result, kind_of(result)[0], target, chart.view()):
+        with saving(result, kind_of(result)[0], target, chart.view):
             print_result(result, screen)
         return
     target_format(target, kind_of(result.outcome)[0])

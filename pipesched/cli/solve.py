@@ -52,7 +52,7 @@ def command(
         output.refuse_chart_options(chart, "--frontier")
         found = _searched(config.problem, given, search)
         note_made(problem, (point.outcome for point in found), assumed=assumed)
-        with output.saving(found, FRONTIER, target, chart.view() if target.path else None):
+        with output.saving(found, FRONTIER, target, chart.view):
             output.print_result(found, screen)
         return
     outcome = _searched(config.problem, given, search)

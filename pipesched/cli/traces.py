@@ -98,14 +98,13 @@ def print_charts(
     """Print what was planned and, below it, what was measured, on one scale; `marks` are of what was measured."""
     from pipesched.render.summary import heading
 
-    view = chart.view()
     outcomes = [outcome for _, outcome in timeline.outcomes]
     for outcome in outcomes:
         is_last = outcome is outcomes[-1]
         together, own = [one.schedule for one in outcomes], marks if is_last else None
         console.print(heading(outcome))
         if chart.charts != "none":
-            console.print(chart_of(outcome, view, screen, together=together, show_legend=is_last, marks=own))
+            console.print(chart_of(outcome, chart, screen, together=together, show_legend=is_last, marks=own))
         console.print()
 
 

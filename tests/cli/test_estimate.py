@@ -303,7 +303,7 @@ def test_lines_of_progress() -> None:
 
 def test_no_progress() -> None:
     """--quiet: nobody listens."""
-    with progress_of("tune", quiet=True), progress_of_tuning() as listener:
+    with progress_of_tuning() as listener:
         assert listener is None
 
 
@@ -316,7 +316,7 @@ def test_the_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     assert (bar.bar.tasks[0].completed, bar.bar.tasks[0].total) == (812, 1000)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
-    with progress_of("tune", quiet=False), progress_of_tuning() as listener:
+    with progress_of("tune"), progress_of_tuning() as listener:
         assert listener is not None
         listener(PROGRESS)
     shown = capsys.readouterr().err

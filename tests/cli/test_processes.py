@@ -377,7 +377,7 @@ def test_lines_where_stderr_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> N
     for awaited in ("scheduling 9 operations", "measuring"):
         stream = Stream(is_terminal=False, awaited=awaited)
         monkeypatch.setattr(sys, "stderr", stream)
-        with progress.progress_of("profile", quiet=False):
+        with progress.progress_of("profile"):
             with progress.doing("scheduling 9 operations"):
                 assert awaited == "measuring" or stream.written.wait(10)
             assert stream.written.wait(10)
@@ -392,7 +392,7 @@ def test_on_a_terminal_the_line_makes_room(monkeypatch: pytest.MonkeyPatch) -> N
     stream, out = (Stream(is_terminal=True, awaited="measuring") for _ in range(2))
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(sys, "stdout", out)
-    with progress.progress_of("profile", quiet=False):
+    with progress.progress_of("profile"):
         assert stream.written.wait(10)
         sys.stdout.write("answer\n")
         assert out.getvalue() == "answer\n"
@@ -406,9 +406,9 @@ def test_on_a_terminal_the_line_makes_room(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.usefixtures("at_once")
 def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     """No line, and what asks is told."""
-    with progress.progress_of("profile", quiet=True), progress.doing("anything"):
+    with progress.doing("anything"):
         assert progress.is_quiet()
-    with progress.progress_of("profile", quiet=False):
+    with progress.progress_of("profile"):
         assert not progress.is_quiet()
     assert progress.is_quiet()
     assert "anything" not in capsys.readouterr().err
@@ -420,7 +420,7 @@ def test_what_speaks_for_itself(monkeypatch: pytest.MonkeyPatch, is_terminal: bo
     """A block that says "" is silent from then on, and leaves no line on a terminal."""
     stream = Stream(is_terminal=is_terminal, awaited="the ranks start")
     monkeypatch.setattr(sys, "stderr", stream)
-    with progress.progress_of("train", quiet=False), progress.doing("the ranks start") as say:
+    with progress.progress_of("train"), progress.doing("the ranks start") as say:
         assert stream.written.wait(10)
         say("")
         assert not Flag().wait(0.02)
@@ -435,7 +435,7 @@ def test_an_app_has_the_terminal_for_itself(monkeypatch: pytest.MonkeyPatch) -> 
     """Where progress is paused nothing is written."""
     stream = Stream(is_terminal=True, awaited="working")
     monkeypatch.setattr(sys, "stderr", stream)
-    with progress.progress_of("explore", quiet=False):
+    with progress.progress_of("explore"):
         assert stream.written.wait(10)
         with progress.no_progress():
             before = stream.getvalue()
