@@ -31,15 +31,15 @@ chunks and actions, of count x cost is at most `slope` x length + `offset`. All 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import accumulate, chain
+from itertools import accumulate, chain, product
 from operator import add
 from typing import NamedTuple
 
 from pipesched.checks import shown
-from pipesched.core.arrays import Ints, column, in_range, np, round_up, total
+from pipesched.core.arrays import Ints, column, in_range, np, total
 from pipesched.core.bounds import may_hold, memory_area
 from pipesched.core.tasks import Edges
 from pipesched.errors import ConfigError, NoSchedule, Remedy
@@ -176,6 +176,7 @@ def capacity_edges(problem: Problem, index: OpIndex) -> Iterator[Edges]:
     is_split = "I" in index.letters and "B" not in index.letters
     halves = zip(mean["backward_input"], mean["backward_weight"], largest["caught"], strict=True)
     headroom = [caught if is_split and first + last > 0 else 0 for first, last, caught in halves]
+    lasts = [*map(add, mean["forward"], problem.ticks.of(index.gradient))]
     for device, capacity in enumerate(problem.capacity_grains):
         if capacity is None:
             continue
@@ -183,33 +184,22 @@ def capacity_edges(problem: Problem, index: OpIndex) -> Iterator[Edges]:
         held = list(accumulate(largest["activation"][stage] for stage in stages))
         room = capacity - min((headroom[stage] for stage in stages), default=0)
         for chunk, stage in enumerate(stages):
-            if not _takes_time(problem, stage, index):
-                continue
             left = room - held[chunk]
-            for earlier, sizes in zip(stages[: chunk + 1], held, strict=False):
-                yield from _after_free(index, stage, earlier, index.gradient, left, sizes)
-                if index.last != index.gradient:
-                    rest = min(largest["retained"][earlier], largest["activation"][earlier])
-                    yield from _after_free(index, stage, earlier, index.last, left, rest)
-
-
-def _takes_time(problem: Problem, stage: int, index: OpIndex) -> bool:
-    """Return whether an activation is held for longer than an instant; if not, the start of its F proves nothing."""
-    return problem.ticks.mean["forward"][stage] + problem.ticks.of(index.gradient)[stage] > 0
-
-
-def _after_free(index: OpIndex, stage: int, freeing: int, kind: str, left: int, size: int) -> Iterator[Edges]:
-    """Yield F(stage, j) after kind(freeing, j - 1 - left // size), as an edge of all j."""
-    behind = 1 + left // size if size and left >= 0 else index.microbatches
-    if behind < index.microbatches:
-        yield Edges(index.row(kind, freeing)[:-behind], index.row("F", stage)[behind:])
+            # what is held for an instant alone proves nothing by the start of its F
+            for earlier, sizes in zip(stages[: chunk + 1], held, strict=False) if lasts[stage] else ():
+                rest = min(largest["retained"][earlier], largest["activation"][earlier])
+                freed = [(index.gradient, sizes), (index.last, rest)]
+                for kind, size in freed if index.last != index.gradient else freed[:1]:
+                    behind = 1 + left // size if size and left >= 0 else index.microbatches
+                    if behind < index.microbatches:
+                        yield Edges(index.row(kind, earlier)[:-behind], index.row("F", stage)[behind:])
 
 
 def says_all(problem: Problem, device: int, index: OpIndex) -> bool:
     """Return whether the capacity edges of a device are its whole budget: for one stage, freed at once."""
     largest = problem.grains.largest
     stages = problem.settled_placement.stages_on(device) if problem.are_alike else []
-    if len(stages) != 1 or not _takes_time(problem, stages[0], index):
+    if len(stages) != 1 or not problem.ticks.mean["forward"][stages[0]] + problem.ticks.of(index.gradient)[stages[0]]:
         return False
     return index.last == index.gradient or largest["retained"][stages[0]] in (0, largest["activation"][stages[0]])
 
@@ -398,20 +388,6 @@ class DeviceResidencies(NamedTuple):
             )
         return found
 
-    def views(self) -> Iterator[tuple[bool, list[ChunkResidency]]]:
-        """Yield all stays that differ by what of them counts, and whether that is so of checkpoints too."""
-        for with_weight in (False, True) if any(chunk.retained for chunk in self.chunks) else (False,):
-            for with_checkpoint in (True, False) if self.allowed.recompute else (True,):
-                yield with_checkpoint, self.stays(with_weight=with_weight, with_checkpoint=with_checkpoint)
-
-    def rest(self, heads: Iterable[int], tails: Iterable[int]) -> int:
-        """Return what is left of no length: less the least head and the least tail."""
-        return 0 if self.alone else -min(heads) - min(tails)
-
-    def between(self, stays: Sequence[ChunkResidency]) -> int:
-        """Return `rest` for some stays."""
-        return self.rest([one.chunk.head for one in stays], [one.tail for one in stays])
-
     def area_bound(self) -> int:
         """Return core.bounds.memory_area: the least that activations take of memory x time, whatever is done to them.
 
@@ -425,24 +401,28 @@ class DeviceResidencies(NamedTuple):
         head, tail = (min(one) for one in zip(*ends, strict=True)) if ends else (0, 0)
         return memory_area(area, self.capacity, head, tail)
 
-    def rows(self) -> Iterator[ResidencyInequality]:
-        """Yield every row: areas, stays, lanes and work."""
-        for is_whole, stays in self.views():
+    def rows(self) -> tuple[list[ResidencyInequality], list[Slots]]:
+        """Return every row, of areas, stays, lanes and work, and all slots."""
+        rows, every = list[ResidencyInequality](), list[Slots]()
+        views = product(
+            (False, True) if any(chunk.retained for chunk in self.chunks) else (False,),
+            (True, False) if self.allowed.recompute else (True,),
+        )
+        for with_weight, is_whole in views:  # by what of the stays counts: of W, and of checkpoints
+            stays = self.stays(with_weight=with_weight, with_checkpoint=is_whole)
             held = [one for one in stays if one.chunk.size]
             if is_whole and held:  # the area that activations take, which is at most capacity x time
-                rest, costs = self.between(held), self.costs(held, [one.area for one in held])
-                unused, lasts = self.ramps(held, self.capacity, max(one.chunk.largest for one in held))
-                yield ResidencyInequality(costs, self.capacity, self.capacity * rest)
-                yield ResidencyInequality(costs, self.capacity, self.capacity * rest - unused, lasts - rest)
+                areas, largest = [one.area for one in held], max(one.chunk.largest for one in held)
+                rows += (self._row(held, areas, self.capacity, each) for each in (0, largest))
             # where chunks differ, the area of the least that each activation holds: the one that came last was there as
             # a whole, beside the least of every other
             held = [one for one in stays if one.least]
             if len({(one.chunk.size, one.least) for one in held}) > 1:
                 most = self.capacity - min(one.arriving - one.least for one in held)
-                areas = [[one.least * sum(pieces) for pieces in one.pieces] for one in held]
-                yield ResidencyInequality(self.costs(held, areas), most, most * self.between(held))
+                rows.append(self._row(held, [[one.least * sum(piece) for piece in one.pieces] for one in held], most))
             for slots in self.slots(stays):
-                yield slots.area()
+                rows.append(self._row(slots.stays, [[*map(sum, one.pieces)] for one in slots.stays], slots.most, 1))
+                every.append(slots)
         chunks = self.chunks
         if self.allowed.offload:  # what both lanes carry from the end of an F on, until a load, or the backward, is due
             begins = [chunk.forward + (0 if self.alone else chunk.head) for chunk in chunks]
@@ -450,13 +430,32 @@ class DeviceResidencies(NamedTuple):
             out, back = [chunk.offload for chunk in chunks], [chunk.reload for chunk in chunks]
             for times, first, last in ((out, begins, [*map(add, ends, back)]), (back, [*map(add, begins, out)], ends)):
                 rest = -min(first) - min(last)
-                yield ResidencyInequality([(0, time, 0) for time in times], 1, rest, -rest)
+                rows.append(ResidencyInequality([(0, time, 0) for time in times], 1, rest, -rest))
         # the work of the device, recomputes among it; with and without the weight gradients
         for with_weight in () if self.paired else {False, any(chunk.weight for chunk in chunks)}:
             work = [chunk.forward + chunk.gradient + (chunk.weight if with_weight else 0) for chunk in chunks]
-            tails = [chunk.last_tail if with_weight else chunk.tail for chunk in chunks]
+            tail = min(chunk.last_tail if with_weight else chunk.tail for chunk in chunks)
+            rest = 0 if self.alone else -min(chunk.head for chunk in chunks) - tail
             costs = [(time, time, time + chunk.recompute) for time, chunk in zip(work, chunks, strict=True)]
-            yield ResidencyInequality(costs, 1, self.rest([chunk.head for chunk in chunks], tails))
+            rows.append(ResidencyInequality(costs, 1, rest))
+        return rows, every
+
+    def _row(
+        self, stays: Sequence[ChunkResidency], costs: Sequence[ResidencyCosts], most: int, each: int = 0
+    ) -> ResidencyInequality:
+        """Return the costs of some stays, which are at most `most` x time; the other chunks have none.
+
+        Less what the first and the last activations leave unused: they come one F after another, with `each` at most,
+        and go one backward after another. Without `each`, nothing is.
+        """
+        of = {one.chunk: cost for one, cost in zip(stays, costs, strict=True)}
+        every = [of.get(chunk, (0, 0, 0)) for chunk in self.chunks]
+        rest = 0 if self.alone else -min(one.chunk.head for one in stays) - min(one.tail for one in stays)
+        if not each:
+            return ResidencyInequality(every, most, most * rest)
+        steps, step = (most - 1) // each, min(one.chunk.forward for one in stays) + min(one.last for one in stays)
+        unused = sum(most - number * each for number in range(1, steps + 1)) * step
+        return ResidencyInequality(every, most, most * rest - unused, steps * step - rest)
 
     def slots(self, stays: Sequence[ChunkResidency]) -> Iterator[Slots]:
         """Yield the slots for all stays, and where there are a few chunks, for each alone."""
@@ -464,53 +463,35 @@ class DeviceResidencies(NamedTuple):
         for some in [held, *([one] for one in held)] if 1 < len(held) <= FEW else [held] if held else []:
             most = 1 + (self.capacity - min(one.arriving for one in some)) // min(one.least for one in some)
             if 0 < most < sum(one.chunk.microbatches for one in some):
-                yield Slots(self, some, most)
-
-    def costs(self, stays: Sequence[ChunkResidency], costs: Sequence[ResidencyCosts]) -> Sequence[ResidencyCosts]:
-        """Return the costs of some chunks as those of all chunks: the others have none."""
-        of = {one.chunk: cost for one, cost in zip(stays, costs, strict=True)}
-        return [of.get(chunk, (0, 0, 0)) for chunk in self.chunks]
-
-    def ramps(self, stays: Sequence[ChunkResidency], most: int, each: int) -> tuple[int, int]:
-        """Return what the first and the last activations leave unused of `most`, in ticks, and how long that lasts.
-
-        They come one F after another, with `each` at most, and go one backward after another.
-        """
-        steps = (most - 1) // each if each else 0
-        unused = sum(most - number * each for number in range(1, steps + 1))
-        step = min(one.chunk.forward for one in stays) + min(one.last for one in stays)
-        return unused * step, steps * step
+                pieces = {piece for one in some for action in one.pieces for piece in action if piece}
+                counts = ([[sum(own >= piece for own in action) for action in one.pieces] for one in some]
+                          for piece in pieces)  # fmt: skip
+                fitting = [(piece, self._row(some, count, 1)) for piece, count in zip(pieces, counts, strict=True)]
+                yield Slots(some, most, fitting)
 
 
 class Slots(NamedTuple):
     """Places for activations of some chunks: at no time more than `most` are there.
 
     The activation that came last took its whole size, by F, L or R, beside at least `ChunkResidency.least` of every
-    other. So stays are jobs without interruption on `most` machines.
+    other. So stays are jobs without interruption on `most` machines. `fitting` counts for each length of a stay those
+    that are as long, as if all had one place.
     """
 
-    window: DeviceResidencies
     stays: Sequence[ChunkResidency]
     most: int
-
-    def area(self) -> ResidencyInequality:
-        """Return the sum of all stays, which is at most `most` x time."""
-        costs = self.window.costs(self.stays, [[*map(sum, one.pieces)] for one in self.stays])
-        rest = self.window.between(self.stays)
-        unused, lasts = self.window.ramps(self.stays, self.most, 1)
-        return ResidencyInequality(costs, self.most, self.most * rest - unused, lasts - rest)
+    fitting: Sequence[tuple[int, ResidencyInequality]]
 
     def rows_at(self, length: int) -> Iterator[tuple[Sequence[ResidencyCosts], int]]:
         """Yield for each length of a stay how many that long fit: costs and limit of rows for one length of the step.
 
         Slot i, counted from 0, is used only where i others are, so i operations later than the first.
         """
-        time = length + self.window.between(self.stays)
-        step = max(min(one.chunk.forward for one in self.stays), min(one.last for one in self.stays))
-        free = [time - number * step for number in range(self.most) if time >= number * step]
-        for least in {piece for one in self.stays for action in one.pieces for piece in action if piece}:
-            counts = [[sum(piece >= least for piece in action) for action in one.pieces] for one in self.stays]
-            yield self.window.costs(self.stays, counts), sum(each // least for each in free)
+        step, free = max(min(one.chunk.forward for one in self.stays), min(one.last for one in self.stays)), list[int]()
+        for piece, row in self.fitting:
+            time = length + row.offset  # the same for all
+            free = free or [time - number * step for number in range(self.most) if time >= number * step]
+            yield row.costs, sum(each // piece for each in free)
 
 
 MOST_DOUBLINGS = 60
@@ -521,8 +502,7 @@ def shortest(window: DeviceResidencies, least: int, quantum: int) -> int:
 
     No schedule is shorter than that, if none is shorter than `least`.
     """
-    chunks, rows = window.chunks, [*window.rows()]
-    slots = [one for _, stays in window.views() for one in window.slots(stays)]
+    chunks, (rows, slots) = window.chunks, window.rows()
     allowed = [place for action, place in ACTIONS.items() if getattr(window.allowed, action)]
     actions = [(number, place) for number in range(len(chunks)) for place in allowed]
 
@@ -542,7 +522,7 @@ def shortest(window: DeviceResidencies, least: int, quantum: int) -> int:
         needed = [both for both in zip(factors, limits, strict=True) if both[1] < 0 or any(one > 0 for one in both[0])]
         return not actions or may_hold([row for row, _ in needed], [limit for _, limit in needed])
 
-    refuted, step = round_up(least, quantum), quantum
+    refuted, step = -(-least // quantum) * quantum, quantum
     if may_be(refuted):
         return least
     for _ in range(MOST_DOUBLINGS):
