@@ -294,15 +294,15 @@ MUTATIONS = [
     Mutation(
         name="bounds not rounded up",
         file="pipeline/bounds/bounds",
-        old="Bound(round_up(ticks, single.quantum), said,",
+        old="Bound(-(-ticks // quantum) * quantum, said,",
         new="Bound(ticks, said,",
         tests=("pipeline/test_bounds",),
     ),
     Mutation(
         name="no area of memory",
         file="pipeline/bounds/bounds",
-        old="ticks = window.area_bound()",
-        new="ticks = 0",
+        old="Bound(window.area_bound(),",
+        new="Bound(0,",
         tests=("pipeline/test_bounds",),
     ),
     Mutation(

@@ -14,7 +14,7 @@ from pipesched.core.arrays import ceil_div
 from pipesched.core.bounds import Job, jackson_preemptive
 from pipesched.core.clock import Clock, TimeIsUp, check_deadline
 from pipesched.core.timing import UNREACHED, heads, tails
-from pipesched.pipeline.bounds.bounds import Bound, PassBounds, problem_bounds, stay_bounds, work_bounds
+from pipesched.pipeline.bounds.bounds import Bound, PassBounds, budget_bounds, problem_bounds, work_bounds
 from pipesched.pipeline.bounds.memory import capacity_edges, order_edges, residences
 from pipesched.solver.model import TunedModel, latest_starts
 from pipesched.solver.search import Search
@@ -80,7 +80,7 @@ def recompute_offload_bounds(variant: Variant, letters: str) -> Iterator[Bound]:
         known.append(_alone(variant, problem.settled_placement.devices[0], variant.heads))
     yield from known
     single = PassBounds(problem, letters, paired=paired)  # and by what the budget lets a device keep
-    yield from stay_bounds(single.windows(alone=True), max(bound.ticks for bound in known), single.quantum)
+    yield from budget_bounds(single, max(bound.ticks for bound in known), alone=True)
 
 
 def _alone(variant: Variant, device: int, since: Sequence[int]) -> Bound:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pipesched.core.clock import Clock, TimeIsUp, check_deadline, deadline
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.executors.opening import FEWEST_OPERATIONS, lent
-from pipesched.pipeline.bounds.bounds import Bound, highest, work_bounds
+from pipesched.pipeline.bounds.bounds import Bound, work_bounds
 from pipesched.pipeline.check.check import checked
 from pipesched.pipeline.layers.layers import BEST
 from pipesched.pipeline.layers.recut import all_cuts, is_cut_open, layout_of, seeks_best, work_of_largest
@@ -358,7 +358,8 @@ def _raise_bounds(search: Search) -> None:
     """Bound every variant: by the work of devices in any time, then by what takes longer, up to a part of the time."""
     for number, variant in enumerate(search.variants):
         paired = variant.problem.costs.overlap is not None
-        search.raise_bound(number, highest(work_bounds(variant.problem, variant.letters, paired=paired), 1))
+        spans = work_bounds(variant.problem, variant.letters, paired=paired)
+        search.raise_bound(number, max(spans, key=lambda bound: bound.ticks))
     clock = search.clock.part(0.4 * search.limits.seconds)
     for number, variant in enumerate(search.variants):
         own = Clock(max(clock.left, 0.05), search.clock.stop)  # enough for a single microbatch

@@ -14,11 +14,11 @@ from fractions import Fraction
 from functools import cached_property, partial
 from itertools import chain
 from math import gcd
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from pipesched.checks import require_label, require_whole, shown
-from pipesched.core.arrays import Ints, ceil_div, column, in_range, is_wide, np, round_up, total
+from pipesched.core.arrays import Ints, ceil_div, column, in_range, np, round_up, total
 from pipesched.core.bounds import Job, critical_path, head_work_tail, jackson_preemptive, longest_stretch
 from pipesched.core.clock import check_deadline
 from pipesched.core.tasks import TaskGraph
@@ -47,16 +47,17 @@ class StepEnds(NamedTuple):
     updated: Sequence[int] = ()
 
 
+NO_STEP = StepEnds((0,), (0,), (0,))
+
+
 def step_ends(problem: Problem) -> StepEnds:
-    """Return what the step of a problem adds; nothing, where it has none.
+    """Return what the step of a problem adds.
 
     Before the first F of a stage all stages of its device up to it are gathered, one after another, and side work into
     it has run. Behind the last B or W come its reduction, that of tied gradients, and optimizers: its own or, where
     gradients are clipped by their norm, those of any device.
     """
     count = problem.stages
-    if not problem.has_step:
-        return StepEnds(*[(0,) * count] * 3)
     ticks, ends, there = problem.step_ticks, tied_stages(problem), problem.settled_placement.devices
     own = ticks.optimizer
     updated = [max(own[one] for one in ends) if stage in ends else own[stage] for stage in range(count)]
@@ -118,8 +119,6 @@ class StepJobs:
         self.slots: list[list[Job]] = [[] for _ in range(problem.devices)]
         self.lanes: list[list[Job]] = [[] for _ in range(problem.devices)]
         self.shared: dict[tuple[int, ...], list[Job]] = {}  # side work that any of several devices may do
-        if not problem.has_step:
-            return
         ticks, begin, follow, ends = problem.step_ticks, single.heads, single.tails, single.heads + single.path
         work = (single.work * single.counts).sum(axis=2).sum(axis=0)
         done = (begin[0].min(axis=1) + work).tolist()  # of each stage: when all its passes can have ended
@@ -187,22 +186,10 @@ class DeviceJobs(NamedTuple):
     works: Ints
     tails: Ints
 
-    @property
-    def size(self) -> int:
-        """The number of jobs."""
-        return len(self.works)
-
-    @property
-    def work(self) -> int:
-        """All work."""
-        return total(self.works)
-
     def with_more(self, jobs: Sequence[Job]) -> DeviceJobs:
         """Return these jobs and more of them."""
-        if not jobs:
-            return self
-        more = zip(*jobs, strict=True)
-        return DeviceJobs(*(np.concatenate([own, column(values)]) for own, values in zip(self, more, strict=True)))
+        more = [*map(column, zip(*jobs, strict=True))] or [column(())] * 3
+        return DeviceJobs(*map(np.append, self, more))
 
     def listed(self) -> list[Job]:
         """Return the jobs one by one."""
@@ -211,9 +198,8 @@ class DeviceJobs(NamedTuple):
     def whole_stretch(self) -> Job:
         """Return the least head, all work and the least tail, with or without what nothing follows: the larger sum."""
         behind = self.tails > 0
-        parts = [self, DeviceJobs(*(values[behind] for values in self))]
-        stretches = (Job(int(one.heads.min()), one.work, int(one.tails.min())) for one in parts if one.size)
-        return max(stretches, key=sum)
+        parts = [self, *([DeviceJobs(*(values[behind] for values in self))] if behind.any() else [])]
+        return max((Job(int(one.heads.min()), total(one.works), int(one.tails.min())) for one in parts), key=sum)
 
     def fewer(self) -> list[Job]:
         """Return jobs of which Jackson's preemptive schedule is as long: many become one.
@@ -227,7 +213,7 @@ class DeviceJobs(NamedTuple):
         long = _first_beyond(self.tails, self.works, most[0] - least[0])
         is_kept = (self.heads < late) | (self.tails < long)
         heads, works, tails = (values[is_kept] for values in self)
-        rest = [Job(late, self.work - total(works), long)] if len(works) < self.size else []
+        rest = [Job(late, total(self.works) - total(works), long)] if len(works) < len(self.works) else []
         if not len(works):
             return rest
         heads, tails = np.minimum(heads, late), np.minimum(tails, long)
@@ -267,7 +253,9 @@ class PassBounds:
         tables = [self.model.there, self.model.back, *(self.model.ticks[KINDS[kind].cost] for kind in self.kinds)]
         columns = [table[:, self.units] for table in tables]
         most = sum(total(table.ravel()) for table in columns) * int(self.counts.max())
-        self.ends, self._step_times = step_ends(problem), [*step_times(problem)] if problem.has_step else []
+        self.ends, self._step_times = NO_STEP, list[int]()
+        if problem.has_step:
+            self.ends, self._step_times = step_ends(problem), [*step_times(problem)]
         most += (sum(self._step_times) + self.model.around) * problem.microbatches
         self.there, self.back, *lasts = (in_range(table, most) for table in columns)  # of which sums are exact
         self.path = np.stack(lasts)
@@ -289,6 +277,7 @@ class PassBounds:
             both = self.path[0].sum(axis=0) + self.there.sum(axis=0) + self.model.around
             self._rounds = both.cumsum() - both
         self._shape = -1, self.path.shape[2] // self.model.slices, self.model.slices  # of tables by microbatch
+        self.heads, self.tails = self._heads_and_tails()
 
     @property
     def quantum(self) -> int:
@@ -300,7 +289,7 @@ class PassBounds:
         tables = [self.there, self.back, *(ticks[cost][:, self.units] for cost in costs)]
         tables += [] if overlap is None else [overlap[:, self.units]]
         found = self.model.around if self.model.rounds > 1 else 0
-        for table in sorted(tables, key=is_wide):
+        for table in sorted(tables, key=lambda table: table.dtype == object):
             values = table.ravel()  # of which only those that change the divisor are looked at alone
             while len(values := values[values % found != 0] if found else values[values != 0]):
                 found = gcd(found, int(values[0]))
@@ -320,32 +309,26 @@ class PassBounds:
             parts.append(f"then {tail} until the {'step ends' if self.problem.has_step else end}")
         return f"device {device}: {', '.join(parts)}"
 
-    @cached_property
-    def heads(self) -> Ints:
-        """The heads of the operations, in ticks: their earliest starts in the task graph."""
-        forward, *backward = self.path
-        starts = [self._behind(column(self.ends.released)[:, None], forward, self.there) + self._rounds]
-        if backward:
-            least = np.zeros_like(forward)
-            least[-1] = starts[0][-1] + forward[-1]
-            starts.append(self._behind(least, backward[0], self.back, -1))
-        if len(backward) > 1:
-            starts.append(starts[1] + backward[0])
-        return np.stack(starts)
+    def _heads_and_tails(self) -> tuple[Ints, Ints]:
+        """Return the earliest starts of the operations in the task graph, in ticks, and what passes from their ends on.
 
-    @cached_property
-    def tails(self) -> Ints:
-        """The tails of the operations, in ticks: what must pass from the end of each to that of the schedule."""
+        A tail leads from the end of an operation to that of the schedule.
+        """
         forward, *backward = self.path
-        least, after = np.zeros_like(forward), []
+        released, behind_last, behind_gradient, *_ = (column(ticks)[:, None] for ticks in self.ends)
+        heads = [self._behind(released, forward, self.there) + self._rounds]
+        begun, least, after = np.zeros_like(forward), np.zeros_like(forward), list[Ints]()
         if backward:
-            behind = last = least + column(self.ends.behind_last)[:, None]
+            begun[-1] = heads[0][-1] + forward[-1]
+            heads.append(self._behind(begun, backward[0], self.back, -1))
+            behind = last = least + behind_last
             if len(backward) > 1:
+                heads.append(heads[1] + backward[0])
                 behind, after = last + backward[1], [last]
-            behind = np.maximum(behind, column(self.ends.behind_gradient)[:, None])
-            after.insert(0, self._behind(behind, backward[0], self.back))
+            after.insert(0, self._behind(np.maximum(behind, behind_gradient), backward[0], self.back))
             least[-1] = after[0][-1] + backward[0][-1]
-        return np.stack([self._behind(least, forward, self.there, -1) + self._rounds[::-1], *after])
+        tails = [self._behind(least, forward, self.there, -1) + self._rounds[::-1], *after]
+        return np.stack(heads), np.stack(tails)
 
     def _behind(self, least: Ints, lasts: Ints, hops: Ints, step: int = 1) -> Ints:
         """Return times no less than `least`, nor than what ends the slice, or with `hops` the stage, before.
@@ -369,30 +352,25 @@ class PassBounds:
         """Return for each device its operations with heads and tails; one stands for those of all that are alike."""
         where = self.model.where[:, self.units].ravel()
         order = np.argsort(where, kind="stable")
-        ends = np.cumsum(np.bincount(where, minlength=self.problem.devices)).tolist()
+        ends = np.cumsum(np.bincount(where, minlength=self.problem.devices))[:-1]
         tables = (self.heads, self.work * self.counts, self.tails)
-        rows = [table.reshape(len(self.kinds), -1)[:, order] for table in tables]
-        return [
-            DeviceJobs(*(row[:, begin:end].ravel() for row in rows)).with_more(more)
-            for begin, end, more in zip([0, *ends], ends, self.step.slots, strict=False)
-        ]
+        rows = (np.split(table.reshape(len(self.kinds), -1)[:, order], ends, axis=1) for table in tables)
+        found = [DeviceJobs(*map(np.ravel, columns)) for columns in zip(*rows, strict=True)]
+        return [*map(DeviceJobs.with_more, found, self.step.slots)] if self.problem.has_step else found
 
     @cached_property
     def step(self) -> StepJobs:
-        """The work of the step beside the passes."""
+        """The work of the step beside the passes, of a problem that has one."""
         return StepJobs(self)
 
-    @property
     def among_others(self) -> int:
-        """What the longest way of a unit takes, with what every other unit adds to it; 0 where that is not told.
+        """Return what the longest way of a unit takes, with what every other unit adds to it.
 
         Two units that go the same way run the same operations on the same devices. Another unit is ahead of this one
         at its first operation, or behind it at its last one, or overtakes it between two. So some operation of it
         runs before, after or between those of this one. It takes its time from the same device as all others that
         do so there. So each adds its shortest operation, and the latencies are the least of all units.
         """
-        if self.model.is_plain or (self.paired and self.model.overlap is not None):
-            return 0  # of units that are alike, the work of a device counts no less
         rows = self.path[:2].reshape(-1, len(self.counts))
         shortest = rows.min(axis=0)
         longest = rows.sum(axis=0) - shortest
@@ -406,35 +384,39 @@ class PassBounds:
 
     def windows(self, *, alone: bool = False) -> list[DeviceResidencies]:
         """Return what each device with a limit may keep, offload and recompute."""
-        if self.problem.mode == FORWARD_ONLY:
+        if self.problem.mode == FORWARD_ONLY or not any(self.problem.capacity_grains):
             return []
+        stays = self._stays()
         return [
-            DeviceResidencies(device, tuple(self._chunks(device)), limit, self.allowed, alone, self.paired)
+            DeviceResidencies(device, tuple(self._chunks(device, stays)), limit, self.allowed, alone, self.paired)
             for device, limit in enumerate(self.problem.capacity_grains)
             if limit
         ]
 
-    def _chunks(self, device: int) -> list[ResidencyChunk]:
+    def _chunks(self, device: int, stays: Ints) -> Iterable[ResidencyChunk]:
         """Return the activations on a device, equal ones together; the least of each stage where that is too many."""
         # numbers of what is recomputed or offloaded are about whole stages
         rows = (
             (stage, self.model.where[stage, self.units] == device)
             for stage in self.problem.settled_placement.stages_on(device)
         )
-        by_stage = [(stage, self._stays[stage, here].tolist(), self.counts[here].tolist())
+        by_stage = [(stage, stays[stage, here].tolist(), self.counts[here].tolist())
                     for stage, here in rows if here.any()]  # fmt: skip
         if not (self.model.is_plain or any(self.allowed)):
             chunks = Counter[ResidencyChunk]()
-            for stage, stays, counts in by_stage:
-                for stay, count in zip(stays, counts, strict=True):
+            for stage, own, counts in by_stage:
+                for stay, count in zip(own, counts, strict=True):
                     chunks[ResidencyChunk(stage, 0, *stay)] += count
             if len(chunks) <= MOST_CHUNKS:
                 return [chunk._replace(microbatches=count) for chunk, count in chunks.items()]
-        return [_least(stage, sum(counts), stays) for stage, stays, counts in by_stage]
+        merged = ((stage, sum(counts), [*zip(*own, strict=True)]) for stage, own, counts in by_stage)
+        return (
+            ResidencyChunk(stage, count, *map(min, columns))._replace(largest=max(columns[-1]))
+            for stage, count, columns in merged
+        )
 
-    @cached_property
     def _stays(self) -> Ints:
-        """By stage and unit, the fields of ResidencyChunk from `head` on."""
+        """Return by stage and unit the fields of ResidencyChunk from `head` on."""
         (forward, gradient, *_), lasts, is_split = self.path, self.tails, "W" in self.kinds
         size, checkpointed, retained = (
             self.model.sizes[name][:, self.units] for name in ("activation", "checkpointed", "retained")
@@ -457,12 +439,6 @@ class PassBounds:
             self.path[2] if is_split else nothing, *saving, size, checkpointed, retained, np.maximum(size, retained),
         ]  # fmt: skip
         return np.stack(fields, axis=-1)
-
-
-def _least(stage: int, count: int, stays: Sequence[Sequence[int]]) -> ResidencyChunk:
-    """Return the least of stays of the same stage in everything but what the largest holds."""
-    columns = [*zip(*stays, strict=True)]
-    return ResidencyChunk(stage, count, *map(min, columns))._replace(largest=max(columns[-1]))
 
 
 MOST_UNLIKE = 8_000  # jobs of a device, for bounds that take longer than its schedule
@@ -500,11 +476,6 @@ class Bound(Displayable):
         return replace(self, ticks=round_up(self.ticks, quantum))
 
 
-def highest(bounds: Iterable[Bound], quantum: int) -> Bound:
-    """Return the largest of the bounds, rounded up to a multiple of `quantum` ticks."""
-    return max(bounds, key=lambda bound: bound.ticks).rounded_up(quantum)
-
-
 def lower_bound(schedule: Schedule) -> Bound:
     """Return the best bound on the makespan that applies to `schedule`.
 
@@ -522,11 +493,15 @@ def lower_bound(schedule: Schedule) -> Bound:
             jobs = [Job(before[task], graph.durations[task], after[task]) for task in order if task < count]
             bounds.append(Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device}"))
         path = Bound(critical_path(graph), "critical path of one microbatch")
-        return replace(highest([path, *bounds], 1), per_unit=schedule.problem.ticks.per_unit)
+        best = max((path, *bounds), key=attrgetter("ticks"))
+        return replace(best, per_unit=schedule.problem.ticks.per_unit)
     single = PassBounds(schedule.problem, schedule.plan.index.letters, paired=bool(schedule.plan.pairs))
-    ticks, reason = max(_bounds(single, within_budget=schedule.fits), key=itemgetter(0))
-    said = reason if isinstance(reason, str) else reason()
-    return Bound(round_up(ticks, single.quantum), said, schedule.problem.ticks.per_unit)
+    ticks, reason = max(_bounds(single), key=itemgetter(0))
+    if schedule.problem.memory.budget is not None and schedule.fits:
+        limited = ((bound.ticks, bound.reason) for bound in budget_bounds(single, ticks))
+        ticks, reason = max(((ticks, reason), *limited), key=itemgetter(0))
+    said, quantum = reason if isinstance(reason, str) else reason(), single.quantum
+    return Bound(-(-ticks // quantum) * quantum, said, schedule.problem.ticks.per_unit)
 
 
 def problem_bounds(problem: Problem, letters: str, *, paired: bool) -> Iterator[Bound]:
@@ -534,60 +509,61 @@ def problem_bounds(problem: Problem, letters: str, *, paired: bool) -> Iterator[
 
     `paired`: F and B may overlap.
     """
-    for ticks, reason in _bounds(PassBounds(problem, letters, paired=paired), within_budget=True):
+    single, best = PassBounds(problem, letters, paired=paired), 0
+    for ticks, reason in _bounds(single):
+        best = max(best, ticks)
         yield Bound(ticks, reason if isinstance(reason, str) else reason())
+    if problem.memory.budget is not None:
+        yield from budget_bounds(single, best)
 
 
 def work_bounds(problem: Problem, letters: str, *, paired: bool) -> Iterator[Bound]:
     """Yield the least work of each device: no span is shorter."""
     single = PassBounds(problem, letters, paired=paired)
     for device, jobs in enumerate(single.jobs()):
-        yield Bound(jobs.work, f"work of device {device}")
-    for device, lane in enumerate(single.step.lanes):
+        yield Bound(total(jobs.works), f"work of device {device}")
+    for device, lane in enumerate(single.step.lanes if problem.has_step else ()):
         yield Bound(sum(job.work for job in lane), f"work of the network of device {device}")
 
 
-def stay_bounds(views: Sequence[DeviceResidencies], least: int, quantum: int) -> Iterator[Bound]:
-    """Yield bounds above `least` ticks by the stays of activations on each device, in multiples of `quantum`."""
+def budget_bounds(single: PassBounds, least: int, *, alone: bool = False) -> Iterator[Bound]:
+    """Yield bounds by what the budget lets each device keep: areas of memory, then those by stays above `least` ticks.
+
+    The latter are multiples of the quantum. With `alone` they are on the span, and there are none by areas.
+    """
+    views = single.windows(alone=alone)
+    for window in () if alone else views:
+        area = Bound(window.area_bound(), f"memory area of device {window.device}")
+        least = max(least, area.ticks)
+        yield area
     for window in views:
-        least, known = shortest(window, least, quantum), least
+        least, known = shortest(window, least, single.quantum), least
         if least > known:
             what = "residences and lanes" if window.allowed.offload else "residences"
             yield Bound(least, f"{what} of device {window.device} under the budget")
 
 
-def _bounds(single: PassBounds, *, within_budget: bool) -> Iterator[Unsaid]:
-    """Yield every bound; those by stays begin where the others end."""
-    best, views = 0, list[DeviceResidencies]()
-    for ticks, reason in _simple_bounds(single):
-        best = max(best, ticks)
-        yield ticks, reason
-    for window in single.windows() if within_budget else ():
-        views.append(window)
-        ticks = window.area_bound()
-        best = max(best, ticks)
-        yield ticks, f"memory area of device {window.device}"
-    for bound in stay_bounds(views, best, single.quantum):
-        yield bound.ticks, bound.reason
-
-
-def _simple_bounds(single: PassBounds) -> Iterator[Unsaid]:
+def _bounds(single: PassBounds) -> Iterator[Unsaid]:
+    """Yield every bound but those by the budget."""
+    is_plain, every = single.model.is_plain, single.jobs()
     yield int((single.heads + single.path + single.tails).max()), "critical path of one microbatch"
-    yield single.among_others, "the longest way of a microbatch among all others"
-    for device, jobs in enumerate(single.jobs()):
-        stretch = longest_stretch(jobs.listed()) if single.model.is_plain else jobs.whole_stretch()
+    if not is_plain and not (single.paired and single.model.overlap is not None):
+        yield single.among_others(), "the longest way of a microbatch among all others"
+    for device, jobs in enumerate(every):
+        stretch = longest_stretch(jobs.listed()) if is_plain else jobs.whole_stretch()
         yield sum(stretch), partial(single.in_words, device, stretch)
-        if not single.model.is_plain and jobs.size <= MOST_UNLIKE:  # of units that are alike, it is as long
+        if not is_plain and len(jobs.works) <= MOST_UNLIKE:  # of units that are alike, it is as long
             yield jackson_preemptive(jobs.fewer()), f"Jackson's preemptive schedule of device {device}"
+    if not single.problem.has_step:
+        return
     # by network lanes, and by side work that several devices share: they have all its time at least
     for device, lane in enumerate(single.step.lanes):
         yield jackson_preemptive(lane), f"Jackson's preemptive schedule of the network of device {device}"
-    every = single.jobs() if single.step.shared else ()
     for devices, shared in single.step.groups():
         own = [every[device] for device in devices]
-        whole = sum(jobs.work for jobs in own) + sum(job.work for job in shared)
+        whole = sum(total(jobs.works) for jobs in own) + sum(job.work for job in shared)
         names = ", ".join(map(str, devices))
         yield ceil_div(whole, len(devices)), f"all work of devices {names}, with the side work that they share"
-        if all(jobs.size <= MOST_SHARED for jobs in own):
+        if all(len(jobs.works) <= MOST_SHARED for jobs in own):
             length = head_work_tail([*chain(*(jobs.listed() for jobs in own)), *shared], len(devices))
             yield length, f"work of devices {names}, with the side work that they share"
