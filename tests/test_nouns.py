@@ -18,13 +18,14 @@ from pipesched import ConfigError, Status, StoppedBy, hls
 from pipesched.documents.comparison import comparison_document, frontier_document, sweep_document
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document
+from pipesched.file_formats.registry import FIGURES
 from pipesched.pipeline.plan.plan import LanePair
 from pipesched.pipeline.plan.step import Shard, SideItem
 from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.render.view import View
 from pipesched.results.comparison import SweepPoint
 from pipesched.schedulers.family import FLAGS
-from pipesched.schedulers.registry import FAMILIES, Catalogue, family
+from pipesched.schedulers.registry import Catalogue, family
 from tests.strategies import ALL_PLACEMENTS, SETTLED, plan_of, problems, random_plan
 
 PROBLEM = pipesched.make_problem(
@@ -371,22 +372,12 @@ def test_what_is_cached_is_not_pickled() -> None:
     assert integers(problem) == integers(PROBLEM)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-def test_every_family_survives_pickle(name: str) -> None:
-    """A family comes back equal, and plans as before."""
-    family = next(one for one in pipesched.algorithms() if one.name == name)
-    again = pickle.loads(pickle.dumps(family))
-    assert again == family
-    assert again.plan == family.plan
-    assert isinstance(pickle.loads(pickle.dumps(pipesched.algorithms())), Catalogue)
-
-
 @pytest.mark.slow
 def test_formats_survive_pickle() -> None:
     """A format comes back with writers that work."""
     for form, again in zip(pipesched.formats(), pickle.loads(pickle.dumps(pipesched.formats())), strict=True):
         assert (again.name, again.suffix, again.holds, again.reads) == (form.name, form.suffix, form.holds, form.reads)
-        if "schedule" in form.writers:
+        if "schedule" in form.writers and form.name not in FIGURES:
             assert again.writers["schedule"](OUTCOME, View()) == form.writers["schedule"](OUTCOME, View())
 
 
@@ -438,15 +429,6 @@ def test_short_texts(noun: str) -> None:
     assert repr(NOUNS[noun]) == SHORT[noun]
 
 
-def test_texts_stay_short() -> None:
-    """A hundred stages, all different, are cut: no list of numbers fills the screen."""
-    numbers = [stage + 1 for stage in range(100)]
-    problem = pipesched.make_problem(devices=100, forward=numbers, activation=numbers, budget=numbers)
-    for noun in (problem, problem.costs, problem.memory):
-        assert len(repr(noun)) <= 200
-    assert len(repr(pipesched.run(problem, "1f1b").schedule.plan)) <= 60
-
-
 LABEL = "name " * 60
 MANY: dict[str, Callable[[], Any]] = {
     "placement": lambda: pipesched.make_problem(devices=1024, placement="linear").placement,
@@ -473,12 +455,6 @@ def test_long_texts_are_cut(made: Callable[[], Any]) -> None:
     assert repr(made()).isprintable()
 
 
-def test_titles_of_metrics_are_those_of_the_document() -> None:
-    """`Outcome.metrics` is what stands in the JSON document, name by name and number by number."""
-    for outcome in (OUTCOME, SOLVED):
-        assert json.loads(dump(document(outcome)))["metrics"] == outcome.metrics
-
-
 @given(problems(SETTLED, overlap=True), st.randoms(use_true_random=False))
 def test_figures_in_the_users_units_are_the_metrics(problem: pipesched.Problem, random: Any) -> None:
     """Properties with the names of metrics are the document's numbers; ticks and grains are the same, scaled."""
@@ -493,29 +469,6 @@ def test_figures_in_the_users_units_are_the_metrics(problem: pipesched.Problem, 
     for name in ("busy", "idle"):
         assert getattr(schedule, name) == [ticks / unit for ticks in getattr(schedule, f"{name}_ticks")]
     assert schedule.peak_memory == [grains / grain for grains in schedule.peak_grains]
-
-
-def test_decimals_by_hand() -> None:
-    """1F1B of two devices at forward 0.1 and p2p 0.05: times of a tenth and twentieths, no rounding."""
-    problem = pipesched.make_problem(devices=2, microbatches=2, forward=0.1, p2p=0.05, activation=0.7, unit="GB")
-    schedule = pipesched.run(problem, "1f1b").schedule
-    assert (problem.ticks.per_unit, problem.ticks.mean["forward"], problem.ticks.mean["p2p"]) == (100, (10, 10), (5,))
-    assert (schedule.makespan_ticks, schedule.makespan, schedule.ideal) == (100, 1, 0.6)
-    assert (schedule.busy, schedule.idle) == ([0.6, 0.6], [0.4, 0.4])
-    assert schedule.peak_memory == [1.4, 0.7]
-    first, *_ = schedule.timeline(1)
-    assert (str(first.slot), first.start, first.end) == ("1F0", 0.15, 0.25)
-    assert [(str(slot), start, end) for slot, start, end in schedule.timeline(0)][-1] == ("0B1", 0.8, 1)
-
-
-def test_costs_in_ticks_are_the_costs() -> None:
-    """Every cost times the ticks of a unit is whole, and what `of` gives by letter."""
-    costs, ticks = PROBLEM.costs, PROBLEM.ticks
-    for letter, own in (("F", costs.forward), ("B", costs.backward), ("I", costs.backward_input),
-                        ("W", costs.backward_weight), ("R", costs.recompute), ("O", costs.offload)):  # fmt: skip
-        assert ticks.of(letter) == tuple(ticks.per_unit * value for value in own or ())
-    assert ticks.mean["p2p"] == tuple(ticks.per_unit * value for value in costs.p2p)
-    assert pipesched.make_problem(devices=2).ticks.of("O") == ()
 
 
 def test_resolution() -> None:

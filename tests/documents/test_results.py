@@ -20,18 +20,12 @@ from pipesched.documents.comparison import (
     packing_document,
     pareto_document,
     rank_config,
-    rows_document,
     sweep_document,
 )
-from pipesched.documents.explanation import hardware_document, rules_document
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse, wrong_claims
 from pipesched.documents.tuning import tuning_document
 from pipesched.estimation.setup import SIZES
-from pipesched.hls.graph import parse_program
-from pipesched.hls.modulo import interval_bounds, pipeline
-from pipesched.hls.outcome import compare_rules, list_outcome
-from pipesched.hls.schedule import make_units
 from pipesched.results.comparison import pareto_points
 from tests.comparing.packings import GOLDEN
 from tests.tuning.made import MADE, NOTHING, OUTSIDE, PRUNED, ROWS, SETUP, layout, trial
@@ -97,24 +91,6 @@ def small(**values: Any) -> pipesched.Problem:
     return pipesched.make_problem(**{"devices": 2, "stages": 2, "microbatches": 3, "forward": 1, **values})
 
 
-def test_comparison() -> None:
-    """A row an algorithm: its metrics, or why it does not apply."""
-    entries = pipesched.compare(small(stages=3), ["list", "1f1b"])
-    content = json.loads(dump(comparison_document(entries)))
-    listed, refused = content["rows"]
-    assert (content["format"], content["version"]) == ("pipesched.comparison", 1)
-    assert entries[0].outcome is not None
-    assert listed == {
-        "algorithm": "list",
-        "applicable": True,
-        "runs_in": ["pytorch"],
-        "weights": 1,
-        "metrics": entries[0].outcome.metrics,
-    }
-    assert refused == {"algorithm": "1f1b", "applicable": False, "reason": entries[1].reason}
-    assert "multiple of 2 stages" in refused["reason"]
-
-
 @pytest.mark.parametrize(("text", "value"), [("4", 4), ("0.5", 0.5), ("1e2", 100), ("-0", 0), ("+7", 7), (0.5, 0.5)])
 def test_sweep_value_is_a_number(text: str | float, value: float) -> None:
     """A sweep's row begins with the field and its value as a number."""
@@ -139,19 +115,6 @@ def test_check() -> None:
         "over": [{"device": at, "memory": 3, "budget": 1} for at in (0, 1)],
     }
     assert check_document(outcome, ["0F0 is missing"])["valid"] is False
-
-
-def test_rows() -> None:
-    """Any rows get a name and a version, and each stands on a line of its own."""
-    rows: list[dict[str, object]] = [{"a": 1}, {"a": [1, 2]}]
-    content = rows_document("things", iter(rows))
-    assert content == {"format": "pipesched.things", "version": 1, "rows": rows}
-    assert dump(content).count('"a"') == sum('"a"' in line for line in dump(content).splitlines()) == 2
-
-
-def test_no_rows() -> None:
-    """No rows are an empty list."""
-    assert json.loads(dump(rows_document("things", [])))["rows"] == []
 
 
 def test_orders_of_rows() -> None:
@@ -206,24 +169,6 @@ EVERYTHING = pipesched.make_problem(
     links={"size": 1, "inside": 0, "between": 0.3}, offload=2, activation=0.3, retain=0.5, static=0.1, budget=4,
     name="mine", time_unit="ms",
 )  # fmt: skip
-
-
-def test_document() -> None:
-    """Every key is there, and JSON holds it."""
-    first, second, third = PACKING.baselines
-    assert packing_document(PACKING) == {
-        "format": "pipesched.packing", "version": 1, "documents": 8, "tokens": 40, "ranks": 2, "cap": 12,
-        "microbatches": 2, "algorithm": "1f1b", "makespan": 5.600693, "bound": PACKING.bound, "gap": PACKING.gap,
-        "covers": "2 microbatches a rank, with backwards whole, stages where they are",
-            "exact": True, "fits": True, "makespans": [5.600693, 5.392362],
-        "assignment": [[[0, 7], [3, 5]], [[1, 4], [2, 6]]], "work": [[0.753472, 0.517361], [0.684028, 0.53125]],
-        "baselines": [
-            {"rule": "first-fit", "fits": True, "makespan": first.makespan, "most_tokens": 12},
-            {"rule": "karmarkar-karp", "fits": True, "makespan": second.makespan, "most_tokens": second.most_tokens},
-            {"rule": "verl", "fits": True, "makespan": third.makespan, "most_tokens": third.most_tokens},
-        ],
-    }  # fmt: skip
-    assert json.loads(json.dumps(packing_document(PACKING))) == packing_document(PACKING)
 
 
 def test_written() -> None:
@@ -417,48 +362,3 @@ def test_a_tuning_is_a_sequence_of_its_rows() -> None:
     assert repr(NOTHING) == "Tuning(none of 96 points fits)"
     assert (NOTHING.best, MADE.is_complete, replace(MADE, left=1).is_complete) == (None, True, False)
     assert not trial(layout(2, 2), "1f1b", 9.0, 81.0).fits
-
-
-UNITS = make_units({"mul": 1, "add": 2}, {"mul": 2}, ["mul"])
-
-
-def test_a_schedule() -> None:
-    """Every operation with its unit; the end is when the result is usable, also beyond the interval of its unit."""
-    content = json.loads(dump(hardware_document(list_outcome(parse_program("x = a*b\ny = x + c"), UNITS))))
-    assert content == {
-        "format": "pipesched.hls",
-        "version": 1,
-        "latency": 3,
-        "registers": 1,
-        "lower_bound": 3,
-        "status": "optimal",
-        "units": {
-            "mul": {"count": 1, "latency": 2, "initiation_interval": 1},
-            "add": {"count": 2, "latency": 1, "initiation_interval": 1},
-        },
-        "ops": [
-            {"op": "x", "type": "mul", "unit": ["mul", 0], "start": 0, "end": 2},
-            {"op": "y", "type": "add", "unit": ["add", 0], "start": 2, "end": 3},
-        ],
-    }
-
-
-def test_an_operation_without_a_name_has_its_expression() -> None:
-    ops = hardware_document(list_outcome(parse_program("y = a*b + c"), UNITS))["ops"]
-    assert [(one["op"], one.get("text")) for one in ops] == [("*1", "a*b"), ("y", None)]
-
-
-def test_a_loop_says_its_interval_too() -> None:
-    graph = parse_program("x = x * a", loop=True)
-    content = hardware_document(pipeline(graph, UNITS, time_limit=10), interval_bounds(graph, UNITS))
-    assert (content["initiation_interval"], content["lower_bound"], content["status"]) == (2, 2, "optimal")
-    assert content["interval_bounds"] == {"resources": 1, "recurrences": 2}
-
-
-def test_a_comparison_of_rules() -> None:
-    table = compare_rules(parse_program("x = a*b + c"), UNITS)
-    content = rules_document(table)
-    assert content["format"] == "pipesched.hls-comparison"
-    assert content["rows"][0] == {"priority": "none", "tie": "input", "latency": 3, "registers": 1}
-    assert len(content["rows"]) == 6 * 8
-    assert content["optimum"] == hardware_document(table.optimum)

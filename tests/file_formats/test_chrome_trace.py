@@ -90,13 +90,6 @@ def require_flows(content: dict[str, Any], slices: dict[int, list[tuple[float, f
             assert any(left <= event["ts"] <= right for left, right in slices[event["tid"]])
 
 
-@pytest.mark.parametrize("algorithm", ["naive", "1f1b", "interleaved", "zb-h1", "dualpipe", "dualpipe-v", "list"])
-def test_format(algorithm: str) -> None:
-    """The traces of families with split backwards, pairs, chunks and two directions are valid."""
-    stages = 8 if algorithm in ("interleaved", "dualpipe-v") else 4
-    require_format(trace(algorithm, stages=stages, p2p=Decimal("0.5")))
-
-
 @given(st.data())
 def test_random_plans(data: st.DataObject) -> None:
     """Any legal plan: valid, every slot at its time by the naive replay, and an arrow for each result that travels."""
@@ -178,13 +171,6 @@ def transferring() -> Schedule:
     devices = [["0F0", "0F1", "0B0", "0R1", "0B1"], ["1F0", "1F1", "1B0", "1B1"], ["2F0", "2B0", "2F1", "2B1"]]
     texts = Texts(devices, [["0O0"], ["0L0"], ["1O0"], ["1L0"], [], []], [])
     return pipesched.schedule_plan(problem, saving_plan_of(problem, texts))
-
-
-def test_slots_of_a_known_schedule() -> None:
-    """1F1B on 2 devices: the events of device 1, in microseconds."""
-    content = trace(devices=2, stages=2, microbatches=2, time_unit="ms")
-    events = [(event["name"], event["ts"], event["dur"]) for event in of(content, "X") if event["tid"] == 2]
-    assert events == [("1F0", 5000, 5000), ("1B0", 10_000, 10_000), ("1F1", 20_000, 5000), ("1B1", 25_000, 10_000)]
 
 
 def test_names_and_order_of_threads() -> None:

@@ -16,7 +16,7 @@ from hypothesis import assume, example, given, strategies as st
 import pipesched
 from pipesched import ConfigError, Inexpressible, NoSchedule, Outcome, Problem, make_problem, schedule_plan
 from pipesched.documents.json_text import dump
-from pipesched.documents.schedule import document, parse, wrong_claims
+from pipesched.documents.schedule import document, parse
 from pipesched.file_formats.chrome_trace import document as chrome_document
 from pipesched.file_formats.pytorch_csv import dump as csv_dump, parse as csv_parse
 from pipesched.pipeline.check.check import violations
@@ -102,19 +102,9 @@ FINE_LATENCY = {
 }
 
 
-@given(runs())
-@example(("sequential", FINE_LATENCY))
-def test_document_round_trips(run: tuple[str, dict[str, Any]]) -> None:
-    """Write, read, write: the same text; and what was read keeps every rule."""
-    text = dump(document(outcome_of(*run)))
-    again = parse(text, "x")
-    assert dump(document(again)) == text
-    assert not list(violations(again.schedule))
-
-
 @given(saving_problems(SETTLED, overlap=True, saving=True), st.randoms(use_true_random=False))
 def test_document_with_transfers_round_trips(problem: Problem, random: Random) -> None:
-    """Recomputes, transfers and late loads come back with their times, legal and as written."""
+    """Recomputes, transfers and late loads come back with their times, legal and as written; the plan makes these."""
     texts = random_saving_plan(problem, random, split=0.3, pair=0.2, recompute=0.3, offload=0.6, wait=0.3)
     outcome = pipesched.Outcome("random", schedule_plan(problem, saving_plan_of(problem, texts)))
     text = dump(document(outcome))
@@ -124,6 +114,8 @@ def test_document_with_transfers_round_trips(problem: Problem, random: Random) -
     before, after = outcome.schedule, again.schedule
     assert (after.peak_memory, after.busy) == (before.peak_memory, before.busy)
     assert (after.recomputed, after.offloaded) == (before.recomputed, before.offloaded)
+    replayed = schedule_plan(again.problem, after.plan)
+    assert ([*replayed.start_ticks], [*replayed.end_ticks]) == ([*after.start_ticks], [*after.end_ticks])
 
 
 COSTS = ("forward", "backward_input", "backward_weight", "recompute", "overlap", "p2p", "offload", "reload")
@@ -139,11 +131,16 @@ FINE_RETAIN = {"devices": 4, "stages": 12, "microbatches": 1, "retain": [*(10 * 
 
 
 @given(runs())
+@example(("sequential", FINE_LATENCY))
 @example(("sequential", FINE_RETAIN))
-def test_times_and_memory_come_back_exactly(run: tuple[str, dict[str, Any]]) -> None:
-    """Every start, cost, size and limit is the same rational number after reading."""
+def test_document_round_trips(run: tuple[str, dict[str, Any]]) -> None:
+    """Every start, cost, size and limit is the same rational number after reading; written again, the same text."""
     outcome = outcome_of(*run)
-    before, after = outcome.schedule, parse(dump(document(outcome)), "x").schedule
+    text = dump(document(outcome))
+    again = parse(text, "x")
+    assert dump(document(again)) == text
+    assert not list(violations(again.schedule))
+    before, after = outcome.schedule, again.schedule
     tables: list[list[list[Fraction] | None]] = []
     for schedule in (before, after):
         costs, memory = schedule.problem.costs, schedule.problem.memory
@@ -281,28 +278,13 @@ def test_transfers_stand_in_the_document() -> None:
     assert written["metrics"]["ideal"] == 6
 
 
-def test_no_transfers_without_offload() -> None:
-    """A schedule that may not offload has no such key."""
-    problem = make_problem(devices=1, microbatches=1, placement="linear")
-    plan = saving_plan_of(problem, Texts([["0F0", "0R0", "0B0"]], [], []))
-    assert "transfers" not in document(Outcome("x", schedule_plan(problem, plan)))
-
-
-def test_a_document_is_legal_and_true() -> None:
-    """What was written is read, keeps every rule, and has the metrics that it claims."""
-    text = json.dumps(content())
-    outcome = parse(text, "x")
-    assert list(violations(outcome.schedule)) == []
-    assert list(wrong_claims(text, outcome)) == []
-    assert (outcome.schedule.recomputed, outcome.schedule.offloaded) == (1, 2)
-
-
 @pytest.mark.parametrize(
     ("device", "place", "key", "value", "sentence"),
     [
         (0, 0, "start", 0.75, "0O0 lasts 0.75, not 0.5"),
         (0, 1, "op", "0L1", "0O1 is missing"),
         (1, 0, "op", "0O1", "1O0 is missing"),
+        (0, 1, "start", 0, "0L0 starts at 0"),
     ],
 )
 def test_a_broken_transfer_is_named(device: int, place: int, key: str, value: object, sentence: str) -> None:
@@ -310,24 +292,10 @@ def test_a_broken_transfer_is_named(device: int, place: int, key: str, value: ob
     written = content()
     del written["waits"]
     written["transfers"][device][place][key] = value
-    assert sentence in list(violations(parse(json.dumps(written), "x").schedule))
-
-
-def test_an_early_load_is_named() -> None:
-    """Times are taken as they stand: a load that comes back before it left is not put right by reading."""
-    written = content()
-    written["transfers"][0][1] |= {"start": 0, "end": 1.5}
-    assert any("0L0 starts at 0" in one for one in violations(parse(json.dumps(written), "x").schedule))
+    assert any(sentence in found for found in violations(parse(json.dumps(written), "x").schedule))
 
 
 UNEQUAL: dict[str, Any] = {"devices": 2, "microbatches": 3, "sizes": {"work": [3, 1, 2]}}
-
-
-def test_csv_of_microbatches_that_differ() -> None:
-    """As ever: PyTorch's file is an order without costs; nothing is to be said where it has the config's numbers."""
-    text = csv_dump(pipesched.run(pipesched.make_problem(**UNEQUAL), "1f1b").schedule)
-    assert text == "0F0,0F1,0B0,0F2,0B1,0B2\n1F0,1B0,1F1,1B1,1F2,1B2\n"
-    assert text.note == ""
 
 
 def test_csv_of_an_order() -> None:
@@ -342,7 +310,6 @@ def test_csv_of_an_order() -> None:
     ("given", "said"),
     [
         ({"slices": 2}, "runs whole microbatches, and this schedule cuts each into 2 slices"),
-        ({"mode": "forward"}, "trains, and this schedule has forward passes alone"),
         ({"mode": "forward", "slices": 2}, "trains, and this schedule has forward passes alone"),
     ],
 )
