@@ -27,7 +27,6 @@ from pipesched.estimation.setup_reader import setup_of
 from pipesched.estimation.step import gather_terms
 from pipesched.estimation.terms import Term, total
 from pipesched.estimation.times import OPERATIONS, Product, head_times, layer_times
-from pipesched.estimation.trace import trace
 from pipesched.pipeline.layers.layout_text import layout_text
 from pipesched.results.handover.subject import layout_lines
 from tests.estimation.setups import setup as made_setup
@@ -257,14 +256,6 @@ def test_what_a_file_leaves_out_is_the_types_own(kind: str, field: Any, value: i
     assert (note == "left out, so as transformers has them: head_dim 64") == (kind == "llama")
 
 
-def test_null_is_no_default() -> None:
-    """A key that is null is not there: keys of all heads, queries that are not compressed."""
-    assert read_model({**SHORT, "model_type": "mistral", "num_key_value_heads": None}).kv_heads == 16
-    latent = read_model({**SHORT, "model_type": "deepseek_v3", "q_lora_rank": None}).latent
-    assert latent is not None
-    assert latent.query_rank == 0
-
-
 def test_experts_that_no_key_names_are_told() -> None:
     """Keys that smell of experts beside a dense model are a note; each name of their number is read."""
     [note] = model_notes({**LLAMA, "moe_hidden_width": 128})
@@ -481,25 +472,3 @@ def test_evidence_by_precision() -> None:
     assert ratio.faster > 0.99
     assert 0.6 < ratio.expected < 0.85
     assert back.expected == pytest.approx(1 / ratio.expected, rel=1e-9)
-
-
-def test_low_runs_of_ones_own() -> None:
-    """A run in 8 bits narrows what is asked in 8 bits, and is no error beside bf16."""
-    fp8 = {**CONFIG, "training": {"precision": "fp8"}}
-    alone = pipesched.estimate(None, **fp8)
-    told = pipesched.estimate(None, **fp8, measured=[(fp8, alone.step.time * 1.05)])
-    beside = pipesched.estimate(None, **CONFIG, measured=[(fp8, alone.step.time * 1.05)])
-    assert alone.trust is not None
-    assert told.trust is not None
-    assert beside.trust is not None
-    assert told.trust.spread < 0.6 * alone.trust.spread
-    assert beside.trust.own == 1
-
-
-def test_a_trace_names_what_few_bits_add() -> None:
-    """Its parts sum up, and a rate is one of the peak in this precision."""
-    found = pipesched.estimate(None, "1f1b", trust=False, **CONFIG, training={"precision": "fp8"})
-    traced = trace(found, "layer.0.forward")
-    assert "numbers in few bits" in {part.name for part in traced.parts}
-    assert sum(part.value for part in traced.parts) == pytest.approx(traced.value)
-    assert "/ 1979 TFLOP/s" in trace(found, "step.mfu").parts[0].formula

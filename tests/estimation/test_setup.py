@@ -13,13 +13,12 @@ import pytest
 
 from pipesched import ConfigError
 from pipesched.config.values import read_fields
-from pipesched.estimation.hardware import Efficiency
 from pipesched.estimation.memory import ItemMemory, embedding_memory, head_memory, layer_memory
 from pipesched.estimation.model import Experts, Latent, ModelShape, nearest_divisors, nearest_multiples
 from pipesched.estimation.model_reader import preset_model
 from pipesched.estimation.parameters import parameters, training_flops
 from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup
-from pipesched.estimation.setup_reader import ReadSetup, preset_hardware, read_setup, setup_of
+from pipesched.estimation.setup_reader import ReadSetup, preset_hardware, read_setup
 from pipesched.estimation.terms import total
 from pipesched.text.yaml_reader import parse_yaml
 from tests.estimation.setups import GPU
@@ -143,19 +142,6 @@ def test_every_key() -> None:
     assert (shares.gemm_forward, shares.memory) == (whole.efficiency.gemm_forward, whole.efficiency.memory)
 
 
-def test_the_same_from_python() -> None:
-    """Sections may be given from Python too; what is None there is left out."""
-    parallel: dict[str, Any] = {"gpus": 8, "pipeline": 4, "tensor": None}
-    found = setup_of(
-        model="llama-3-8b",
-        hardware="h100-sxm",
-        parallel=parallel,
-        batch={"sequence": 4096, "global": 32},
-        training=None,
-    )
-    assert found == read(FILE)
-
-
 def test_a_model_by_its_keys() -> None:
     """A mapping has Hugging Face's keys; those that say nothing of shapes do not matter."""
     text = FILE.replace("llama-3-8b", f"{SMALL[:-1]}, rope_theta: 5e5, mlp: plain}}").replace(
@@ -199,27 +185,12 @@ def test_shares_of_a_file(tmp_path: Path) -> None:
         read(text, name)
 
 
-def test_every_share_has_a_key() -> None:
-    """Each field of the shares is a key; `gemm` is one for three."""
-    shares = dict.fromkeys(Efficiency.__dataclass_fields__, 0.125)
-    training = {"efficiency": shares}
-    base: dict[str, Any] = {"model": "llama-3-8b", "hardware": "h200", "parallel": {"gpus": 1}}
-    setup = setup_of(**base, batch={"sequence": 8, "global": 1}, training=training).setup
-    assert setup.hardware.efficiency == Efficiency(**shares)
-
-
 def test_a_relative_is_told() -> None:
     """Where the shares of a GPU are those of another, a note says so."""
     gpu = preset_hardware("h200")
     notes = read(FILE.replace("h100-sxm", "h200")).notes
     expected = f"h200: shares of its numbers are those fitted on {gpu.fitted_on}"
     assert list(notes) == ([expected] if gpu.has_relative else [])
-
-
-def test_32_bits_are_told() -> None:
-    """A GPU's peak is that of 16 bits, and so are the bytes of activations: a note says so."""
-    [note] = read(FILE.replace("bf16", "fp32")).notes
-    assert note.startswith("fp32 counts in weights, gradients and optimizer")
 
 
 @pytest.mark.parametrize(

@@ -158,13 +158,6 @@ def test_tied_gradients_are_a_message() -> None:
     assert recut(derive(folded, {}), named_placement("v", 4, 8)).costs.tied is None
 
 
-def test_without_a_level_there_is_no_step() -> None:
-    """Nothing of the problem, of its memory or of its devices changes."""
-    problem = derived(llama(None))
-    assert not problem.has_step
-    assert not any(map(any, (problem.memory.weights, problem.memory.gradients, problem.memory.states)))
-
-
 @st.composite
 def setups(draw: st.DrawFn) -> Setup:
     """Dense models and experts whose states are divided by any level, among some ranks or all."""
@@ -250,26 +243,18 @@ def ring(size: float, ranks: int, apart: int) -> float:
 
 
 @pytest.mark.parametrize("shard", LEVELS)
-@pytest.mark.parametrize("what", ["gather", "reduce"])
-def test_a_trace_of_the_network_adds_up(shard: str, what: str) -> None:
-    """Its parts are the number, and that is the cost; without a level there is none."""
-    found = Estimate(pipesched.run(derived(llama(shard)), "1f1b"))
-    traced = trace(found, f"stage.1.{what}")
-    assert sum(part.value for part in traced.parts) == pytest.approx(traced.value)
-    costs = getattr(found.problem.costs, what)
-    assert traced.value == pytest.approx(0 if costs is None else float(costs[1]), abs=5e-4)
-    assert all("GB/s" in part.formula for part in traced.parts)
-    with pytest.raises(ConfigError, match="unknown number of a stage"):
-        trace(Estimate(pipesched.run(derived(llama(None)), "1f1b")), f"stage.1.{what}")
-
-
-@pytest.mark.parametrize("shard", LEVELS)
-def test_a_trace_of_activations_counts_passes_alone(shard: str) -> None:
-    """What stands beside passes on a device holds no activation: the trace is that of a problem without a step."""
-    traced, due = (
-        trace(Estimate(pipesched.run(derived(llama(level)), "1f1b")), "device.0.activations") for level in (shard, None)
-    )
-    assert (traced.value, [part.formula for part in traced.parts]) == (due.value, [part.formula for part in due.parts])
+def test_a_trace_of_the_network_adds_up(shard: str) -> None:
+    """Its parts are the number, and that is the cost; without a level there is none; activations are of passes."""
+    found, plain = (Estimate(pipesched.run(derived(llama(level)), "1f1b")) for level in (shard, None))
+    for what in ("gather", "reduce"):
+        traced = trace(found, f"stage.1.{what}")
+        assert sum(part.value for part in traced.parts) == pytest.approx(traced.value)
+        costs = getattr(found.problem.costs, what)
+        assert traced.value == pytest.approx(0 if costs is None else float(costs[1]), abs=5e-4)
+        assert all("GB/s" in part.formula for part in traced.parts)
+        with pytest.raises(ConfigError, match="unknown number of a stage"):
+            trace(plain, f"stage.1.{what}")
+    assert trace(found, "device.0.activations").parts == trace(plain, "device.0.activations").parts
 
 
 def test_both_words_may_agree() -> None:
@@ -297,7 +282,7 @@ def test_experts_need_ranks_that_divide_theirs() -> None:
         replace(plain, training=replace(plain.training, shard="weights"))
 
 
-@pytest.mark.parametrize("algorithm", ["1f1b", "interleaved", "zb-h1"])
+@pytest.mark.parametrize("algorithm", at_night_but(["interleaved"], ["1f1b", "interleaved", "zb-h1"]))
 @pytest.mark.parametrize("shard", LEVELS)
 def test_the_step_is_the_makespan(algorithm: str, shard: str) -> None:
     """Its parts add up to it; the pipeline is what it would be alone, the optimizer what the network leaves of it."""
@@ -319,7 +304,7 @@ def test_the_step_is_the_makespan(algorithm: str, shard: str) -> None:
     assert step.optimizer > 0
 
 
-@pytest.mark.parametrize("shard", LEVELS)
+@pytest.mark.parametrize("shard", at_night_but(["weights"], LEVELS))
 def test_devices_hold_what_stays_and_what_is_whole_for_a_while(shard: str) -> None:
     """The sum is what the schedule holds at most, and what is fixed; traces add up."""
     given_setup = setup(parallel={"gpus": 32, "chunks": 2}, batch={"size": 64}, training={"shard": shard})
@@ -369,6 +354,7 @@ def test_side_work_counts_in_memory_and_time(more: dict[str, str]) -> None:
         assert found.devices[0].side > 0  # the output stays there until stage 0 needs it
 
 
+@pytest.mark.nightly
 def test_side_work_that_is_too_much_is_over_on_every_device() -> None:
     """80 GB of an encoder on each device: none fits, and no change of layout is tried."""
     item = {**SIDE, "static": 80}
@@ -393,11 +379,11 @@ def test_the_report_names_what_nothing_hides() -> None:
     assert "unsharded" in text
 
 
-@pytest.mark.parametrize("what", ["communication", "optimizer", "time", "pipeline"])
-def test_times_of_a_step_have_formulas(what: str) -> None:
+def test_times_of_a_step_have_formulas() -> None:
     """They speak of the schedule, whose operations these are."""
-    traced = trace(Estimate(pipesched.run(derived(llama("optimizer")), "1f1b")), f"step.{what}")
-    assert "makespan" in traced.parts[0].formula
+    found = Estimate(pipesched.run(derived(llama("optimizer")), "1f1b"))
+    for what in ("communication", "optimizer", "time", "pipeline"):
+        assert "makespan" in trace(found, f"step.{what}").parts[0].formula
 
 
 @pytest.mark.parametrize(
@@ -433,7 +419,7 @@ def test_forward_passes_alone_gather_only() -> None:
     assert not any(problem.memory.gradients + problem.memory.states)
 
 
-@pytest.mark.parametrize("shard", LEVELS)
+@pytest.mark.parametrize("shard", at_night_but(["weights"], LEVELS))
 def test_the_written_config_has_the_step(shard: str) -> None:
     """It is read back as a problem of the same schedule and memory."""
     found = Estimate(pipesched.run(derive(setup(training={"shard": shard}, parallel={"gpus": 16}), {}), "1f1b"))

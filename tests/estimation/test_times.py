@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import pytest
@@ -47,11 +48,11 @@ from pipesched.estimation.trace import trace
 from pipesched.pipeline.problem.costs import in_one
 from pipesched.pipeline.problem.quantities import to_fraction
 from published_context import NEAR as NEAR_CONTEXT, RING, steps
-from published_runs import DENSE, MOE, PARTS, RATIOS, Run, left_out, published_runs, records, records_of
+from published_runs import DENSE, MOE, PARTS, Run, left_out, published_runs, records, records_of
 from published_times import Compared, compare, ratios, summary
 from tests.estimation.setups import setup
 from tests.examples import at_night_but
-from validate_estimate import FITTED, MOST, NEAR, WORST, misses
+from validate_estimate import FITTED, misses
 
 ALL = Efficiency(1, 1, 1, 1, 1, 1, 1, 0, 0, 0.5, 0.5)
 BILLION = Fraction(10**9)
@@ -135,9 +136,7 @@ def test_a_token_goes_once_to_each_node() -> None:
     assert inside.value == pytest.approx(2 * 2 * given.tokens * 4096 * 31 * (1 - (31 / 32) ** 8) / 300e9 * 1e3)
 
 
-@pytest.mark.parametrize(
-    ("gpus", "each"), [(32, 72), (64, 64), (256, 64), (288, 72), (96, 48), (148, 37), (4 * 71, 71)]
-)
+@pytest.mark.parametrize(("gpus", "each"), [(32, 72), (256, 64), (148, 37), (4 * 71, 71)])
 def test_one_rule_says_what_a_rack_joins(gpus: int, each: int) -> None:
     """Racks of 72 have equal parts of a run: for messages between stages, for tokens of experts, for collectives."""
     hardware, batch = replace(GPU, nvlink_gpus=72, gpus_per_node=4), TokenBatch(4096, 1, gpus)
@@ -247,6 +246,7 @@ def test_formulas_give_their_values(model: str, parallel: dict[str, Any], traini
 RUNS = published_runs()
 
 
+@cache
 def judged(kind: str) -> tuple[list[Run], list[Compared]]:
     """The published runs of a kind, beside ours."""
     runs = [run for run in RUNS if run.kind == kind]
@@ -285,15 +285,6 @@ def test_ratios_between_schedules() -> None:
     assert max(abs(row.error) for row in found) <= 0.042
 
 
-@pytest.mark.nightly
-def test_all_ratios_between_schedules() -> None:
-    """Four of five within 4 %, all within 6 %."""
-    found = list(ratios(judged(RATIOS)[1]))
-    assert len(found) == 30
-    assert sum(abs(row.error) <= NEAR for row in found) >= MOST * len(found)
-    assert max(abs(row.error) for row in found) <= WORST
-
-
 def test_every_record_is_compared_or_left_out() -> None:
     """Each with a reason."""
     skipped = left_out()
@@ -324,8 +315,7 @@ def attention_terms(given: Setup, operation: str = "forward") -> dict[str, Term]
 @pytest.mark.parametrize(
     ("keys", "causal", "share"),
     [
-        (256, True, 0.55), (512, True, 0.55), (1024, True, 0.75), (8192, True, 0.99), (1 << 20, True, 1.0),
-        (1024 * 2**0.5, True, 0.815), (256, False, 0.8), (2048, False, 0.98), (4096, False, 1.0), (16384, False, 1.0),
+        (256, True, 0.55), (1024, True, 0.75), (1 << 20, True, 1.0), (1024 * 2**0.5, True, 0.815), (2048, False, 0.98),
         (512 * 2**0.5, False, 0.86),
     ],
 )  # fmt: skip
@@ -378,14 +368,6 @@ def test_attention_hides_messages_step_by_step() -> None:
     assert found["ring of keys and values"].value == 0
     assert found["kernels of merging"].value == pytest.approx(0.42)
     assert float(attention_terms(long_setup())["ring of keys and values"].value) > 0
-
-
-def test_sequences_of_a_microbatch_see_their_own_keys_only() -> None:
-    """Two of them take twice as long as one, but for kernels and hops."""
-    one, two = attention_terms(long_setup()), attention_terms(long_setup(micro=2))
-    for name in ("attention core, first step", "attention core, other steps", "merging of partial results"):
-        assert two[name].value == pytest.approx(2 * float(one[name].value))
-    assert two["kernels of merging"].value == one["kernels of merging"].value
 
 
 def test_rings_of_a_node_use_its_links() -> None:
@@ -459,14 +441,6 @@ def test_without_context_parallelism_nothing_is_exchanged() -> None:
         TrainingSetup(context="rings")
 
 
-def test_unfused_attention_has_steps_of_the_same_rate() -> None:
-    """Nothing is known of its short kernels; it computes all scores."""
-    found = attention_terms(long_setup(training={"flash_attention": False}))
-    each = 1024**2 * 4 * 8192 / 2 / (1000e12 * 0.5) * 1e3
-    assert found["attention core, first step"].value == pytest.approx(each)
-    assert found["attention core, other steps"].value == pytest.approx(7 * each)
-
-
 def test_published_steps_of_rings() -> None:
     """Beside their attention, on H800 and A100: within a factor of 2.5."""
     rings = [row for row in steps() if row.family == RING]
@@ -506,10 +480,8 @@ def estimate(given: Setup, algorithm: str, **replaced: Any) -> Estimate:
     return Estimate(pipesched.run(derive(given, replaced), algorithm))
 
 
-@pytest.mark.parametrize("algorithm", at_night_but(PAIRED[-2:], PAIRED))
-@pytest.mark.parametrize(
-    "training", [{}, FULL, {**FULL, "full_layers": 1}, {"recompute": "selective", "flash_attention": False}]
-)
+@pytest.mark.parametrize("algorithm", at_night_but(PAIRED[1:2], PAIRED))
+@pytest.mark.parametrize("training", [{**FULL, "full_layers": 1}, SELECTIVE])
 def test_pieces_are_the_forward_and_the_backward_of_a_stage(algorithm: str, training: dict[str, Any]) -> None:
     """They sum up exactly, recompute included; experts have pieces on the network, the head and the embedding none."""
     found = estimate(of_experts(training=training), algorithm)
@@ -542,7 +514,7 @@ def test_terms_that_have_owners_exist() -> None:
     assert {name for name in OWNERS if not name.startswith(AGAIN)} - {*found} <= {"waits for the host"}
 
 
-@pytest.mark.parametrize("algorithm", PAIRED)
+@pytest.mark.parametrize("algorithm", at_night_but(PAIRED[1:2], PAIRED))
 @pytest.mark.parametrize("training", [{}, FULL])
 def test_a_pair_hides_the_network_of_experts(algorithm: str, training: dict[str, Any]) -> None:
     """It lasts no less than either operation and than what both compute, and is shorter than both; so is the step."""

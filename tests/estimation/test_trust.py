@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched.estimation.trust
-from pipesched import ConfigError, Estimate
+from pipesched import Estimate
 from pipesched.estimation.derived import derive
 from pipesched.estimation.model_reader import HARDWARE, preset_names
-from pipesched.estimation.trust.evidence import FILE, EvidenceBase, Standing, base_of, evidence_base, interval, ratios
+from pipesched.estimation.trust.evidence import FILE, EvidenceBase, Standing, evidence_base, interval, ratios
 from pipesched.estimation.trust.facts import (
     FIELDS,
     GPU_FAMILIES,
@@ -125,23 +125,6 @@ def test_bordered_is_the_inverse(numbers: list[float], size: int) -> None:
     assert np.allclose(inverse, np.linalg.inv(matrix), atol=1e-7)
 
 
-def test_own_runs_are_shrunk() -> None:
-    """A run of one's own moves what is expected of another part of the way to it, more with a second one."""
-    once = example().with_runs([(Y, 0.2)])
-    twice = once.with_runs([(Y, 0.2)])
-    before, after, later = (model.posterior([X]) for model in (example(), once, twice))
-    assert before.means[0] < after.means[0] < later.means[0] < 0.2
-    assert before.spread(0) > after.spread(0) > later.spread(0)
-
-
-def test_order_of_runs_does_not_count() -> None:
-    """The same runs the other way round say the same."""
-    known = [*zip(example().runs, example().residuals, strict=True)]
-    turned = ResidualModel(SPREADS, EVEN).with_runs(reversed(known)).posterior([X, Y])
-    assert np.allclose(turned.means, example().posterior([X, Y]).means)
-    assert np.allclose(turned.covariance, example().posterior([X, Y]).covariance)
-
-
 OTHER_SOURCE: dict[str, Any] = {"source": "them"}
 A100: dict[str, Any] = {"gpu": "a100-80gb-sxm"}
 H200: dict[str, Any] = {"gpu": "h200-sxm"}
@@ -246,16 +229,6 @@ def test_rates() -> None:
     assert one.residual == pytest.approx(log(1.1))
 
 
-def test_sources() -> None:
-    """Sources are named once; another name is told which there are."""
-    known = base(published("a", run("us")), published("b", run("them")), published("c", run("us")))
-    assert known.sources == ("us", "them")
-    assert known.require_source("them", "like") == "them"
-    with pytest.raises(ConfigError, match="us, them") as caught:
-        known.require_source("theirs", "like")
-    assert caught.value.key == "like"
-
-
 def test_packaged_runs() -> None:
     """Each run has a name of its own, a place where it was published and a known source; what is set aside is none."""
     found = evidence_base()
@@ -302,15 +275,6 @@ def test_stored_spreads_are_found_again() -> None:
     """From where the search starts it comes to the stored spreads."""
     found = np.exp(maximize(score_of(evidence_base().runs), START_LOGARITHMS))
     assert np.allclose(found, [evidence_base().model.spreads[name] for name in SPREAD_NAMES], rtol=1e-3)
-
-
-def test_own_runs_stand_beside() -> None:
-    """The base of a document is that of the package; a run more leaves it as it was."""
-    model = base_of(CONTENT).model
-    assert model == evidence_base().model
-    more = model.with_runs([(run("yours"), 0.1)])
-    assert len(more.runs) == len(model.runs) + 1
-    assert model == evidence_base().model
 
 
 EXPERTS = {"num_local_experts": 8, "num_experts_per_tok": 2, "model_type": "mixtral"}
@@ -527,14 +491,6 @@ def test_interval_is_the_posterior_of_a_new_source() -> None:
     assert Judge(known, wide).trust(ASKED).time.expected == pytest.approx(found.time.expected)
 
 
-def test_without_a_run_the_interval_is_what_was_believed_before() -> None:
-    """An empty base expects what is estimated."""
-    found = judge(base()).trust(ASKED)
-    assert found.time.expected == ASKED.step.time
-    assert found.evidence.nearest == ()
-    assert found.own == 0
-
-
 def test_memory() -> None:
     """All of the fullest device but what is fixed is scaled; it fits for sure if the upper end does."""
     known = base()
@@ -566,14 +522,6 @@ def test_nearest_runs() -> None:
     assert found[0].url == "https://same"
     assert found[0].error == pytest.approx(0.1)
     assert found[0].tokens_per_second_per_gpu == pytest.approx(64 * 4096 / 8 / 1.1)
-
-
-def test_what_lies_outside_is_said() -> None:
-    """A GPU and a schedule that no published run has are outside; the same with both known is not."""
-    assert judge(base()).trust(ASKED).evidence.inside
-    other = judge(base()).trust(estimate("hanayo", parallel={"chunks": 2}))
-    assert [one.field for one in other.evidence.outside] == ["algorithm"]
-    assert not other.evidence.inside
 
 
 def test_like_a_source() -> None:

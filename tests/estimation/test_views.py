@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ from pipesched.estimation.trust.evidence import evidence_base
 from pipesched.estimation.trust.inside import memory_margin
 from pipesched.render.estimate import cut_lines, estimate_view, fit_lines, sentence, stage_table
 from tests.estimation.setups import setup
-from tests.examples import at_night_but
 
 
 def estimate(given: Setup, algorithm: str = "1f1b") -> Estimate:
@@ -61,22 +61,21 @@ def test_what_does_not_fit_has_no_speed() -> None:
     assert ["does not fit" in text for text in shown] == [False, True]
 
 
-@pytest.mark.parametrize("kind", ["stage.{}", "layer.{}"])
-@pytest.mark.parametrize(
-    "what", ["forward", "backward_input", "backward_weight", "weights", "gradients", "optimizer", "activation"]
-)
+TRACED = ("forward", "backward_input", "backward_weight", "weights", "gradients", "optimizer", "activation")
+
+
 @pytest.mark.parametrize("training", [{}, {"recompute": "full", "full_layers": 2}, {"recompute": "full"}])
-def test_a_trace_adds_up(kind: str, what: str, training: dict[str, object]) -> None:
+def test_a_trace_adds_up(training: dict[str, object]) -> None:
     """The parts of a number are the number, and those of a part, one level deeper, are the part."""
     found = estimate(setup({"num_hidden_layers": 12}, training=training))
-    traced = trace(found, f"{kind.format(1)}.{what}")
-    top = [part.value for part in traced.parts if not part.depth]
-    assert sum(top) == pytest.approx(traced.value, rel=1e-9)
-    is_time = what.startswith(("forward", "backward"))
-    own = found.stages[1] if kind.startswith("stage") else found.items.each[2]
-    exact = own.time(what) / 1000 if is_time else float(own.size(what)) / 1e9
-    assert traced.value == pytest.approx(exact, rel=1e-3)
-    assert all(part.formula for part in traced.parts)
+    for kind, what in product(("stage", "layer"), TRACED):
+        traced = trace(found, f"{kind}.1.{what}")
+        top = [part.value for part in traced.parts if not part.depth]
+        assert sum(top) == pytest.approx(traced.value, rel=1e-9)
+        own = found.stages[1] if kind == "stage" else found.items.each[2]
+        exact = own.time(what) / 1000 if "ward" in what else float(own.size(what)) / 1e9
+        assert traced.value == pytest.approx(exact, rel=1e-3)
+        assert all(part.formula for part in traced.parts)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +96,7 @@ def test_every_number_has_an_address(address: str) -> None:
         assert traced.value == getattr(found.step, what)
 
 
-@pytest.mark.parametrize("algorithm", ["1f1b", "zb-h1", "interleaved", "zb-v", "chimera"])
+@pytest.mark.parametrize("algorithm", ["zb-v", "chimera"])
 def test_the_written_config_is_the_same_problem(algorithm: str) -> None:
     """It is read back as a problem of the same schedule, but for what rounding to 0.001 ms and GB changes."""
     found = estimate(setup(parallel={"chunks": 2}), algorithm)
@@ -110,10 +109,8 @@ def test_the_written_config_is_the_same_problem(algorithm: str) -> None:
 @pytest.mark.parametrize(
     ("algorithm", "more"),
     [
-        ("seq-1f1b", {"slices": 4}),
         ("seq-1f1b", {"slices": {"count": 3, "overhead": "0.1ms"}}),
-        ("1f1b", {"sizes": {"work": [1, 2, 3, 1] * 4}, "kv": 0.1}),
-        ("1f1b", {"sizes": {"activation": [2, 1] * 8, "message": [1, 3] * 8}}),
+        ("1f1b", {"sizes": {"activation": [2, 1] * 8, "message": [1, 3] * 8}, "kv": 0.1}),
     ],
 )
 def test_the_written_config_has_microbatches_that_differ(algorithm: str, more: dict[str, Any]) -> None:
@@ -124,7 +121,7 @@ def test_the_written_config_has_microbatches_that_differ(algorithm: str, more: d
     assert [*map(float, again.schedule.memory)] == pytest.approx([*map(float, found.memory)], rel=1e-6)
 
 
-@pytest.mark.parametrize("width", [50, 60, 80, 120])
+@pytest.mark.parametrize("width", [50, 80])
 def test_no_number_is_cut(width: int) -> None:
     """On a narrow screen titles take two lines and parts are left out, but never the sum and what there is of it."""
     console = Console(width=width)
@@ -210,22 +207,18 @@ def test_stages_show_what_is_scheduled() -> None:
         assert "2.000 GB" in cells, number
 
 
-def test_changes_fit_and_the_fastest_comes_first() -> None:
-    """At most three, each of them a setup that fits; none where it fits already."""
-    found = estimate(setup(memory=11))
+def test_changes_fit_as_surely_as_rows_of_a_search() -> None:
+    """At most three that fit, each key once; what surely fits comes first, the fastest of it, what may not says so."""
+    found, high = estimate(setup(memory=9, parallel={"tensor": 1, "pipeline": 2})), evidence_base().memory.high
     assert not found.fits
     listed = changes(found)
     assert 1 <= len(listed) <= 3
-    assert all(change.estimate.fits for change in listed)
+    for change in listed:  # tensor parallelism that is doubled twice is one change, to four times what it was
+        assert [part.partition(":")[0] for part in change.text.split(" and ")] == [*change.values], change.text
+        assert change.estimate.fits
     order = [(not change.sure, -change.rate) for change in listed]
     assert order == sorted(order)
     assert changes(estimate(setup())) == []
-
-
-def test_advice_fits_as_surely_as_rows_of_a_search() -> None:
-    """By the upper end of the interval of its memory: what surely fits comes first, what may not says so."""
-    found, high = estimate(setup(memory=9, parallel={"tensor": 1, "pipeline": 2})), evidence_base().memory.high
-    listed = changes(found)
     sure = [change.sure for change in listed]
     assert sure == [memory_margin(one.estimate, high) >= 0 for one in listed]
     assert sure[0]
@@ -252,16 +245,6 @@ def test_the_config_of_the_tutorial_is_up_to_date() -> None:
     found = pipesched.estimate(root / "configs" / "llama-3-70b.yaml", "zb-h1")
     written = (root / "docs" / "tutorial" / "llama-3-70b" / "derived.yaml").read_text(encoding="utf-8")
     assert config_text(found) == written
-
-
-@pytest.mark.parametrize("memory", at_night_but((12,), (9, 12)))
-def test_a_change_of_several_keys_says_each_once(memory: int) -> None:
-    """Tensor parallelism that is doubled twice is one change, to four times what it was."""
-    listed = changes(estimate(setup(memory=memory, parallel={"tensor": 1, "pipeline": 2})))
-    assert listed
-    for change in listed:
-        assert [part.partition(":")[0] for part in change.text.split(" and ")] == [*change.values], change.text
-        assert change.estimate.fits
 
 
 def test_changes_that_cannot_fit_are_not_cut_into_stages(monkeypatch: pytest.MonkeyPatch) -> None:
