@@ -40,7 +40,7 @@ def shown(value: object, most: int = WIDTH, depth: int = NESTED) -> str:
                 text = f"{Decimal(number).normalize(Context(prec=MOST_DIGITS)):g}"
         except Exception:  # whatever an object of a user raises; or a number of more digits than Python writes
             text = f"a value of type {type(value).__name__} that cannot be written"
-    return cut(text, most)
+    return text if len(text) <= most and text.isprintable() else cut(text, most)
 
 
 def cut(text: str, most: int = WIDTH) -> str:
@@ -165,4 +165,5 @@ def look_up(table: Mapping[str, T], name: object, what: str, key: str | None = N
 
 def require_name(names: Iterable[str], name: object, what: str, key: str | None = None, rest: str = "") -> str:
     """Return `name` if it is one of `names`. Raises ConfigError as `look_up` does."""
-    return look_up({known: known for known in names}, name, what, key, rest)
+    known = {one: one for one in names}
+    return known[name] if isinstance(name, str) and name in known else look_up(known, name, what, key, rest)

@@ -81,7 +81,9 @@ def command(
         return
     config = reading.given_config(problem)
     how = {"everything": comparison.everything, "plotted": comparison.pareto}
-    compared = named.compared(config, algorithm, executor, trust.beside(config.trust.like), **how)
+    compared = named.compared(
+        config, algorithm, executor, trust.beside(None if config.trust is None else config.trust.like), **how
+    )
     if comparison.only is not None:
         every, compared = compared, compared.only(comparison.only)
         _note_left_out(comparison.only, named.algorithms(config.algorithm, **how), [every], [compared])

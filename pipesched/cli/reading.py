@@ -145,9 +145,10 @@ def given_config(source: ProblemSource, *, notes: bool = True, chooses: bool = F
 
 def note_values(values: Mapping[str, Given]) -> None:
     """Say on stderr that a problem is derived, where values describe a training run, and which of them are rounded."""
-    from pipesched.config.values import has_setup, rounding_note
+    from pipesched.config.values import rounding_note
+    from pipesched.pipeline.problem.declared import SETUP_NAMES
 
-    if has_setup(values):
+    if values.keys() & SETUP_NAMES:
         from pipesched.config.derived import setup_notes
 
         with flags_of_problem():

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import MOST_WORKERS, require_mapping, require_sequence, require_whole, shown
 from pipesched.comparing.candidates import Candidate, GivenAlgorithm, GivenPlan, candidates, problem_of_plans
-from pipesched.config.values import problem_of, values_of
+from pipesched.config.load import load_values
+from pipesched.config.values import problem_of
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable, OwnCodeFailed, blame
 from pipesched.executors.opening import chosen, lent
 from pipesched.pipeline.problem.costs import Memory
@@ -73,7 +74,7 @@ def compare(
     """
     read = candidates(plans)
     if problem is None:
-        problem = problem_of(values_of(problem_of_plans(read)))
+        problem = problem_of(load_values(problem_of_plans(read), {}))
     calls = comparison_calls(problem, algorithms, read, each, options)
     memory_unit = "" if problem.memory.unit == Memory.unit else problem.memory.unit
     entries = run_calls(calls, chosen(executor, require_whole(jobs, "jobs", most=MOST_WORKERS)), listener)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
+from pipesched.checks import require_flag, require_name
 from pipesched.errors import ConfigError
 from pipesched.estimation.derived import derive
 from pipesched.estimation.setup import SIZES, Setup
 from pipesched.estimation.setup_reader import ReadSetup, read_setup
+from pipesched.estimation.trust.evidence import known_sources
 from pipesched.pipeline.layers.layers import RULES
 from pipesched.pipeline.layers.layout_text import looks_like_text
 from pipesched.pipeline.problem.declared import SETUP_NAMES
 from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.shapes import Flag, Label, OneOf, declare, declared
 from pipesched.text.given import Given, located
-from pipesched.text.sections import Section, Sections, located as located_in_sections, merged
+from pipesched.text.sections import Entries, Section, Sections, located as located_in_sections, merged
 
 UNITS = {"time_unit": "ms", "unit": "GB"}
 INSTEAD = {  # parameter of make_problem -> what to give where its value is derived
@@ -29,6 +33,39 @@ INSTEAD = {  # parameter of make_problem -> what to give where its value is deri
     "time_unit": "derived times are in ms",
     "unit": "derived memory is in GB",
 }
+
+
+FITS = ("sure", "likely")  # by the upper end of the interval of its memory, or by the estimate
+
+
+@dataclass(frozen=True)
+class TrustSection:
+    """What a config says of trust, in the section of that name."""
+
+    like: str | None = declare(
+        Label(), "the source of published runs whose software and cluster are like one's own", None
+    )
+    beyond: bool = declare(Flag(), "whether tune looks beyond what was measured; default false", False)
+    fits: str = declare(
+        OneOf(*FITS), "whether what tune finds first must surely fit (default), or likely, by its estimate", "sure"
+    )
+
+
+def read_trust(section: Section | None) -> TrustSection:
+    """Return what the section says. Raises ConfigError that says where the value at fault stands."""
+    if section is None:
+        return TrustSection()
+    try:
+        entries = Entries(section.value, "trust", [*declared(TrustSection, "trust")])
+        like = entries.plain("like")
+        if like is not None:
+            require_name(known_sources(), like, "source of published runs", "trust.like")
+        beyond = require_flag(entries.plain("beyond", False), "trust.beyond")
+        return TrustSection(
+            like, beyond, require_name(FITS, entries.plain("fits", FITS[0]), "way to fit", "trust.fits")
+        )
+    except ConfigError as error:
+        raise located_in_sections(error, {"trust": section}) from None
 
 
 def derived(values: Mapping[str, Given]) -> tuple[Problem, Setup, tuple[str, ...]]:

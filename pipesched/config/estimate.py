@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_flag, require_sequence, require_whole, shown
-from pipesched.config.load import Config, TrustSection, load_config
+from pipesched.config.derived import TrustSection
+from pipesched.config.load import Config, load_config
 from pipesched.config.values import Source, read_fields
 from pipesched.errors import ConfigError, PipeschedError
 from pipesched.estimation.changes import FittingChange, changes_that_fit
@@ -228,13 +229,13 @@ def estimate(
 
 def judged(
     found: Estimate,
-    said: TrustSection,
+    said: TrustSection | None,
     like: str | None = None,
     measured: Measured | None = None,
     others: Iterable[Estimate] = (),
 ) -> Estimate:
     """Return an estimate with how sure it is; beside `others` in few bits it is judged by these. Raises ConfigError."""
     low = any(one.setup.recipe is not None for one in (found, *others))
-    judge, notes = judge_of(said.like if like is None else like, measured, low=low)
+    judge, notes = judge_of(said.like if said and like is None else like, measured, low=low)
     notes += (MIXED,) * (low and found.setup.recipe is None)
     return replace(found, trust=judge.trust(found), notes=(*found.notes, *notes))

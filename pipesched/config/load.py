@@ -3,63 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipesched.checks import require_flag, require_name, shown
+from pipesched.checks import shown
 from pipesched.config import values as config_values
 from pipesched.config.values import Source, Values, rounding_note
 from pipesched.errors import ConfigError, blame
 from pipesched.pipeline.layers.layers import WORK, rows_of
 from pipesched.pipeline.layers.recut import can_be_cut, fitted_to, seeks_best
 from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.problem.declared import SETUP_NAMES
 from pipesched.pipeline.problem.placement import PLACEMENTS, Placement
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import count_of, is_several
-from pipesched.pipeline.problem.shapes import Flag, Label, OneOf, declare, declared
 from pipesched.pipeline.problem.units import Sizes
 from pipesched.text.given import Given, located
 
 if TYPE_CHECKING:
+    from pipesched.config.derived import TrustSection
     from pipesched.config.values import Algorithm
     from pipesched.estimation.setup import Setup
-    from pipesched.text.sections import Section
-
-FITS = ("sure", "likely")  # by the upper end of the interval of its memory, or by the estimate
-
-
-@dataclass(frozen=True)
-class TrustSection:
-    """What a config says of trust, in the section of that name."""
-
-    like: str | None = declare(
-        Label(), "the source of published runs whose software and cluster are like one's own", None
-    )
-    beyond: bool = declare(Flag(), "whether tune looks beyond what was measured; default false", False)
-    fits: str = declare(
-        OneOf(*FITS), "whether what tune finds first must surely fit (default), or likely, by its estimate", "sure"
-    )
-
-
-def read_trust(section: Section | None) -> TrustSection:
-    """Return what the section says. Raises ConfigError that says where the value at fault stands."""
-    if section is None:
-        return TrustSection()
-    from pipesched.estimation.trust.evidence import known_sources
-    from pipesched.text.sections import Entries, located as located_in_sections
-
-    try:
-        entries = Entries(section.value, "trust", [*declared(TrustSection, "trust")])
-        like = entries.plain("like")
-        if like is not None:
-            require_name(known_sources(), like, "source of published runs", "trust.like")
-        beyond = require_flag(entries.plain("beyond", False), "trust.beyond")
-        return TrustSection(
-            like, beyond, require_name(FITS, entries.plain("fits", FITS[0]), "way to fit", "trust.fits")
-        )
-    except ConfigError as error:
-        raise located_in_sections(error, {"trust": section}) from None
 
 
 class Choices(NamedTuple):
@@ -115,7 +80,7 @@ class Config(NamedTuple):
     setup: Setup | None = None
     notes: tuple[str, ...] = ()
     rounded: str | None = None
-    trust: TrustSection = TrustSection()
+    trust: TrustSection | None = None
     choices: Choices = Choices()
     assumes_alike_memory: bool = False
 
@@ -141,10 +106,10 @@ def load_config(config: str | Path | Source | None, overrides: Mapping[str, Any]
     """Return the problem, as `load` does, and the algorithm; `chooses`: of several chunks the first counts."""
     values = load_values(config, overrides)
     choices = take_choices(values) if chooses else Choices()
-    setup, trust = None, TrustSection()
+    setup, trust = None, None
     notes: tuple[str, ...] = ()
-    if config_values.has_setup(values):
-        from pipesched.config.derived import derived
+    if values.keys() & SETUP_NAMES:
+        from pipesched.config.derived import derived, read_trust
 
         problem, setup, notes = derived(values)
         trust = read_trust(values["trust"].value if "trust" in values else None)
@@ -155,7 +120,8 @@ def load_config(config: str | Path | Source | None, overrides: Mapping[str, Any]
     factors = 1 if problem.sizes is None else len({*problem.sizes.work})
     works = factors > 1 or any(rows_of(getattr(problem.costs, key)) > 1 for key in WORK)
     alike = works and not is_said and rows_of(problem.memory.activation) == 1
-    halves, rounded = config_values.assumes_halves(values), rounding_note(values)
+    own = {name: given for name, given in values.items() if not given.built_in}
+    halves, rounded = (config_values.assumes_halves(own), rounding_note(own)) if own else (False, None)
     return Config(problem, algorithm_of(values), halves, setup, notes, rounded, trust, choices, alike)
 
 
@@ -167,8 +133,10 @@ def load_values(config: str | Path | Source | None, overrides: Mapping[str, Any]
         source = config_values.source_of(config) if isinstance(config, (str, Path)) else config
     except ConfigError as error:
         raise error.about("path_or_text") from None
-    values = config_values.values_of(source)  # what is wrong there names the file and the line
-    config_values.override(values, overrides)
+    # what is wrong in a file names it and the line
+    values = dict(config_values.BUILT_IN) if source is None else config_values.values_of(source)
+    if overrides:
+        config_values.override(values, overrides)
     return values
 
 
@@ -201,7 +169,7 @@ def imported_problem(
         config_values.override(values, overrides)
     else:
         values = load_values(config, overrides)
-    if config_values.has_setup(values):
+    if values.keys() & SETUP_NAMES:
         from pipesched.config.derived import derived
 
         problem, setup, _ = derived(values)

@@ -11,7 +11,7 @@ from math import gcd
 from types import MappingProxyType
 
 from pipesched.checks import require_whole
-from pipesched.config.load import TrustSection
+from pipesched.config.derived import TrustSection
 from pipesched.estimation.derived import derive
 from pipesched.estimation.model import BIASES, MLPS, NORMS, POSITIONS
 from pipesched.estimation.model_reader import read_model_section

@@ -135,24 +135,17 @@ def assumes_halves(values: Mapping[str, Given]) -> bool:
     return by_layers or ("backward" in given and HALVES[0] not in given)
 
 
-def values_of(source: Source | None) -> Values:
-    """Return the values of a config (None: the built-in default). Raises ConfigError."""
-    if source is None:
-        return dict(BUILT_IN)
+def values_of(source: Source) -> Values:
+    """Return the values of a config. Raises ConfigError."""
     from pipesched.text.yaml_reader import parse_yaml
 
     if source.values is not None:
         return dict(source.values)
     values = read_fields(parse_yaml(source.text, source.name), source.name)
-    if "devices" not in values and not has_setup(values):
+    if "devices" not in values and not values.keys() & declared.SETUP_NAMES:
         form = "a config needs at least `devices: 4`, or `model`, `hardware`, `parallel` and `batch`"
         raise ConfigError(f"`devices` is missing; {form}", "devices", where=source.name)
     return values
-
-
-def has_setup(values: Mapping[str, Given]) -> bool:
-    """Return whether the values describe a training run, from which the problem is derived."""
-    return any(name in values for name in declared.SETUP_NAMES)
 
 
 def read_fields(root: Any, name: str) -> Values:
@@ -292,7 +285,7 @@ def counts_blocks(values: Mapping[str, Any]) -> bool:
 
 def problem_of(values: Mapping[str, Given]) -> Problem:
     """Return the problem of these values. Raises ConfigError that says where the value at fault was given."""
-    if has_setup(values):
+    if values.keys() & declared.SETUP_NAMES:
         from pipesched.config.derived import derived
 
         return derived(values)[0]

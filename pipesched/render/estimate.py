@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from pipesched.checks import joined
+from pipesched.config.derived import FITS
 from pipesched.config.estimate import changes
-from pipesched.config.load import FITS
 from pipesched.estimation.hardware import NUMBERS
 from pipesched.estimation.items import GB, STATES
 from pipesched.estimation.model_reader import HARDWARE, preset_names

@@ -11,9 +11,9 @@ from math import prod
 from typing import Any, NamedTuple, TypeVar
 
 from pipesched.checks import require_name, require_sequence, require_whole, shown
-from pipesched.config.derived import INSTEAD, require_place
+from pipesched.config.derived import FITS, INSTEAD, read_trust, require_place
 from pipesched.config.estimate import require_training
-from pipesched.config.load import FITS, algorithm_of, load_values, read_trust
+from pipesched.config.load import algorithm_of, load_values
 from pipesched.config.values import Values
 from pipesched.errors import ConfigError, blame
 from pipesched.estimation.derived import budget_of, derive, memory_with, side_static, with_budget

@@ -23,8 +23,8 @@ from pipesched.checks import (
     require_type,
     require_whole,
 )
+from pipesched.config.derived import FITS
 from pipesched.config.estimate import MIXED, Measured, judge_of
-from pipesched.config.load import FITS
 from pipesched.config.values import Source
 from pipesched.core.clock import Clock
 from pipesched.estimation.trust.inside import Judge

@@ -13,8 +13,8 @@ from rich.console import Console
 
 import pipesched
 from pipesched import ConfigError, Parallelism, SpacePoint, Trial
+from pipesched.config.derived import FITS
 from pipesched.config.estimate import MIXED
-from pipesched.config.load import FITS
 from pipesched.documents.tuning import tuning_document
 from pipesched.estimation.model import divisors
 from pipesched.pipeline.plan.step import LEVELS

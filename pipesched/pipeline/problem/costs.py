@@ -150,7 +150,8 @@ class Costs(Displayable):
         require_whole(self.resolution, "resolution", least=1)
         columns = {key: made[key] for key in (*PER_STAGE, "p2p", *STEP_TIMES) if made[key]}
         for key, column in (columns if self.tied is None else {**columns, "tied": (self.tied,)}).items():
-            require_decimals(column, key)
+            if {*map(type, column)} - {int, float}:  # which are decimals
+                require_decimals(column, key)
         rows = [len(entry) for column in columns.values() for entry in column if isinstance(entry, tuple)]
         has_step = self.tied is not None or any(made[key] is not None for key in STEP_TIMES)
         made.update(stages=stages, microbatches=max(rows, default=None), has_step=has_step)
@@ -197,8 +198,7 @@ STEP_TIMES = tuple(name for name, one in COSTS.items() if one.once)
 def require_decimals(times: Iterable[Entry], key: str) -> None:
     """Raise ConfigError, about `key`, for a time that no number of ticks is."""
     try:
-        if any(not isinstance(time, (int, float)) for time in times):  # which are decimals
-            ticks_per_unit(dict.fromkeys(time for time in in_one(times) if isinstance(time, Fraction)))
+        ticks_per_unit(dict.fromkeys(time for time in in_one(times) if isinstance(time, Fraction)))
     except ValueError as error:
         raise ConfigError(f"times must be decimals; {error}", key) from None
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from pipesched.checks import MANY, look_up, require_flag, require_sequence, require_whole, shown
+from pipesched.checks import MANY, require_flag, require_name, require_sequence, require_whole, shown
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 
@@ -26,6 +26,8 @@ class Placement(Displayable):
     devices: tuple[int, ...]
     mirrored: bool = False
     second: tuple[int, ...] | None = None
+    last: int = field(init=False, compare=False)  # the number of the last device
+    ways: list[tuple[int, ...]] = field(init=False, compare=False)  # devices of the stages, mirrored also those back
 
     def __post_init__(self) -> None:
         devices = require_sequence(self.devices, "placement")
@@ -33,7 +35,11 @@ class Placement(Displayable):
             raise ConfigError("must list the device of each stage", "placement")
         devices = tuple(require_whole(device, "placement", entry=entry) for entry, device in enumerate(devices))
         object.__setattr__(self, "devices", devices)
-        _require_every_device(devices, max(devices) + 1)
+        last = max(devices)
+        held = {*devices}
+        empty = next((device for device in range(last) if device not in held), None)
+        if empty is not None:
+            raise ConfigError(f"device {empty} is left without a stage", "placement")
         require_flag(self.mirrored, "mirrored")
         if self.second is not None:
             second = require_sequence(self.second, "second")
@@ -41,6 +47,8 @@ class Placement(Displayable):
             if not self.mirrored or second != tuple(sorted({*second})):
                 raise ConfigError("must be microbatches of a mirrored placement, by rising numbers", "second")
             object.__setattr__(self, "second", second)
+        back = [tuple(last - device for device in devices)] if self.mirrored else []
+        vars(self).update(last=last, ways=[devices, *back])
 
     def __repr__(self) -> str:
         texts = [*map(str, self.devices[:MANY])]
@@ -62,16 +70,6 @@ class Placement(Displayable):
         """Return the device of a stage for a microbatch out of `microbatches`."""
         device = self.devices[stage]
         return self.last - device if self.is_second(microbatch, microbatches) else device
-
-    @property
-    def last(self) -> int:
-        """The number of the last device."""
-        return max(self.devices)
-
-    @property
-    def ways(self) -> list[tuple[int, ...]]:
-        """The devices of the stages, where the placement is mirrored those of both directions."""
-        return [self.devices, tuple(self.last - device for device in self.devices)][: 1 + self.mirrored]
 
     @property
     def said(self) -> str:
@@ -122,7 +120,7 @@ class Placement(Displayable):
 
 def named_placement(name: str, devices: int, stages: int) -> Placement:
     """Return the placement of that name. Raises ConfigError when the number of stages does not suit it."""
-    make = look_up(PLACEMENTS, name, "placement", "placement")
+    make = PLACEMENTS[require_name(PLACEMENTS, name, "placement", "placement")]
     if stages < devices:
         what = f"{stages} stages cannot fill {devices} devices; at least one stage a device is needed"
         raise ConfigError(what, "placement")
@@ -134,8 +132,10 @@ def explicit_placement(devices_of_stages: tuple[int, ...], devices: int) -> Plac
     outside = [device for device in devices_of_stages if not 0 <= device < devices]
     if outside:
         raise ConfigError(f"device {outside[0]} is out of range; devices are 0 to {devices - 1}", "placement")
-    _require_every_device(devices_of_stages, devices)
-    return Placement(devices_of_stages)
+    placement = Placement(devices_of_stages)
+    if placement.last + 1 < devices:
+        raise ConfigError(f"device {placement.last + 1} is left without a stage", "placement")
+    return placement
 
 
 def placement_name(placement: Placement, devices: int) -> str:
@@ -147,13 +147,6 @@ def placement_name(placement: Placement, devices: int) -> str:
             if named == placement.by_number and not (name == "loop" and stages % devices):
                 return name
     return placement.said
-
-
-def _require_every_device(devices_of_stages: Iterable[int], devices: int) -> None:
-    held = set(devices_of_stages)
-    empty = next((device for device in range(devices) if device not in held), None)
-    if empty is not None:
-        raise ConfigError(f"device {empty} is left without a stage", "placement")
 
 
 def _linear(devices: int, stages: int) -> Placement:

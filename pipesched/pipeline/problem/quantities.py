@@ -398,6 +398,8 @@ def length_text(values: Iterable[Any], read: Sequence[Any], most: int) -> str:
 
 def count_of(key: str, value: Any) -> int:
     """Return a whole number of at least 1, which is never rounded. Raises ConfigError, about `key`."""
+    if type(value) is int and 1 <= value <= MOST_WRITTEN:
+        return value
     try:
         number = to_fraction(value)
         require_limits(number)
@@ -436,7 +438,7 @@ def exact_numbers(
     Raises ConfigError, about `key` and the entry at fault.
     """
     if not is_several(value):
-        return (canonical(exact_number(key, value, unit, most, positive=positive)),) * count
+        return listed_numbers(key, [value], unit, most, positive=positive, row=None) * count
     entries = first_entries(value, count)
     if len(entries) != count:
         found = length_text(value, entries, count)
@@ -451,13 +453,13 @@ def listed_numbers(
     most: int | None = None,
     *,
     positive: bool = False,
-    row: tuple[int, ...] = (),
+    row: tuple[int, ...] | None = (),
 ) -> tuple[Exact, ...]:
-    """Return the numbers of a list, or of the `row` of a table, as `exact_number` reads them."""
+    """Return the numbers of a list, of the `row` of a table, or where that is None the only one, by `exact_number`."""
     known = plain_numbers(values, MOST_DIGITS)
     if known is not None and (most is None or max(known) <= most) and not (positive and 0 in known):
         return known
-    places = [(*row, entry) if row else entry for entry in range(len(values))]
+    places = [None if row is None else (*row, entry) if row else entry for entry in range(len(values))]
     return tuple(
         canonical(exact_number(key, value, unit, most, positive=positive, entry=place))
         for value, place in zip(values, places, strict=True)

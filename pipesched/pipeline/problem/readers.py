@@ -95,10 +95,10 @@ def problem_from(values: Mapping[str, Any]) -> Problem:
     given = {**made, **{key: values[key] for key in ("budget", "kv", "receive", "tied")}}
     there = read_placement(values["placement"], p, s)
     extent = Extent(p, s, m, time, size)
-    if given["activation"] is None:
-        given["activation"] = Fraction(p, s)
     costs = _costs(given, extent, split=split)
     held: dict[str, Any] = {key: extent.read(one, given[key]) for key, one in MEMORY_KEYS.items() if key != "unit"}
+    if held["activation"] is None:
+        held["activation"] = (canonical(Fraction(p, s)),) * s
     memory = Memory(**held, unit=size.label)
     shard, clip, side, messages = (values[key] for key in ("shard", "clip", "side", "messages"))
     unlike |= {
@@ -168,7 +168,8 @@ def _costs(given: Mapping[str, Any], extent: Extent, *, split: bool) -> Costs:
     values["recompute"] = values["recompute"] or values["forward"]
     values["reload"] = values["reload"] or values["offload"]
     values["whole"] = whole = extent.read(COSTS["whole"], given["backward"])
-    require_decimals(whole or (), "backward")
+    if whole and {*map(type, whole)} - {int, float}:
+        require_decimals(whole, "backward")
     lacking = [key for key in HALVES if given[key] is None]
     if len(lacking) == 1:
         other = HALVES[lacking == [HALVES[0]]]

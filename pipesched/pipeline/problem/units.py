@@ -5,9 +5,9 @@ A unit is one slice of one microbatch; without slices it is a microbatch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property
@@ -76,12 +76,12 @@ class Sizes(Displayable):
 
     def __post_init__(self) -> None:
         count, known = len(self.work), dict[int, tuple[Exact, ...]]()
-        for field in fields(self):
-            given = getattr(self, field.name)
+        for name in FACTORS:
+            given = getattr(self, name)
             if id(given) not in known:  # one list may be that of several
-                with entry_of("sizes", field.name):
+                with entry_of("sizes", name):
                     known[id(given)] = exact_tuple(given, "sizes", count, "one a microbatch")
-            object.__setattr__(self, field.name, known[id(given)])
+            object.__setattr__(self, name, known[id(given)])
 
     @property
     def are_one(self) -> bool:
@@ -91,14 +91,14 @@ class Sizes(Displayable):
     @cached_property
     def wholes(self) -> dict[str, tuple[list[int], int]]:
         """Of each list the factors as whole multiples of 1/scale, and the scale."""
-        return {field.name: in_one_scale(getattr(self, field.name)) for field in fields(self)}
+        return {name: in_one_scale(getattr(self, name)) for name in FACTORS}
 
     def __getstate__(self) -> dict[str, Any]:
         return fields_of(self)
 
     def taken(self, order: Sequence[int]) -> Sizes:
         """Return the factors of these microbatches, in this order."""
-        return Sizes(*(tuple(getattr(self, field.name)[entry] for entry in order) for field in fields(self)))
+        return Sizes(*(tuple(getattr(self, name)[entry] for entry in order) for name in FACTORS))
 
 
 Shares = tuple[Fraction, ...]  # of the n slices, whose sum is 1
@@ -143,6 +143,8 @@ class Slices(Displayable):
     overhead: Entry = 0
     rule: SliceRule | None = None
     tried: tuple[tuple[int, int | float], ...] = ()
+    is_plain: bool = field(init=False, compare=False, repr=False)  # whether there is one slice, without overhead
+    are_several: bool = field(init=False, compare=False, repr=False)  # or may become so: the number is to be found
 
     def __post_init__(self) -> None:
         require_whole(self.count, "slices", least=1, most=MOST_SLICES)
@@ -155,20 +157,12 @@ class Slices(Displayable):
         given = self.overhead if isinstance(self.overhead, tuple) else (self.overhead,) * 2
         pair = exact_tuple(given, "slices", 2, "of forwards, and of backwards")
         object.__setattr__(self, "overhead", pair[0] if pair[0] == pair[1] else pair)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether there is one slice, without overhead."""
-        return self.count == 1 and not self.overhead
+        plain, several = self.count == 1 and not self.overhead, self.count > 1 or self.rule is not None
+        vars(self).update(is_plain=plain, are_several=several)
 
     def overhead_of(self, key: str) -> Exact:
         """Return what every operation of a kind of a slice lasts beside its part."""
         return self.overhead[key != "forward"] if isinstance(self.overhead, tuple) else self.overhead
-
-    @property
-    def are_several(self) -> bool:
-        """Whether a microbatch has more than one slice, or may get more: the number is to be found."""
-        return self.count > 1 or self.rule is not None
 
     def of(self, key: str, stage: int) -> Shares:
         """Return the parts of the work of a kind on a stage."""
@@ -242,7 +236,7 @@ def unit_values(sizes: Sizes | None, slices: Slices, mode: str) -> dict[str, Any
     """Return what makes microbatches differ, as a config gives it; what is as of whole alike ones is left out."""
     found: dict[str, Any] = {}
     if sizes is not None:
-        found["sizes"] = {field.name: [*map(plain, getattr(sizes, field.name))] for field in fields(sizes)}
+        found["sizes"] = {name: [*map(plain, getattr(sizes, name))] for name in FACTORS}
     if not slices.is_plain:
         more = slices.overhead
         work = {key: [[*map(plain, row)] for row in getattr(slices, key)] for key in SHARED}
@@ -316,24 +310,24 @@ class Extent(NamedTuple):
         """Return the numbers of a key of costs or memory, or its only one; None for None. Raises ConfigError."""
         if value is None and field.absent is None:
             return None
-        number, shape = field.number, field.shape
+        shape = field.shape
+        number = shape.number if isinstance(shape, Each) else shape
+        assert isinstance(number, Number)
         unit = None if number.dimension is None else self.time if number.dimension is TIME else self.size
         if not isinstance(shape, Each):
-            return canonical(exact_number(field.name, value, unit, number.most))
+            return listed_numbers(field.name, [value], unit, number.most, row=None)[0]
         counts = {"stage": self.stages, "boundary": self.stages - 1, "device": self.devices}
         count, each = counts[shape.per], EACH[shape.per]
-        if shape.rows:
+        if shape.rows and is_several(value):
             return exact_table(field.name, value, count, each, unit, self.microbatches)
         return exact_numbers(field.name, value, count, each, unit, number.most, positive=number.above)
 
 
 def exact_table(key: str, value: Any, count: int, each: str, unit: Unit | None, microbatches: int) -> Table:
-    """Return `count` entries: from a list of so many, each a number or a list of one a microbatch, or one number.
+    """Return the entries of a list of `count`, each a number or a list of one a microbatch.
 
     Raises ConfigError, about the key and the entry at fault.
     """
-    if not is_several(value):
-        return exact_numbers(key, value, count, each, unit)
     entries = first_entries(value, count)
     if len(entries) != count:
         what, found = "entries" if any(map(is_several, entries)) else "numbers", length_text(value, entries, count)
@@ -365,7 +359,8 @@ def read_units(
     turns = count_of("rounds", rounds)
     count = None if microbatches is None else count_of("microbatches", microbatches)
     said = f"microbatches is {count}: leave that out, or give lists of {count}"
-    for key, entry, length in _lengths(given, sizes, shape[1]):
+    may_list = sizes is not None or any(isinstance(given[key], Iterable) for key in (*TABLED, "side"))
+    for key, entry, length in _lengths(given, sizes, shape[1]) if may_list else ():
         if count is None:
             said = f"{key}.{entry} lists {length}" if key == "sizes" else f"{key} lists {length}"
             count = length
@@ -373,7 +368,7 @@ def read_units(
             what = f"lists {length} numbers, one a microbatch; {said}" if length else "must list one a microbatch"
             raise ConfigError(what, key, entry=entry)
     count = 2 * shape[0] if count is None else count
-    cut = read_slices(slices, shape[1], time)
+    cut = WHOLE if slices is None or (type(slices) is int and slices == 1) else read_slices(slices, shape[1], time)
     named = require_name(MODES, mode, "mode", "mode")
     if named != FORWARD_ONLY and cut.are_several:
         layer, refused = given["layer"], "goes with whole microbatches, not with `slices`"
@@ -418,8 +413,6 @@ def read_slices(value: Any, stages: int, time: Unit) -> Slices:
     """Return how microbatches are cut, from a number of slices, or a mapping. Raises ConfigError about `slices`."""
     if isinstance(value, Slices):
         return value
-    if value is None or (type(value) is int and value == 1):
-        return WHOLE
     if not isinstance(value, Mapping):
         return _open({}, 0) if value == AUTO else _rule({}, 0, MOST_SLICES).slices(_whole(value, or_auto=True))
     given = known_entries(value, [*SLICES], "slices")
