@@ -7,13 +7,16 @@ DualPipe-V has one copy of the weights, and two stages a device on a V.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
 
 from pipesched.pipeline.plan.plan import Plan
 from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.family import BoundPlan, Family, NeedsEven
-from pipesched.schedulers.plan_of import Arranged, of_devices
+
+Arranged = tuple[list[int], dict[int, int]]  # the order of a device, and its pairs as forward -> backward
 
 
 def merged(problem: Problem, *, eager: bool = False) -> Plan:
@@ -78,7 +81,7 @@ def dualpipe(problem: Problem) -> Plan:
         ]
         return eight_steps(index, lane, half, rank, count // 2)
 
-    return of_devices(index, map(arranged, range(devices)))
+    return _of_devices(index, map(arranged, range(devices)))
 
 
 def dualpipe_v(problem: Problem, *, whole: bool = False) -> Plan:
@@ -90,90 +93,49 @@ def dualpipe_v(problem: Problem, *, whole: bool = False) -> Plan:
     devices, count = problem.devices, problem.microbatches
     index = OpIndex("FB" if whole else "FBIW", problem.stages, count)
     lanes = ([(device, 0), (2 * devices - 1 - device, 0)] for device in range(devices))
-    return of_devices(index, (eight_steps(index, lane, devices, rank, count) for rank, lane in enumerate(lanes)))
+    return _of_devices(index, (eight_steps(index, lane, devices, rank, count) for rank, lane in enumerate(lanes)))
 
 
-class PhaseRun:
-    """One device's order as it grows. Phase p works on stage `lane[p][0]`, microbatches from `lane[p][1]` on.
-
-    The first `missing` forwards and backwards that are asked of each phase have no microbatch, and are left out. Where
-    the numbers have no I and W, a backward is whole: B in place of I, no W, and F before B in place of a pair.
-    """
-
-    def __init__(self, index: OpIndex, lane: list[tuple[int, int]], missing: int) -> None:
-        self.order: list[int] = []
-        self.pairs: dict[int, int] = {}
-        self._index, self._lane, self._is_whole = index, lane, "I" not in index.letters
-        self._done = {(kind, phase): -missing for kind in "FB" for phase in (0, 1)}
-        self._waiting_w: deque[int] = deque()
-
-    def _next(self, kind: str, phase: int) -> list[int]:
-        """Return the number of the next operation, if any is left; I counts as a backward, and queues its W."""
-        counter = ("B" if kind == "I" else kind, phase)
-        done = self._done[counter]
-        self._done[counter] += 1
-        if done < 0:
-            return []
-        stage, first = self._lane[phase]
-        if kind == "I":
-            self._waiting_w.append(self._index.row("W", stage)[first + done])
-        return [self._index.row(kind, stage)[first + done]]
-
-    def op(self, kind: str, phase: int) -> None:
-        """Run the next F, B or I of a phase."""
-        self.order += self._next("B" if kind == "I" and self._is_whole else kind, phase)
-
-    def weight(self) -> None:
-        """Run the W that has waited longest, if one waits."""
-        if self._waiting_w:
-            self.order.append(self._waiting_w.popleft())
-
-    def pair(self, forward: int, backward: int) -> None:
-        """Run the next F of one phase and the next B of the other together."""
-        first, second = self._next("F", forward), self._next("B", backward)
-        if self._is_whole:
-            self.order += first + second
-        else:
-            self.order += first or second
-            self.pairs.update(zip(first, second, strict=False))
+def _of_devices(index: OpIndex, arranged: Iterable[Arranged]) -> Plan:
+    orders, pairs = zip(*arranged, strict=True)
+    return Plan(index, [*orders], {first: second for own in pairs for first, second in own.items()})
 
 
 def eight_steps(index: OpIndex, lane: list[tuple[int, int]], half: int, rank: int, count: int) -> Arranged:
     """Run the eight steps of the device that is `rank` devices from its end of the pipeline, out of `half`.
 
-    Each phase has `count` microbatches; `lane` holds the stage and the first microbatch of each phase. Where fewer than
-    2 * half microbatches leave nothing of the steady state, the first operations of the other steps have no microbatch
-    either.
+    Phase p works on stage `lane[p][0]`, on `count` microbatches from `lane[p][1]` on. Where fewer than 2 * half
+    microbatches leave nothing of the steady state, the first operations of the other steps have no microbatch either.
+    Where the numbers have no I and W, a backward is whole: B in place of I, no W, and F before B in place of a pair.
     """
     far, steady = half - rank - 1, count - 2 * half + rank + 1
-    run = PhaseRun(index, lane, missing=max(-steady, 0))
-    for _ in range(2 * far):
-        run.op("F", 0)
-    for _ in range(rank + 1):
-        run.op("F", 0)
-        run.op("F", 1)
-    for _ in range(far):
-        run.op("I", 1)
-        run.weight()
-        run.op("F", 1)
-    for step in range(steady):
-        if step == 0 and far == 0:  # where the directions meet, F and B end sooner in turn than as a pair
-            run.op("F", 0)
-            run.op("B", 1)
-        else:
-            run.pair(0, 1)
-        run.pair(1, 0)
-    for _ in range(far):
-        run.op("B", 1)
-        run.pair(1, 0)
-    for place in range(2 * rank + 2):  # backwards of both phases in turn; from the middle on I, whose W fill the end
-        run.op("B" if place <= rank else "I", 1 - place % 2)
-    for _ in range(far):
-        run.weight()
-        run.op("I", 0)
-    for _ in range(rank + 1):
-        run.weight()
-    return run.order, run.pairs
+    steps = [*["F0"] * 2 * far, *["F0", "F1"] * (rank + 1), *["I1", "W", "F1"] * far]
+    meet = (
+        ["F0", "B1"] if far == 0 else ["F0B1"]
+    )  # where the directions meet, F and B end sooner in turn than as a pair
+    steps += [*meet, "F1B0", *["F0B1", "F1B0"] * (steady - 1)] if steady > 0 else []
+    steps += ["B1", "F1B0"] * far
+    both = [
+        f"{'B' if place <= rank else 'I'}{1 - place % 2}" for place in range(2 * rank + 2)
+    ]  # the W of I fill the end
+    steps += [*both, *["W", "I0"] * far, *["W"] * (rank + 1)]
+    order, pairs, waiting, is_whole = list[int](), dict[int, int](), deque[int](), "I" not in index.letters
+    done = dict.fromkeys(("F0", "F1", "B0", "B1"), min(steady, 0))  # below 0: these have no microbatch
+    for step in steps:
+        if step == "W":  # the one that has waited longest
+            order += [waiting.popleft()] if waiting else []
+            continue
+        numbers = []
+        for kind, phase in zip(step[::2], step[1::2], strict=True):
+            counter = f"{'F' if kind == 'F' else 'B'}{phase}"
+            (stage, first), place = lane[int(phase)], done[counter]
+            done[counter] += 1
+            if place >= 0:
+                numbers.append(index.row("B" if is_whole and kind == "I" else kind, stage)[first + place])
+                waiting += [index.row("W", stage)[first + place]] if kind == "I" and not is_whole else []
+        order += numbers if is_whole else numbers[:1]
+        pairs |= {} if is_whole else dict(pairwise(numbers))
+    return order, pairs
 
 
 DUALPIPE = Family(

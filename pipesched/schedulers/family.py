@@ -166,15 +166,32 @@ def prepare(problem: Problem, family: Family) -> Problem:
     Raises NotApplicable when the stages cannot be fused, when the config asks for another placement, or when the family
     has no slices, or no forward passes alone.
     """
-    require_units(problem, family)
-    fitted = _fitted(problem, family)
-    require_units(fitted, family)  # of a model, a cut says what units there are
+    if problem.mode == FORWARD_ONLY or problem.slices.are_several:
+        _require_units(problem, family)
+    devices, fitted = problem.devices, problem
+    if family.placement != ANY:
+        unit, is_open = family.chunks * devices, can_be_cut(problem)
+        if problem.stages % unit and not is_open:
+            low = problem.stages // unit * unit
+            nearest = f"{low} or {low + unit}" if low else f"{unit}"
+            needs = f"{family.name} needs a multiple of {unit} stages ({family.stages}), for instance {nearest}"
+            raise NotApplicable(f"{needs}; there are {problem.stages}", "stages")
+        stages = family.chunks_run(problem.stages // devices) * devices
+        fitted = fitted_to(problem, named_placement(family.placement, devices, stages))
+        theirs = None if is_open or problem.placement is None else fitted.settled_placement.in_blocks(problem.stages)
+        if theirs is not None and problem.placement is not None and theirs != problem.placement.by_number:
+            where = f"{family.name} places its stages {family.placement}, on devices {theirs.said}"
+            raise NotApplicable(f"{where}, not {problem.placement.said}; use placement: auto", "placement")
+    elif not problem.placement:
+        fitted = fitted_to(problem, named_placement("linear", devices, problem.stages))
+    if (fitted.mode, fitted.slices) != (problem.mode, problem.slices):  # of a model, a cut says what units there are
+        _require_units(fitted, family)
     if family.requires is not None:
         family.requires(fitted)
     return fitted
 
 
-def require_units(problem: Problem, family: Family) -> None:
+def _require_units(problem: Problem, family: Family) -> None:
     """Raise NotApplicable, with the families that do, for one that does not run forwards alone, or slices."""
     is_forward = problem.mode == FORWARD_ONLY
     if is_forward and not family.forward_only:
@@ -185,30 +202,3 @@ def require_units(problem: Problem, family: Family) -> None:
         raise NotApplicable(f"{family.name} has no slices; {family.with_slices} is its order with them", "slices")
     in_training = " in training" if family.forward_only else ""
     raise NotApplicable(f"{family.name} has no slices{in_training}; {SLICED} have them", "slices")
-
-
-def _fitted(problem: Problem, family: Family) -> Problem:
-    """Return `problem` fused or cut to the stages of a family, on its placement. Raises NotApplicable."""
-    devices = problem.devices
-    if family.placement == ANY:
-        if problem.placement:
-            return problem
-        return fitted_to(problem, named_placement("linear", devices, problem.stages))
-    unit, is_open = family.chunks * devices, can_be_cut(problem)
-    if problem.stages % unit and not is_open:
-        low = problem.stages // unit * unit
-        nearest = f"{low} or {low + unit}" if low else f"{unit}"
-        raise NotApplicable(
-            f"{family.name} needs a multiple of {unit} stages ({family.stages}), for instance {nearest};"
-            f" there are {problem.stages}",
-            "stages",
-        )
-    stages = family.chunks_run(problem.stages // devices) * devices
-    fitted = fitted_to(problem, named_placement(family.placement, devices, stages))
-    if is_open or problem.placement is None:
-        return fitted
-    theirs = fitted.settled_placement.in_blocks(problem.stages)
-    if theirs != problem.placement.by_number:
-        where = f"{family.name} places its stages {family.placement}, on devices {theirs.said}"
-        raise NotApplicable(f"{where}, not {problem.placement.said}; use placement: auto", "placement")
-    return fitted
