@@ -28,7 +28,7 @@ from pipesched.pipeline.plan.lowering import lower
 from pipesched.pipeline.plan.plan import Plan
 from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.pipeline.problem.problem import Problem, typical
-from pipesched.pipeline.problem.quantities import Exact, canonical
+from pipesched.pipeline.problem.quantities import canonical
 from pipesched.pipeline.problem.units import SHARED, Slices
 from pipesched.schedulers.plan_of import last_slice_first
 from pipesched.schedulers.trials import Effort, Orders, Trials, trials
@@ -288,11 +288,13 @@ def costing(problem: Problem, *, between: bool = False) -> Problem:
     work: dict[str, Any] = {key: mean_unit[key] for key in SHARED}
     mean = max(sum(map(sum, work.values())) // (3 * problem.stages), 1)
 
-    def costs_of(times: Sequence[int]) -> tuple[Exact, ...]:
-        ticks = [(mean + time) // 2 if between else mean for time in times]
-        return tuple(canonical(Fraction(count * time, scale)) for time in ticks)
-
-    tables: dict[str, Any] = {key: costs_of(times) for key, times in work.items()}
+    if between:
+        work = {key: [(mean + time) // 2 for time in times] for key, times in work.items()}
+    else:
+        work = {key: [mean] * len(times) for key, times in work.items()}
+    tables: dict[str, Any] = {
+        key: tuple(canonical(Fraction(count * time, scale)) for time in times) for key, times in work.items()
+    }
     costs = replace(problem.costs, **tables, p2p=(0,) * len(mean_unit["p2p"]), resolution=scale)
     part = (Fraction(1, count),) * count
     slices = problem.slices if count == 1 else Slices(count, part, (part,), (part,), (part,))

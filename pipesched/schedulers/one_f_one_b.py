@@ -27,13 +27,7 @@ from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.units import FORWARD_ONLY
 from pipesched.schedulers.family import BoundPlan, Family
 from pipesched.schedulers.ordering import BEST
-from pipesched.schedulers.plan_of import (
-    Arranged,
-    last_slice_first,
-    of_devices,
-    one_forward_one_backward,
-    split_one_forward_one_backward,
-)
+from pipesched.schedulers.plan_of import last_slice_first, one_forward_one_backward, split_one_forward_one_backward
 
 MOST_SIZED = 4_000_000  # operations in all schedules that group sizes are chosen by
 Size = int | str | None
@@ -70,13 +64,8 @@ def interleaved(problem: Problem, *, group_size: Size = None, judge: Judge | Non
     alone = problem.stages == problem.devices and (not isinstance(group_size, int) or group_size > 0)
     rule = FORWARDS if problem.mode == FORWARD_ONLY else ONE_BY_ONE if alone else INTERLEAVED
     if alone:
-        return linear(problem, rule=rule)
+        return alternating(problem, rule=rule)
     return grouped(problem, rule=rule, group_size=group_size, judge=judge)
-
-
-def linear(problem: Problem, *, rule: Rule) -> Plan:
-    """Return the plan of a rule with one stage a device: its warm-up, then F and B in turn, then the B left."""
-    return _arrange(problem, rule, problem.microbatches)
 
 
 def grouped(problem: Problem, *, rule: Rule, group_size: Size = None, judge: Judge | None = None) -> Plan:
@@ -101,7 +90,7 @@ def grouped(problem: Problem, *, rule: Rule, group_size: Size = None, judge: Jud
         what = f"{rule.name} with group size {size} deadlocks on {problem.devices} devices with {problem.microbatches}"
         nearest = f"nearest group sizes that run: {', '.join(filter(None, sizes))}"
         raise NotApplicable(f"{what} microbatches; {nearest}", "group_size")
-    return _arrange(problem, rule, size)
+    return alternating(problem, rule=rule, group=size)
 
 
 def group_sizes(problem: Problem) -> Sequence[int]:
@@ -122,7 +111,7 @@ def _best(problem: Problem, rule: Rule, judge: Judge | None) -> Plan:
     known: dict[int, tuple[bool, int, int]] = {}
     for size in group_sizes(problem):
         check_deadline()
-        plan = _arrange(problem, rule, size)
+        plan = alternating(problem, rule=rule, group=size)
         try:
             made = schedule_plan(problem, plan) if judge is None else judge(plan)
         except Deadlock:
@@ -132,7 +121,7 @@ def _best(problem: Problem, rule: Rule, judge: Judge | None) -> Plan:
         return grouped_by(problem, rule, problem.devices)
     best = min(known, key=lambda size: (*known[size], size))
     note = f"groups of {best}: the shortest of {len(known)} sizes that run" if len(known) > 1 else ""
-    return _arrange(problem, rule, best, note)
+    return alternating(problem, rule=rule, group=best, note=note)
 
 
 def half_grouped_interleaved(problem: Problem) -> Plan:
@@ -145,21 +134,21 @@ def grouped_by(problem: Problem, rule: Rule, wanted: int, advice: str = "") -> P
 
     Its note tells of another size, or of a short last group and `advice`.
     """
-    last = _last(problem, wanted)
+    count = problem.microbatches
+    last = count % wanted or wanted
     if _runs(problem, rule, wanted):
-        short = last < min(wanted, problem.microbatches) and problem.stages > problem.devices
+        short = last < min(wanted, count) and problem.stages > problem.devices
         note = f"the last group has {last} of {wanted} microbatches{advice}" if short else ""
-        return _arrange(problem, rule, wanted, note)
+        return alternating(problem, rule=rule, group=wanted, note=note)
     fewest = ceil_div(rule.step * problem.devices, 2)  # of a group: shorter ones have larger bubbles
 
     def is_enough(size: int) -> bool:
         is_sliced = problem.slices.count > 1
-        return _runs(problem, rule, size) if is_sliced else min(size, _last(problem, size)) >= fewest
+        return _runs(problem, rule, size) if is_sliced else min(size, count % size or size) >= fewest
 
-    most = problem.microbatches
-    larger = next((size for size in range(wanted + 1, most) if is_enough(size)), most)
-    note = f"group size {larger}: groups of {wanted} deadlock with {problem.microbatches} microbatches"
-    return _arrange(problem, rule, larger, note)
+    larger = next((size for size in range(wanted + 1, count) if is_enough(size)), count)
+    note = f"group size {larger}: groups of {wanted} deadlock with {count} microbatches"
+    return alternating(problem, rule=rule, group=larger, note=note)
 
 
 def _runs(problem: Problem, rule: Rule, group: int) -> bool:
@@ -169,23 +158,19 @@ def _runs(problem: Problem, rule: Rule, group: int) -> bool:
     """
     # no counterexample is known (the tests try all small problems); some others run too
     alone = group >= problem.microbatches or problem.stages == problem.devices
-    if alone or (group + _last(problem, group)) * problem.slices.count >= rule.step * problem.devices:
+    if alone or (group + (problem.microbatches % group or group)) * problem.slices.count >= rule.step * problem.devices:
         return True
     try:
-        schedule_plan(problem, _arrange(problem, rule, group))
+        schedule_plan(problem, alternating(problem, rule=rule, group=group))
     except Deadlock:
         return False
     return True
 
 
-def _last(problem: Problem, group: int) -> int:
-    """Return the size of the last group."""
-    return problem.microbatches % group or group
-
-
-def _arrange(problem: Problem, rule: Rule, group: int, note: str = "") -> Plan:
+def alternating(problem: Problem, *, rule: Rule, group: int | None = None, note: str = "") -> Plan:
+    """Return the plan of a rule in groups of microbatches: its warm-up, then F and B in turn, then the B left."""
     devices, chunks, slices = problem.devices, problem.stages // problem.devices, problem.slices.count
-    group = min(group, problem.batches) * slices  # in units
+    group = min(group or problem.microbatches, problem.batches) * slices  # in units
     index = OpIndex(rule.letters, problem.stages, problem.microbatches, slices)
     visits = [  # of Megatron's virtual microbatch ids: group by group, chunk by chunk
         (chunk, unit)
@@ -196,22 +181,22 @@ def _arrange(problem: Problem, rule: Rule, group: int, note: str = "") -> Plan:
     columns = []  # the operations of device 0, by kind, in the order of their visits
     for kind in rule.letters:
         rows: list[Sequence[int]] = [index.row(kind, chunk * devices) for chunk in range(chunks)]
-        rows = rows if kind == "F" else [last_slice_first(index, row) for row in rows[::-1]]
+        if kind != "F":
+            rows = [last_slice_first(index, row) for row in rows[::-1]] if slices > 1 else rows[::-1]
         columns.append([rows[chunk][unit] for chunk, unit in visits])
-
-    def arranged(device: int) -> Arranged:
+    orders, pairs = list[list[int]](), dict[int, int]()
+    for device in range(devices):
         warm_up = rule.step * (devices - 1 - device) + (chunks - 1) * group + slices - 1 + rule.extra
         forwards, *others = (index.stages_on(column, device) for column in columns)
         if len(others) > 1:
             order = split_one_forward_one_backward(forwards, others[0], others[1], warm_up, rule.delay * device)
-            return order, {}
-        if not rule.has_pairs:
-            return one_forward_one_backward(forwards, others[0], warm_up) if others else forwards, {}
-        steady = max(len(forwards) - warm_up, 0)
-        pairs = dict(zip(forwards[warm_up:], others[0], strict=False))
-        return [*forwards, *others[0][steady:]], pairs
-
-    return of_devices(index, map(arranged, range(devices)), note)
+        elif rule.has_pairs:
+            order = [*forwards, *others[0][max(len(forwards) - warm_up, 0) :]]
+            pairs.update(zip(forwards[warm_up:], others[0], strict=False))
+        else:
+            order = one_forward_one_backward(forwards, others[0], warm_up) if others else forwards
+        orders.append(order)
+    return Plan(index, orders, pairs, note)
 
 
 ONE_BY_ONE = Rule(name="1f1b", letters="FB", step=1)  # P-d-1 forwards first on device d, of n slices P-d-2+n
@@ -229,7 +214,7 @@ _linear = partial(Family, placement="linear", needs="any M", settled_order=True)
 
 FAMILY = _linear(
     name="1f1b",
-    plan=BoundPlan(linear, rule=ONE_BY_ONE),
+    plan=BoundPlan(alternating, rule=ONE_BY_ONE),
     bubble="(P-1)/(M+P-1)",
     memory="min(M, P-d)",
     paper="PipeDream-Flush (Narayanan et al. 2021, arXiv 2006.09503)",
@@ -239,7 +224,7 @@ FAMILY = _linear(
 
 SLICED = _linear(
     name="seq-1f1b",
-    plan=BoundPlan(linear, rule=ONE_BY_ONE),
+    plan=BoundPlan(alternating, rule=ONE_BY_ONE),
     needs="any M; slices (n = 1: 1f1b)",
     bubble="(P-1)/(nM+P-1)",
     memory="min(nM, P-d-1+n)/n",
@@ -251,7 +236,7 @@ SLICED = _linear(
 
 EAGER = _linear(
     name="eager-1f1b",
-    plan=BoundPlan(linear, rule=EAGERLY),
+    plan=BoundPlan(alternating, rule=EAGERLY),
     bubble="(P-1)/(M+P-1), and p2p mostly hidden",
     memory="min(M, 2(P-d))",
     paper="Zhuang et al. 2023, arXiv 2211.05322",
@@ -260,7 +245,7 @@ EAGER = _linear(
 
 PAIRED = _linear(
     name="1f1b-overlap",
-    plan=BoundPlan(linear, rule=OVERLAPPING),
+    plan=BoundPlan(alternating, rule=OVERLAPPING),
     needs="any M; costs.overlap says what a pair takes",
     bubble="by simulation",
     memory="min(M, 2(P-d))",

@@ -7,7 +7,7 @@ follows its I may be joined with it: that frees all of an activation at its end,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain, pairwise
@@ -99,7 +99,6 @@ def with_joins(plan: Plan, joins: dict[int, int]) -> Plan:
 
 
 Timing = Callable[[Problem, Plan], Schedule]  # makes the schedule of a plan
-Arranged = tuple[list[int], dict[int, int]]  # the order of a device, and its pairs as forward -> backward
 
 MOST_TRIES = 4  # plans under ever smaller budgets
 
@@ -116,7 +115,7 @@ def plan_of(family: Family, problem: Problem, timed: Timing = schedule_plan, **o
     else:
         plans = [_plan_within(family, problem, one, options) for one in dict.fromkeys((timed, schedule_plan))]
         plan = plans[0] if len(plans) == 1 else min(plans, key=lambda one: _worth(problem, one, timed))
-    other = joined(problem, plan)
+    other = joined(problem, plan) if problem.costs.chooses else plan
     return plan if other is plan else min(plan, other, key=lambda one: _worth(problem, one, timed))
 
 
@@ -187,12 +186,6 @@ def last_slice_first(index: OpIndex, row: Sequence[int]) -> Sequence[int]:
     for part in range(slices):
         order[part::slices] = row[slices - 1 - part :: slices]
     return order
-
-
-def of_devices(index: OpIndex, arranged: Iterable[Arranged], note: str = "") -> Plan:
-    """Return the plan of these devices."""
-    orders, pairs = zip(*arranged, strict=True)
-    return Plan(index, [*orders], {first: second for own in pairs for first, second in own.items()}, note)
 
 
 def one_forward_one_backward(forwards: Sequence[int], backwards: Sequence[int], warm_up: int) -> list[int]:

@@ -36,7 +36,7 @@ from pipesched.schedulers.block import (
     v_blocks,
 )
 from pipesched.schedulers.family import BoundPlan, Family
-from pipesched.schedulers.one_f_one_b import SPLITTING, linear
+from pipesched.schedulers.one_f_one_b import SPLITTING, alternating
 from pipesched.schedulers.plan_of import last_slice_first
 from pipesched.schedulers.trials import Effort, Orders, Trials, trials
 
@@ -52,13 +52,13 @@ _linear = partial(
 )
 H1 = _linear(
     name="zb-h1",
-    plan=BoundPlan(linear, rule=SPLITTING),
+    plan=BoundPlan(alternating, rule=SPLITTING),
     bubble="(P-1)(f+b-w) idle when w <= f, b",
     memory="min(M, P); n slices: min(nM, P-1+n)/n",
 )
 H2 = _linear(
     name="zb-h2",
-    plan=BoundPlan(linear, rule=SPLITTING._replace(step=2, delay=2)),
+    plan=BoundPlan(alternating, rule=SPLITTING._replace(step=2, delay=2)),
     bubble="in span max(0, (P-1)(f+b-2w)) idle when w <= f",
     memory="min(M, 2P-1); n slices: min(nM, 2P-2+n)/n",
 )
@@ -139,7 +139,7 @@ def _candidates(case: Trials) -> Iterator[Orders]:
     """Yield the handcrafted orders that fit, and as many greedy ones as MOST_PLANNED operations allow."""
     depths = ((1, 1), (2, 2), (1, 0))  # ZB-H1, ZB-H2, and 1F1B with each backward in two halves
     rules = (SPLITTING._replace(step=warm_up, delay=delay) for warm_up, delay in depths)
-    drawn = [linear(case.problem, rule=rule).orders for rule in rules]
+    drawn = [alternating(case.problem, rule=rule).orders for rule in rules]
     yield from (orders for orders in drawn if case.fits(case.timed(orders)))
     devices, count = case.problem.devices, case.problem.microbatches
     size = case.problem.grains.largest["activation"][0]
