@@ -1,12 +1,14 @@
-"""Operations: their text and their numbers."""
+"""Operations: their text, their numbers and the table of their kinds."""
 
 from __future__ import annotations
 
 from itertools import product
 
+import pytest
 from hypothesis import given, strategies as st
 
-from pipesched import ConfigError, Op, Pair
+from pipesched import ConfigError, Op, Pair, make_problem
+from pipesched.pipeline.problem.kinds import ALL_KINDS, KINDS, LETTERS, Resource
 from pipesched.pipeline.problem.ops import OpIndex, Slot, parse_op, parse_slot
 
 small = st.integers(0, 10**9 - 1)
@@ -89,3 +91,16 @@ def test_what_a_number_says(index: OpIndex) -> None:
     rows = [{index.row_of(number) for number in row} for kind in index.letters for row in index.rows(kind)]
     assert sorted(map(min, rows)) == list(range(len(rows)))
     assert all(len(row) == 1 for row in rows)
+
+
+@pytest.mark.parametrize("letter", LETTERS)
+def test_every_kind_is_whole(letter: str) -> None:
+    """The names in the table are tables of Ticks and of the model, and letters are what they stand under."""
+    kind, problem = KINDS[letter], make_problem(devices=2, microbatches=1, offload=3)
+    assert kind.letter == letter
+    assert kind.cost in problem.ticks.rows
+    for column in (kind.takes, kind.gives, kind.forward_gives):
+        assert problem.model.column(column).shape == (problem.stages, problem.microbatches)
+    assert {need.letter for need in kind.needs} <= set(ALL_KINDS)
+    assert {need.stage for need in kind.needs} <= {-1, 0, 1}
+    assert kind.is_transfer == (kind.resource is not Resource.DEVICE)
