@@ -171,14 +171,6 @@ def test_a_delivery_lengthens_the_critical_path() -> None:
     assert critical_path(TaskGraph([3, 4], [0, 0], [1], edges, deliveries=[9, 0])) == 12
 
 
-def test_energy_by_hand() -> None:
-    """Four tasks of 2 ticks on two units before a chain of 3: the third and fourth of them end at 4 at best."""
-    graph = TaskGraph([2, 2, 2, 2, 3], [0, 0, 0, 0, 1], [2, 1], [arrow(task, 4) for task in range(4)])
-    assert critical_path(graph) == 5
-    assert energy(graph, heads(graph), tails(graph)) == 7
-    assert sharpened(graph)[0] == [0, 0, 0, 0, 4]
-
-
 @given(data=st.data())
 def test_sharpened_heads_and_tails_hold_in_every_schedule(data: st.DataObject) -> None:
     """They lie between the plain ones and those of the best list schedule; so do the bounds made of them."""
@@ -199,13 +191,6 @@ amounts = st.integers(-(10**40), 10**40)  # beyond what floats can tell apart
 
 
 parts = st.integers(1, 10**20)
-
-
-@pytest.mark.parametrize(
-    ("amount", "parted", "expected"), [(0, 3, 0), (1, 3, 1), (3, 3, 1), (4, 3, 2), (-1, 3, 0), (-4, 3, -1)]
-)
-def test_some_quotients(amount: int, parted: int, expected: int) -> None:
-    assert ceil_div(amount, parted) == expected
 
 
 @given(amount=amounts, divisor=parts)
@@ -249,18 +234,3 @@ def by_every_order(first: list[JobPiece], second: list[JobPiece]) -> int:
 def test_least_length_is_that_of_the_best_interleaving(first: list[JobPiece], second: list[JobPiece]) -> None:
     """Of small chains all interleavings are tried; which job is named first does not matter."""
     assert least_length(first, second) == by_every_order(first, second) == least_length(second, first)
-
-
-@given(JOBS, JOBS)
-def test_pieces_of_no_length_are_left_out(first: list[JobPiece], second: list[JobPiece]) -> None:
-    """They occupy no machine, wherever they stand."""
-    nothing = JobPiece(0, 0)
-    spread = [piece for one in first for piece in (nothing, one)] + [nothing]
-    assert least_length(spread, second) == least_length(first, second)
-
-
-def test_a_layer_by_hand() -> None:
-    """Compute 4, network 3, compute 4 twice: the second job computes while the first is on the network, and waits 1."""
-    job = [JobPiece(0, 4), JobPiece(1, 3), JobPiece(0, 4)]
-    assert least_length(job, job) == 16
-    assert least_length(job, job[:2]) == 12

@@ -11,7 +11,7 @@ from pipesched.core import optimum
 from pipesched.core.cpsat import Limits, SearchAnswer, TimeIndexed
 from pipesched.core.listsched import length_of
 from pipesched.core.optimum import Bounds, Branching, HorizonSearch, Impossible, Windows, columns_of, terms_of
-from pipesched.core.tasks import TaskGraph, arrow, violations
+from pipesched.core.tasks import TaskGraph, violations
 from tests.core.graphs import STUBBORN, THREE_ON_TWO, draw_small, schedules, six_by_six, within
 from tests.examples import examples
 
@@ -116,9 +116,6 @@ def test_how_large_the_models_are() -> None:
     assert (columns_of(bounds), terms_of(graph, bounds)) == (3, 15)
 
 
-CHAIN = TaskGraph([2, 1, 3], [0, 1, 0], [1, 1], [arrow(0, 1, 1), arrow(1, 2)])  # 7 ticks
-
-
 def windows(graph: TaskGraph, bounds: Bounds) -> Windows:
     return Windows(graph, bounds, monotonic() + 60)
 
@@ -134,49 +131,3 @@ def test_every_schedule_stays_within(data: st.DataObject) -> None:
             assert schedules(graph, shaved.bounds) == there
     except Impossible:
         assert there == []
-
-
-def test_neighbours_follow() -> None:
-    """A chain of 7 ticks within 9: what starts 1 later at the front pushes the others, at the back it pulls them."""
-    shaved = windows(CHAIN, within(CHAIN, 9))
-    assert shaved.bounds == ([0, 3, 4], [2, 5, 6])
-    shaved.narrow(0, 1, 2)
-    assert shaved.bounds == ([1, 4, 5], [2, 5, 6])
-    shaved.narrow(2, 5, 5)
-    assert shaved.bounds == ([1, 4, 5], [1, 4, 5])
-    assert shaved.slack(1) == 0
-
-
-def test_an_empty_window_is_impossible() -> None:
-    shaved = windows(CHAIN, within(CHAIN, 9))
-    with pytest.raises(Impossible):
-        shaved.narrow(2, 7, 9)
-
-
-def test_a_reset_takes_back_what_was_narrowed() -> None:
-    shaved = windows(CHAIN, within(CHAIN, 9))
-    before = shaved.bounds.copy()
-    shaved.narrow(0, 2, 2)
-    shaved.reset(before)
-    assert shaved.bounds == before
-    assert not shaved.relaxation.never_by(0, 0)
-
-
-def test_more_is_shaved_than_paths_say() -> None:
-    """Six products of a tick on two units feed a sum: it cannot start before 3, nor a product after its end."""
-    graph = TaskGraph([1] * 7, [0] * 6 + [1], [2, 1], [arrow(task, 6) for task in range(6)])
-    shaved = windows(graph, within(graph, 4))
-    assert shaved.bounds.earliest[6] == 1
-    for _ in shaved.shave():
-        pass
-    assert shaved.bounds.earliest[6] == shaved.bounds.latest[6] == 3
-    assert shaved.bounds.latest[:6] == [2] * 6
-
-
-def test_a_wide_window_is_shaved_in_few_steps() -> None:
-    """A task that waits for 20 ticks of others on one unit, within 30: 1, 2, 4, .. ticks at a time."""
-    graph = TaskGraph([1] * 21, [0] * 20 + [1], [1, 1], [arrow(task, 20) for task in range(20)])
-    shaved = windows(graph, within(graph, 30))
-    steps = sum(1 for _ in shaved._shave_end(20, at_front=True))
-    assert shaved.bounds.earliest[20] == 20
-    assert steps < 12

@@ -121,16 +121,6 @@ def test_owners_change_nothing_while_greed_works() -> None:
         assert list_schedule(graph, tie=tie, capacities=[2], owners=owners) == greedy
 
 
-def test_a_new_leader_is_looked_at_even_if_the_old_one_gave_nothing() -> None:
-    """Job 0 ends without giving anything back; only then is job 1 the leader, whose next task was not in front."""
-    # Job 0: one long task without memory. Job 1: takes 1, takes 1, gives 2. Job 2: the same after a task elsewhere.
-    edges = [arrow(task, task + 1) for task in (1, 2, 4, 5, 6)]
-    takes, gives = [0, 1, 1, 0, 0, 1, 1, 0], [0, 0, 0, 2, 0, 0, 0, 2]
-    graph = TaskGraph([9] + [1] * 7, [2, 0, 0, 0, 1, 0, 0, 0], [1, 1, 1], edges, takes, gives, [0] * 8)
-    found = list_schedule(graph, tie="reverse", capacities=[2], owners=[0, 1, 1, 1, 2, 2, 2, 2])
-    assert list(violations(graph, found.starts, [2])) == []
-
-
 def test_no_schedule_names_a_task_that_is_really_out_of_room() -> None:
     """The task that never fits takes memory and has nothing else to wait for; the device is its pool."""
     # 1 takes pool 1; 2 wants to take it too; 0 takes pool 0 and only waits for 2.

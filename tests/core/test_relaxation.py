@@ -104,39 +104,6 @@ def test_a_question_where_nothing_is_left() -> None:
         relaxation.never_by(3, 1)
 
 
-@pytest.mark.parametrize(("horizon", "possible"), [(1, False), (2, True)])
-def test_two_units_for_three_tasks(horizon: int, possible: bool) -> None:
-    relaxation = relax(THREE_ON_TWO, within(THREE_ON_TWO, horizon))
-    if possible:
-        relaxation.check()
-        assert sum(relaxation.middles()) >= 1  # one of the three, or parts of several, in the second tick
-    else:
-        with pytest.raises(Impossible):
-            relaxation.check()
-
-
-def test_a_task_waits_for_all_that_its_operands_need() -> None:
-    """Four operands of a tick on two units, then their sum: it starts at 2, though its longest path says 1."""
-    graph = TaskGraph([1] * 5, [0] * 5, [2], [arrow(task, 4) for task in range(4)])
-    relaxation = relax(graph, within(graph, 5))
-    relaxation.check()
-    assert relaxation.never_by(4, 1)
-    assert not relaxation.never_by(4, 2)
-    relaxation.narrow(4, 2, 2)
-    assert relaxation.never_after(0, 1)
-
-
-def test_what_is_narrowed_is_widened_again() -> None:
-    relaxation = relax(THREE_ON_TWO, within(THREE_ON_TWO, 3))
-    for task in range(3):
-        relaxation.narrow(task, 1, 1)
-    with pytest.raises(Impossible):
-        relaxation.check()
-    for task in range(3):
-        relaxation.narrow(task, 0, 2)
-    relaxation.check()
-
-
 def test_the_clock_is_looked_at() -> None:
     """While the relaxation is built, and before it is solved."""
     with pytest.raises(OutOfTime):

@@ -138,13 +138,6 @@ def test_waiting_for_a_task_in_no_order_is_invalid_and_no_deadlock(data: st.Data
     assert not isinstance(caught.value, Deadlock)
 
 
-def test_no_tasks_and_empty_machines() -> None:
-    """The empty graph has no starts, and a machine without tasks is no trouble."""
-    assert earliest_times(TaskGraph([], [], []), []).starts == []
-    assert earliest_times(TaskGraph([], [], []), [[], []]).starts == []
-    assert earliest_times(TaskGraph([5], [0], [1]), [[], [0]]).starts == [0]
-
-
 def one_by_one(graph: TaskGraph) -> TaskGraph:
     """The same graph with every bundle taken apart."""
     return TaskGraph(graph.durations, graph.resources, graph.unit_counts, [arrow(*each) for each in graph.arrows()])
@@ -277,14 +270,6 @@ def test_the_circle_is_named_without_the_tasks_before_it() -> None:
         topological_order(graph)
 
 
-def test_a_bundle_joins_each_task_to_its_counterpart() -> None:
-    """A bundle of three is the same three arrows one by one, with the lag of the bundle, also at a stride."""
-    graph = TaskGraph(
-        [1] * 8, [0] * 8, [1], [Edges(range(0, 3), range(4, 7), 5), Edges(range(0, 4, 2), range(1, 5, 2))]
-    )
-    assert list(graph.arrows()) == [(0, 4, 5), (1, 5, 5), (2, 6, 5), (0, 1, 0), (2, 3, 0)]
-
-
 def test_a_bundle_of_two_sizes_is_refused() -> None:
     """A bundle whose two sides differ in length is an error, never a silently shorter bundle."""
     with pytest.raises(ValueError, match="2 tasks before, 3 after, 2 lags"):
@@ -348,29 +333,6 @@ def ancestors(graph: TaskGraph, task: int) -> set[int]:
                 found.add(before)
                 todo.append(before)
     return found
-
-
-def test_a_missing_task_is_named() -> None:
-    """A task that never starts is said, and no nonsense is derived from its start."""
-    graph = TaskGraph([2, 2, 2], [0, 0, 0], [1], [arrow(0, 1)])
-    assert list(violations(graph, [0, -1, 2])) == ["task 1 never starts"]
-    assert len(list(violations(graph, [-1, -1, -1]))) == 3
-
-
-def test_a_broken_precedence_is_named() -> None:
-    """One sentence for each arrow that does not hold, with the lag counted; equality holds."""
-    graph = TaskGraph([2, 2, 2], [0, 1, 2], [1, 1, 1], [arrow(0, 1, 3), arrow(0, 2)])
-    assert list(violations(graph, [0, 5, 2])) == []
-    assert list(violations(graph, [0, 4, 2])) == ["task 1 starts at 4, before task 0 lets it at 5"]
-    assert len(list(violations(graph, [0, 4, 1]))) == 2
-
-
-def test_an_overfull_machine_is_named() -> None:
-    """Two tasks at once on one machine: both are named, and the time; back to back is no overlap."""
-    graph = TaskGraph([3, 2], [0, 0], [1])
-    assert list(violations(graph, [0, 3])) == []
-    assert list(violations(graph, [2, 0])) == []
-    assert list(violations(graph, [0, 2])) == ["resource 0: task 1 starts at 2 while task 0 is running"]
 
 
 def test_an_overfull_pool_is_named_with_its_peak() -> None:
