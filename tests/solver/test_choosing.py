@@ -149,11 +149,3 @@ def test_exact_models_of_either_way(more: dict[str, Any]) -> None:
     )
     assert {one.status for one in others} == {Status.OPTIMAL}
     assert choice.schedule.makespan <= min(one.schedule.makespan for one in others)
-
-
-def test_a_hint_may_have_any_form() -> None:
-    """A search begins from schedules of both ways, and from a mix of them."""
-    for algorithm in ("1f1b", "zb-h1", "list"):
-        hint = run(problem_of(), algorithm)
-        found = solve(problem_of(), hint=hint, method="improve", time_limit=2, workers=1, advice=False)
-        assert found.schedule.makespan <= hint.schedule.makespan

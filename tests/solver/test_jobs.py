@@ -67,11 +67,6 @@ def test_threads_share_the_cores(given: int, cases: int, threads: int, monkeypat
     assert ahead.limits(Limits(workers=given), cases).workers == threads
 
 
-def test_alone_all_threads_are_used() -> None:
-    """Without processes nothing is shared."""
-    assert VariantsAhead(None, lambda *_: None).limits(Limits(), 3).workers == 0
-
-
 def test_a_portfolio_elsewhere_is_a_portfolio_here() -> None:
     """What a worker brings back counts as what this process finds: the best, its heuristic, and its equals."""
     policy = SolvePolicy(variants=VariantPolicy(large=0))
@@ -89,13 +84,6 @@ def test_a_portfolio_elsewhere_is_a_portfolio_here() -> None:
     assert (here.value, here.best.source, here.best_heuristic, here.equal) == (
         there.value, there.best.source, there.best_heuristic, there.equal,
     )  # fmt: skip
-
-
-def test_a_small_portfolio_is_not_sent() -> None:
-    """It is done before a process has started."""
-    pool = Workers()
-    VariantsAhead(pool, _try_portfolio, is_heuristic=True).try_large(search_of(**SEVERAL), [0, 1])
-    assert pool.calls == 0
 
 
 @pytest.mark.slow

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from itertools import pairwise
 from threading import Event as StopEvent, Thread, current_thread, main_thread
@@ -19,7 +16,6 @@ from pipesched.core import clock
 from pipesched.core.clock import EVERY, Clock, TimeIsUp, check_deadline, deadline, watched
 from pipesched.core.cpsat import Limits
 from pipesched.documents.schedule import report_of, solver_document
-from pipesched.pipeline.problem.kinds import MemorySavings
 from pipesched.results.timed_moves import shortened
 from pipesched.solver.cuts.tried import chain_of, fused_for_families, least_by_work
 from pipesched.solver.feasible import placed
@@ -69,25 +65,6 @@ def test_no_model_is_made_that_cannot_be_searched(monkeypatch: pytest.MonkeyPatc
     assert search.cut_off == {0}
 
 
-def test_a_model_with_recompute_counts_all_operations() -> None:
-    """What may run counts, so a larger model needs more time before it begins, and ends earlier."""
-    problem = pipesched.make_problem(**UNEVEN, placement="v")
-    keeping, saving = PlainVariant(problem), RecomputeOffloadVariant(problem, allowed=MemorySavings(recompute=True))
-    assert saving.most_operations == 3 * keeping.most_operations // 2
-    between = Clock(1.2 * DEFAULT.exact.before * keeping.most_operations)
-    assert keeping.can_begin(between)
-    assert not saving.can_begin(between)
-    assert saving.seconds_for(between) < keeping.seconds_for(between) < between.limit
-
-
-def test_what_is_not_begun_is_the_time_limit() -> None:
-    """A search that leaves a model out for lack of time was stopped by its limit, not by itself."""
-    problem = pipesched.make_problem(**UNEVEN, placement="linear")
-    outcome = pipesched.solve(problem, time_limit=0.4, workers=1, method="cpsat", polish=False)
-    assert outcome.report is not None
-    assert outcome.report.stopped_by in {StoppedBy.TIME_LIMIT, StoppedBy.PROOF}
-
-
 def test_a_hint_counts_though_time_is_up() -> None:
     """A schedule that is given is checked and taken, whatever the limit, and though the solve was stopped before."""
     problem = pipesched.make_problem(**UNEVEN, placement="linear", activation=1)
@@ -100,19 +77,6 @@ def test_a_hint_counts_though_time_is_up() -> None:
         assert outcome.report is not None
         assert outcome.report.source == "hint"
         assert outcome.schedule.makespan == given.schedule.makespan
-
-
-@pytest.mark.parametrize("workers", [1, 2, 8])
-def test_large_models_have_no_linear_relaxations(workers: int) -> None:
-    """CP-SAT would derive them from all paths before it first looks at its limit; smaller ones have them."""
-    for microbatches, has in ((80, False), (40, True)):
-        case = PlainVariant(pipesched.make_problem(**{**UNEVEN, "microbatches": microbatches}, placement="v"))
-        model = case.model(0, 10 * case.bound().ticks)
-        parameters = model.cp.CpSolver().parameters
-        model.tune(parameters, Limits(workers=workers))
-        assert bool(parameters.linearization_level) is has
-        assert ("feasibility_pump" in parameters.ignore_subsolvers) is not has
-        assert all(name.endswith("no_lp") is not has for name in parameters.subsolvers)
 
 
 # The bound of a solve is that of an idle machine on a loaded one; what was cut off or left out for time is named.
@@ -172,16 +136,6 @@ def test_what_was_tried_on_other_cuts_is_not_called_untried(monkeypatch: pytest.
     left: Any = [], ["interleaved", "zb-v"]
     monkeypatch.setattr("pipesched.solver.solve.of_families", lambda *_: left)
     assert solved(time_limit=20).not_tried == ("interleaved on its best cut", "zb-v")
-
-
-def test_a_report_has_its_bound_as_a_number() -> None:
-    """In the user's unit, like its value; beside the makespan's own, which is about this cut and placement."""
-    outcome = solve(make_problem(**{**LAYERS, "p2p": 0.5}), method="portfolio", advice=False, time_limit=20)
-    report = outcome.report
-    assert report is not None
-    assert report.lower_bound == report.bound.value == report.bound.ticks / report.bound.per_unit
-    assert report.lower_bound <= outcome.lower_bound <= report.value
-    assert (outcome.claim.bound, outcome.claim.covers) == (report.bound, report.covers)
 
 
 # What ends a solve: stop events, time limits and listeners, at any moment and from any thread.
@@ -273,24 +227,6 @@ def test_stopped_from_another_thread(method: str, step: str, fake_clock: FakeClo
     assert outcome.schedule.fits
     assert pipesched.check(outcome) == []
     assert outcome.report.bound.ticks <= outcome.report.value_ticks
-
-
-@pytest.mark.slow
-def test_stopped_by_a_listener() -> None:
-    """A listener may set the event: at the first schedule that it hears of, that one is the answer."""
-    stop = StopEvent()
-    heard: list[Event] = []
-
-    def listen(event: Event) -> None:
-        heard.append(event)
-        if event.value is not None:
-            stop.set()
-
-    outcome = pipesched.solve(open_problem(), stop=stop, listener=listen, time_limit=60)
-    assert outcome.report is not None
-    assert outcome.report.stopped_by is StoppedBy.INTERRUPT
-    first = next(event for event in heard if event.value is not None)
-    assert (outcome.report.value, outcome.report.source) == (first.value, first.source)
 
 
 @pytest.mark.slow
@@ -402,12 +338,6 @@ def test_a_solve_leaves_no_clock_behind(fake_clock: FakeClock) -> None:
 SMALL: dict[str, Any] = {
     "devices": 3, "stages": 6, "microbatches": 6, "forward": [3, 2, 2, 2, 2, 4], "backward": 5, "p2p": 0.5, "budget": 4,
 }  # fmt: skip
-PRINTED = """
-import json, sys, pipesched
-values, settings = json.loads(sys.argv[1])
-outcome = pipesched.solve(pipesched.make_problem(**values), workers=1, jobs=1, **settings)
-print(outcome.report.source, outcome.report.bound, [*map(list, outcome.schedule.plan.orders)])
-"""
 
 
 @pytest.mark.slow
@@ -436,20 +366,3 @@ def test_the_same_seed(settings: dict[str, Any]) -> None:
     assert (first.report.source, first.report.bound) == (again.report.source, again.report.bound)
     assert first.schedule.plan.orders == again.schedule.plan.orders
     assert first.schedule.start_ticks == again.schedule.start_ticks
-
-
-@pytest.mark.slow
-def test_in_another_process() -> None:
-    """Whatever the hashes of texts are there."""
-    import json
-
-    values = {**SMALL, "microbatches": 10, "budget": 5}
-    given = json.dumps([values, {"method": "periodic", "seed": 2, "time_limit": 600, "placement": "v"}])
-    answers = {
-        subprocess.run(
-            [sys.executable, "-c", PRINTED, given], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True,
-            text=True, check=True,
-        ).stdout
-        for seed in ("1", "77")
-    }  # fmt: skip
-    assert len(answers) == 1

@@ -13,7 +13,6 @@ from hypothesis import given, strategies as st
 from pipesched import (
     ConfigError,
     Event,
-    NoSchedule,
     Outcome,
     Problem,
     SolveReport,
@@ -24,9 +23,8 @@ from pipesched import (
     schedule_plan,
     solve,
 )
-from pipesched.pipeline.bounds.memory import capacity_edges, least_capacity
+from pipesched.pipeline.bounds.memory import least_capacity
 from pipesched.pipeline.check.check import violations
-from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.schedulers.registry import FAMILIES
 from pipesched.solver.recompute_offload import PlainVariant
 from plain_model import plain_model
@@ -230,40 +228,12 @@ def test_large_cases_have_something_to_show_soon() -> None:
     assert all(event.value for event in events if event.step.startswith("portfolio"))
 
 
-def test_a_gap_that_is_good_enough_ends_it() -> None:
-    """41 is 24 % above the first bound: with a gap of 30 % nothing is searched."""
-    report = report_of(solve(linear(**UNIT, budget=2), gap=0.5))
-    assert report.stopped_by == "gap"
-    assert report.value_ticks <= 1.5 * report.bound.ticks
-
-
 def test_the_gap_is_relative_to_the_bound_in_every_stage() -> None:
     """A search that ends because its gap is good enough has it to the bound (CP-SAT takes it of the objective)."""
     problem = linear(stages=8, placement="loop", forward=5, backward=10, activation=0.5, budget=2)
     report = report_of(solve(problem, gap=0.2))
     assert report.stopped_by in ("gap", "proof")
     assert report.gap <= 0.2
-
-
-@pytest.mark.slow
-def test_cases_share_what_others_leave() -> None:
-    """Where one placement is cut off by its share of the time and another one is soon done, the first goes on."""
-    problem = make_problem(
-        devices=2, stages=4, microbatches=3, forward=5, backward=5, p2p=6, activation=4, retain=Decimal("0.25"),
-        budget=18.5,
-    )  # fmt: skip
-    report = report_of(solve(problem, objective="span", recompute=True, time_limit=2))
-    assert report.stopped_by in ("proof", "time limit")
-
-
-def test_below_the_floor() -> None:
-    """The answer names the device, its floor, the budget, and what would fit."""
-    with pytest.raises(NoSchedule) as caught:
-        solve(make_problem(devices=4, stages=8, microbatches=8, budget=Decimal("0.5")))
-    error = caught.value
-    assert (error.device, error.floor, error.budget) == (0, 1, 0.5)
-    assert error.would_fit[0].startswith("a budget of 1 microbatch on every device")
-    assert "solve with `recompute`" in error.would_fit
 
 
 def test_a_budget_that_only_some_placements_keep() -> None:
@@ -293,42 +263,3 @@ def test_the_optimum_under_a_budget(budget: float, best: int) -> None:
     assert naive.makespan == best
     assert max(naive.peak) <= Fraction(budget) * outcome.problem.grains.per_unit
     assert check(outcome) == []
-
-
-@pytest.mark.parametrize("name", ["solve", "list", "zb-auto"])
-def test_the_floor_holds_what_an_i_takes(name: str) -> None:
-    """Under an activation and what its I takes, there is no order: the device, the floor and what fits are named."""
-    problem = make_problem(**UNIT_retained, retain=1.5, budget=1.4)
-    with pytest.raises(NoSchedule, match=r"at least 1\.5 microbatch") as caught:
-        solve(problem) if name == "solve" else run(problem, name)
-    assert (caught.value.device, caught.value.floor, caught.value.budget) == (0, 1.5, 1.4)
-
-
-def test_a_whole_backward_takes_nothing_more() -> None:
-    """The same budget holds 1F1B with whole backwards: one activation a device is enough for any order of them."""
-    problem = make_problem(devices=4, microbatches=8, forward=1, backward=2, retain=1.5, budget=1)
-    assert solve(problem).schedule.makespan == 8 * (4 + 8)
-    free = make_problem(devices=4, microbatches=8, forward=1, backward=2, retain=1.5)
-    assert run(free, "1f1b").schedule.peak_memory == [4, 3, 2, 1]
-
-
-def test_memory_of_a_split_backward() -> None:
-    """One device, F I W, three ticks each of 1: 1 during F, 1.5 from the start of I to the end of W."""
-    problem = make_problem(devices=1, microbatches=1, forward=1, backward_input=1, backward_weight=1, retain=1.5)
-    schedule = run(problem, "list").schedule
-    steps = [(time, Fraction(level, problem.grains.per_unit)) for time, level in schedule.memory_steps(0)]
-    assert steps == [(0, 1), (1, Fraction(3, 2)), (2, Fraction(3, 2)), (3, 0)]
-
-
-def test_every_forward_leaves_the_room_that_an_i_needs() -> None:
-    """Budget 3 with half an activation more for each I: F2 waits for I0 and W0, where 3 activations alone would fit."""
-    problem = make_problem(
-        devices=1, microbatches=3, backward_input=1, backward_weight=1, retain=1.5, budget=3, placement="linear"
-    )
-    index = OpIndex("FIW", 1, 3)
-    arrows = {
-        (str(index.op(before)), str(index.op(after)))
-        for edge in capacity_edges(problem, index)
-        for before, after in zip(edge.before, edge.after, strict=True)
-    }
-    assert arrows == {("0I0", "0F2"), ("0W0", "0F2")}

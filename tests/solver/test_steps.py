@@ -164,15 +164,6 @@ def test_savings_beside_a_step(actions: dict[str, Any]) -> None:
     assert saved.schedule.plan.count("OPTIMIZER") == 2
 
 
-def test_savings_beside_side_work() -> None:
-    """Side work counts in the budget of a solve that recomputes."""
-    side = [{"forward": 2, "backward": 3, "activation": 0.2}]
-    problem = make_problem(**SAVED, side=side, budget=2.5)
-    schedule = solve(problem, time_limit=3, advice=False, recompute=True).schedule
-    assert schedule.fits
-    assert schedule.plan.count("G") == 4
-
-
 # The exact model of level weights beside the rule of lanes: with the order of slots given, both have one makespan.
 
 THREE_ON_ONE: dict[str, Any] = {"devices": 1, "placement": "linear", "stages": 3, "microbatches": 2}

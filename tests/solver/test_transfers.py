@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched import ConfigError, NoSchedule, Problem, make_problem, run, schedule_plan, solve
+from pipesched import ConfigError, Problem, make_problem, run, schedule_plan, solve
 from pipesched.core.cpsat import Limits
-from pipesched.pipeline.bounds.memory import least_capacity, order_edges
+from pipesched.pipeline.bounds.memory import least_capacity
 from pipesched.pipeline.check.check import checked
 from pipesched.pipeline.plan.lowering import plan_of_times
 from pipesched.pipeline.problem.kinds import MemorySavings
@@ -55,23 +55,6 @@ def test_known_optima(problem: Problem, allowed: MemorySavings, optimum: int) ->
     """The proven optima of independent programs, reached and proved."""
     outcome = solve(problem, offload=allowed.offload, recompute=allowed.recompute, time_limit=60)
     assert (outcome.schedule.makespan_ticks, outcome.status, outcome.schedule.fits) == (optimum, "optimal", True)
-
-
-def test_a_checkpoint_that_stays_costs_two_ticks() -> None:
-    """P4 budget 2: 33 at checkpoint 0, 35 at 0.1, which the portfolio reaches."""
-    case = RecomputeOffloadVariant(linear(4, 8, 2, checkpoint=0.1), "makespan", RECOMPUTE)
-    assert min(case.value(found.schedule) for found in case.ruled_candidates()) == 35
-    assert case.bound().ticks == 33
-
-
-def test_microbatches_in_order_would_cost_a_tick() -> None:
-    """With every row in the order of microbatches, the first of the known optima is 21, not 20."""
-    case = RecomputeOffloadVariant(linear(3, 4, 2, offload=3), "makespan", OFFLOAD)
-    model = recompute_offload_model(case, case.full, 0, 40)
-    for edge in order_edges(case.problem, case.index):
-        for before, after in zip(edge.before, edge.after, strict=True):
-            model.after(before, after)
-    assert model.solve(Limits(60)).objective == 21
 
 
 def exact(problem: Problem, allowed: MemorySavings) -> int | None:
@@ -132,14 +115,6 @@ def test_the_model_of_a_split_backward(budget: float, retain: float) -> None:
     assert max(offloaded, recomputed) <= kept
 
 
-def test_span() -> None:
-    """The objective may be the span; its own device's first start counts."""
-    outcome = solve(linear(2, 3, 1, offload=1), offload=True, objective="span", time_limit=30)
-    assert outcome.status == "optimal"
-    assert outcome.report is not None
-    assert outcome.report.value_ticks == outcome.schedule.span_ticks
-
-
 @part(4)
 @given(problems(SETTLED, saving=True, most_devices=3, most_microbatches=3, most_chunks=2, least=1), actions)
 def test_at_the_floor_something_is_found(problem: Problem, allowed: MemorySavings) -> None:
@@ -177,20 +152,6 @@ def test_a_plan_of_times_keeps_times_and_memory(problem: Problem, random: Random
     assert all(new <= old for new, old in zip(again.start_ticks, schedule.start_ticks, strict=True))
     assert all(new <= old for new, old in zip(again.peak_grains, schedule.peak_grains, strict=True))
     assert (again.recomputed, again.offloaded) == (schedule.recomputed, schedule.offloaded)
-
-
-def test_below_the_floor_of_recompute() -> None:
-    """A budget that no order can keep, not even with recompute, is refused; one that recompute reaches says so."""
-    chunks = make_problem(
-        devices=2, stages=4, microbatches=2, activation=1, budget=1.5, placement="loop", checkpoint=0.5
-    )
-    with pytest.raises(NoSchedule) as plain:
-        solve(chunks)
-    assert "solve with `recompute`" in plain.value.would_fit
-    assert solve(chunks, recompute=True, time_limit=30).schedule.fits
-    with pytest.raises(NoSchedule, match=r"needs a budget of at least 1\.5"):
-        solve(make_problem(devices=2, stages=4, microbatches=2, activation=1, budget=1.25, placement="loop",
-                           checkpoint=0.5), recompute=True)  # fmt: skip
 
 
 def test_a_hint_with_transfers() -> None:

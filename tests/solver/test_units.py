@@ -240,17 +240,6 @@ def test_frontier_beside_every_order(devices: int, shape: Config, forward: int, 
         before = here
 
 
-def test_a_hint_has_the_slices_of_the_problem() -> None:
-    """An order of other slices, or with backwards where none run, is none of this model."""
-    whole, sliced, forwards = (
-        make_problem(devices=2, microbatches=2, placement="linear", **more)
-        for more in ({}, {"slices": 2}, {"mode": "forward"})
-    )
-    for problem, other in ((sliced, whole), (whole, sliced), (forwards, whole), (whole, forwards)):
-        with pytest.raises(ConfigError, match="hint: is a schedule of another model"):
-            solve(problem, hint=run(other, "list"))
-
-
 def names_of_changes(**values: Any) -> list[str]:
     """The changes that advice tries."""
     return [change.name for change in changes(SolveRequest(make_problem(**values)))]

@@ -112,13 +112,6 @@ def test_twice_as_many_microbatches() -> None:
     )  # fmt: skip
 
 
-def test_half_as_many_microbatches() -> None:
-    """Latencies grow with the size too, since a part of them may."""
-    changed = with_microbatches(BATCH, 3)
-    assert (changed.costs.forward, changed.costs.p2p) == ((2, 4, 6, 8), (2, 0, 1))
-    assert changed.memory.activation == (Fraction(2, 3),) * 4
-
-
 def test_the_work_of_a_step_is_the_same_in_other_microbatches() -> None:
     """A device that never waits takes as long for the batch, whatever its microbatches are."""
     for count in (1, 2, 3, 12, 24):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched import ConfigError, NoSchedule
+from pipesched import NoSchedule
 from tests.examples import at_night_but
 
 FORWARD = [round(2.8 + 0.1 * (7 * layer % 15), 1) for layer in range(32)]
@@ -115,26 +115,3 @@ def test_a_given_cut_is_no_search_over_cuts() -> None:
     assert report is not None
     assert report.cuts is None
     assert report.standing == "optimal"
-
-
-@pytest.mark.parametrize(
-    ("given", "settings", "key", "said"),
-    [
-        ({"layout": "equal"}, {"cuts": 2}, "cuts", "must be 1, not 2: the cut is given"),
-        ({"layout": [3, 1]}, {"cuts": 3}, "cuts", "must be 1, not 3"),
-        ({"layout": "equal"}, {"chunks": [1, 2]}, "chunks", "cannot be chosen: the cut is given"),
-        ({"placement": [1, 0]}, {"chunks": [1, 2]}, "chunks", "`placement` says where"),
-        ({"layout": [3, 1]}, {"chunks": [2]}, "chunks", "cannot be chosen: the cut is given"),
-        ({}, {"cuts": 0}, "cuts", "at least 1"),
-        ({}, {"chunks": [0]}, "chunks", "at least 1"),
-        ({}, {"chunks": 2}, "chunks", "list"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(
-    given: dict[str, Any], settings: dict[str, Any], key: str, said: str
-) -> None:
-    problem = pipesched.make_problem(devices=2, layers=4, **given)
-    with pytest.raises(ConfigError) as caught:
-        pipesched.solve(problem, **settings)
-    assert caught.value.key == key
-    assert said in str(caught.value)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
-from pipesched import ConfigError, NoSchedule, Outcome, Problem, Repetition, SolveReport
+from pipesched import ConfigError, Outcome, Problem, Repetition, SolveReport
 from pipesched.pipeline.check.check import violations
 from pipesched.solver.policy import PeriodPolicy, SolvePolicy
 from pipesched.solver.request import SolveRequest
@@ -75,40 +75,6 @@ def test_a_document_keeps_what_is_known(tmp_path: Any) -> None:
     assert isinstance(again, pipesched.Outcome)
     assert again.report is not None
     assert again.report.repetition == outcome.report.repetition
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"repetition": 5}, "'repetition' must hold a placement, a period and more, not 5"),
-        ({"repetition": {"microbatches": 0.5}}, "'microbatches' of 'repetition' must be a whole number"),
-        ({"repetition": {"microbatches": 1, "period": "x"}}, "'period' must be a number, not 'x'"),
-    ],
-)
-def test_a_document_that_is_wrong(wrong: dict[str, Any], message: str, tmp_path: Any) -> None:
-    """What is no such section is refused by name."""
-    outcome = pipesched.solve(pipesched.make_problem(devices=2, microbatches=2), method="portfolio")
-    path = pipesched.write(outcome, tmp_path / "found.json")
-    document = json.loads(path.read_text())
-    document["solver"] |= wrong
-    path.write_text(json.dumps(document))
-    with pytest.raises(ConfigError, match=message):
-        pipesched.read(path)
-
-
-def test_where_it_has_no_effect() -> None:
-    """With offload or recompute, and where both directions run, there is no block to repeat."""
-    with pytest.raises(ConfigError, match=r"method: has no effect with `recompute`: blocks that repeat know only"):
-        pipesched.solve(pipesched.make_problem(**LATENT), method="periodic", recompute=True)
-    both = pipesched.make_problem(devices=4, microbatches=8, placement="bidirectional")
-    with pytest.raises(ConfigError, match="method: repeats blocks in one direction"):
-        pipesched.solve(both, method="periodic")
-
-
-def test_a_budget_below_the_floor() -> None:
-    """It is refused as by every method."""
-    with pytest.raises(NoSchedule, match="needs a budget of at least"):
-        pipesched.solve(pipesched.make_problem(**{**LATENT, "budget": 0.1}, placement="v"), method="periodic")
 
 
 def test_a_repetition_is_checked() -> None:
