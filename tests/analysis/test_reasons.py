@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched import (
-    ConfigError,
     Deadlock,
     Explanation,
     InvalidSchedule,
@@ -337,90 +336,10 @@ def test_solves(problem: Problem, offload: bool, recompute: bool, random: Random
     assert explain(outcome).algorithm == outcome.algorithm
 
 
-def classes(found: Explanation) -> dict[str, int | float]:
-    """The classes that occur, with all the idle time in them."""
-    return {str(idle): time for idle, time in found.totals.items() if time}
-
-
 def default(**values: Any) -> Problem:
     """Four devices, eight microbatches, eight stages of 5 and 10: 10 and 20 where two are fused."""
     given = {"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backward": 10}
     return make_problem(**{**given, **values})
-
-
-@pytest.mark.parametrize(
-    ("budget", "held_back"), [(None, {"order": 120}), (4, {"order": 60, "memory": 60}), ([4, 3, 2, 1], {"memory": 120})]
-)
-def test_idle_time_of_1f1b(budget: Any, held_back: dict[str, int]) -> None:
-    """1F1B of eight fused stages idles 360 of time, 120 of it by its order or, with budgets, for want of memory."""
-    found = explain(run(default() if budget is None else default(budget=budget), "1f1b"))
-    assert found.idle == 360
-    assert classes(found) == {"wait": 60, "warm_up": 60, "drain": 120, **held_back}
-
-
-def test_what_exceeds_its_budget_waits_for_no_memory() -> None:
-    """Of a schedule over its budget that time is its order's: with 3.9 on a device 1F1B idles as without a budget."""
-    found = explain(run(default(budget=[3.9, 4, 4, 4]), "1f1b"))
-    assert not found.schedule.fits
-    assert classes(found) == {"wait": 60, "warm_up": 60, "drain": 120, "order": 120}
-
-
-def test_idle_time_of_a_list_schedule() -> None:
-    """With room for two activations a list schedule waits most of the time."""
-    problem = default(stages=4, forward=10, backward=20, budget=2)
-    found = explain(run(problem, "list"))
-    assert classes(found) == {"memory": 200, "wait": 700, "warm_up": 60, "drain": 120}
-
-
-def test_sensitivity_of_1f1b() -> None:
-    """A faster first forward gains once, a slower one costs five times as much."""
-    found = explain(run(default(), "1f1b"))
-    [row] = [row for row in found.sensitivity if (row.stage, row.kind) == (0, "F")]
-    assert (row.faster, row.slower) == (1, 5)
-    assert [tuple(row) for row in found.p2p_sensitivity if row.faster] == []
-
-
-@pytest.mark.parametrize(
-    ("name", "stages", "microbatches", "places", "gaining", "listed"),
-    [("1f1b", 4, 4, 88, 3, 2), ("zb-v", 8, 4, 549, 1, 1), ("dualpipe", 4, 8, 216, 0, 0)],
-)
-def test_moves(name: str, stages: int, microbatches: int, places: int, gaining: int, listed: int) -> None:
-    """How many other places the operations of known schedules have, how many of them gain, and how many are listed:
-    neighbours that change places make one order."""
-    problem = make_problem(devices=4, stages=stages, microbatches=microbatches, p2p=1, forward=5, backward=10)
-    found = explain(run(problem, name))
-    tasks = timed_tasks(found.schedule)
-    chosen = [task for order in tasks.orders for task in order]
-    assert sum(place.last - place.first for place in legal_places(tasks, chosen)) == places
-    plain = PlainSchedule(found.schedule)
-    moves = [makespan for _, start, to, _, makespan in plain.every_move() if start != to and makespan is not None]
-    assert len(moves) == places
-    assert sum(makespan < plain.makespan for makespan in moves) == gaining
-    assert len(found.moves) == listed
-    assert found.moves_complete
-
-
-def test_later_times() -> None:
-    """Time that nothing explains is late, and its culprit is what waits; moves and sensitivities do not see it."""
-    schedule = run(make_problem(devices=2, microbatches=2, forward=1, backward=2), "1f1b").schedule
-    index = schedule.plan.index
-    last = index.row("B", 0)[1]
-    columns = [[*schedule.start_ticks], [*schedule.end_ticks]]
-    for column in columns:
-        column[last] += 5
-    later = Schedule(schedule.problem, schedule.plan, *columns)
-    found, before = explain(later), explain(schedule)
-    assert found.totals[Idle.LATE] == 10  # of the device itself, and of the other one, which has ended
-    assert [str(gap.culprit) for gap in found.gaps if gap.idle is Idle.LATE] == ["0B1", "0B1"]
-    assert (found.moves, found.p2p_sensitivity) == (before.moves, before.p2p_sensitivity)
-    assert found.slack["0B1"] == 0
-    assert found.slack["0B0"] == before.slack["0B0"] + 5 == 6
-
-
-def test_only_schedules() -> None:
-    """What is neither a schedule nor an outcome is refused by name."""
-    with pytest.raises(ConfigError, match=r"^schedule: must be a Schedule or an Outcome, not 'plan'"):
-        why("plan", "0F0")  # type: ignore[arg-type]
 
 
 def test_broken_rules() -> None:
@@ -506,15 +425,6 @@ def test_lanes_make_time_of_the_class_transfer() -> None:
     assert [str(slot) for slot in found.critical_path][:2] == ["0UNSHARD0", "0F0"]
     assert [str(slot) for slot in found.critical_path][-3:] == ["0REDUCE_GRAD", "0REDUCE_TIED", "0OPTIMIZER"]
     assert found.slack["1REDUCE_GRAD"] == 388 - 5 - 355
-
-
-def test_a_lane_may_end_the_step() -> None:
-    """Where a reduction ends last the path ends with it, and devices that are done wait for it."""
-    found = explain(run(make_problem(devices=2, microbatches=2, forward=1, backward=2, reduce=7), "1f1b"))
-    assert (str(found.critical_path[-1]), found.makespan) == ("0REDUCE_GRAD", 9 + 7)
-    last = [gap for gap in found.gaps if gap.waiting is None]
-    assert {(gap.device, gap.end, gap.idle) for gap in last if gap.end == 16} == {
-        (0, 16, Idle.TRANSFER), (1, 16, Idle.TRANSFER)}  # fmt: skip
 
 
 def test_costs_of_the_step() -> None:

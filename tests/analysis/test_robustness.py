@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import pickle
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from math import log1p, sqrt
+from math import sqrt
 from pathlib import Path
 from random import Random
 from statistics import fmean, stdev
@@ -19,29 +18,15 @@ from hypothesis import given, strategies as st
 from rich.console import Console
 
 import pipesched
-from pipesched import (
-    ConfigError,
-    NotApplicable,
-    Problem,
-    RobustnessRow,
-    Schedule,
-    make_problem,
-    robustness,
-    run,
-    schedule_plan,
-)
+from pipesched import ConfigError, NotApplicable, Problem, RobustnessRow, Schedule, make_problem, run, schedule_plan
 from pipesched.analysis.robustness import BLOCK, Factors, Replay, Variation
-from pipesched.core.timing import earliest_times
 from pipesched.pipeline.plan.step import Shard, SideItem
-from pipesched.pipeline.problem.ops import parse_op
 from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.render.scatter import Histograms
 from pipesched.render.table import display_parts
 from pipesched.schedulers.registry import FAMILIES
 from tests.analysis import plain
-from tests.examples import at_night_but
 from tests.oracle.reasons import PlainSchedule
-from tests.stepped import forwards, sized, sliced
 from tests.strategies import SETTLED, plan_of, problems, random_plan, whole_steps
 
 SPLIT: dict[str, Any] = {"devices": 4, "stages": 8, "microbatches": 8, "backward_input": 5, "backward_weight": 5}
@@ -116,35 +101,6 @@ def test_factors_are_independent() -> None:
     assert np.max(np.abs(among)) < 5 / sqrt(BLOCK)
 
 
-EVERY = [("1f1b", 0), ("1f1b", 0.1), ("zb-v", 0), ("zb-v", 0.1)]
-
-
-@pytest.mark.parametrize("case", at_night_but([("1f1b", 0), ("zb-v", 0.1)], EVERY))
-@pytest.mark.slow
-def test_figures_against_an_independent_simulation(case: tuple[str, float]) -> None:
-    """Mean, standard deviation and quantiles agree with plain random numbers, within four standard errors."""
-    name, devices = case
-    outcome, count, noise = pipesched.run(PROBLEM, name), 800, 0.2
-    random, retimed = Random(20), PlainSchedule(outcome.schedule)
-
-    def lognormal(variation: float) -> float:
-        sigma = sqrt(log1p(variation**2))
-        return random.lognormvariate(-(sigma**2) / 2, sigma) if variation else 1.0
-
-    def once() -> float:
-        of_device = [lognormal(devices) for _ in range(4)]
-        return float(plain.makespan(retimed, lambda _, device: lognormal(noise) * of_device[device or 0]))
-
-    others = [once() for _ in range(count)]
-    (row,) = pipesched.robustness(outcome, noise=noise, device_noise=devices, samples=4000)
-    error = stdev(others) * sqrt(1 / count + 1 / 4000)
-    assert abs(row.mean - fmean(others)) < 4 * error
-    assert row.std == pytest.approx(stdev(others), rel=4 * sqrt(1 / count))
-    for value, share in ((row.p50, 0.5), (row.p95, 0.95), (row.p99, 0.99)):
-        below = sum(other <= value for other in others) / count
-        assert abs(below - share) < 4 * sqrt(share * (1 - share) * (1 / count + 1 / 4000))
-
-
 def test_figures_are_those_of_the_samples() -> None:
     """Mean, standard deviation of n - 1 and percentiles by linear interpolation, from the samples that a row holds."""
     for row in pipesched.robustness([pipesched.run(PROBLEM, name) for name in ("1f1b", "zb-h1")], samples=17):
@@ -153,25 +109,6 @@ def test_figures_are_those_of_the_samples() -> None:
         ordered = sorted(row.makespans)
         assert row.p50 == pytest.approx(ordered[8])
         assert row.p95 == pytest.approx(ordered[15] + 0.2 * (ordered[16] - ordered[15]))
-
-
-@pytest.mark.parametrize("slowness", [1.2, 3, 0.5, Decimal("1.05"), 1])
-def test_stragglers_are_schedules_of_other_costs(slowness: Any) -> None:
-    """A slow device is a problem whose costs on its stages are larger: the same makespan, to the last digit."""
-    costs: dict[str, Any] = {"devices": 3, "microbatches": 5, "backward": [2, 1.5, 3], "p2p": 0.25}
-    problem = pipesched.make_problem(forward=[1, 2.25, 1.5], **costs)
-    outcome = pipesched.run(problem, "1f1b")
-    (row,) = pipesched.robustness(outcome, straggler=slowness, samples=2)
-    for device, found in enumerate(row.stragglers):
-
-        def slowed(values: list[Any], device: int = device) -> list[Fraction]:
-            return [Fraction(str(v)) * (Fraction(str(slowness)) if s == device else 1) for s, v in enumerate(values)]
-
-        other = {**costs, "forward": slowed([1, 2.25, 1.5]), "backward": slowed(costs["backward"])}
-        assert found == pipesched.schedule_plan(pipesched.make_problem(**other), outcome.schedule.plan).makespan
-        assert type(found) is (int if float(found).is_integer() else float)
-    assert row.worst_makespan == max(row.stragglers) == row.stragglers[row.worst_device or 0]
-    assert row.price == pytest.approx(row.worst_makespan / row.makespan - 1)
 
 
 def test_the_same_seed_gives_the_same_figures() -> None:
@@ -254,55 +191,6 @@ def test_times_of_a_schedule_do_not_count() -> None:
     assert pipesched.robustness(later, samples=5)[0].makespan == schedule.makespan
 
 
-def test_stages_that_were_fused_have_texts_of_their_own() -> None:
-    """Schedules of different numbers of stages and of decimals stand side by side, in the user's unit."""
-    problem = pipesched.make_problem(devices=2, stages=4, microbatches=4, forward=0.5, backward=1.25, time_unit="ms")
-    compared = pipesched.compare(problem, ["1f1b", "interleaved"])
-    found = pipesched.robustness(compared, noise=0)
-    assert [row.mean for row in found] == [entry.metrics and entry.metrics["makespan"] for entry in compared]
-    assert found.time_unit == "ms"
-
-
-def test_rows_without_schedules_are_refused(tmp_path: Path) -> None:
-    """A comparison that was read from a document holds no orders."""
-    compared = pipesched.read(pipesched.write(pipesched.compare(PROBLEM, ["1f1b"]), tmp_path / "rows.json"))
-    with pytest.raises(ConfigError, match="holds no schedule") as caught:
-        pipesched.robustness(compared)  # type: ignore[arg-type]
-    assert caught.value.key == "outcomes"
-
-
-def test_nouns() -> None:
-    """Rows by name and place, short texts, pickles that are equal, samples included."""
-    made = pipesched.robustness(pipesched.compare(PROBLEM, ["1f1b", "zb-h1"]), samples=20)
-    again = pickle.loads(pickle.dumps(made))
-    assert again == made
-    assert [row.makespans for row in again] == [row.makespans for row in made]
-    assert made["zb-h1"] is made[1]
-    assert list(made[:1]) == [made[0]]
-    assert repr(made).startswith("Robustness(1f1b 3")
-    assert repr(made[0]).startswith("RobustnessRow('1f1b', mean 3")
-    with pytest.raises(KeyError):
-        made["naive"]
-
-
-@pytest.mark.parametrize("outcome", [sized(p2p=1), sliced(3, 3, p2p=0.5), forwards(3, 2)], ids=str)
-def test_units(outcome: pipesched.Outcome) -> None:
-    """Factors go by the texts of operations, those of slices too; without noise times are those of the schedule."""
-    schedule, variation = outcome.schedule, Variation(noise=0.3, samples=3, seed=7)
-    replay = Replay(schedule)
-    assert sorted(replay.texts) == sorted(str(slot) for device in range(4) for slot in schedule.plan.slots(device))
-    assert replay.makespans(Variation(noise=0, samples=2)).tolist() == [schedule.makespan] * 2
-    drawn = {text: factor_of(text, 7, 3, 0.3) for text in replay.texts}
-    for sample, makespan in enumerate(replay.makespans(variation)):
-        lengths = [0] * schedule.plan.index.size
-        for text, ticks in zip(replay.texts, replay.ticks, strict=True):
-            lengths[schedule.plan.index.number(parse_op(text))] = round(10**6 * ticks * drawn[text][sample])
-        graph = schedule.graph.changed(durations=lengths)
-        graph = graph.changed(edges=graph.edges.scaled(10**6))
-        longest = max(earliest_times(graph, schedule.plan.orders).ends)
-        assert makespan == pytest.approx(longest / schedule.problem.ticks.per_unit / 10**6)
-
-
 FINE = 10**6  # parts of a tick
 NOISE = Variation(noise=0.3, device_noise=0.2, samples=2, seed=5)
 
@@ -356,14 +244,6 @@ def test_stragglers_do_not_slow_lanes(problem: Problem, random: Random) -> None:
         speed = tuple(Decimal("0.5") if one == device else 1 for one in range(problem.devices))
         other = replace(schedule.problem, speed=speed)  # type: ignore[arg-type]
         assert schedule_plan(other, schedule.plan).makespan == makespan
-
-
-def test_figures_of_a_step() -> None:
-    """A reduction that ends last counts, and a slow device makes its optimizer slow."""
-    problem = make_problem(devices=2, microbatches=2, forward=1, backward=2, reduce=7, optimizer=3)
-    (row,) = robustness(run(problem, "1f1b"), straggler=2, noise=0, samples=2)
-    assert (row.makespan, row.mean) == (9 + 7 + 3, 19)
-    assert row.stragglers == (13 + 7 + 6, 13 + 7 + 6)
 
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import subprocess
 import sys
 from collections import Counter
@@ -39,24 +38,6 @@ def explained(
     return hls.explain(list_outcome(hls.parse_program(text), make_units(counts, *more)))  # type: ignore[arg-type]
 
 
-def test_the_article_by_hand() -> None:
-    """Both sums of a product, then the next two beside the first product: five idle cycles, each with its reason."""
-    found = explained(ARTICLE, {"mul": 1, "add": 2})
-    assert (found.latency, found.bound, found.idle, found.unavoidable, found.avoidable) == (4, 4, 5, 5, 0)
-    assert found.units == [("mul", 0), ("add", 0), ("add", 1)]
-    assert found.gaps == [
-        (("mul", 0), 0, 1, Idle.WARM_UP, "+1", "*3"),
-        (("mul", 0), 3, 4, Idle.DRAIN, "+7", None),
-        (("add", 0), 2, 3, Idle.WAIT, "*6", "+7"),
-        (("add", 1), 2, 3, Idle.DRAIN, "*6", None),
-        (("add", 1), 3, 4, Idle.DRAIN, "+7", None),
-    ]
-    assert found.critical_path == ["+1", "+4", "*6", "+7"]
-    assert set(found.slack.values()) == {0}
-    assert found.sensitivity == [("mul", 1, 1, 2, None, 6), ("add", 3, 2, 3, None, 7)]
-    assert (found.totals[Idle.WARM_UP], found.totals[Idle.DRAIN], found.totals[Idle.WAIT]) == (1, 3, 1)
-
-
 def test_a_pipelined_unit_by_hand() -> None:
     """A multiplication of three cycles occupies its unit for one; the other two are transfer, at the end too."""
     found = explained("a*b + c*d", {"mul": 1, "add": 1}, {"mul": 3}, ["mul"])
@@ -76,16 +57,6 @@ def test_a_pipelined_unit_by_hand() -> None:
         (("mul", 0), 2, 4, Idle.TRANSFER, "*2", None),
     ]
     assert last.gaps[2:] == [(("add", 0), 1, 2, Idle.DRAIN, "*2", None), (("add", 0), 2, 4, Idle.TRANSFER, "*2", None)]
-
-
-def test_an_order_that_holds_something_back() -> None:
-    """x may start at 0 on the only adder, and stands behind y, which waits for a product: order, culprit x."""
-    graph = hls.parse_program("p = a*b\ny = p + c\nx = d + e")
-    units = make_units({"mul": 1, "add": 1})
-    found = hls.explain(HardwareSchedule(graph, units, [0, 1, 1], [0, 1, 2], [0, 0, 0]))
-    assert (("add", 0), 0, 1, Idle.ORDER, "x", "y") in found.gaps
-    assert found.bound == 2
-    assert (found.unavoidable, found.avoidable) == (1, 2)
 
 
 def test_why_an_operation_starts_when_it_does() -> None:
@@ -112,17 +83,6 @@ def test_what_is_no_schedule_of_one_run() -> None:
         assert caught.value.key == "schedule"
     with pytest.raises(InvalidSchedule):
         hls.explain(HardwareSchedule(hls.parse_program("p = a*b\ny = p + c"), make_units(), [0, 1], [0, 0], [0, 0]))
-
-
-def test_it_is_a_noun() -> None:
-    """Frozen, short when printed, the same after pickle, and shown in notebooks."""
-    found = explained(ARTICLE, {"mul": 1, "add": 2})
-    assert repr(found) == "HardwareExplanation(latency 4, idle 5, most of it drain)"
-    again = pickle.loads(pickle.dumps(found))
-    assert (repr(again), again.gaps, again.slack) == (repr(found), found.gaps, found.slack)
-    assert "critical path" in found._repr_mimebundle_()["text/plain"]
-    with pytest.raises(AttributeError):
-        found.bound = 3  # type: ignore[misc]
 
 
 @st.composite
@@ -444,31 +404,6 @@ def test_the_order_of_copies_decides() -> None:
     assert graph.delays == (Delay("x", 0, 1),)
 
 
-@pytest.mark.parametrize(("distance", "alive"), [(1, [1, 1, 0]), (2, [2, 2, 1]), (3, [3, 3, 2])])
-def test_registers_of_an_input_by_hand(distance: int, alive: list[int]) -> None:
-    """Every 3 cycles: from the start of the next iteration to the start of its operation in cycle 1, inclusive."""
-    graph = parse_program(f"y = a + x@{distance}", loop=True)
-    schedule = checked(HardwareSchedule(graph, make_units({"add": 1}), [0], [1], [0], interval=3))
-    assert schedule.alive == alive
-
-
-@pytest.mark.parametrize(("distance", "alive"), [(1, [0, 0, 1]), (2, [1, 1, 2]), (3, [2, 2, 3])])
-def test_registers_of_a_result_by_hand(distance: int, alive: list[int]) -> None:
-    """Every 3 cycles: from the end of its operation in cycle 2 to its own start in cycle 2, iterations later."""
-    graph = parse_program(f"y = a + y@{distance}", loop=True)
-    schedule = checked(HardwareSchedule(graph, make_units({"add": 1}, {"add": 3}), [0], [2], [0], interval=3))
-    assert schedule.ends == [5]
-    assert schedule.alive == alive
-
-
-def test_one_input_has_one_line_of_registers() -> None:
-    """Several operations that need it at several distances share what holds it; another input has its own."""
-    units = make_units({"add": 4})
-    one = HardwareSchedule(parse_program("x@1 + a\nx@2 + b", loop=True), units, [0, 0], [0, 0], [0, 1], interval=1)
-    two = HardwareSchedule(parse_program("x@1 + a\nz@2 + b", loop=True), units, [0, 0], [0, 0], [0, 1], interval=1)
-    assert (one.registers, two.registers) == (2, 3)
-
-
 def test_the_check_respects_distances() -> None:
     """A sum of 3 cycles may be read by itself every cycle three iterations later, not two."""
     units = make_units({"add": 1}, {"add": 3}, ["add"])
@@ -571,44 +506,6 @@ def test_the_article_pairs_in_any_order_of_the_operands(
             if tie != "random":
                 assert latency == (pairing if tie == "pairing" else crossing)
     assert solve(crossed, units).schedule.latency == pairing
-
-
-def test_balanced_sums_of_products_of_sums(units_of: UnitsOf) -> None:
-    """16 products on 4 adders and 2 multipliers: 13 is optimal, `pairing` reaches it, lots take 14 to 17."""
-    units = units_of(4, 2)
-    terms = [f"(a{n}+b{n})*(c{n}+d{n})" for n in range(16)]
-    while len(terms) > 1:
-        terms = [f"({left}+{right})" for left, right in zip(terms[::2], terms[1::2], strict=True)]
-    graph = parse_program(terms[0])
-    assert solve(graph, units, time_limit=30).bound == 13
-    assert list_outcome(graph, units, tie="pairing").schedule.latency == 13
-    by_lot = {list_outcome(graph, units, tie="random", seed=seed).schedule.latency for seed in range(30)}
-    assert by_lot <= {14, 15, 16, 17}
-    assert len(by_lot) > 1
-
-
-def test_no_rule_reaches_what_the_wave_filter_can(classic: Classic, units_of: UnitsOf) -> None:
-    """4 adders and 3 multipliers of 2 cycles: every list schedule takes 18 cycles, the optimum 17."""
-    graph, units = classic("ewf"), units_of(4, 3, 2)
-    rules = [(priority, tie) for priority in PRIORITIES for tie in TIES]
-    assert {list_outcome(graph, units, priority=p, tie=t).schedule.latency for p, t in rules} == {18}
-
-
-def test_ties_decide_registers_at_equal_latency(classic: Classic, units_of: UnitsOf) -> None:
-    """Eight AR filters on 2 adders and 2 multipliers of 2 cycles: 130 cycles with 18 registers, or with 34 and more."""
-    one = classic("arf")
-    graph = DataflowGraph(
-        tuple(op._replace(name=f"{op.name}.{copy}") for copy in range(8) for op in one.operations),
-        tuple(
-            edge._replace(before=edge.before + copy * len(one), after=edge.after + copy * len(one))
-            for copy in range(8)
-            for edge in one.dependences
-        ),
-    )
-    found = {tie: list_outcome(graph, units_of(2, 2, 2), tie=tie).schedule for tie in ("lifo", "fifo")}
-    assert {schedule.latency for schedule in found.values()} == {130}
-    assert found["lifo"].registers == 18
-    assert found["fifo"].registers == 34
 
 
 @given(graph=dataflows(most=9), units=unit_sets(), data=st.data())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from inspect import signature
 from itertools import product
-from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -13,7 +12,7 @@ from hypothesis import given, strategies as st
 from pipesched import InvalidSchedule, NoSchedule, hls
 from pipesched.core.listsched import PRIORITIES
 from pipesched.hls.graph import DataflowGraph, parse_program
-from pipesched.hls.modulo import Intervals, interval_bounds, pipeline
+from pipesched.hls.modulo import interval_bounds, pipeline
 from pipesched.hls.outcome import COMPARED, compare_rules, list_outcome
 from pipesched.hls.schedule import (
     HardwareSchedule,
@@ -31,27 +30,10 @@ from tests.strategies import dataflows, unit_sets
 UNITS = make_units({"mul": 1, "add": 2})
 
 
-def test_registers_of_the_article() -> None:
-    """Two sums wait for their product; then a product, and the two other sums; then two products' turn."""
-    schedule = list_outcome(parse_program("(a+b)*(c+d)+(e+f)*(g+h)"), UNITS).schedule
-    assert list(schedule.starts) == [0, 0, 1, 1, 1, 2, 3]
-    assert schedule.alive == [0, 2, 3, 2, 0]
-    assert (schedule.latency, schedule.registers) == (4, 3)
-
-
 @given(graph=dataflows(), units=unit_sets(), rule=st.sampled_from(["alap", "none"]))
 def test_registers_are_those_of_a_plain_count(graph: DataflowGraph, units: Units, rule: str) -> None:
     schedule = list_outcome(graph, units, priority=rule).schedule
     assert schedule.registers == most_alive(schedule, 1)
-
-
-def test_registers_of_a_loop_count_all_iterations() -> None:
-    """A value that lives for 5 boundaries of a loop of 2 cycles is alive up to three times at once."""
-    graph = parse_program("x = a + b\ny = x + c", loop=True)
-    units = make_units({"add": 4})
-    schedule = HardwareSchedule(graph, units, [0, 0], [0, 5], [0, 1], interval=2)
-    assert schedule.alive == [2, 3]
-    assert schedule.registers == 3 == most_alive(schedule, 9)
 
 
 @given(graph=dataflows(), units=unit_sets())
@@ -95,47 +77,6 @@ def test_the_check_sees_a_later_iteration() -> None:
         checked(HardwareSchedule(graph, units, [0], [0], [0], interval=1))
     assert broken_rules(HardwareSchedule(graph, units, [0], [0], [0], interval=1), 3)
     checked(HardwareSchedule(graph, units, [0], [0], [0], interval=2))
-
-
-@pytest.mark.parametrize(
-    ("name", "add", "mul", "cycles", "pipelined", "bounds", "interval"),
-    [
-        ("hal-loop", 1, 1, 1, False, (6, 4), 6),
-        ("hal-loop", 2, 2, 1, False, (3, 4), 4),
-        ("hal-loop", 3, 3, 2, False, (4, 6), 6),
-        ("fir-loop", 3, 3, 1, False, (3, 1), 3),
-        ("fir-loop", 1, 1, 1, False, (9, 1), 9),
-        ("ewf-loop", 3, 2, 2, False, (9, 16), 16),
-        ("ewf-loop", 2, 2, 2, False, (13, 16), 17),
-        ("ewf-loop", 2, 1, 2, True, (13, 16), 17),
-        ("ewf-loop", 2, 2, 1, False, (13, 13), 15),
-    ],
-)
-def test_the_smallest_interval_of_the_classics(
-    classic: Classic,
-    units_of: UnitsOf,
-    name: str,
-    add: int,
-    mul: int,
-    cycles: int,
-    pipelined: bool,
-    bounds: tuple[int, int],
-    interval: int,
-) -> None:
-    """ResMII and RecMII, and the interval proved; 16 cycles is the published iteration bound of the wave filter."""
-    graph, units = classic(name, loop=True), units_of(add, mul, cycles, pipelined=pipelined)
-    assert interval_bounds(graph, units) == Intervals(*bounds)
-    found = pipeline(graph, units, time_limit=30)
-    assert (found.schedule.interval, found.bound, found.status) == (interval, interval, "optimal")
-    assert broken_rules(found.schedule, iterations=5) == []
-
-
-def test_bounds_by_hand() -> None:
-    """Two recurrences: 3 cycles over one iteration, 7 over two; the latter asks for ceil(7/2)."""
-    graph = parse_program("x = x * a + b\ny = (((p * c) + d) * e) * f\np = q\nq = y\n", loop=True)
-    units = make_units({"add": 4, "mul": 4}, {"mul": 2})
-    assert interval_bounds(graph, units) == Intervals(2, 4)
-    assert interval_bounds(graph, make_units({"add": 1, "mul": 1}, {"mul": 2})) == Intervals(8, 4)
 
 
 def test_a_loop_without_feedback_is_as_fast_as_its_units() -> None:
@@ -204,21 +145,6 @@ def test_a_list_schedule_can_always_be_repeated(graph: DataflowGraph, units: Uni
     assert found.bound <= found.objective <= found.schedule.latency or found.bound == found.objective
     assert (found.status == "optimal") == (found.bound == found.objective)
     assert broken_rules(found.schedule, iterations=6) == []
-
-
-GRAPH = hls.parse_program("p = a+b\nq = e+f\nr = c+d\ns = g+h\ny = p*r + q*s")
-SEARCHED_UNITS = hls.make_units({"add": 2, "mul": 1})
-
-
-def test_answers_of_a_small_sum() -> None:
-    """Each search proves its answer, on one worker with a seed."""
-    settings: dict[str, Any] = {"time_limit": 20, "workers": 1, "seed": 3}
-    found = hls.solve(GRAPH, SEARCHED_UNITS, **settings)
-    assert (found.objective, found.bound, found.status) == (4, 4, "optimal")
-    loop = hls.pipeline(GRAPH, SEARCHED_UNITS, **settings)
-    assert (loop.objective, loop.bound) == (3, 3)
-    table = hls.compare_rules(GRAPH, SEARCHED_UNITS, **settings)
-    assert table.optimum.objective == min(result.latency for result in table.results.values()) == 4
 
 
 def test_all_searches_take_the_same_settings() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -13,9 +12,9 @@ from tests.oracle import orders
 from tests.oracle.drawn import Config, small_configs, step_configs
 from tests.oracle.optimum import head_work_tail, optimum
 from tests.oracle.replay import Stuck, replay
-from tests.oracle.setup import fused, read_setup
+from tests.oracle.setup import read_setup
 from tests.oracle.step_optimum import every_plan, optimum as optimum_of_step
-from tests.oracle.step_replay import Illegal, Rows, Texts, Whole, best_ahead, by_rule, graph_of, replay_step, times_of
+from tests.oracle.step_replay import Illegal, Texts, graph_of, replay_step, times_of
 from tests.oracle.step_setup import read_step
 
 
@@ -31,15 +30,6 @@ def test_stuck_groups() -> None:
     with pytest.raises(Stuck) as error:
         replay(read_setup(config), orders.interleaved(4, 2, 8, group=1))
     assert error.value.at
-
-
-def test_fused_stages_add_up() -> None:
-    """Eight stages as four: as if each had the sum of two, entry by entry, and the boundaries between them alone."""
-    rows = [[1, 2], [3, 0], [1, 1], [2, 5], [0, 1], [4, 4], [1, 2], [2, 1]]
-    sums = [[4, 2], [3, 6], [4, 5], [3, 3]]
-    config = {"devices": 4, "stages": 8, "forward": rows, "activation": rows, "p2p": [9, 1, 9, 2, 9, 3, 9]}
-    whole = {"devices": 4, "forward": sums, "activation": sums, "p2p": [1, 2, 3]}
-    assert fused(read_setup(config), 4, range(4)) == read_setup(whole)
 
 
 @pytest.mark.parametrize(
@@ -76,61 +66,6 @@ def test_no_way_is_longer(config: Config) -> None:
 
 # The second replay and the search of all orders of whole steps: figures from rules alone.
 
-TWO = {
-    "devices": 2, "stages": 8, "microbatches": 4, "placement": "loop", "forward": 5, "backward": 10, "activation": 1,
-    "weights": 2, "gradients": 4, "states": 12,
-}  # fmt: skip
-
-
-INTERLEAVED, BREADTH_FIRST = orders.interleaved(2, 4, 4), orders.looped_bfs(2, 4, 4)
-
-
-SIDE = {"forward": 2, "backward": 4}
-
-
-def replayed(config: dict[str, Any], rows: Rows) -> Whole:
-    """A family's rows, with all that the rule adds."""
-    step = read_step(config)
-    return replay_step(step, by_rule(step, rows))
-
-
-@pytest.mark.parametrize(
-    ("rows", "ahead", "makespan", "weights", "gradients"),
-    [
-        (INTERLEAVED, 1, 348, 2, 16), (INTERLEAVED, 2, 263, 4, 16), (INTERLEAVED, 3, 263, 6, 16),
-        (INTERLEAVED, "full", 263, 8, 16), (BREADTH_FIRST, 1, 299, 2, 4), (BREADTH_FIRST, 2, 263, 4, 8),
-        (BREADTH_FIRST, 3, 263, 6, 8), (BREADTH_FIRST, "full", 263, 8, 8),
-    ],
-)  # fmt: skip
-def test_stages_ahead(rows: Rows, ahead: Any, makespan: int, weights: int, gradients: int) -> None:
-    """How many stages are whole at once: makespan, peak weights and peak gradients of both devices."""
-    whole = replayed(TWO | {"gather": 4, "reduce": 4, "shard": {"level": "weights", "ahead": ahead}}, rows)
-    assert whole.makespan == makespan
-    assert whole.peaks.weights == [weights] * 2
-    assert whole.peaks.gradients == [gradients] * 2
-
-
-def test_automatic_ahead() -> None:
-    """Two stages ahead are the shortest, one fits a small budget; where none fits, one has the least memory."""
-    step = read_step(TWO | {"gather": 4, "reduce": 4, "shard": {"level": "weights", "ahead": "auto"}})
-    assert best_ahead(step, INTERLEAVED)[0] == 2
-    assert best_ahead(step, INTERLEAVED, [Fraction(100)] * 2)[0] == 1
-    assert best_ahead(step, INTERLEAVED, [Fraction(1)] * 2)[0] == 1
-
-
-def test_program_of_a_device() -> None:
-    """Interleaved, three stages ahead: what the first device issues behind each slot."""
-    step = read_step(TWO | {"gather": 4, "reduce": 4, "shard": "weights"})
-    issued: dict[str | None, list[str]] = {}
-    for text, after in by_rule(step, INTERLEAVED).programs[0]:
-        issued.setdefault(after, []).append(text)
-    assert {after: " ".join(texts) for after, texts in issued.items()} == {
-        None: "0UNSHARD0 2UNSHARD0 4UNSHARD0", "0F1": "0RESHARD0 6UNSHARD0", "2F1": "2RESHARD0 0UNSHARD1",
-        "4F1": "4RESHARD0 2UNSHARD1", "0F3": "0RESHARD1 4UNSHARD1", "4F3": "4RESHARD1 0UNSHARD2",
-        "2B1": "2RESHARD1 4UNSHARD2", "0B1": "0RESHARD2 2UNSHARD2", "6B3": "6REDUCE_GRAD 6RESHARD0 0UNSHARD3",
-        "4B3": "4REDUCE_GRAD 4RESHARD2", "2B3": "2REDUCE_GRAD 2RESHARD2", "0B3": "0REDUCE_GRAD 0RESHARD3",
-    }  # fmt: skip
-
 
 @pytest.mark.parametrize(
     ("program", "wrong"),
@@ -149,25 +84,6 @@ def test_illegal_programs(program: list[tuple[str, str | None]], wrong: str) -> 
     step = read_step({"devices": 1, "microbatches": 1, "shard": "weights"})
     with pytest.raises(Illegal, match=wrong):
         replay_step(step, Texts([["0F0", "0B0"]], [program]))
-
-
-THREE = {"devices": 2, "microbatches": 3, "forward": 5, "backward": 10}
-
-
-@pytest.mark.parametrize(
-    ("config", "best"),
-    [
-        (THREE | {"side": [SIDE]}, 66), (THREE | {"side": [{"forward": 2}]}, 62),  # rule `first`: 72, 64
-        (THREE | {"gather": 3, "reduce": 4, "optimizer": 2}, 69),  # (M + P - 1)(f + B), and all three
-        (THREE | {"gather": 3, "reduce": 4, "optimizer": 2, "tied": 5}, 74),
-        ({"devices": 1, "microbatches": 2, "reduce": 3, "optimizer": 1}, 10),
-        ({"devices": 1, "stages": 2, "microbatches": 1, "reduce": 3, "optimizer": 1}, 11),  # 2 of 3 hidden
-        ({"devices": 1, "stages": 2, "microbatches": 1, "gather": 2, "shard": "weights"}, 9),
-    ],
-)  # fmt: skip
-def test_known_optima(config: dict[str, Any], best: int) -> None:
-    """Side work in bubbles; what a step must show; what it can hide."""
-    assert optimum_of_step(read_step(config), "FB") == best
 
 
 @part(8)

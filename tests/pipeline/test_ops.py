@@ -96,7 +96,7 @@ def test_what_a_number_says(index: OpIndex) -> None:
 @pytest.mark.parametrize("letter", LETTERS)
 def test_every_kind_is_whole(letter: str) -> None:
     """The names in the table are tables of Ticks and of the model, and letters are what they stand under."""
-    kind, problem = KINDS[letter], make_problem(devices=2, microbatches=1, offload=3)
+    kind, problem = KINDS[letter], make_problem(devices=2, microbatches=1, offload=3, placement="linear")
     assert kind.letter == letter
     assert kind.cost in problem.ticks.rows
     for column in (kind.takes, kind.gives, kind.forward_gives):
