@@ -10,14 +10,13 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings, strategies as st
+from hypothesis import HealthCheck, assume, given, settings
 
 from pipesched import (
     ConfigError,
     Family,
     NoSchedule,
     NotApplicable,
-    Outcome,
     Problem,
     algorithms,
     compare,
@@ -28,103 +27,12 @@ from pipesched import (
 from pipesched.comparing.compare import every_name
 from pipesched.core import arrays
 from pipesched.core.arrays import compiled_kernels
-from pipesched.core.listsched import PRIORITIES, TIES
 from pipesched.pipeline.bounds.bounds import lower_bound
 from pipesched.pipeline.check.check import violations
 from pipesched.schedulers.family import FORWARDS, SLICED, prepare
 from pipesched.schedulers.registry import ALIASES, FAMILIES, family
-from tests.examples import part
-from tests.oracle.alike import Stuck, replay, require_replayed
-from tests.strategies import placements_of, problems, texts_of
-
-OPTIONS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
-    "naive": st.fixed_dictionaries({}, optional={"lifo": st.booleans()}),
-    **dict.fromkeys(
-        ("interleaved", "interleaved-overlap", "grouped-interleaved", "interleaved-zb"),
-        st.fixed_dictionaries({}, optional={"group_size": st.integers(1, 9)}),
-    ),
-    **dict.fromkeys(
-        ("zb-auto", "1f1b-v", "zb-v", "v-half", "v-min"),
-        st.fixed_dictionaries({}, optional={"objective": st.sampled_from(["span", "makespan"])}),
-    ),
-    "list": st.fixed_dictionaries(
-        {}, optional={"priority": st.sampled_from(sorted(PRIORITIES)), "tie": st.sampled_from(sorted(TIES))}
-    ),
-}
-
-
-def refusal(name: str, problem: Problem, options: dict[str, Any]) -> str:
-    """The rule by which a family refuses a problem with its stages and placement, empty if it must run.
-
-    These are all the reasons there are: no family may refuse a number of microbatches for another one.
-    """
-    if name in ("dualpipe", "chimera", "bitpipe") and problem.devices % 2:
-        return f"{name} needs an even number of devices"
-    if name == "dualpipe" and problem.microbatches % 2:
-        return f"{name} needs an even number of microbatches"
-    group = options.get("group_size", problem.microbatches)
-    if group < problem.microbatches and not runs_in_groups(name, prepare(problem, family(name)), group):
-        return f"{name} with group size {group} deadlocks"
-    return ""
-
-
-def runs_in_groups(name: str, problem: Problem, group: int) -> bool:
-    """Whether a member of the interleaved family can run in groups of this size, by replaying its rule.
-
-    The rule: (V-1)g forwards and one or two more for each device behind; then pairs of a forward and a backward (one
-    more forward where they overlap), chunk by chunk, group by group.
-    """
-    devices, chunks = problem.devices, problem.stages // problem.devices
-    each, overlaps = 2 if name in ("interleaved", "interleaved-overlap") else 1, name == "interleaved-overlap"
-    visits = [
-        (chunk, mb)
-        for first in range(0, problem.microbatches, group)
-        for chunk in range(chunks)
-        for mb in range(problem.microbatches)[first : first + group]
-    ]
-    rows = []
-    for device in range(devices):
-        forwards = [f"{chunk * devices + device}F{mb}" for chunk, mb in visits]
-        backwards = [f"{(chunks - 1 - chunk) * devices + device}B{mb}" for chunk, mb in visits]
-        warm_up = each * (devices - 1 - device) + (chunks - 1) * group + overlaps
-        steady = list(zip(forwards[warm_up:], backwards, strict=False))
-        pairs = [f"({f};{b})OVERLAP_F_B" for f, b in steady] if overlaps else [op for both in steady for op in both]
-        rows.append([*forwards[:warm_up], *pairs, *backwards[len(steady) :]])
-    try:
-        replay(problem, rows)
-    except Stuck:
-        return False
-    return True
-
-
-def problems_of(name: str) -> st.SearchStrategy[Problem]:
-    """Problems with the stages and the placement that a family asks for, and anything else."""
-    return problems(placements_of(name), most_devices=5, most_microbatches=9, overlap=True, unlike=True)
-
-
-def judge(outcome: Outcome) -> None:
-    """No rule is broken, every number is that of the second replay, and the bound is no longer."""
-    schedule = outcome.schedule
-    require_replayed(schedule)
-    assert outcome.bound.ticks <= schedule.makespan_ticks
-    assert (outcome.status == "optimal") == (outcome.bound.ticks == schedule.makespan_ticks)
-
-
-@pytest.mark.parametrize("name", every_name({}))
-def test_against_the_naive_replay(name: str) -> None:
-    """Times, makespan, span, busy time and peaks are the naive replay's; no rule broken; no bound above."""
-
-    @part(4)
-    @given(problems_of(name), OPTIONS.get(name, st.just({})))
-    def judged(problem: Problem, options: dict[str, Any]) -> None:
-        reason = refusal(name, problem, options)
-        if reason:
-            with pytest.raises(NotApplicable, match=reason):
-                run(problem, name, **options)
-        else:
-            judge(run(problem, name, **options))
-
-    judged()
+from tests.examples import at_night_but, part
+from tests.strategies import problems, texts_of
 
 
 @given(problems(("auto",), most_devices=4, most_microbatches=6))
@@ -195,7 +103,7 @@ def made(chosen: Family, problem: Problem) -> object:
 
 
 @pytest.mark.skipif(compiled_kernels() is None, reason="no kernels are compiled here")
-@pytest.mark.parametrize("name", [name for name in FAMILIES if not family(name).required])
+@pytest.mark.parametrize("name", at_night_but(every_name({})[::4], every_name({})))
 @settings(part(3), suppress_health_check=[HealthCheck.filter_too_much])  # some need an even number of devices
 @given(problem=problems(unlike=True))
 def test_both_forms_agree(name: str, problem: Problem) -> None:

@@ -1,4 +1,4 @@
-"""Interleaved 1F1B against Megatron's rule, written here a second time, and its published figures."""
+"""Interleaved 1F1B against Megatron's rule, written a second time, and its published figures."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched import NotApplicable, Plan, Problem, make_problem, run
+from pipesched import NotApplicable, Problem, make_problem, run
 from pipesched.schedulers import one_f_one_b as module
 from pipesched.schedulers.one_f_one_b import group_sizes, interleaved
 from tests.examples import at_night_but
-from tests.oracle.alike import Op, Stuck, replay
+from tests.oracle import orders
+from tests.oracle.alike import Stuck, replay
 from tests.strategies import texts_of
 
 
@@ -30,33 +31,12 @@ class Size(NamedTuple):
         )
 
 
-def megatron(size: Size, group: int) -> list[list[Op]]:
-    """Megatron-LM's order: a table of virtual microbatches, warm-up, one F one B, cool-down.
+def megatron(size: Size, group: int) -> orders.Rows:
+    """Megatron-LM's order: groups of virtual microbatches, warm-up, one F one B, cool-down.
 
     Groups of more than M microbatches, which Megatron refuses, are groups of M.
     """
-    devices, chunks, microbatches = size
-    group = min(group, microbatches)
-    total = microbatches * chunks
-    table = [_virtual(k, size, group) for k in range(total)]
-    orders = []
-    for rank in range(devices):
-        forward = [Op(chunk * devices + rank, "F", mb) for chunk, mb in table]
-        backward = [Op((chunks - 1 - chunk) * devices + rank, "B", mb) for chunk, mb in table]
-        warm_up = devices - rank - 1 if chunks == 1 else 2 * (devices - rank - 1) + (chunks - 1) * group
-        warm_up = min(warm_up, total)
-        order = forward[:warm_up]
-        for k in range(total - warm_up):
-            order += [forward[warm_up + k], backward[k]]
-        orders.append(order + backward[total - warm_up :])
-    return orders
-
-
-def _virtual(k: int, size: Size, group: int) -> tuple[int, int]:
-    """Chunk and microbatch of virtual id k: groups of `group` microbatches, the last one maybe shorter."""
-    first = k // (group * size.chunks) * group
-    chunk, place = divmod(k - first * size.chunks, min(group, size.microbatches - first))
-    return chunk, first + place
+    return orders.interleaved(*size, group=min(group, size.microbatches))
 
 
 def accepted(size: Size) -> list[int]:
@@ -65,26 +45,16 @@ def accepted(size: Size) -> list[int]:
     return [g for g in groups if size.microbatches % g == 0 or size.microbatches % g >= size.devices]
 
 
-def ops(plan: Plan) -> list[list[Op]]:
-    """A plan as operations."""
-    return [[Op(*plan.index.op(number)[:3]) for number in order] for order in plan.orders]
-
-
-def texts(orders: list[list[Op]]) -> list[list[str]]:
-    """Orders as texts."""
-    return [[f"{op.stage}{op.kind}{op.microbatch}" for op in order] for order in orders]
-
-
 def runs(size: Size, group: int) -> bool:
     """Whether Megatron's order of this group size runs through."""
     try:
-        replay(size.problem(), texts(megatron(size, group)))
+        replay(size.problem(), megatron(size, group))
     except Stuck:
         return False
     return True
 
 
-@pytest.mark.parametrize("devices", range(2, 9))
+@pytest.mark.parametrize("devices", at_night_but((2, 3, 5), range(2, 9)))
 @pytest.mark.parametrize("chunks", range(1, 5))
 def test_megatrons_order(devices: int, chunks: int) -> None:
     """Operation by operation Megatron's order, for every group size that it accepts."""
@@ -92,10 +62,10 @@ def test_megatrons_order(devices: int, chunks: int) -> None:
         size = Size(devices, chunks, microbatches)
         problem = size.problem()
         for group in accepted(size):
-            assert ops(interleaved(problem, group_size=group)) == megatron(size, group)
+            assert texts_of(interleaved(problem, group_size=group)) == megatron(size, group)
 
 
-@pytest.mark.parametrize("devices", at_night_but((1, 2, 3, 5), range(1, 9)))
+@pytest.mark.parametrize("devices", at_night_but((1, 3), range(1, 9)))
 @pytest.mark.parametrize("chunks", [2, 3])
 @pytest.mark.slow
 def test_the_default_group_size_never_refuses(devices: int, chunks: int) -> None:
@@ -108,11 +78,11 @@ def test_the_default_group_size_never_refuses(devices: int, chunks: int) -> None
         if microbatches % devices:
             group = int(plan.note.split(":")[0].removeprefix("groups of ")) if plan.note else microbatches
             assert runs(size, group)
-        assert ops(plan) == megatron(size, group)
+        assert texts_of(plan) == megatron(size, group)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("devices", at_night_but((2, 3), (2, 3, 4, 6)))
+@pytest.mark.parametrize("devices", at_night_but((3,), (2, 3, 4, 6)))
 @pytest.mark.parametrize("chunks", [2, 3])
 def test_explicit_group_sizes(devices: int, chunks: int) -> None:
     """A group size runs if its order does; else it is refused with sizes that run, and those do."""
@@ -122,7 +92,7 @@ def test_explicit_group_sizes(devices: int, chunks: int) -> None:
         for group in range(1, microbatches + 3):
             if runs(size, group):
                 plan = run(size.problem(), "interleaved", group_size=group).schedule.plan
-                assert ops(plan) == megatron(size, group)
+                assert texts_of(plan) == megatron(size, group)
                 continue
             refused += 1
             with pytest.raises(NotApplicable, match="deadlocks") as caught:
@@ -139,7 +109,7 @@ RELATIVES = ("interleaved", "interleaved-overlap", "grouped-interleaved", "inter
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RELATIVES)
-@pytest.mark.parametrize("devices", [1, 2, 3])
+@pytest.mark.parametrize("devices", at_night_but((2,), (1, 2, 3)))
 def test_group_sizes_of_the_relatives(name: str, devices: int) -> None:
     """A group size runs or is refused for its deadlock, with sizes that run: none that is held to be sure deadlocks."""
     for chunks in (2, 3):
@@ -174,7 +144,7 @@ def test_groups_mean_nothing_with_one_chunk(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("devices", range(1, 7))
+@pytest.mark.parametrize("devices", at_night_but((2, 3), range(1, 7)))
 @pytest.mark.parametrize("chunks", [2, 3])
 def test_megatrons_combined_order(devices: int, chunks: int) -> None:
     """interleaved-overlap is Megatron's combined 1F1B: one more warm-up forward, then every F together with a B."""
@@ -182,7 +152,7 @@ def test_megatrons_combined_order(devices: int, chunks: int) -> None:
         size = Size(devices, chunks, microbatches)
         for group in accepted(size):
             plan = run(size.problem(), "interleaved-overlap", group_size=group).schedule.plan
-            for order, plain in zip(texts_of(plan), texts(megatron(size, group)), strict=True):
+            for order, plain in zip(texts_of(plan), megatron(size, group), strict=True):
                 forwards = [text for text in plain if "F" in text]
                 backwards = [text for text in plain if "B" in text]
                 alone = plain.index(backwards[0])  # the warm-up, and the forward before the first backward
