@@ -9,7 +9,7 @@ from math import comb
 import pytest
 from hypothesis import given, strategies as st
 
-from pipesched import ConfigError, NotApplicable
+from pipesched import ConfigError
 from pipesched.pipeline.layers.cutting import (
     NEARLY,
     CutTask,
@@ -104,21 +104,6 @@ def test_groups_where_they_are_shorter(stages: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "must have one E (embedding), not 0"),
-        ("Ex9L", "unknown 'x'; known are E (embedding)"),
-        ("Et9L", "unknown '9'"),
-        (7, "must be a text, not 7"),
-    ],
-)
-def test_a_text_that_is_no_layout(text: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(message)) as caught:
-        read_megatron_text(text)
-    assert caught.value.key == "layout"
-
-
-@pytest.mark.parametrize(
     ("expected", "message"),
     [
         ({"stages": 7}, "has 8 stages; there must be 7"),
@@ -139,30 +124,6 @@ def test_torchtitan_names() -> None:
         ["layers.1", "layers.2"],
         ["layers.3", "norm", "lm_head"],
     ]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("Et|mL", "torchtitan has no layers of multi-token prediction (MTP)"),
-        ("Et||L", "stage 1 has none of torchtitan's modules"),
-        ("Et|L|L", "torchtitan has one loss, and here 2 stand"),
-    ],
-)
-def test_torchtitan_has_no_such_stages(text: str, message: str) -> None:
-    """MTP layers, stages without a module, and several losses are refused."""
-    with pytest.raises(NotApplicable, match=re.escape(message)):
-        torchtitan_modules(read_megatron_text(text))
-
-
-def test_stages_without_items_and_losses_on_several() -> None:
-    """Two texts of DeepSeek-V3's size that people tried, and one with four losses; they read back."""
-    empty = read_megatron_text("Et*3|(tt|)*14|(tt|)*15mL", stages=32, layers=61, mtp=1)
-    assert [number for number, stage in enumerate(empty) if not stage.items] == [15]
-    losses = read_megatron_text("E|(t|)*10m|m|m|LL|LL", stages=16, layers=10, mtp=3)
-    assert [stage.head for stage in losses[-3:]] == [0, 2, 2]
-    for stages in (empty, losses):
-        assert read_megatron_text(megatron_text(stages)) == stages
 
 
 # Cuts of items that differ against all of them: work, memory, speeds, one stage a device and several.
