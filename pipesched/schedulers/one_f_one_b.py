@@ -39,7 +39,8 @@ class Rule(NamedTuple):
 
     `step` and `extra` count the warm-up forwards of device d: step(P-1-d) + (V-1)gn + n-1 + extra, with n slices a
     microbatch. Then a forward and a backward run in turn, with `has_pairs` together; then the backwards left.
-    Each W runs `delay` times d backwards after its I.
+    Each W runs `delay` times d backwards after its I. A `group` of microbatches visits the chunks in turn (0: all), of
+    which the plan has a `note`.
     """
 
     name: str
@@ -48,6 +49,8 @@ class Rule(NamedTuple):
     extra: int = 0
     has_pairs: bool = False
     delay: int = 0
+    group: int = 0
+    note: str = ""
 
 
 def interleaved(problem: Problem, *, group_size: Size = None, judge: Judge | None = None) -> Plan:
@@ -90,7 +93,7 @@ def grouped(problem: Problem, *, rule: Rule, group_size: Size = None, judge: Jud
         what = f"{rule.name} with group size {size} deadlocks on {problem.devices} devices with {problem.microbatches}"
         nearest = f"nearest group sizes that run: {', '.join(filter(None, sizes))}"
         raise NotApplicable(f"{what} microbatches; {nearest}", "group_size")
-    return alternating(problem, rule=rule, group=size)
+    return alternating(problem, rule=rule._replace(group=size))
 
 
 def group_sizes(problem: Problem) -> Sequence[int]:
@@ -111,7 +114,7 @@ def _best(problem: Problem, rule: Rule, judge: Judge | None) -> Plan:
     known: dict[int, tuple[bool, int, int]] = {}
     for size in group_sizes(problem):
         check_deadline()
-        plan = alternating(problem, rule=rule, group=size)
+        plan = alternating(problem, rule=rule._replace(group=size))
         try:
             made = schedule_plan(problem, plan) if judge is None else judge(plan)
         except Deadlock:
@@ -121,7 +124,7 @@ def _best(problem: Problem, rule: Rule, judge: Judge | None) -> Plan:
         return grouped_by(problem, rule, problem.devices)
     best = min(known, key=lambda size: (*known[size], size))
     note = f"groups of {best}: the shortest of {len(known)} sizes that run" if len(known) > 1 else ""
-    return alternating(problem, rule=rule, group=best, note=note)
+    return alternating(problem, rule=rule._replace(group=best, note=note))
 
 
 def half_grouped_interleaved(problem: Problem) -> Plan:
@@ -139,7 +142,7 @@ def grouped_by(problem: Problem, rule: Rule, wanted: int, advice: str = "") -> P
     if _runs(problem, rule, wanted):
         short = last < min(wanted, count) and problem.stages > problem.devices
         note = f"the last group has {last} of {wanted} microbatches{advice}" if short else ""
-        return alternating(problem, rule=rule, group=wanted, note=note)
+        return alternating(problem, rule=rule._replace(group=wanted, note=note))
     fewest = ceil_div(rule.step * problem.devices, 2)  # of a group: shorter ones have larger bubbles
 
     def is_enough(size: int) -> bool:
@@ -148,7 +151,7 @@ def grouped_by(problem: Problem, rule: Rule, wanted: int, advice: str = "") -> P
 
     larger = next((size for size in range(wanted + 1, count) if is_enough(size)), count)
     note = f"group size {larger}: groups of {wanted} deadlock with {count} microbatches"
-    return alternating(problem, rule=rule, group=larger, note=note)
+    return alternating(problem, rule=rule._replace(group=larger, note=note))
 
 
 def _runs(problem: Problem, rule: Rule, group: int) -> bool:
@@ -161,16 +164,16 @@ def _runs(problem: Problem, rule: Rule, group: int) -> bool:
     if alone or (group + (problem.microbatches % group or group)) * problem.slices.count >= rule.step * problem.devices:
         return True
     try:
-        schedule_plan(problem, alternating(problem, rule=rule, group=group))
+        schedule_plan(problem, alternating(problem, rule=rule._replace(group=group)))
     except Deadlock:
         return False
     return True
 
 
-def alternating(problem: Problem, *, rule: Rule, group: int | None = None, note: str = "") -> Plan:
-    """Return the plan of a rule in groups of microbatches: its warm-up, then F and B in turn, then the B left."""
+def alternating(problem: Problem, *, rule: Rule) -> Plan:
+    """Return the plan of a rule: its warm-up, then F and B in turn, then the B left."""
     devices, chunks, slices = problem.devices, problem.stages // problem.devices, problem.slices.count
-    group = min(group or problem.microbatches, problem.batches) * slices  # in units
+    group = min(rule.group or problem.microbatches, problem.batches) * slices  # in units
     index = OpIndex(rule.letters, problem.stages, problem.microbatches, slices)
     visits = [  # of Megatron's virtual microbatch ids: group by group, chunk by chunk
         (chunk, unit)
@@ -196,7 +199,7 @@ def alternating(problem: Problem, *, rule: Rule, group: int | None = None, note:
         else:
             order = one_forward_one_backward(forwards, others[0], warm_up) if others else forwards
         orders.append(order)
-    return Plan(index, orders, pairs, note)
+    return Plan(index, orders, pairs, rule.note)
 
 
 ONE_BY_ONE = Rule(name="1f1b", letters="FB", step=1)  # P-d-1 forwards first on device d, of n slices P-d-2+n
