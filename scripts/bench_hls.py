@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
-from pipesched.config.hardware import HardwareTask, load_hardware
+from pipesched.config.hls import HlsTask, load_hls
 from pipesched.core.cpsat import TaskModel
 from pipesched.core.listsched import PRIORITIES
 from pipesched.hls.modulo import pipeline
@@ -44,11 +44,11 @@ SECONDS = 10
 LARGEST = 140  # operations of a graph that must be proved
 
 
-def hardware_of(path: Path, setting: Setting, *, loop: bool = False) -> HardwareTask:
+def hardware_of(path: Path, setting: Setting, *, loop: bool = False) -> HlsTask:
     """Return the graph of a file with a set of units."""
     add, mul, cycles, pipelined = setting
     units, latency = {"add": add, "mul": mul}, {"mul": cycles}
-    return load_hardware(str(path), units=units, latency=latency, pipelined=[pipelined] if pipelined else [], loop=loop)
+    return load_hls(str(path), units=units, latency=latency, pipelined=[pipelined] if pipelined else [], loop=loop)
 
 
 def row(path: Path, setting: Setting, *, loop: bool = False, least: float = 0) -> bool:

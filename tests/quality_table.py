@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import pytest
 
 from pipesched import Problem, Schedule, make_problem
-from pipesched.config.hardware import load_hardware
+from pipesched.config.hls import load_hls
 from pipesched.core.tasks import TaskGraph, arrow
 from pipesched.hls.schedule import assign_classes, lower, make_units
 from pipesched.pipeline.check.check import checked
@@ -119,7 +119,7 @@ def graph_of(name: str) -> TaskGraph:
     """Return a random graph whose tasks wait for up to three of the six before them, or the graph of a program."""
     if name in PROGRAMS:
         program, add, mul, latency = PROGRAMS[name]
-        dataflow = load_hardware(str(Path(__file__).parents[1] / "configs" / "hls" / f"{program}.txt")).graph
+        dataflow = load_hls(str(Path(__file__).parents[1] / "configs" / "hls" / f"{program}.txt")).graph
         units = make_units({"add": add, "mul": mul}, {"mul": latency})
         return lower(dataflow, units, assign_classes(dataflow, units))
     size, units_of, seed = RANDOM_GRAPHS[name]

@@ -61,7 +61,7 @@ def command(
 
     The list scheduler, its priorities and ties, the bounds and CP-SAT are those of pipeline schedules.
     """
-    from pipesched.config.hardware import load_hardware
+    from pipesched.config.hls import load_hls
 
     refusals = {
         "--solve, --compare and --pipeline: give one of them": solve + compare + pipeline > 1,
@@ -93,7 +93,7 @@ def command(
     latencies = _pairs("--latency", latency or ())
     given: dict[str, Any] = {"units": counts, "latency": latencies, "pipelined": pipelined or ()}
     text = (config_source("-") if source == "-" else None) or source
-    graph, units = load_hardware(text, **given, loop=pipeline)
+    graph, units = load_hls(text, **given, loop=pipeline)
     if explore:
         from pipesched.explore.unit_board import rule_name
 
@@ -133,9 +133,9 @@ def _refuse(messages: Mapping[str, object]) -> None:
 def _explore(
     source: str, units: Units, outcome: HardwareOutcome, name: str, own: dict[str, Any], screen: Screen, *, empty: bool
 ) -> None:
-    """Edit a schedule in the terminal; `own` is what was given of the units, as `load_hardware` takes it."""
+    """Edit a schedule in the terminal; `own` is what was given of the units, as `load_hls` takes it."""
     from pipesched.cli.explore import run
-    from pipesched.config.hardware import load_hardware
+    from pipesched.config.hls import load_hls
     from pipesched.explore.sheet import loaded
     from pipesched.explore.state import State, Unplaced
     from pipesched.explore.unit_board import UnitPlanner, unit_board
@@ -144,7 +144,7 @@ def _explore(
         raise ConfigError("-: standard input is the keyboard here; give a file")
 
     def load(more: Mapping[str, int]) -> tuple[DataflowGraph, Units]:
-        return load_hardware(source, **{**own, "units": {**own["units"], **more}})
+        return load_hls(source, **{**own, "units": {**own["units"], **more}})
 
     board = unit_board(outcome)
     state = State(loaded(board.emptied() if empty else board, name), UnitPlanner(load, units))

@@ -105,7 +105,7 @@ def load(path_or_text: str | Path | None = None, **overrides: Any) -> Problem:
 def load_config(config: str | Path | Source | None, overrides: Mapping[str, Any], *, chooses: bool = False) -> Config:
     """Return the problem, as `load` does, and the algorithm; `chooses`: of several chunks the first counts."""
     values = load_values(config, overrides)
-    choices = take_choices(values) if chooses else Choices()
+    choices = take_choices(values) if chooses and values.keys() & {"chunks", "parallel"} else Choices()
     setup, trust = None, None
     notes: tuple[str, ...] = ()
     if values.keys() & SETUP_NAMES:

@@ -243,7 +243,9 @@ def put(values: Values, field: Field, given: Given) -> None:
         values.pop("chunks" if field.name == "stages" else "stages", None)
     elif field.name in ("layers", "layer"):  # a default that is one a stage does not stand beside them
         dropped = ("stages", "forward", "backward")
-    elif field.name == "sizes" or is_table(field, given.value):  # whose lists say how many microbatches there are
+    elif field.name == "sizes" or (
+        isinstance(given.value, Sized) and is_table(field, given.value)
+    ):  # whose lists say how many microbatches there are
         dropped = ("microbatches",)
     for name in dropped:
         if name in values and values[name].built_in:
@@ -253,9 +255,9 @@ def put(values: Values, field: Field, given: Given) -> None:
     values[field.name] = _on_top(field, values[field.name], given) if has_entries else given
 
 
-def is_table(field: Field, value: Any) -> bool:
+def is_table(field: Field, value: Sized) -> bool:
     """Return whether a value of a field says what each microbatch has, in lists inside of its list."""
-    entries: Any = value if isinstance(value, Sized) and is_several(value) else ()
+    entries: Any = value if is_several(value) else ()
     if field.name == "side":
         items = (item for item in entries if isinstance(item, Mapping))
         return any(is_several(item.get(key)) for item in items for key in ("forward", "backward"))
@@ -315,8 +317,9 @@ MEASURES = ("hardware", "training")  # the sections whose numbers may have many 
 
 def rounding_note(values: Mapping[str, Given]) -> str | None:
     """Return which number is rounded first, by its place or parameter, and how many more are; None for none."""
-    own = {name: given for name, given in values.items() if not given.built_in}
-    found = [place for name, given in own.items() for place in _rounded(name, given)]
+    own = [(name, given) for name, given in values.items() if not given.built_in]
+    long = [one for one in own if type(one[1].value) is not int or abs(one[1].value) >= 10**MOST_DIGITS]
+    found = [place for name, given in long for place in _rounded(name, given)]
     if not found:
         return None
     more = {1: "", 2: "; 1 more number is rounded"}.get(len(found), f"; {len(found) - 1} more numbers are rounded")

@@ -183,5 +183,5 @@ def test_a_file_that_cannot_be_written_ends_it_before_the_search(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     """Nothing is read and searched for when the answer has no place to go."""
-    monkeypatch.setattr("pipesched.config.hardware.load_hardware", None)
+    monkeypatch.setattr("pipesched.config.hls.load_hls", None)
     assert "must end in .json" in cli("hls", ARTICLE, way, "-o", "out.svg").stderr

@@ -32,7 +32,7 @@ from pipesched.cli.groups import (
 )
 from pipesched.cli.options import parse_value
 from pipesched.cli.reading import given_config
-from pipesched.config.hardware import load_hardware
+from pipesched.config.hls import load_hls
 from pipesched.estimation.model_reader import preset_names
 from pipesched.pipeline.plan.step import Shard
 from pipesched.pipeline.problem.declared import BY_KEY
@@ -92,7 +92,7 @@ def parameters() -> set[str]:
     public: list[Any] = [getattr(pipesched, name) for name in pipesched.__all__]
     called: list[Any] = [one for one in public if inspect.isfunction(one) or is_dataclass(one)] + [
         pipesched.Gantt,
-        load_hardware,
+        load_hls,
     ]
     return {name for one in called for name in inspect.signature(one).parameters} | set(OPTIONS)
 

@@ -9,7 +9,7 @@ from threading import Event
 from hypothesis import given, strategies as st
 
 from pipesched import Deadlock, hls
-from pipesched.config.hardware import load_hardware
+from pipesched.config.hls import load_hls
 from pipesched.core.reasons import moved
 from pipesched.explore.sheet import legal, loaded
 from pipesched.explore.state import State, Unplaced
@@ -22,9 +22,9 @@ TEXT = "(a+b)*(c+d)+(e+f)*(g+h)"
 
 
 def state_of(text: str = TEXT) -> State:
-    graph, units = load_hardware(text)
+    graph, units = load_hls(text)
     outcome = hls.list_outcome(graph, units)
-    planner = UnitPlanner(lambda counts: load_hardware(text, units=counts), units)
+    planner = UnitPlanner(lambda counts: load_hls(text, units=counts), units)
     return State(loaded(unit_board(outcome), outcome.method), planner)
 
 

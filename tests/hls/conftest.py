@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipesched.config.hardware import load_hardware
+from pipesched.config.hls import load_hls
 from pipesched.hls.graph import DataflowGraph
 from pipesched.hls.schedule import HardwareSchedule, Units, make_units
 
@@ -21,7 +21,7 @@ def classic() -> Classic:
     """A program of configs/hls by its name."""
 
     def load(name: str, *, loop: bool = False) -> DataflowGraph:
-        return load_hardware(str(CLASSICS / f"{name}.txt"), loop=loop).graph
+        return load_hls(str(CLASSICS / f"{name}.txt"), loop=loop).graph
 
     return load
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipesched import ConfigError
-from pipesched.config.hardware import load_hardware
+from pipesched.config.hls import load_hls
 from pipesched.hls.graph import DataflowGraph, Dependence, Operation, parse_program
 from pipesched.hls.outcome import solve
 from pipesched.hls.schedule import UnitClass, assign_classes, make_units
@@ -160,14 +160,14 @@ SAME = {"hal": "hal", "ewf": "ewf", "arf": "arf"}  # our program: the published 
 
 
 def load(name: str) -> DataflowGraph:
-    return load_hardware(str(GRAPHS / f"{name}.json")).graph
+    return load_hls(str(GRAPHS / f"{name}.json")).graph
 
 
 @pytest.mark.parametrize("name", SAME)
 @pytest.mark.slow
 def test_our_programs_are_the_published_graphs(name: str, units_of: UnitsOf) -> None:
     """As many operations of each type with as many inputs and uses; and the same optimum."""
-    ours, theirs = load_hardware(str(CLASSICS / f"{name}.txt")).graph, load(SAME[name])
+    ours, theirs = load_hls(str(CLASSICS / f"{name}.txt")).graph, load(SAME[name])
 
     def shape(graph: DataflowGraph) -> list[tuple[str, int, int]]:
         tasks = range(len(graph))

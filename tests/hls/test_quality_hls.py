@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from pipesched.config.hardware import load_hardware
+from pipesched.config.hls import load_hls
 from pipesched.core.listsched import PRIORITIES
 from pipesched.core.optimum import lower_bound
 from pipesched.hls.graph import DataflowGraph, parse_program
@@ -46,7 +46,7 @@ def hardware(case: str, *, loop: bool) -> tuple[DataflowGraph, Units]:
     units = make_units({"add": add, "mul": mul}, {"mul": latency}, ["mul"] if pipelined else [])
     if name == CROWDED:
         return parse_program(CROWDED, loop=loop), units
-    return load_hardware(str(FOLDER / f"{name}.txt"), loop=loop).graph, units
+    return load_hls(str(FOLDER / f"{name}.txt"), loop=loop).graph, units
 
 
 @cache

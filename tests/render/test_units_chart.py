@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 from rich.text import Text
 
-from pipesched.config.hardware import load_hardware
+from pipesched.config.hls import load_hls
 from pipesched.hls.graph import DataflowGraph, Operation, parse_program
 from pipesched.hls.outcome import list_outcome
 from pipesched.hls.schedule import HardwareSchedule, Units, assign_classes, bound_to_units, checked, make_units
@@ -27,15 +27,13 @@ def article() -> HardwareSchedule:
 
 
 def hal_loop() -> HardwareSchedule:
-    hardware = load_hardware(str(CLASSICS / "hal-loop.txt"), units={"mul": 3, "add": 2}, latency={"mul": 2}, loop=True)
+    hardware = load_hls(str(CLASSICS / "hal-loop.txt"), units={"mul": 3, "add": 2}, latency={"mul": 2}, loop=True)
     starts = [3, 0, 0, 2, 4, 0, 2, 5, 2, 4, 5]
     return checked(bound_to_units(*hardware, assign_classes(*hardware), starts, 6))
 
 
 def ewf() -> HardwareSchedule:
-    return list_outcome(
-        *load_hardware(str(CLASSICS / "ewf.txt"), units={"mul": 2, "add": 2}, latency={"mul": 2})
-    ).schedule
+    return list_outcome(*load_hls(str(CLASSICS / "ewf.txt"), units={"mul": 2, "add": 2}, latency={"mul": 2})).schedule
 
 
 @examples(30)

@@ -20,7 +20,7 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.plan.plan import LanePair, MessageProgram, Plan, mismatch, with_parts
 from pipesched.pipeline.plan.step import EDGE, ON_DEVICE, PAIR
 from pipesched.pipeline.plan.step_plan import waits_of, with_step_tasks
-from pipesched.pipeline.problem.kinds import GRADIENT_LETTERS, KINDS, STEP_SLOTS
+from pipesched.pipeline.problem.kinds import GRADIENT_LETTERS, KINDS, LANES, STEP_SLOTS
 from pipesched.pipeline.problem.model import StepModel
 from pipesched.pipeline.problem.ops import OpIndex, ScopedRows
 from pipesched.pipeline.problem.problem import Problem
@@ -67,7 +67,7 @@ def lower(
     changes = zip(*(model.changes(kind.letter) for kind in kinds), strict=True)
     take, give = (np.concatenate([table.ravel() for table in tables]) for tables in changes)
     pool = np.tile(model.where.ravel(), len(kinds))
-    resource, lanes = pool.copy(), [kind for kind in kinds if kind.is_transfer]
+    resource, lanes = pool.copy(), [kind for kind in kinds if kind.resource in LANES]
     for kind in lanes:
         row = index.of_kind(kind.letter)
         of_device = column(problem.resource(device, kind.resource) for device in range(problem.devices))

@@ -173,6 +173,9 @@ class OpIndex:
     the operations of one stage and kind, is a range. Behind these passes come the operations of the step that are
     `scoped` otherwise, kind by kind, and behind them the messages that are `sent` in queues, each numbered by its
     SEND. Nothing outside this class depends on the layout of the numbers.
+
+    Where every backward is split, or none, `gradient` is the kind that gives the input gradient, and frees what only it
+    needs: I, or B; `last` is the one that ends the residence of an activation: W, or B.
     """
 
     letters: str
@@ -186,13 +189,16 @@ class OpIndex:
     passes: int = field(init=False, compare=False)  # operations that stages have of units, before those of the step
     first_message: int = field(init=False, compare=False)  # how many operations devices and their other lanes have
     size: int = field(init=False, compare=False)
+    gradient: str = field(init=False, compare=False)
+    last: str = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        counts = vars(self)
-        counts["units"] = units = self.microbatches * self.slices
-        counts["passes"] = passes = len(self.letters) * self.stages * units
-        counts["first_message"] = first = passes + sum(rows.size for rows in self.scoped)
-        counts["size"] = first + sum(rows.size for rows in self.sent)
+        units = self.microbatches * self.slices
+        passes = len(self.letters) * self.stages * units
+        first = passes + sum(rows.size for rows in self.scoped)
+        size = first + sum(rows.size for rows in self.sent)
+        gradient, last = ("I" if "I" in self.letters else "B"), ("W" if "W" in self.letters else "B")
+        vars(self).update(units=units, passes=passes, first_message=first, size=size, gradient=gradient, last=last)
 
     @property
     def kinds(self) -> list[str]:
@@ -312,19 +318,6 @@ class OpIndex:
         """Return the microbatch of each operation, of so many in a round: precedences join only those of the same."""
         units = [microbatch % batches for microbatch in range(self.microbatches) for _ in range(self.slices)]
         return units * (len(self.letters) * self.stages)
-
-    @property
-    def gradient(self) -> str:
-        """The kind that gives the input gradient, and frees what only it needs: I where the backward is split, else B.
-
-        It is for plans that split every backward or none, as the solver and most families make.
-        """
-        return "I" if "I" in self.letters else "B"
-
-    @property
-    def last(self) -> str:
-        """The kind that ends the residence of an activation: W where the backward is split, else B."""
-        return "W" if "W" in self.letters else "B"
 
     @property
     def gradients(self) -> list[str]:

@@ -140,11 +140,11 @@ def explicit_placement(devices_of_stages: tuple[int, ...], devices: int) -> Plac
 
 def placement_name(placement: Placement, devices: int) -> str:
     """Return the name of a placement (also of one in blocks), or the text of its devices if it has no name."""
-    stages = len(placement.devices)
+    stages, known = len(placement.devices), placement if placement.second is None else placement.by_number
     for name in PLACEMENTS:
         with suppress(ConfigError):
             named = named_placement(name, devices, 2 * devices if name == "v" else stages).in_blocks(stages)
-            if named == placement.by_number and not (name == "loop" and stages % devices):
+            if named == known and not (name == "loop" and stages % devices):
                 return name
     return placement.said
 

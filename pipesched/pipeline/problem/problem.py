@@ -137,6 +137,7 @@ class Cutter(Protocol[P]):
 
 DEVICES, LATENCY, SPEED = ListOf(Count(0)), Number(TIME), Number(least=0.001, most=1000)
 MOST_OPERATIONS = 10_000_000
+UNSHARDED = Shard()
 LANES = ("device",)
 NO_STEP = "two copies of each stage (bidirectional) go without gathers, reductions, optimizers, shards and side work"
 
@@ -268,6 +269,7 @@ class Problem(Displayable):
 
     has_step: bool = field(init=False, compare=False)  # whether more than passes is planned: collectives, side work
     has_units: bool = field(init=False, compare=False)  # whether microbatches differ, are cut, or only forwards run
+    sharding: Shard = field(init=False, compare=False)  # what the ranks of a device divide; without a step nothing
     batches: int = field(init=False, compare=False)  # in a round: number r * batches + k is microbatch k in round r
     letters: str = field(init=False, compare=False)  # the kinds of a plain step: split where costs give the halves
 
@@ -302,7 +304,8 @@ class Problem(Displayable):
         tables = self.costs.microbatches, self.memory.microbatches
         differs = self.sizes is not None or tables != (None, None)
         made["has_units"] = differs or not self.slices.is_plain or self.mode == FORWARD_ONLY
-        made.update(has_step=self.shard is not None, batches=self.microbatches // self.rounds)
+        made.update(has_step=self.shard is not None, sharding=self.shard or UNSHARDED)
+        made["batches"] = self.microbatches // self.rounds
 
     def _require_rounds(self) -> None:
         """Raise ConfigError for rounds beside what they do not go with."""
@@ -401,11 +404,6 @@ class Problem(Displayable):
     def model(self) -> StepModel:
         """The passes on the integer grid, by stage and unit. Raises ConfigError while the placement is open."""
         return StepModel(self.ways, self.ticks, self.grains, self.mode, is_plain=not self.has_units, rounds=self.rounds)
-
-    @property
-    def sharding(self) -> Shard:
-        """What the ranks of a device divide; nothing where the problem has no step."""
-        return Shard() if self.shard is None else self.shard
 
     @cached_property
     def step_ticks(self) -> StepTicks:

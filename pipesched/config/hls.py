@@ -23,21 +23,21 @@ JSON, YAML = (".json",), (".yaml", ".yml")
 FILE_NAME = re.compile(r"\.(txt|json|ya?ml)$")
 
 
-class HardwareTask(NamedTuple):
+class HlsTask(NamedTuple):
     """What `pipesched hls` schedules, and on what."""
 
     graph: DataflowGraph
     units: Units
 
 
-def load_hardware(
+def load_hls(
     source: str | Source,
     *,
     units: Mapping[str, int] = MappingProxyType({}),
     latency: Mapping[str, int] = MappingProxyType({}),
     pipelined: Sequence[str] = (),
     loop: bool = False,
-) -> HardwareTask:
+) -> HlsTask:
     """Return the dataflow graph and the units of a program, a graph (JSON) or a YAML file.
 
     `source` is the name of a file, or else an expression. `units` (how many), `latency` (in cycles) and `pipelined` are
@@ -58,7 +58,7 @@ def load_hardware(
         raise ConfigError(f"{name}: pipelined: must be a list of unit classes, not {shown(classes)}")
     graph = _graph(content, name, loop)
     try:
-        return HardwareTask(graph, make_units(counts, latencies, [*classes, *pipelined]))
+        return HlsTask(graph, make_units(counts, latencies, [*classes, *pipelined]))
     except ConfigError as error:
         parameter = {"counts": "units", "latencies": "latency"}.get(str(error.key), error.key)
         raise ConfigError(error.message, parameter) from None
