@@ -136,7 +136,8 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
     what = f"{MEASURED_MEMORY}; " * schedule.own_lengths + held_text(problem)
     name = "memory" if any(problem.static_grains) else "peak memory"
     yield name, *_most(schedule.memory, what, problem.memory.unit, memory)
-    peaks = {what: peak for what in schedule.held if any(peak := schedule.peak_of(what))}  # of what comes and goes
+    held = schedule.held if len(schedule.held) > 1 else ()  # of what comes and goes
+    peaks = {what: peak for what in held if any(peak := schedule.peak_of(what))}
     classes = {} if peaks.keys() <= {ACTIVATIONS} else peaks
     yield from ((f"  {what}", *_most(peak, "own peak", problem.memory.unit, memory)) for what, peak in classes.items())
     may_save = problem.costs.chooses or MemorySavings.of(schedule.plan.index.letters) != KEEP_ONLY

@@ -31,7 +31,7 @@ from pipesched.pipeline.plan.step import SideItem, divisors
 from pipesched.pipeline.problem.costs import AVERAGED, HALVES, SIZES, STATIC_PARTS, Costs, Entry, Memory, added
 from pipesched.pipeline.problem.placement import Placement, named_placement
 from pipesched.pipeline.problem.problem import NO_STEP, Problem
-from pipesched.pipeline.problem.quantities import to_fraction
+from pipesched.pipeline.problem.quantities import Exact, to_fraction
 from pipesched.pipeline.problem.units import SHARED, Shares, shares_of
 
 Record = TypeVar("Record", Costs, LayerCosts)
@@ -54,31 +54,16 @@ def fuse(problem: Problem, stages: int) -> Problem:
     groups = [slice(first, first + size) for first in range(0, problem.stages, size)]
     times = {key: column for key in TIMES if (column := getattr(costs, key)) is not None}
     fused: dict[str, Any] = {key: tuple(added(column[group]) for group in groups) for key, column in times.items()}
-
-    def totals(entries: Sequence[Entry]) -> list[Sequence[Fraction]]:
-        """Return the sums of entries over all microbatches, in groups."""
-        rows = ((one, 1) if isinstance(one, tuple) else ((one,), problem.microbatches) for one in entries)
-        sums = [sum(map(to_fraction, row), Fraction(0)) * count for row, count in rows]
-        return [sums[group] for group in groups]
-
-    amounts = totals(memory.activation)
-    held: dict[str, Any] = {
-        key: tuple(
-            weighed_mean([*zip(weights, map(to_fraction, getattr(memory, key)[group]), strict=True)])
-            for weights, group in zip(amounts, groups, strict=True)
-        )
-        for key in AVERAGED
-    }
-    held |= {key: tuple(added(getattr(memory, key)[group]) for group in groups) for key in SIZES}
+    held: dict[str, Any] = {key: tuple(added(getattr(memory, key)[group]) for group in groups) for key in SIZES}
+    for key in AVERAGED:
+        parts = getattr(memory, key)
+        held[key] = parts[:stages] if len({*parts}) == 1 else _means(parts, memory.activation, problem, groups)
     of_slices = dict[str, Any]()
     for key in SHARED:  # the parts of the work of a group are means, weighed by the work of each
-        parts: tuple[Shares, ...] = getattr(problem.slices, key)
-        if len(parts) > 1:
-            means = (
-                [weighed_mean([*zip(works, column, strict=True)]) for column in zip(*parts[group], strict=True)]
-                for group, works in zip(groups, totals(times[key]), strict=True)
-            )
-            of_slices[key] = tuple(shares_of(mean, problem.slices.tokens) for mean in means)
+        rows: tuple[Shares, ...] = getattr(problem.slices, key)
+        if len(rows) > 1:
+            columns = [_means(column, times[key], problem, groups) for column in zip(*rows, strict=True)]
+            of_slices[key] = tuple(shares_of(mean, problem.slices.tokens) for mean in zip(*columns, strict=True))
     if layers is not None:
         items = tuple(StageItems(*map(sum, zip(*layers.items[group], strict=True))) for group in groups if layers.items)
         layers = replace(layers, layout=tuple(sum(layers.layout[group]) for group in groups), items=items)
@@ -90,8 +75,18 @@ def fuse(problem: Problem, stages: int) -> Problem:
         slices=replace(problem.slices, **of_slices),
         memory=replace(memory, **held),
         layers=layers,
-        side=_side_into(problem, stages),
+        side=_side_into(problem, stages) if problem.side else (),
     )
+
+
+def _means(
+    parts: Sequence[Exact], weights: Sequence[Entry], problem: Problem, groups: Sequence[slice]
+) -> tuple[Exact, ...]:
+    """Return the mean of parts in each group, each weighed by what it is of, over all microbatches."""
+    rows = ((one, 1) if isinstance(one, tuple) else ((one,), problem.microbatches) for one in weights)
+    sums = [sum(map(to_fraction, row), Fraction(0)) * count for row, count in rows]
+    weighed = [*zip(sums, map(to_fraction, parts), strict=True)]
+    return tuple(weighed_mean(weighed[group]) for group in groups)
 
 
 def _side_into(problem: Problem, stages: int) -> tuple[SideItem, ...]:

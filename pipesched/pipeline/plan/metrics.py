@@ -315,13 +315,6 @@ class ScheduleMetrics:
         """What the step costs beside its passes; None where the problem has no step."""
         return StepTimes(self) if self.problem.has_step else None
 
-    @cached_property
-    def span_ticks(self) -> int:
-        """The largest over devices of (last end - own first start); with a step over network lanes and stages too."""
-        if self.problem.has_step:
-            return span_ticks(self)
-        return max(end - start for end, start in zip(self.last_end_ticks, self.first_start_ticks, strict=True))
-
     def _work(self) -> dict[str, Any]:
         plan, lengths, makespan = self.plan, self.times.end - self.times.start, self.makespan_ticks
         lines = plan.own_lines[: len(plan.orders)]
@@ -350,7 +343,8 @@ class ScheduleMetrics:
     recomputed = Together[int](_work, "The number of activations that are recomputed.")
 
     def _figures(self) -> dict[str, Any]:
-        problem, makespan, span, ideal = self.problem, self.makespan_ticks, self.span_ticks, self.ideal_ticks
+        problem, makespan, ideal, ends = self.problem, self.makespan_ticks, self.ideal_ticks, self.last_end_ticks
+        span = span_ticks(self) if problem.has_step else max(map(sub, ends, self.first_start_ticks))
         per_unit, all_time, useful = problem.ticks.per_unit, problem.devices * makespan, sum(self.useful_ticks)
         round_time = None
         if problem.rounds > 1:
@@ -361,6 +355,7 @@ class ScheduleMetrics:
             )
             round_time = in_units(last - first, per_unit * (problem.rounds - 1))
         return {
+            "span_ticks": span,
             "span": in_units(span, per_unit),
             "busy": [in_units(time, per_unit) for time in self.busy_ticks],
             "idle": [in_units(time, per_unit) for time in self.idle_ticks],
@@ -376,6 +371,7 @@ class ScheduleMetrics:
             "throughput": None if round_time is None else problem.batches / round_time if round_time else 0.0,
         }
 
+    span_ticks = Together[int](_figures, "The same as `span`, which with a step is over network lanes and stages too.")
     # in the user's time unit
     span = Together[Units](
         _figures, "The largest (last end - own first start) of a device: a step's time if they tile."
