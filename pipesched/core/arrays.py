@@ -6,8 +6,8 @@ Plain kernels compute with those, so answers are exact either way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -76,43 +76,37 @@ def column(values: Iterable[int] | Ints) -> Ints:
         return np.array(listed, dtype=object)
 
 
-def is_wide(*columns: Ints) -> bool:
-    """Return whether a column holds Python integers, beyond 64 bits."""
-    return any(values.dtype == object for values in columns)
-
-
 def in_range(values: Ints, total: int) -> Ints:
     """Return a column as Python integers where what is added up of it, at most `total`, is beyond 64 bits."""
-    return values.astype(object) if total >= LARGEST and not is_wide(values) else values
+    return values.astype(object) if total >= LARGEST and values.dtype != object else values
 
 
 def total(values: Ints) -> int:
     """Return the exact sum of a column of integers from 0 on."""
-    if is_wide(values) or not len(values):
+    if values.dtype == object or not len(values):
         return sum(values.tolist())
     most = int(values.max())
     return int(values.sum()) if most * len(values) < LARGEST else sum(values.tolist())
 
 
-class Kernels:
-    """The kernels in the form that suits some columns, and the columns as that form takes them."""
+def kernels_for(*columns: Ints) -> tuple[Any, Any, Callable[[Ints], Any]]:
+    """Return the kernels, and those of lists, in the form that suits some columns, and what gives them a column."""
+    compiled, of_lists, _ = _found()
+    if compiled is None or any(values.dtype == object for values in columns):
+        return plain_kernels, plain_lists, np.ndarray.tolist
+    kind = None if any(values.dtype.kind == "f" for values in columns) else np.int64  # an int may have 32 bits
+    return compiled, of_lists, partial(np.ascontiguousarray, dtype=kind)
 
-    def __init__(self, *columns: Ints) -> None:
-        compiled = None if is_wide(*columns) else compiled_kernels()
-        self.run: Any = compiled or plain_kernels
-        self.lists: Any = _found()[1] if compiled else plain_lists
-        self._is_compiled = compiled is not None
 
-    def give(self, values: Ints) -> Any:
-        """Return a column as the kernels take it."""
-        kind = None if values.dtype.kind == "f" else np.int64  # where an int has 32 bits, numpy's have
-        return np.ascontiguousarray(values, kind) if self._is_compiled else values.tolist()
+def run_kernel(name: str, *columns: Any, written: int = 0) -> tuple[Any, list[Any]]:
+    """Run a kernel on columns and numbers; return its answer, and the last ones, as many as are `written`.
 
-    def blank(self, count: int, value: int = 0) -> Any:
-        """Return a new column of equal values, which kernels may write."""
-        if not self._is_compiled:
-            return [value] * count
-        return np.full(count, value, dtype=np.int64) if value else np.zeros(count, dtype=np.int64)  # far faster
+    What it writes may be the column itself, or a copy.
+    """
+    run, of_lists, give = kernels_for(*(one for one in columns if isinstance(one, np.ndarray)))
+    given = [give(one) if isinstance(one, np.ndarray) else one for one in columns]
+    answer = getattr(run if hasattr(run, name) else of_lists, name)(*given)
+    return answer, [one if isinstance(one, int) else column(one) for one in given[len(given) - written :]]
 
 
 def lists(values: Ints | Sequence[int]) -> list[int]:

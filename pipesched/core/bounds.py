@@ -13,7 +13,7 @@ from itertools import accumulate
 from math import gcd
 from typing import NamedTuple
 
-from pipesched.core.arrays import Kernels, ceil_div, column, in_range, np, total
+from pipesched.core.arrays import ceil_div, column, in_range, kernels_for, np, total
 from pipesched.core.clock import check_deadline
 from pipesched.core.tasks import NOWHERE, TaskGraph
 from pipesched.core.timing import heads, topological_order
@@ -71,10 +71,10 @@ def jackson_preemptive(jobs: Sequence[Job]) -> int:
     longest = int(head.max()) + total(work) + int(tail.max())
     by_head = np.argsort(head, kind="stable")
     head, work, key = (in_range(values[by_head], longest) for values in (head, work, -tail))
-    kernels = Kernels(head, work, key)
-    blank = [*map(kernels.blank, (len(head), 1, 1, len(head)))]
-    released = kernels.lists.Heaps(*blank[:3], kernels.give(key), blank[3])
-    return int(kernels.lists.jackson(kernels.give(head), kernels.give(work), released))
+    _, kernels, give = kernels_for(head, work, key)
+    blank = [give(np.zeros(count, int)) for count in (len(head), 1, 1, len(head))]
+    released = kernels.Heaps(*blank[:3], give(key), blank[3])
+    return int(kernels.jackson(give(head), give(work), released))
 
 
 def memory_area(area: int, capacity: int, head: int, tail: int) -> int:

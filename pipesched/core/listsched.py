@@ -9,16 +9,17 @@ durations, latencies as lags). `insert_in_order` is serial instead: tasks go one
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from operator import neg, sub
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pipesched.checks import look_up
-from pipesched.core.arrays import LARGEST, Ints, Kernels, column, in_range, is_wide, lists, np, total
+from pipesched.core.arrays import LARGEST, Ints, column, in_range, kernels_for, lists, np, total
 from pipesched.core.clock import EVERY, check_deadline
 from pipesched.core.tasks import Edges, TaskGraph, WaitTable
-from pipesched.core.timing import heads, levels, tails, topological_order
+from pipesched.core.timing import arranged, heads, tails, topological_order
 from pipesched.errors import ConfigError, NoSchedule
 
 
@@ -69,53 +70,43 @@ class PoolLimits:
         pairs = np.unique(pairs)
         return np.searchsorted(pairs, np.arange(len(self.capacity) + 1) * count), pairs % count
 
-    def greedy(self, kernels: Kernels) -> Any:
-        """Return pools in which a task fits when what it asks for is free."""
-        empty = [kernels.blank(0)] * 10
-        return kernels.lists.MemoryPools(*self._columns(kernels), *empty)
+    def pools(self, owners: Sequence[int] = (), turns: Sequence[int] = ()) -> list[Ints]:
+        """Return the columns of pools in which a task fits when what it asks for is free.
 
-    def safe(self, kernels: Kernels, owners: Sequence[int], turns: Sequence[int] = ()) -> Any:
-        """Return pools without deadlock, by the job of each task in `owners`: Dijkstra's banker (EWD 623, 1977).
-
-        A task fits only if afterwards the jobs that have begun, that is taken memory, can still finish, one by one in
+        With the job of each task in `owners` they are without deadlock: Dijkstra's banker (EWD 623, 1977). A task fits
+        only if afterwards the jobs that have begun, that is taken memory, can still finish, one by one in
         the order of their numbers; precedences may not join different jobs. The claim of a job is the most memory that
         it needs, less what it frees before, when its tasks run one by one: in the order of `turns`, or in one in which
         those that take nothing run as soon as they can. In a safe state the claim of the first job that has begun is
         free in every pool, and going on with it keeps the state safe: a capacity that holds one whole job is enough.
         """
-        owner, pools = column(owners), len(self.capacity)
+        pools = len(self.capacity)
+        columns = [self.take, self.give, self.ask, self.pool, self.capacity, np.zeros(pools, int)]
+        if not owners:
+            return columns + [np.zeros(0, int)] * 10
+        owner = column(owners)
         order = column(turns) if len(turns) else _givers_first(self.graph)
         jobs = self.jobs = int(owner.max()) + 1
         check_deadline()
         busy = order[((self.take != 0) | (self.give != 0))[order]]
         rows = WaitTable(owner[busy] * pools + self.pool[busy], busy, busy * 0, jobs * pools)
-        unfinished = np.bincount(owner[order], minlength=jobs)
-        return kernels.lists.MemoryPools(
-            *self._columns(kernels),
-            *map(kernels.give, (owner, rows.first, rows.task)),
-            kernels.blank(len(owner)),
-            *(kernels.blank(jobs * pools) for _ in range(3)),
-            kernels.give(unfinished),
-            *(kernels.blank(jobs) for _ in range(2)),
-        )
-
-    def _columns(self, kernels: Kernels) -> list[Any]:
-        columns = (self.take, self.give, self.ask, self.pool, self.capacity)
-        return [*map(kernels.give, columns), kernels.blank(len(self.capacity))]
+        columns += [owner, rows.first, rows.task, 0 * owner, *(np.zeros(jobs * pools, int) for _ in range(3))]
+        return [*columns, np.bincount(owner[order], minlength=jobs), np.zeros(jobs, int), np.zeros(jobs, int)]
 
 
 def _givers_first(graph: TaskGraph) -> Ints:
     """Return the tasks in an order that keeps the precedences, in which what takes no memory runs as soon as it can."""
     check_deadline()
-    size, kernels, follows, waiting = len(graph), Kernels(), graph.followers, np.diff(graph.waits.first)
+    size, follows, waiting, (_, kernels, give) = len(graph), graph.followers, np.diff(graph.waits.first), kernels_for()
     free, takes = np.flatnonzero(waiting == 0), (graph.take > 0).astype(np.int64)
     place, begun = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
     begun[: len(free)] = free[np.argsort(takes[free], kind="stable")]
     place[begun[: len(free)]] = np.arange(len(free))
     columns = (begun, column([0]), column([len(free)]), takes, place)
-    order = kernels.blank(size)
-    heap = kernels.lists.Heaps(*map(kernels.give, columns))
-    count = kernels.lists.sort_by_key(*map(kernels.give, (follows.first, follows.task, waiting)), order, heap)
+    order = give(np.zeros(size, int))
+    count = kernels.sort_by_key(
+        *map(give, (follows.first, follows.task, waiting)), order, kernels.Heaps(*map(give, columns))
+    )
     return column(order)[:count]
 
 
@@ -172,15 +163,12 @@ def _input(graph: TaskGraph) -> Tie:
 
 def _depth(graph: TaskGraph) -> Tie:
     """Depth first (dfs, lifo), to finish what was begun: the task with the longest chain of tasks before it first."""
-    return _most_first(levels(graph))
+    return _fixed(arranged(graph)[1], most_first=True)
 
 
-def _fixed(keys: Ints) -> Tie:
-    return Tie(keys, int(keys.max()) + 1 if len(keys) else 1)
-
-
-def _most_first(counts: Ints) -> Tie:
-    return _fixed(counts.max() - counts if len(counts) else counts)
+def _fixed(keys: Ints, *, most_first: bool = False) -> Tie:
+    keys = keys.max(initial=0) - keys if most_first else keys
+    return Tie(keys, int(keys.max(initial=0)) + 1)
 
 
 TIES: dict[str, Callable[[TaskGraph], Tie]] = {
@@ -189,9 +177,9 @@ TIES: dict[str, Callable[[TaskGraph], Tie]] = {
     "fifo": lambda graph: _input(graph)._replace(span=2 * len(graph) + 2, kind=BY_TIME),  # longest ready first
     "lifo": _depth,
     "dfs": _depth,
-    "bfs": lambda graph: _fixed(levels(graph)),  # level by level: the shortest chain of tasks before it first
+    "bfs": lambda graph: _fixed(arranged(graph)[1]),  # level by level: the shortest chain of tasks before it first
     "random": lambda graph: _input(graph)._replace(span=1 << BITS, kind=DRAWN),
-    "most-descendants": lambda graph: _most_first(column(descendant_counts(graph))),
+    "most-descendants": lambda graph: _fixed(column(descendant_counts(graph)), most_first=True),
     # a task that completes the operands of a consumer first, all others of which have been issued
     "pairing": lambda graph: Tie(np.ones(len(graph), dtype=np.int64), 2, PAIRED),
 }
@@ -237,12 +225,21 @@ def list_schedule(
     """
     is_limited = len(graph.take) > 0 and any(capacity is not None for capacity in capacities)
     ranks = look_up(PRIORITIES, priority, "priority", "priority")(graph) if isinstance(priority, str) else priority
-    engine = _Engine(graph, ranks, look_up(TIES, tie, "tie", "tie")(graph), seed)
+    rule = look_up(TIES, tie, "tie", "tie")(graph)
+    random, count = Random(seed), len(graph) if rule.kind == DRAWN else 0
+    drawn = column([random.getrandbits(BITS) for _ in range(count)])
+    keys = np.asarray(ranks)  # as numbers from 0 on, which the span times as large are within 64 bits
+    if keys.dtype.kind == "i" and (int(keys.max()) - int(keys.min()) + 1) * rule.span < LARGEST:
+        keys = keys - int(keys.min())
+    else:
+        place = {value: number for number, value in enumerate(sorted(set(ranks)))}
+        keys = column([place[value] for value in ranks])
+    keys = keys * rule.span + rule.key
     limits = PoolLimits(graph, capacities, rooms) if is_limited else PoolLimits(graph)
-    found = engine.run(limits, limits.greedy)
+    found = _dispatch(limits, limits.pools(), keys, rule.kind, drawn)
     if len(found.picked) < len(graph) and is_limited and owners:
         limits = PoolLimits(graph, capacities)
-        found = engine.run(limits, lambda kernels: limits.safe(kernels, owners, turns))
+        found = _dispatch(limits, limits.pools(owners, turns), keys, rule.kind, drawn)
     if len(found.picked) == len(graph):
         return found
     topological_order(graph)  # raises InvalidSchedule if the precedences form a cycle
@@ -254,60 +251,46 @@ def list_schedule(
     raise NoSchedule(f"list scheduling: task {left} never fits in memory", device=graph.pools[left])
 
 
-class _Engine:
-    """What the kernel needs of a graph, a priority and a tie, whatever the memory is."""
-
-    def __init__(self, graph: TaskGraph, priority: Sequence[float], tie: Tie, seed: int) -> None:
-        self.graph, self.tie = graph, tie.kind
-        random, count = Random(seed), len(graph) if tie.kind == DRAWN else 0
-        self.drawn = column([random.getrandbits(BITS) for _ in range(count)])
-        ranks = np.asarray(priority)  # as numbers from 0 on, which the span times as large are within 64 bits
-        if ranks.dtype.kind == "i" and (int(ranks.max()) - int(ranks.min()) + 1) * tie.span < LARGEST:
-            ranks = ranks - int(ranks.min())
-        else:
-            place = {value: number for number, value in enumerate(sorted(set(priority)))}
-            ranks = column([place[value] for value in priority])
-        self.key = ranks * tie.span + tie.key
-
-    def run(self, limits: PoolLimits, make: Callable[[Kernels], Any]) -> Dispatch:
-        """Return the schedule with the pools that `make` makes, as far as tasks fit in memory."""
-        graph, resource, size = self.graph, self.graph.resource, len(self.graph)
-        waits, follows, resources = graph.waits, graph.followers, len(graph.unit_counts)
-        kernels = Kernels(graph.duration, waits.lag, limits.take, limits.give, limits.ask, limits.capacity)
-        give, blank, heaps, pools = kernels.give, kernels.blank, kernels.lists.Heaps, make(kernels)
-        waiting, place = np.diff(waits.first), np.zeros(size, dtype=np.int64)
-        coming = np.argsort(waiting, kind="stable")  # those that wait for none are the first
-        place[coming] = np.arange(size)
-        place, free = give(place), size - np.count_nonzero(waiting)
-        (group, groups_first, begin), (users_first, users) = limits.groups(), limits.users()
-        counts = np.minimum(np.bincount(resource[resource >= 0], minlength=resources), column(graph.unit_counts))
-        first_unit, units = np.cumsum(counts) - counts, np.arange(counts.sum())  # no more of them are ever used
-        start, unit, picked = blank(size, UNSTARTED), blank(size), blank(size)
-        run = kernels.lists.ListRun(
-            pools,
-            heaps(blank(size), blank(1), blank(1), blank(size), place),
-            heaps(give(coming), blank(1), blank(1, free), blank(size), place),
-            heaps(blank(size), give(begin), blank(len(begin)), give(self.key.copy()), place),
-            heaps(*map(give, (units, first_unit, counts, units * 0, units - np.repeat(first_unit, counts)))),
-            *map(give, (graph.duration, resource, group, follows.first, follows.task, follows.lag, waiting)),
-            *map(give, (waits.first, waits.task)),
-            self.tie,
-            *map(give, (self.drawn, users_first, users, groups_first)),
-            *map(blank, (len(begin), resources, len(begin))),
-            *(start, unit, picked),
-            *map(blank, (resources, resources)),
-            blank(resources, -1),
-            *map(blank, (resources, resources)),
-            blank(limits.jobs, -1),
-            *map(blank, (size, size)),
-        )
+def _dispatch(limits: PoolLimits, pools: Sequence[Ints], keys: Ints, tie: int, drawn: Ints) -> Dispatch:
+    """Return the schedule by the keys of tasks, as far as they fit in memory; `drawn` are random numbers of a tie."""
+    graph = limits.graph
+    resource, size, waits, follows = graph.resource, len(graph), graph.waits, graph.followers
+    resources = len(graph.unit_counts)
+    _, kernels, give = kernels_for(graph.duration, waits.lag, limits.take, limits.give, limits.ask, limits.capacity)
+    none = partial(np.zeros, dtype=int)
+    waiting, place = np.diff(waits.first), none(size)
+    coming = np.argsort(waiting, kind="stable")  # those that wait for none are the first
+    place[coming] = np.arange(size)
+    place, free = give(place), size - np.count_nonzero(waiting)
+    (group, groups_first, begin), (users_first, users) = limits.groups(), limits.users()
+    counts = np.minimum(np.bincount(resource[resource >= 0], minlength=resources), column(graph.unit_counts))
+    first_unit, units = np.cumsum(counts) - counts, np.arange(counts.sum())  # no more of them are ever used
+    start, unit, picked = map(give, (np.full(size, UNSTARTED), none(size), none(size)))
+    ready = (
+        (none(size), none(1), none(1), none(size)),
+        (coming, none(1), column([free]), none(size)),
+        (none(size), begin, none(len(begin)), keys.copy()),
+    )
+    run = kernels.ListRun(
+        kernels.MemoryPools(*map(give, pools)),
+        *(kernels.Heaps(*map(give, columns), place) for columns in ready),
+        kernels.Heaps(*map(give, (units, first_unit, counts, units * 0, units - np.repeat(first_unit, counts)))),
+        *map(give, (graph.duration, resource, group, follows.first, follows.task, follows.lag, waiting)),
+        *map(give, (waits.first, waits.task)),
+        tie,
+        *map(give, (drawn, users_first, users, groups_first)),
+        *map(give, map(none, (len(begin), resources, len(begin)))),
+        *(start, unit, picked),
+        *map(give, (none(resources), none(resources), np.full(resources, -1), none(resources), none(resources))),
+        *map(give, (np.full(limits.jobs, -1), none(size), none(size))),
+    )
+    check_deadline()
+    while run.run(EVERY + 1):
         check_deadline()
-        while run.run(EVERY + 1):
-            check_deadline()
-        placed = resource >= 0
-        number = column(unit)
-        number[placed] -= first_unit[resource[placed]]
-        return Dispatch(lists(start), number.tolist(), lists(picked)[: run.picks])
+    placed = resource >= 0
+    number = column(unit)
+    number[placed] -= first_unit[resource[placed]]
+    return Dispatch(lists(start), number.tolist(), lists(picked)[: run.picks])
 
 
 class Listing(NamedTuple):
@@ -399,19 +382,20 @@ def insert_in_order(graph: TaskGraph, order: Iterable[int] | Ints, capacities: S
     rooms = zip(capacities, enough, strict=True)
     limit = column([-1 if room is None or room >= most else max(room, 0) for room, most in rooms])
     least = column([min(duration[part].tolist(), default=0) for part in parts])  # what no task fits into is no gap
-    kernels = Kernels(duration, waits.lag, take, give, limit)
+    _, kernels, as_given = kernels_for(duration, waits.lag, take, give, limit)
     columns = (waits.first, waits.task, waits.lag, duration, take, give, machine, limit, least)
-    given = [*map(kernels.give, (*columns, stops[:-1] + np.arange(machines)))]
-    zones, ordered, never = len(tasks) + machines, kernels.give(tasks), LARGEST
-    if is_wide(duration, waits.lag):
+    given = [*map(as_given, (*columns, stops[:-1] + np.arange(machines)))]
+    zones, ordered, never = len(tasks) + machines, as_given(tasks), LARGEST
+    if object in (duration.dtype, waits.lag.dtype):
         never = 1 + total(duration) + size * max(lists(waits.lag), default=0)  # after all ends
-    gaps = [kernels.blank(machines, 1), kernels.blank(zones), kernels.blank(zones, never)]
-    memory = [kernels.blank(count) for count in (machines, 2 * zones, 2 * zones, machines)]
-    start, end, tie = (kernels.blank(size) for _ in range(3))
+    counts = (machines, 2 * zones, 2 * zones, machines, size, size, size)
+    blank = [np.ones(machines, int), np.zeros(zones, int), np.full(zones, never), *(np.zeros(n, int) for n in counts)]
+    state = [*map(as_given, blank)]
     for since in range(0, len(tasks), AT_ONCE):
         check_deadline()
         until = min(since + AT_ONCE, len(tasks))
-        if kernels.lists.insert(ordered, since, until, *given, *gaps, *memory, start, end, tie) >= 0:
+        if kernels.insert(ordered, since, until, *given, *state) >= 0:
             return None
+    *_, start, _, tie = state
     starts, ties = column(start), column(tie)
     return Inserted(lists(starts), [part[np.lexsort((ties[part], starts[part]))].tolist() for part in parts])

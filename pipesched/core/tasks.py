@@ -13,7 +13,7 @@ from itertools import accumulate
 from math import gcd
 from typing import Any
 
-from pipesched.core.arrays import Ints, Kernels, column, in_range, lists, np, total
+from pipesched.core.arrays import Ints, column, in_range, lists, np, run_kernel, total
 from pipesched.core.clock import check_deadline, watched
 
 NOWHERE = -1  # the resource of a task that occupies nothing
@@ -72,10 +72,8 @@ class WaitTable:
     """Edges by one of their ends: task i has those from `first[i]` to `first[i + 1]` of `task` and `lag`."""
 
     def __init__(self, keys: Ints, values: Ints, lags: Ints, size: int) -> None:
-        kernels = Kernels(lags)
-        first, task, lag = (kernels.blank(count) for count in (size + 1, len(keys), len(keys)))
-        kernels.run.compress(*map(kernels.give, (keys, values, lags)), first, task, lag)
-        self.first, self.task, self.lag = column(first), column(task), column(lag)
+        blank = (np.zeros(count, int) for count in (size + 1, len(keys), len(keys)))
+        _, (self.first, self.task, self.lag) = run_kernel("compress", keys, values, lags, *blank, written=3)
 
     def lists(self) -> list[list[tuple[int, int]]]:
         """Return the (task, lag) pairs of each task."""

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from heapq import heapify, heappop, heappush
-from typing import Any
 
-from pipesched.core.arrays import Ints, Kernels, column, compiled_kernels, in_range, is_wide, lists, np
+from pipesched.core.arrays import Ints, column, compiled_kernels, in_range, lists, np, run_kernel
 from pipesched.core.clock import check_deadline
 from pipesched.core.tasks import Edges, TaskGraph, WaitTable
 from pipesched.errors import Deadlock, InvalidSchedule
@@ -66,39 +65,39 @@ class Retiming:
 
     def times(self) -> Times:
         """Return when each task runs, as `earliest_times` does."""
-        times, done = self._run_all()
+        times, done = self._run()
         if done < len(self.order) or np.count_nonzero(times.end >= 0) < done:  # the latter where a task stands twice
             raise self._stuck(times.ends)
         return times
 
     def tried(self) -> Times | None:
         """Return when each task runs; None for a deadlock."""
-        times, done = self._run_all()
+        times, done = self._run()
         return None if done < len(self.order) else times
 
     def order_of(self, machine: int) -> Ints:
         """Return the order of a machine, a view of it as it is now."""
         return self.order[self._begins[machine] : self._stops[machine]]
 
-    def _run_all(self) -> tuple[Times, int]:
-        begins, blank = self._begins, np.full(len(self._graph), UNTIMED)
-        return self._run(self._graph.duration, begins.copy(), begins * 0, blank, blank.copy())
+    def _run(self, *state: Ints) -> tuple[Times, int]:
+        """Return the times, and how many tasks have run.
 
-    def _run(self, duration: Ints, places: Ints, clocks: Ints, start: Ints, end: Ints) -> tuple[Times, int]:
-        """Run each machine from a place and a time on; return the times, and how many tasks have run."""
+        The state, if other than at the begin, is the durations, a place and a time from which on each machine runs, and
+        starts and ends.
+        """
         check_deadline()
-        waits, machines = self._graph.waits, len(self._stops)
-        kernels = Kernels(duration, waits.lag, start, end)
-        columns = (self.order, self._stops, waits.first, waits.task, waits.lag, duration, start, end, clocks, places)
-        given: list[Any] = [*map(kernels.give, columns)]
-        blanks = (kernels.blank(len(self._graph), _NONE), kernels.blank(machines, _NONE), kernels.blank(machines))
-        done = kernels.run.replay(*given, *blanks)
-        return Times(given[6], given[7]), done
+        waits, size, machines = self._graph.waits, len(self._graph), len(self._stops)
+        begins, blank = self._begins, np.full(size, UNTIMED)
+        duration, places, clocks, *times = state or (self._graph.duration, begins.copy(), begins * 0, blank, blank + 0)
+        fixed = (self.order, self._stops, waits.first, waits.task, waits.lag, duration)
+        sleeping = (np.full(size, _NONE), np.full(machines, _NONE), np.zeros(machines, int))
+        done, found = run_kernel("replay", *fixed, *times, clocks, places, *sleeping, written=7)
+        return Times(*found[:2]), done
 
     def changed(self, times: Times, durations: Sequence[int], since: int) -> Times:
         """Return the times with other durations, which differ in no task that starts before `since` in `times`."""
         duration, start, end = column(durations), times.start, times.end
-        if is_wide(self._graph.duration):
+        if self._graph.duration.dtype == object:
             duration, start, end = (values.astype(object) for values in (duration, start, end))
         early = np.concatenate([[0], np.cumsum(start[self.order] < since)]).astype(np.int64)
         begins = self._begins
@@ -118,11 +117,10 @@ class Retiming:
         lasts = self.order[self._stops[np.diff(self._stops, prepend=0) > 0] - 1]
         end = times.end
         late = lasts[end[lasts] == end[lasts].max()]
-        kernels = Kernels(waits.lag, times.start, end)
-        found, left = kernels.blank(size), kernels.blank(len(waits.task) + size + len(late))
-        left[: len(late)] = kernels.give(late)
-        columns = (self.order, self._begins, machine, position, waits.first, waits.task, waits.lag)
-        kernels.run.critical(*map(kernels.give, (*columns, times.start, end)), found, left, len(late))
+        left = np.zeros(len(waits.task) + size + len(late), int)
+        left[: len(late)] = late
+        columns = (self.order, self._begins, machine, position, waits.first, waits.task, waits.lag, times.start, end)
+        _, (found, *_) = run_kernel("critical", *columns, np.zeros(size, int), left, len(late), written=3)
         return bytearray(lists(found))
 
     @cached_property
@@ -182,16 +180,11 @@ def topological_order(graph: TaskGraph) -> list[int]:
 
     Raises InvalidSchedule for a cycle.
     """
-    return lists(_arranged(graph)[0])
+    return lists(arranged(graph)[0])
 
 
-def levels(graph: TaskGraph) -> Ints:
-    """Return how many tasks are before each in the longest chain that leads to it."""
-    return _arranged(graph)[1]
-
-
-def _arranged(graph: TaskGraph) -> tuple[Ints, Ints]:
-    """Return `topological_order` and `levels`, as arrays."""
+def arranged(graph: TaskGraph) -> tuple[Ints, Ints]:
+    """Return `topological_order`, and how many tasks are before each in the longest chain that leads to it."""
     check_deadline()
     tasks, height, left = arrange(graph.followers, np.diff(graph.waits.first))
     if left.any():
@@ -204,10 +197,9 @@ def arrange(followers: WaitTable, waiting: Ints) -> tuple[Ints, Ints, Ints]:
 
     `waiting` is for how many at first; it stays above 0 in a cycle.
     """
-    kernels, size = Kernels(), len(waiting)
-    left, height, tasks = kernels.give(waiting), kernels.blank(size), kernels.blank(size)
-    kernels.run.arrange(*map(kernels.give, (followers.first, followers.task)), left, height, tasks)
-    return column(tasks), column(height), column(left)
+    columns = (followers.first, followers.task, waiting.copy(), 0 * waiting, 0 * waiting)
+    _, (left, height, tasks) = run_kernel("arrange", *columns, written=3)
+    return tasks, height, left
 
 
 def heads(graph: TaskGraph, releases: Iterable[int] = ()) -> list[int]:
@@ -229,13 +221,11 @@ def tails(graph: TaskGraph, ends: Iterable[int] = ()) -> list[int]:
 
 def _lengthened(graph: TaskGraph, begun: Ints, arrows: WaitTable) -> list[int]:
     """Return the ticks before each task, at first `begun`, as the longest paths along `arrows` make them."""
-    order = _arranged(graph)[0]
+    order = arranged(graph)[0]
     check_deadline()
     lengths = in_range(begun, int(begun.max())) if len(begun) else np.zeros(len(graph), dtype=np.int64)
-    kernels = Kernels(graph.duration, arrows.lag, lengths)
-    found = kernels.give(lengths.copy())
     columns = (order if arrows is graph.followers else order[::-1], arrows.first, arrows.task, arrows.lag)
-    kernels.run.lengthen(*map(kernels.give, (*columns, graph.duration)), found)
+    _, (found,) = run_kernel("lengthen", *columns, graph.duration, lengths.copy(), written=1)
     return lists(found)
 
 
@@ -285,10 +275,9 @@ class CaseSweep:
         """
         unread = np.bincount(self.before, minlength=len(self))
         unread[kept] += 1
-        kernels = Kernels()
-        vector, free = kernels.blank(len(self)), kernels.blank(len(self))
-        count = kernels.run.share_vectors(*map(kernels.give, (self.first, self.before, unread)), vector, free)
-        return column(vector), count
+        blank = np.zeros(len(self), int), np.zeros(len(self), int)
+        count, (vector, _) = run_kernel("share_vectors", self.first, self.before, unread, *blank, written=2)
+        return vector, count
 
     def ends(self, lengths: Ints, delays: Ints | None = None, lag: Ints | None = None) -> Ints:
         """Return when each row ends in each case, by what rows last.
@@ -296,7 +285,7 @@ class CaseSweep:
         `delays` has a row a wait, or none at all; `lag` a number a wait, which all cases have.
         """
         ends = np.empty_like(lengths)
-        compiled = None if is_wide(ends) else compiled_kernels()
+        compiled = None if ends.dtype == object else compiled_kernels()
         if compiled is None:
             self._by_level(0, lengths, ends, None, lag, delays)
             return ends
@@ -311,7 +300,7 @@ class CaseSweep:
 
         All numbers are of one type: of 64 bits, whole or not, or Python's own.
         """
-        compiled = None if is_wide(ends) else compiled_kernels()
+        compiled = None if ends.dtype == object else compiled_kernels()
         if compiled is None:
             self._by_level(begin, lengths, ends, vector, lag if lag.any() else None, None)
         else:
@@ -358,10 +347,7 @@ class CaseSweep:
 
     def longest(self, ends: Ints, delays: Ints | None = None) -> Ints:
         """Return 1 for the rows of a longest path of each case, whose ends are given, and 0 for all others."""
-        kernels, cases = Kernels(ends), ends.shape[1]
-        found = kernels.blank(ends.size)
-        delayed = kernels.blank(len(self.before) * cases) if delays is None else kernels.give(delays.ravel())
-        columns = [kernels.give(values) for values in (self.first, self.before)]
-        last = kernels.give(ends.argmax(axis=0))
-        kernels.run.trace(*columns, delayed, kernels.give(ends.ravel()), last, found)
-        return column(found).reshape(ends.shape)
+        delayed = np.zeros(len(self.before) * ends.shape[1], ends.dtype) if delays is None else delays.ravel()
+        columns = (self.first, self.before, delayed, ends.ravel(), ends.argmax(axis=0), np.zeros(ends.size, int))
+        found: Ints = run_kernel("trace", *columns, written=1)[1][0]
+        return found.reshape(ends.shape)

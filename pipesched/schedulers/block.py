@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache, wraps
+from functools import lru_cache, partial, wraps
 from itertools import chain, islice, pairwise, product
 from typing import Any, NamedTuple
 
-from pipesched.core.arrays import Ints, Kernels, column, in_range, np, total
+from pipesched.core.arrays import Ints, column, in_range, kernels_for, np, total
 from pipesched.core.clock import check_deadline
 from pipesched.core.listsched import insert_in_order
 from pipesched.core.tasks import TaskGraph, WaitTable
@@ -179,21 +179,20 @@ class Dispatcher:
         graph, size, devices, edges = self._graph, len(self._graph), len(capacities), len(self._graph.edges)
         grace = in_range(graph.duration, total(graph.duration) * policy.patience) * policy.patience // 4
         rooms = column([*capacities])
-        kernels = Kernels(graph.duration, graph.edges.lag, graph.take, graph.give, rooms, grace)
+        kernels, _, give = kernels_for(graph.duration, graph.edges.lag, graph.take, graph.give, rooms, grace)
+        none = partial(np.zeros, dtype=int)
         tasks = (graph.duration, graph.take, graph.give, graph.resource, grace)
-        given = [*map(kernels.give, (*tasks, *self._block, np.diff(graph.waits.first)))]
-        started, nexts = kernels.blank(size), kernels.give(self._first_forwards[:-1].copy())
-        lanes = [kernels.blank(count) for count in (devices, size, devices, size, devices, edges, devices)]
-        order, counts = kernels.blank(size), kernels.blank(devices)
-        events = [kernels.blank(edges + devices) for _ in range(2)]
-        choices = (kernels.give(np.arange(devices)), kernels.blank(devices, 1), kernels.give(column([0, 0, devices])))
+        given = [*map(give, (*tasks, *self._block, np.diff(graph.waits.first)))]
+        state = (none(size), self._first_forwards[:-1].copy(), rooms)
+        lanes = (devices, size, devices, size, devices, edges, devices, size, devices, edges + devices, edges + devices)
+        choices = (np.arange(devices), none(devices) + 1, column([0, 0, devices]))
+        changing = [*map(give, (*state, *map(none, lanes), *choices))]
         switches = (policy.ahead, LOOK, int(policy.weight_first), self._forward_count)
-        room, left = kernels.give(rooms), devices
+        left = devices
         while left:
             check_deadline()
-            left = kernels.run.dispatch(
-                AT_ONCE, *switches, *given, started, nexts, room, *lanes, order, counts, *events, *choices
-            )
+            left = kernels.dispatch(AT_ONCE, *switches, *given, *changing)
+        order, counts = changing[10], changing[11]
         if sum(counts) < size:
             return None
         return [order[begin:stop] for begin, stop in pairwise(self._begins.tolist())]

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from pipesched.checks import look_up
-from pipesched.core.arrays import Kernels, column, in_range, lists, np
+from pipesched.core.arrays import column, in_range, kernels_for, lists, np
 from pipesched.core.clock import check_deadline
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import Retiming, earliest_times
@@ -52,12 +52,12 @@ def shorten_path(
                column([*capacities]), column([*offsets]), np.asarray(index.row_of(tasks)),
                *(np.asarray(index.kinds_on(tasks, step)) for step in (1, -1)), here.order, times.start, end,
                machine, position)  # fmt: skip
-    kernels = Kernels(*columns)
-    best, sleepers = kernels.give(here.order.copy()), kernels.blank(size, -1)
-    blanks = [kernels.blank(count) for count in (size, size // index.units, 3 * size, 6 * size, *[len(orders)] * 4)]
-    kernels.run.shorten(
+    kernels, _, give = kernels_for(*columns)
+    counts = [size, size, size // index.units, 3 * size, 6 * size, *[len(orders)] * 4]
+    best, none, *blanks = map(give, (here.order.copy(), *(np.zeros(count, int) for count in counts)))
+    kernels.shorten(
         rounds, slack, busy, MOST_DRY, check_deadline, random.random, random.getrandbits, best,
-        *map(kernels.give, columns), kernels.blank(size), kernels.blank(size), sleepers, *blanks,
+        *map(give, columns), none, give(np.zeros(size, int)), give(np.full(size, -1)), *blanks,
     )  # fmt: skip
     bounds = here.bounds.tolist()
     return [[*map(int, best[begin:stop])] for begin, stop in pairwise(bounds)]

@@ -18,7 +18,7 @@ from functools import partial
 from itertools import islice, product
 from typing import NamedTuple
 
-from pipesched.core.arrays import Kernels, ceil_div, column, in_range, lists, np
+from pipesched.core.arrays import ceil_div, column, in_range, kernels_for, lists, np
 from pipesched.core.clock import check_deadline
 from pipesched.pipeline.bounds.memory import require_least_capacity
 from pipesched.pipeline.plan.plan import Plan
@@ -101,19 +101,18 @@ def greedy_orders(problem: Problem, capacities: Sequence[int], switches: Switche
         changes,
         *map(column, (size, largest["caught"], mean["p2p"], mean["p2p_back"])),
     )
-    kernels = Kernels(*fixed, rooms)
+    kernels, _, give = kernels_for(*fixed, rooms)
     counts = [0] * (3 * devices) + [count] + [0] * (2 * devices - 1)  # all inputs of the first device are there
     columns = (column(switches.in_flight), *fixed, rooms.copy(), column(counts))
-    given = [*map(kernels.give, columns)]
-    heap = kernels.blank((6 * count + 2) * devices)
-    state = [kernels.blank(number) for number in (devices, devices, devices * count, devices * count)]
-    order, looks = kernels.blank(3 * count * devices), 1
-    patience = (int(switches.alternate), *switches[2:])
+    given = [*map(give, columns)]
+    sizes = ((6 * count + 2) * devices, devices, devices, devices * count, devices * count, 3 * count * devices)
+    heap, *state = (give(np.zeros(number, int)) for number in sizes)
+    patience, looks = (int(switches.alternate), *switches[2:]), 1
     while looks:
         check_deadline()
-        looks = kernels.run.greedy(AT_ONCE, looks, heap, *patience, count, *given, *state, order)
+        looks = kernels.greedy(AT_ONCE, looks, heap, *patience, count, *given, *state)
     done = np.array(lists(given[-1])[: 3 * devices]).reshape(3, devices).sum(axis=0).tolist()
-    listed = lists(order)
+    listed = lists(state[-1])
     return [listed[3 * count * device :][: done[device]] for device in range(devices)]
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from pipesched import NoSchedule
 from pipesched.core import arrays, kernels, timing
-from pipesched.core.arrays import Kernels, compiled_kernels
+from pipesched.core.arrays import compiled_kernels, kernels_for
 from pipesched.core.kernels import NONE
 from pipesched.core.listsched import PRIORITIES, TIES, PoolLimits, list_schedule
 from pipesched.core.tasks import Edges, TaskGraph, arrow, violations
@@ -20,14 +20,10 @@ from pipesched.core.timing import CaseSweep, earliest_times
 from tests.core.graphs import random_jobs
 
 
-def greedy_pools(graph: TaskGraph, capacities: Sequence[int | None]) -> Any:
-    """Pools in which a task fits when what it takes is free."""
-    return PoolLimits(graph, capacities).greedy(Kernels())
-
-
-def safe_pools(graph: TaskGraph, capacities: Sequence[int | None], owners: Sequence[int]) -> Any:
-    """Pools of the banker."""
-    return PoolLimits(graph, capacities).safe(Kernels(), owners)
+def safe_pools(graph: TaskGraph, capacities: Sequence[int | None], owners: Sequence[int] = ()) -> Any:
+    """Pools of the banker; without owners those in which a task fits when what it takes is free."""
+    _, kernels, give = kernels_for()
+    return kernels.MemoryPools(*map(give, PoolLimits(graph, capacities).pools(owners)))
 
 
 def two_steps_each(jobs: int) -> TaskGraph:
@@ -41,7 +37,7 @@ def test_the_banker_refuses_what_could_wedge() -> None:
     """Two jobs of 1 + 1 in a pool of 2: once one has its first half, the other may not take the last room."""
     graph = two_steps_each(2)
     for first, second in ((0, 3), (3, 0)):
-        safe, greedy = safe_pools(graph, [2], [0, 0, 0, 1, 1, 1]), greedy_pools(graph, [2])
+        safe, greedy = safe_pools(graph, [2], [0, 0, 0, 1, 1, 1]), safe_pools(graph, [2])
         for memory in (safe, greedy):
             memory.start(first)
             assert memory.end(first) == NONE

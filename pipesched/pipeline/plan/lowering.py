@@ -13,7 +13,7 @@ from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
-from pipesched.core.arrays import Ints, Kernels, column, np
+from pipesched.core.arrays import Ints, column, np, run_kernel
 from pipesched.core.tasks import NOWHERE, Edges, TaskGraph
 from pipesched.core.timing import UNTIMED, Times, in_order
 from pipesched.errors import ConfigError
@@ -348,14 +348,12 @@ def times_in_turn(graph: TaskGraph, problem: Problem, plan: Plan, lengths: Ints 
     machine, beyond = np.zeros(first, dtype=np.int64), 0 if queue == ON_DEVICE else devices
     for device, line in enumerate(plan.own_lines):
         machine[line] = device
-    kernels = Kernels(duration, waits.lag, length)
     given = (order, waits.first, waits.task, waits.lag, duration, machine, sent.source, sent.target, length)
-    clock, ready = kernels.blank(devices * (devices + 1)), kernels.blank(first)
-    start, end = (kernels.blank(first + len(length), UNTIMED) for _ in range(2))
-    done = kernels.lists.run_in_turn(
-        *map(kernels.give, (*given, *sent.queues(queue))), beyond, clock, ready, start, end
-    )
-    return Times(start, end) if done == len(order) else None
+    clock, ready = np.zeros(devices * (devices + 1), int), np.zeros(first, int)
+    times = [np.full(first + len(length), UNTIMED) for _ in range(2)]
+    columns = (*given, *sent.queues(queue), beyond, clock, ready, *times)
+    done, found = run_kernel("run_in_turn", *columns, written=2)
+    return Times(*found) if done == len(order) else None
 
 
 def queues_of(plan: Plan, queue: str) -> Iterator[Ints]:

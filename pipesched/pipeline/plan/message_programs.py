@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain
 from math import inf
 
-from pipesched.core.arrays import Ints, Kernels, column, np
+from pipesched.core.arrays import Ints, column, np, run_kernel
 from pipesched.core.clock import check_deadline
 from pipesched.core.tasks import Edges, WaitTable
 from pipesched.core.timing import Retiming, heads, tails
@@ -53,18 +53,24 @@ def pytorch_programs(problem: Problem, plan: Plan) -> Plan:
     needs, makes = (WaitTable(key, number, none, sent.index.first_message) for key in keys)
     sender, receiver = (np.append(ends, 0 * waits[:, 0] + NOTHING_BEFORE) for ends in (sent.sender, sent.receiver))
     ends = np.bincount(sent.sender[there], minlength=devices) + np.bincount(sent.receiver[there], minlength=devices)
-    bounds, kernels = np.cumsum([0, *ends.tolist()]), Kernels()
+    bounds = np.cumsum([0, *ends.tolist()])
     given = (order, stops[1:], idle, needs.first, needs.task, makes.first, makes.task, sender, receiver)
     left = idle[np.minimum(begins, len(idle) - 1)]
-    state = [kernels.blank(len(sender)), *map(kernels.give, (begins.copy(), left))]
-    state += [kernels.blank(devices, NOTHING_BEFORE), kernels.blank(devices), kernels.give(bounds[:-1].copy())]
-    run, *found = (kernels.blank(count) for count in (len(order) + len(there), *(int(bounds[-1]),) * 4))
-    if kernels.lists.take_turns(*map(kernels.give, given), *state, run, *found):
+    state = (
+        0 * sender,
+        begins.copy(),
+        left,
+        np.full(devices, NOTHING_BEFORE),
+        np.zeros(devices, int),
+        bounds[:-1].copy(),
+    )
+    blank = (np.zeros(count, int) for count in (len(order) + len(there), *(int(bounds[-1]),) * 4))
+    is_stuck, (run, *columns) = run_kernel("take_turns", *given, *state, *blank, written=5)
+    if is_stuck:
         raise InvalidSchedule("the operations of the plan wait for each other")
-    columns = [*map(column, found)]
     parts = [slice(*both) for both in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)]
     made = sent.programs([MessageProgram(*(values[part] for values in columns)) for part in parts])
-    vars(made)["turns"] = sent, column(run)  # in which order all operations and messages can run
+    vars(made)["turns"] = sent, run  # in which order all operations and messages can run
     return made
 
 
@@ -81,12 +87,9 @@ def _turns(problem: Problem, plan: Plan, order: Ints, stops: Ints) -> Ints:
             other[other == stage] = NOTHING_BEFORE
         if index.scoped:
             stage[order >= index.passes] = NOTHING_BEFORE
-        kernels = Kernels()
-        coming = [kernels.blank(index.stages) for _ in range(2)], kernels.blank(index.stages, NOTHING_BEFORE)
-        found = kernels.blank(len(turns))
-        columns = map(kernels.give, (stops[:-1], stops[1:], stage, other))
-        kernels.lists.fetches(*columns, AHEAD, *coming[0], coming[1], found)
-        turns = column(found)
+        coming = (np.zeros(index.stages, int), np.zeros(index.stages, int), np.full(index.stages, NOTHING_BEFORE))
+        columns = (stops[:-1], stops[1:], stage, other)
+        _, (turns,) = run_kernel("fetches", *columns, AHEAD, *coming, np.zeros(len(turns), int), written=1)
     counts = Counter(chain.from_iterable(map(set[int], zip(*(way.devices for way in problem.model.ways), strict=True))))
     for device, slots in enumerate(plan.orders):
         place = {number: at for at, number in enumerate(slots)} if is_divided else {}
@@ -259,15 +262,13 @@ class BestOrder:
         rank = np.empty(size, dtype=np.int64)
         rank[by_rank] = np.arange(size)
         followers, left = graph.followers, np.diff(graph.waits.first)
-        kernels = Kernels(graph.duration, followers.lag)
         columns = (graph.duration, followers.first, followers.task, followers.lag, self.line, self.one, self.two,
                    self.base, self.touched.first, self.touched.task, rank, by_rank, self.here, self.there)  # fmt: skip
         lines, resources = len(self.one), len(self.touched.first) - 1
-        blanks = [kernels.blank(count) for count in (size, size, lines, resources, lines, lines)]
-        blanks += [kernels.blank(self.problem.devices, NOTHING_BEFORE), *(kernels.blank(2 * size) for _ in range(2))]
-        found = [kernels.blank(size) for _ in range(4)]
-        count = kernels.run.match(*map(kernels.give, columns), kernels.give(left), *blanks, *found)
-        _, picked, behind_here, behind_there = map(column, found)
+        blanks = [np.zeros(count, int) for count in (size, size, lines, resources, lines, lines)]
+        blanks += [np.full(self.problem.devices, NOTHING_BEFORE), *(np.zeros(2 * size, int) for _ in range(2))]
+        blanks += [np.zeros(size, int) for _ in range(4)]
+        count, (picked, behind_here, behind_there) = run_kernel("match", *columns, left, *blanks, written=3)
         picked, rows, place = picked[:count], [], np.full(self.first + 1, NOTHING_BEFORE)
         for device, line in enumerate(self.lines[: self.problem.devices]):
             own = picked[(self.here[picked] == device) | (self.there[picked] == device)]

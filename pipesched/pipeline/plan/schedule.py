@@ -83,7 +83,7 @@ class Schedule(ScheduleMetrics, HasPage):
         """Make the lists of times that `timed_schedule` has left as arrays."""
         if name not in ("start_ticks", "end_ticks") or "times" not in vars(self):
             raise AttributeError(name)
-        starts, ends = vars(self)["times"]
+        starts, ends = self.times.start.tolist(), self.times.end.tolist()
         vars(self).update(start_ticks=starts, end_ticks=ends)
         return starts if name == "start_ticks" else ends
 
