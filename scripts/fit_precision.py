@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pipesched.estimation
-from pipesched.estimation.setup_reader import preset_hardware
+from pipesched.estimation.hardware_reader import preset_hardware
 from published_precision import BLACKWELL, GROUPS, HOPPER, START, all_times, fitted_shares
 
 PRESETS = Path(pipesched.estimation.__file__).parent / "presets" / "hardware"

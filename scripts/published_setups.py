@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from pipesched.estimation.hardware import Efficiency, GpuModel
+from pipesched.estimation.hardware_reader import preset_hardware
 from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup
-from pipesched.estimation.setup_reader import preset_hardware
 from published_models import model_of
 
 GPUS = {  # how the name of a GPU begins in a record: the preset

@@ -95,8 +95,8 @@ def _known(name: str) -> Listed:
     from rich.text import Text
 
     from pipesched.config.starter import known_keys
+    from pipesched.estimation.hardware_reader import hardware_rows
     from pipesched.estimation.model_reader import model_rows
-    from pipesched.estimation.setup_reader import hardware_rows
     from pipesched.render.catalogue import PresetTable, keys_table
 
     if name == "keys":

@@ -13,11 +13,12 @@ from types import MappingProxyType
 from pipesched.checks import require_whole
 from pipesched.config.derived import TrustSection
 from pipesched.estimation.derived import derive
+from pipesched.estimation.hardware_reader import KEYS as HARDWARE
 from pipesched.estimation.model import BIASES, MLPS, NORMS, POSITIONS
 from pipesched.estimation.model_reader import read_model_section
 from pipesched.estimation.parameters import parameters
 from pipesched.estimation.setup import BATCH, PARALLEL, TRAINING, Setup
-from pipesched.estimation.setup_reader import KEYS as HARDWARE, OF_SETUP, setup_of
+from pipesched.estimation.setup_reader import OF_SETUP, setup_of
 from pipesched.pipeline.problem.declared import BY_KEY, FIELDS, INSIDE, SECTIONS, SETUP, keys_of
 from pipesched.pipeline.problem.shapes import ByKey, Field, Flag, Label, Number, OneOf, Schema, declared, object_schema
 from pipesched.schedulers.options import OPTIONS, options_of

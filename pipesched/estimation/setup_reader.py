@@ -1,30 +1,17 @@
-"""Reading a training run from the sections of a config: model, hardware, parallel, batch, training.
-
-A GPU is the name of a preset, or a mapping of its numbers, which a preset may fill; shares of them stand beside.
-"""
+"""Reading a training run from the sections of a config: model, hardware, parallel, batch, training."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, replace
-from decimal import Decimal
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from pipesched.checks import require_number, require_whole, shown
+from pipesched.checks import require_whole, shown
 from pipesched.errors import ConfigError, blame
-from pipesched.estimation.hardware import (
-    COUNTS,
-    EFFICIENCIES,
-    FP32,
-    GEMM,
-    NUMBERS,
-    OTHERS,
-    PRECISIONS,
-    Efficiency,
-    GpuModel,
-)
+from pipesched.estimation.hardware import FP32, PRECISIONS, GpuModel
+from pipesched.estimation.hardware_reader import TYPICAL, read_efficiency, read_hardware
 from pipesched.estimation.model import ModelShape, require_experts, require_stages, require_tensor
-from pipesched.estimation.model_reader import HARDWARE, preset, preset_names, presets, read_model_section
+from pipesched.estimation.model_reader import read_model_section
 from pipesched.estimation.setup import (
     BATCH,
     FULL,
@@ -40,8 +27,7 @@ from pipesched.estimation.setup import (
 )
 from pipesched.pipeline.layers.layers import BEST
 from pipesched.pipeline.plan.step import LEVELS, NOTHING, OPTIMIZER_STATES
-from pipesched.pipeline.problem.quantities import MEMORY, Unit, has_unit, plain, read_number
-from pipesched.pipeline.problem.shapes import AUTO, Field, OneOf
+from pipesched.pipeline.problem.shapes import AUTO
 from pipesched.text.sections import Entries, Section, Sections, located, merged
 from pipesched.text.yaml_reader import Value, parse_yaml, read_text
 
@@ -211,90 +197,3 @@ def profile_of(training: Section, value: Value) -> Section:
     with blame("training.efficiency"):
         text = read_text(path)
     return Section(parse_yaml(text, str(path)), str(path))
-
-
-NEEDED = {
-    "tflops": "the peak of dense 16-bit products, in TFLOP/s",
-    "memory": "in GB",
-    "bandwidth": "of its memory, in GB/s",
-}
-USUAL = {"pcie": 32, "nic": 25}  # PCIe 4 x16, and a network of 200 Gbit/s a GPU
-KEYS = {
-    "preset": Field("hardware.preset", OneOf(*preset_names(HARDWARE)), "the GPU whose numbers others replace"),
-    **NUMBERS,
-}
-TYPICAL = Efficiency(  # of a GPU of which nothing is known
-    gemm_forward=0.6, gemm_input=0.6, gemm_weight=0.65, core=0.35, unfused=0.3, memory=0.7, network=0.7,
-    kernel=8, latency=0.1, tensor_exposed=0.4, data_exposed=0.3,
-)  # fmt: skip
-MAPPING = f"; or a mapping of {', '.join(NUMBERS)} (`preset` fills what it leaves out)"
-
-
-def read_hardware(value: Value) -> GpuModel:
-    """Return the GPU that the section `hardware` describes. Raises ConfigError about the key at fault."""
-    if not isinstance(value.data, dict):
-        return preset_hardware(value.plain())
-    entries = Entries(value, "hardware", [*KEYS])
-    given = {key: _number(entries, key) for key in NUMBERS if key in entries}
-    if "preset" in entries:
-        base = preset_hardware(entries.plain("preset"), "hardware.preset", "")
-        known = {field: getattr(base, field) for field in (*NUMBERS, *OTHERS)}
-        return _gpu({**known, **given})
-    for key, what in NEEDED.items():
-        entries.needed(key, f"{what}; or give a `preset`")
-    return _gpu({"name": "GPU", "efficiency": TYPICAL, **USUAL, **given})
-
-
-def hardware_rows() -> Iterator[dict[str, Any]]:
-    """Yield an object for each GPU: its numbers, the shares of them that training reaches, and the sources."""
-    for found in presets(HARDWARE):
-        yield {**asdict(preset_hardware(found.name)), "source": found.sources}
-
-
-def preset_hardware(name: object, key: str = "hardware", rest: str = MAPPING) -> GpuModel:
-    """Return the GPU of a name. Raises ConfigError, about `key`, for an unknown one; `rest` says what else may be."""
-    found = preset(HARDWARE, name, key, rest)
-    entries = found.value.data
-    given = {key: entries[key].data for key in (*NUMBERS, "fitted_on") if key in entries}
-    given = {key: float(value) if isinstance(value, Decimal) else value for key, value in given.items()}
-    shares = read_efficiency(entries.get("efficiency", Value({}, 0)), f"{found.name}.efficiency")
-    return _gpu({"name": found.name, "efficiency": shares, **given})
-
-
-def _gpu(keys: dict[str, Any]) -> GpuModel:
-    try:
-        return GpuModel(**keys)
-    except ConfigError as error:
-        raise ConfigError(error.message, f"hardware.{error.key}") from None
-
-
-def _number(entries: Entries, key: str) -> Any:
-    """Return a number as it was given; memory may be `80GB`."""
-    value = entries.number(key)
-    if key == "memory" and has_unit(value):
-        return plain(read_number(value, Unit(MEMORY, "GB"), entries.key(key)))
-    return value if key in COUNTS else require_number(value, entries.key(key))
-
-
-def read_efficiency(value: Value, prefix: str, below: Efficiency = TYPICAL) -> Efficiency:
-    """Return shares as they are written at the dotted key `prefix`, those left out from `below`. Raises ConfigError."""
-    entries = Entries(value, prefix, EFFICIENCIES)
-    gemm, numbers = entries.values.get("gemm"), dict[str, float]()
-    if gemm is not None and isinstance(gemm.data, dict):
-        parts = Entries(gemm, entries.key("gemm"), tuple(GEMM))
-        numbers = {GEMM[part]: _share(parts, part) for part in parts.values}
-    elif gemm is not None:
-        numbers = dict.fromkeys(GEMM.values(), _share(entries, "gemm"))
-    numbers |= {key: _share(entries, key) for key in EFFICIENCIES if key != "gemm" and key in entries}
-    try:
-        return replace(below, **numbers)
-    except ConfigError as error:
-        written = {} if gemm is None else {name: f"gemm.{part}" for part, name in GEMM.items()}
-        if gemm is not None and not isinstance(gemm.data, dict):
-            written = dict.fromkeys(written, "gemm")
-        key = str(error.key)
-        raise ConfigError(error.message, entries.key(key if key in entries else written.get(key, key))) from None
-
-
-def _share(entries: Entries, key: str) -> float:
-    return require_number(entries.number(key), entries.key(key))

@@ -11,11 +11,11 @@ from fractions import Fraction
 from typing import Any
 
 from pipesched.errors import NotApplicable
-from pipesched.estimation.communication import around_ring, saved_bytes, tied_terms
+from pipesched.estimation.communication import saved_bytes, tied_terms
 from pipesched.estimation.items import GB, Item, Stage
 from pipesched.estimation.memory import state_bytes
 from pipesched.estimation.setup import Setup, ShardGroup
-from pipesched.estimation.terms import PER_MS, Term, Terms, total
+from pipesched.estimation.terms import PER_MS, Term, Terms, around, total
 from pipesched.estimation.times import optimizer_terms
 from pipesched.pipeline.plan.step import GRADIENTS, NOTHING, OPTIMIZER_STATES, WEIGHTS
 from pipesched.pipeline.problem.placement import Placement
@@ -33,7 +33,7 @@ def gather_terms(setup: Setup, dense: Fraction, experts: Fraction, low: Fraction
         if group.ranks > 1:
             less = saved_bytes(setup, experts if name else low)
             sent = (each * float(count) - less) * (group.ranks - 1) / group.ranks
-            terms.append(around_ring(setup, f"weights{name}", sent, group, gathers=True))
+            terms.append(around(setup, f"weights{name}", sent, group, gathers=True))
     return tuple(terms)
 
 
@@ -51,9 +51,9 @@ def _summed(setup: Setup, name: str, size: float, group: ShardGroup, *, gathered
     """Yield the sum of so many bytes over a group, of which each rank has a part, unless they are gathered again."""
     if group.ranks > 1:
         sent = size * (group.ranks - 1) / group.ranks
-        yield around_ring(setup, name, sent, group)
+        yield around(setup, name, sent, group)
         if gathered:
-            yield around_ring(setup, f"{name}, gathered again", sent, group)
+            yield around(setup, f"{name}, gathered again", sent, group)
 
 
 TERMS = {GATHER: gather_terms, REDUCE: reduce_terms, OPTIMIZER: optimizer_terms}

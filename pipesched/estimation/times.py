@@ -17,23 +17,26 @@ from itertools import pairwise
 from math import log2
 from typing import NamedTuple
 
-from pipesched.estimation.communication import (
-    FORWARD,
-    HALF,
-    across_ranks,
-    expert_terms,
-    kernels,
-    message_terms,
-    moved,
-    next_rank,
-    tensor_terms,
-)
+from pipesched.estimation.communication import FORWARD, expert_terms, message_terms, tensor_terms
 from pipesched.estimation.hardware import FULL_BYTES
 from pipesched.estimation.memory import adam_bytes, state_bytes
 from pipesched.estimation.model import attended
 from pipesched.estimation.parameters import attention_matrices, core_score, mixer_matrices
 from pipesched.estimation.setup import ADAM, FULL, GATHER, SELECTIVE, Setup
-from pipesched.estimation.terms import ATTENTION, COMMUNICATION, LAUNCHES, PRODUCTS, Term, Terms, recomputed, total
+from pipesched.estimation.terms import (
+    ATTENTION,
+    COMMUNICATION,
+    LAUNCHES,
+    PRODUCTS,
+    Term,
+    Terms,
+    kernels,
+    moved,
+    recomputed,
+    to_all,
+    to_next,
+    total,
+)
 from pipesched.pipeline.plan.step import OPTIMIZER_STATES
 
 DRAWN = 1.25  # fused attention with dropout draws a random number for each score
@@ -130,33 +133,27 @@ def context_terms(setup: Setup, operation: str) -> Iterable[Term]:
         return
     if model.mixer is not None and model.mixer.memory:
         columns, share = model.mixer.into + model.mixer.out, steps / parallel.context / parallel.tensor
-        size = HALF * setup.tokens * columns * share
-        yield across_ranks(setup, "heads of the state dealt out", size, parallel.context, apart=parallel.tensor)
+        size = FULL_BYTES * setup.tokens * columns * share
+        yield to_all(setup, "heads of the state dealt out", size, parallel.context, apart=parallel.tensor)
     if not model.heads:
         return
     keys = model.key if latent is None else model.heads * (latent.nope + latent.rope)
-    size = 2 * HALF * setup.tokens * keys / parallel.tensor * (1 if operation == FORWARD else 2)
+    size = 2 * FULL_BYTES * setup.tokens * keys / parallel.tensor * (1 if operation == FORWARD else 2)
     if setup.training.context == GATHER:
         name = "gather of keys and values" if operation == FORWARD else "gather and reduce-scatter of keys and values"
-        yield across_ranks(setup, name, steps * size, parallel.context, apart=parallel.tensor)
+        yield to_all(setup, name, steps * size, parallel.context, apart=parallel.tensor)
         return
     width = model.values if latent is None else model.heads * latent.value
     each, count = MERGED if operation == FORWARD else BACK
     yield moved(setup, "merging of partial results", steps * each * setup.tokens * width / parallel.tensor)
     yield kernels(setup, "kernels of merging", steps * count)
-    yield _waits(setup, operation, size)
-
-
-def _waits(setup: Setup, operation: str, size: float) -> Term:
-    """Return what messages of a ring, of so many bytes, take longer than attention; a gradient's last, whole."""
-    steps, message = setup.parallel.context - 1, next_rank(setup, size)
-    own = float(core_terms(setup, operation)[1].value) / steps
-    alone = 0 if operation == FORWARD else 1  # it brings the gradients of keys and values home, behind all attention
-    longer = max(float(message.value) - own, 0.0)
+    # what messages take longer than attention; the last one of a gradient brings it home, behind all attention
+    message, own = to_next(setup, size), float(core_terms(setup, operation)[1].value) / steps
+    alone = 0 if operation == FORWARD else 1
     parts = [f"{steps - alone} x max(0, {message.formula} - {own:.4g} ms of attention)"] * (steps > alone)
     parts += [message.formula] * alone
-    value = (steps - alone) * longer + alone * float(message.value)
-    return Term("ring of keys and values", value, " + ".join(parts), COMMUNICATION)
+    value = (steps - alone) * max(float(message.value) - own, 0.0) + alone * float(message.value)
+    yield Term("ring of keys and values", value, " + ".join(parts), COMMUNICATION)
 
 
 CURVE_TFLOPS = 312  # an A100; a GPU of a higher peak needs larger products

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_name
 from pipesched.errors import ConfigError
 from pipesched.estimation.communication import boundary_time, is_across
-from pipesched.estimation.in_flight import held_counts
 from pipesched.estimation.items import (
     GB,
     KINDS,
@@ -30,6 +29,8 @@ from pipesched.estimation.result import Estimate, TrainingStep, sizes_beside
 from pipesched.estimation.step import GATHER, REDUCE, step_terms
 from pipesched.estimation.terms import PER_MS, Term, Terms, total
 from pipesched.estimation.times import OPERATIONS
+from pipesched.pipeline.plan.plan import Plan
+from pipesched.pipeline.problem.kinds import KINDS as LETTERS
 
 TIMES, SIZES = (*OPERATIONS, "recompute"), (*STATES, "activation", "checkpoint", "parameters")
 NETWORK = (GATHER, REDUCE)  # of a stage, once
@@ -211,6 +212,21 @@ def _held_activations(estimate: Estimate, device: int) -> Terms:
         Term(f"stage {stage}", count * size, f"{count} microbatches x {float(size) / GB:.6g} GB")
         for stage, count, size in ((stage, count, sizes[stage]) for stage, count in sorted(counts.items()) if count)
     )
+
+
+def held_counts(plan: Plan, device: int) -> Iterator[dict[int, int]]:
+    """Yield how many microbatches of each stage a device holds after each forward, which in a pair comes first."""
+    index, counts = plan.index, dict[int, int]()
+    kinds = [LETTERS[letter] for letter in index.letters for _ in range(index.stages)]
+    changes = [1 if one.takes == "activation" else -int(one.gives in ("activation", "retained")) for one in kinds]
+    for slot in plan.orders[device]:
+        for number in (slot, plan.pairs[slot]) if slot in plan.pairs else (slot,):
+            change = changes[index.row_of(number)] if number < index.passes else 0  # beside passes nothing is taken
+            if change:
+                stage = index.stage_of(number)
+                counts[stage] = counts.get(stage, 0) + change
+            if change > 0:
+                yield dict(counts)
 
 
 def _of_step(estimate: Estimate, _: int, what: str) -> Traced:

@@ -15,11 +15,11 @@ from pipesched.checks import joined
 from pipesched.config.derived import FITS
 from pipesched.config.estimate import changes
 from pipesched.estimation.hardware import NUMBERS
+from pipesched.estimation.hardware_reader import preset_hardware
 from pipesched.estimation.items import GB, STATES
 from pipesched.estimation.model_reader import HARDWARE, preset_names
 from pipesched.estimation.result import Estimate, TrainingStep, mean_entry, sizes_beside
 from pipesched.estimation.setup import SIZES, Setup
-from pipesched.estimation.setup_reader import preset_hardware
 from pipesched.estimation.trace import Trace
 from pipesched.estimation.trust.evidence import Interval, OutsideField, PublishedRun, SpeedRatio, Trust
 from pipesched.estimation.trust.facts import RunFacts

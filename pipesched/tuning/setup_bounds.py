@@ -12,24 +12,29 @@ devices together must have all layers: the least time in which they can is a bou
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import groupby
 from math import inf
-from operator import mul
+from operator import le, mul
+from typing import Any
 
+from pipesched.errors import PipeschedError
 from pipesched.estimation.communication import boundary_time, boundary_times, data_terms
 from pipesched.estimation.derived import budget_of
-from pipesched.estimation.in_flight import most_in_flight, most_of_first
 from pipesched.estimation.items import GB, HEAD, LAYER, MTP, STATES, Item, Items, hides_experts
 from pipesched.estimation.memory import FRAGMENTATION
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.step import GATHER, OPTIMIZER, REDUCE, TERMS, reduce_terms, step_terms
 from pipesched.estimation.terms import PER_MS, Terms, total
 from pipesched.estimation.times import optimizer_terms
+from pipesched.estimation.trace import held_counts
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.placement import Placement, named_placement
 from pipesched.schedulers.family import ANY, Family
+from pipesched.schedulers.registry import family
 
 GIGA = Fraction(10**9)
 TIMES = ("forward", "backward_input", "backward_weight", "recompute")
@@ -260,6 +265,55 @@ _bounds = lru_cache(maxsize=4096)(SetupBounds)
 def misses(setup: Setup, floor: float) -> float:
     """Return by how many GB the fullest device misses its memory at least; 0 or less where it may fit."""
     return (floor / GB - float(budget_of(setup))) * (1 + float(FRAGMENTATION))
+
+
+ENOUGH = 4  # rounds of the pipeline after which a device holds no more
+Counts = tuple[int, ...]  # microbatches of each stage of a device, in the order of its stages
+
+
+def most_in_flight(placement: Placement, microbatches: int, algorithm: str | None) -> tuple[tuple[Counts, ...], ...]:
+    """Return the largest counts that each device holds at once, whatever the costs; none is below another.
+
+    Without a plan of the algorithm each device holds one microbatch of each stage.
+    """
+    return _most_in_flight(placement, _enough(placement, microbatches), algorithm)
+
+
+def most_of_first(placement: Placement, microbatches: int, algorithm: str) -> int | None:
+    """Return how many microbatches the first stage holds at most at once; None where that grows with their number."""
+    device, enough = placement.devices[0], _enough(placement, microbatches)
+    numbers = {enough, min(microbatches, enough + placement.last + 1)}  # with another round of the pipeline no more
+    each = {max(counts[0] for counts in _most_in_flight(placement, number, algorithm)[device]) for number in numbers}
+    return each.pop() if len(each) == 1 else None
+
+
+def _enough(placement: Placement, microbatches: int) -> int:
+    rounds = ENOUGH * (placement.last + 1)
+    return microbatches if microbatches <= rounds else rounds + microbatches % (placement.last + 1)
+
+
+@lru_cache(maxsize=1024)
+def _most_in_flight(placement: Placement, microbatches: int, algorithm: str | None) -> tuple[tuple[Counts, ...], ...]:
+    devices, plan = placement.last + 1, None
+    stages = [placement.stages_on(device) for device in range(devices)]
+    if algorithm is not None:
+        counts: dict[str, Any] = {"devices": devices, "stages": len(placement.devices), "microbatches": microbatches}
+        problem = make_problem(**counts, placement=placement, backward_input=1, backward_weight=1)
+        chosen = family(algorithm)
+        with suppress(PipeschedError):  # then the algorithm makes no plan
+            if chosen.requires is not None:
+                chosen.requires(problem)
+            plan = chosen.plan(problem)
+    if plan is None:
+        return tuple(((1,) * len(here),) for here in stages)
+    largest: list[list[Counts]] = []
+    for device, here in enumerate(stages):
+        found = {tuple(held.get(stage, 0) for stage in here) for held in held_counts(plan, device)}
+        largest.append([])
+        for one in sorted(found, reverse=True):  # none is below one that comes later
+            if not any(all(map(le, one, other)) for other in largest[-1]):
+                largest[-1].append(one)
+    return tuple(tuple(reversed(own)) for own in largest)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ import pipesched
 from pipesched import ConfigError, Estimate, NotApplicable
 from pipesched.estimation.communication import is_across
 from pipesched.estimation.derived import derive
-from pipesched.estimation.in_flight import most_of_first
 from pipesched.estimation.items import GB, Items, Stage
 from pipesched.estimation.memory import (
     embedding_memory,
@@ -29,6 +28,7 @@ from pipesched.estimation.terms import total
 from pipesched.estimation.times import optimizer_terms
 from pipesched.pipeline.problem.placement import named_placement
 from pipesched.pipeline.problem.quantities import to_fraction
+from pipesched.tuning.setup_bounds import most_of_first
 from tests.estimation.setups import LLAMA, setup
 from tests.examples import at_night_but
 

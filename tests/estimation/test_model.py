@@ -12,11 +12,11 @@ import yaml
 
 import pipesched.estimation
 from pipesched import ConfigError
+from pipesched.estimation.hardware_reader import preset_hardware
 from pipesched.estimation.huggingface import model_notes, read_model, table
 from pipesched.estimation.model import Experts, Latent, ModelShape
 from pipesched.estimation.model_reader import HARDWARE, MODELS, preset, preset_model, preset_names
 from pipesched.estimation.parameters import parameters, training_flops
-from pipesched.estimation.setup_reader import preset_hardware
 
 PRESETS = Path(pipesched.estimation.__file__).parent / "presets" / "models"
 

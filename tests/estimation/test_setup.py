@@ -13,12 +13,13 @@ import pytest
 
 from pipesched import ConfigError
 from pipesched.config.values import read_fields
+from pipesched.estimation.hardware_reader import preset_hardware
 from pipesched.estimation.memory import ItemMemory, embedding_memory, head_memory, layer_memory
 from pipesched.estimation.model import Experts, Latent, ModelShape, nearest_divisors, nearest_multiples
 from pipesched.estimation.model_reader import preset_model
 from pipesched.estimation.parameters import parameters, training_flops
 from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup
-from pipesched.estimation.setup_reader import ReadSetup, preset_hardware, read_setup
+from pipesched.estimation.setup_reader import ReadSetup, read_setup
 from pipesched.estimation.terms import total
 from pipesched.text.yaml_reader import parse_yaml
 from tests.estimation.setups import GPU

@@ -67,7 +67,7 @@ def milliseconds(times: object) -> list[float]:
 def without_hops(monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages take no time but that of their bytes."""
     for name in HOPS:
-        monkeypatch.setattr(f"pipesched.estimation.communication.{name}", 0)
+        monkeypatch.setattr(f"pipesched.estimation.terms.{name}", 0)
 
 
 GATHERS = [13.302, 11.502, 11.502, 10.746]

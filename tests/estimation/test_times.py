@@ -23,10 +23,10 @@ from pipesched.estimation.communication import (
 )
 from pipesched.estimation.derived import derive
 from pipesched.estimation.hardware import Efficiency, GpuModel
+from pipesched.estimation.hardware_reader import preset_hardware
 from pipesched.estimation.items import NETWORK, OWNERS, backward_pieces, forward_pieces, partner
 from pipesched.estimation.model_reader import preset_model
 from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup
-from pipesched.estimation.setup_reader import preset_hardware
 from pipesched.estimation.terms import AGAIN, Term, total
 from pipesched.estimation.times import (
     CAUSAL,
