@@ -123,20 +123,15 @@ def data_terms(setup: Setup, dense: Fraction, experts: Fraction, low: Fraction =
     Gradients are reduced and scattered, and parameters gathered; without the distributed optimizer, gradients are
     gathered again. Of dense parameters the weights of `low` are in low precision.
     """
-    parallel, shared = setup.parallel, setup.training.distributed_optimizer
-    expert_ranks, gradient = parallel.expert * parallel.expert_tensor, state_bytes(setup.training).gradient
-    exposed = setup.hardware.efficiency.data_exposed
+    shared, gradient = setup.training.distributed_optimizer, state_bytes(setup.training).gradient
     terms = []
-    for name, count, ranks, apart, few in (
-        ("", dense, parallel.data * parallel.context, parallel.tensor, low),
-        (" of experts", experts, parallel.expert_data, expert_ranks, experts),
-    ):
-        if ranks > 1 and count:
-            spread = partial(to_all, setup, ranks=ranks, apart=apart, exposed=exposed)
+    for name, count, (ranks, _, apart) in setup.shard_parts(dense, experts):
+        if ranks > 1:
+            spread = partial(to_all, setup, ranks=ranks, apart=apart, exposed=setup.hardware.efficiency.data_exposed)
             each = float(count) * (ranks - 1) / ranks
             terms.append(spread(f"gradients{name}", each * (gradient if shared else 2 * gradient)))
             if shared:
-                sent = each * FULL_BYTES - saved_bytes(setup, few) * (ranks - 1) / ranks
+                sent = each * FULL_BYTES - saved_bytes(setup, experts if name else low) * (ranks - 1) / ranks
                 terms.append(spread(f"parameters{name}", sent, gathers=True))
     return tuple(terms)
 

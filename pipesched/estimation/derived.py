@@ -269,7 +269,16 @@ class SetupCutter:
                 what = f"`training.layout` is for {len(listed)} stages, not {stages}"
                 raise NotApplicable(f"{what}; with `layout` balanced layers are cut anew", "stages")
             return tuple(accumulate(one.items for one in listed))
-        first, *inside, last = (self._cost(number) for number in range(len(self.items)))
+        costs = []  # what items take, of the mean microbatch, and hold of the largest one, as layers
+        for number in range(len(self.items)):
+            each = [Stage(items, number, number + 1) for items in self.items_of_microbatches or [self.items]]
+            work, kept = (
+                Fraction(sum(one.work for one in each), len(each)),
+                max(one.size("activation") for one in {*each}),
+            )
+            fixed = each[0].states + each[0].size("logits")
+            costs.append(LayerCosts(forward=work, activation=kept / GB, static=fixed / GB))
+        first, *inside, last = costs
         columns: dict[str, Any] = {key: [getattr(one, key) for one in inside] for key in MEASURED}
         layer, layout = LayerCosts(**columns), equal_layout(len(inside), least_counts(stages, first, last))
         found = balanced_layout(
@@ -277,16 +286,6 @@ class SetupCutter:
         )
         *ends, end = accumulate(found, initial=1)
         return (*ends[1:], end + 1)
-
-    def _cost(self, number: int) -> LayerCosts:
-        """Return what an item takes, of the mean microbatch, and holds of the largest one, as a layer."""
-        each = [Stage(items, number, number + 1) for items in self.items_of_microbatches or [self.items]]
-        stage = each[0]
-        return LayerCosts(
-            forward=Fraction(sum(one.work for one in each), len(each)),
-            activation=max(one.size("activation") for one in {*each}) / GB,
-            static=(stage.states + stage.size("logits")) / GB,
-        )
 
     def problem(self, given: Problem, placement: Placement) -> Problem:
         """Return the problem of these stages, with the budget of `given`. Raises NotApplicable for other counts."""

@@ -49,11 +49,6 @@ class ItemPiece(NamedTuple):
     time: int
     formula: str
 
-    @property
-    def job(self) -> JobPiece:
-        """The piece without words."""
-        return JobPiece(self.machine, self.time)
-
 
 class ItemPieces(NamedTuple):
     """The pieces of a forward, of a backward (the forward turned round), and of a forward again, in their order."""
@@ -69,7 +64,7 @@ class ItemPieces(NamedTuple):
     @property
     def jobs(self) -> tuple[tuple[JobPiece, ...], ...]:
         """The pieces of both without words."""
-        return tuple(tuple(piece.job for piece in pieces) for pieces in self)
+        return tuple(map(_jobs, self))
 
     @property
     def network(self) -> int:
@@ -77,8 +72,8 @@ class ItemPieces(NamedTuple):
         return sum(piece.time for piece in (*self.forward, *self.backward) if piece.machine == NETWORK)
 
 
-def _some(pieces: Iterable[ItemPiece]) -> tuple[ItemPiece, ...]:
-    return tuple(piece for piece in pieces if piece.time)
+def _jobs(pieces: Iterable[ItemPiece]) -> tuple[JobPiece, ...]:
+    return tuple(JobPiece(piece.machine, piece.time) for piece in pieces)
 
 
 _Part = tuple[str, int, float, str]  # a piece before its time is rounded: name, machine, milliseconds, formula
@@ -148,7 +143,8 @@ class Item:
         weights = _pieces(_parts(back, times.backward_weight, "weights of "), times.backward_weight)
         turned = zip(inputs[len(forth) :], weights, strict=True)
         forward = _pieces(_parts(forth, times.forward), times.forward)
-        return ItemPieces(_some(forward), _some((*inputs[: len(forth)], *chain.from_iterable(turned))))
+        backward = (*inputs[: len(forth)], *chain.from_iterable(turned))
+        return ItemPieces(*(tuple(piece for piece in pieces if piece.time) for pieces in (forward, backward)))
 
     @property
     def alone(self) -> int:
@@ -365,5 +361,4 @@ _least_length = lru_cache(maxsize=4096)(least_length)
 
 def pair_time(forward: Stage, backward: Stage) -> int:
     """Return the least microseconds of a forward of a stage and a backward of another at once."""
-    both = (forward_pieces(forward), backward_pieces(backward))
-    return _least_length(*(tuple(piece.job for piece in pieces) for pieces in both))
+    return _least_length(_jobs(forward_pieces(forward)), _jobs(backward_pieces(backward)))

@@ -139,22 +139,11 @@ def parameters(model: ModelShape, tensor: int = 1) -> ParameterCounts:
     return ParameterCounts(sum(part.total for part in parts), sum(part.active for part in parts))
 
 
-class LayerFlops(NamedTuple):
-    """The operations of a forward of one token: of products with weights, and of the core of attention."""
+def layer_flops(model: ModelShape, sequence: int, *, experts: bool, whole: bool = False) -> tuple[int, int]:
+    """Return the operations of a layer's forward for one token in a sequence of that length: of products, and scores.
 
-    linear: int
-    core: int
-
-    @property
-    def forward(self) -> int:
-        """All of them."""
-        return self.linear + self.core
-
-
-def layer_flops(model: ModelShape, sequence: int, *, experts: bool, whole: bool = False) -> LayerFlops:
-    """Return the operations of a layer for one token in a sequence of that length; `whole`: all scores count.
-
-    A state counts as a recurrence, whatever kernels compute; windows and selected keys count as they are.
+    A state counts as a recurrence, whatever kernels compute; windows and selected keys count as they are. `whole`: all
+    scores count.
     """
     h, mixer, of_attention = model.hidden, model.mixer, attention_matrices(model)
     core = int(attended(model.seen, [sequence]) * core_score(model)) * (2 if whole else 1)
@@ -167,10 +156,10 @@ def layer_flops(model: ModelShape, sequence: int, *, experts: bool, whole: bool 
         linear += mixer.local
     mixture = model.experts if experts else None
     if mixture is None:
-        return LayerFlops(linear + 2 * h * model.products * model.ffn, core)
+        return linear + 2 * h * model.products * model.ffn, core
     routed = (mixture.latent or h) * mixture.width * mixture.active
     linear += 2 * model.products * (routed + h * mixture.shared) + 4 * h * mixture.latent
-    return LayerFlops(linear, core)
+    return linear, core
 
 
 def core_score(model: ModelShape) -> int:
@@ -184,6 +173,6 @@ def core_score(model: ModelShape) -> int:
 def training_flops(model: ModelShape, sequence: int, tokens: int, tensor: int = 1, *, whole: bool = False) -> int:
     """Return the operations of a step over so many tokens, MTP layers included: forwards and backwards once."""
     each = [(model.of(layer), model.has_experts(min(layer, model.layers))) for layer in range(model.layers + model.mtp)]
-    known = {pair: layer_flops(pair[0], sequence, experts=pair[1], whole=whole).forward for pair in {*each}}
+    known = {pair: sum(layer_flops(pair[0], sequence, experts=pair[1], whole=whole)) for pair in {*each}}
     joining, head = 2 * 2 * model.hidden**2, 2 * model.hidden * model.padded(tensor)
     return 3 * tokens * (sum(known[pair] for pair in each) + model.mtp * joining + (1 + model.mtp) * head)

@@ -207,7 +207,7 @@ class Estimate(Displayable):
         found, kinds = 0, [(model.of(layer), model.has_experts(min(layer, model.layers))) for layer in layers]
         for length, tokens in self.documents:
             each = [layer_flops(one, length, experts=experts, whole=self.whole) for one, experts in kinds]
-            found += tokens * sum(flops.forward if is_full else flops.core for flops in each)
+            found += tokens * sum(products * is_full + core for products, core in each)
         return found
 
     def stages_on(self, device: int) -> list[Stage]:
