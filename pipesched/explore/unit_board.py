@@ -21,7 +21,7 @@ from pipesched.file_formats.registry import format_of
 from pipesched.hls.explanation import timed_units
 from pipesched.hls.graph import DataflowGraph, Dependence
 from pipesched.hls.outcome import PRIORITY, TIE, HardwareOutcome, list_outcome, shortest_outcome
-from pipesched.hls.schedule import HardwareSchedule, Units, bind, checked
+from pipesched.hls.schedule import HardwareSchedule, Units, checked, lower
 
 Loader = Callable[[Mapping[str, int]], tuple[DataflowGraph, Units]]  # takes how many units some classes have
 
@@ -137,7 +137,7 @@ class UnitBoard:
         for number, (_, instance) in enumerate(self._rows):
             for task in orders[number]:
                 instances[task] = instance
-        graph = bind(schedule.graph, schedule.units, schedule.classes, instances)
+        graph = lower(schedule.graph, schedule.units, schedule.classes, instances)
         starts, _ = earliest_times(graph, orders)
         after = HardwareSchedule(schedule.graph, schedule.units, schedule.classes, starts, instances)
         return UnitBoard(after, self.bound, orders if sum(map(len, orders)) < len(instances) else None)

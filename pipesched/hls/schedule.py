@@ -131,38 +131,30 @@ def assign_classes(graph: DataflowGraph, units: Units) -> list[int]:
     return classes
 
 
-def lower(graph: DataflowGraph, units: Units, classes: Sequence[int]) -> TaskGraph:
-    """Return the task graph of one iteration: task i is operation i, resource c the units of class c."""
-    waits = [units[number].latency - units[number].interval for number in classes]
-    return TaskGraph(
-        durations=[units[number].interval for number in classes],
-        resources=classes,
-        unit_counts=[unit.count for unit in units],
-        edges=[arrow(edge.before, edge.after, waits[edge.before]) for edge in graph.dependences if not edge.distance],
-        deliveries=waits,
-    )
-
-
-def bind(
-    graph: DataflowGraph, units: Units, classes: Sequence[int], instances: Sequence[int], iterations: int = 1
+def lower(
+    graph: DataflowGraph,
+    units: Units,
+    classes: Sequence[int],
+    instances: Sequence[int] | None = None,
+    iterations: int = 1,
 ) -> TaskGraph:
-    """Return the task graph of so many iterations, each operation bound to its unit: every unit is a resource.
+    """Return the task graph of so many iterations: task k * n + i is operation i of iteration k, resource c a class.
 
-    Task k * n + i is operation i of iteration k, on unit `instances[k * n + i]` of its class.
+    With `instances` each task is bound to that unit of its class, and every unit is a resource.
     """
     size, waits = len(graph), [units[number].latency - units[number].interval for number in classes]
-    bound_to = list(zip([*classes] * iterations, instances, strict=True))
-    resources = {unit: resource for resource, unit in enumerate(sorted(set(bound_to)))}
-    return TaskGraph(
-        durations=[units[number].interval for number in classes] * iterations,
-        resources=[resources[unit] for unit in bound_to],
-        unit_counts=[1] * len(resources),
-        edges=[
-            arrow((later - edge.distance) * size + edge.before, later * size + edge.after, waits[edge.before])
-            for edge in graph.dependences
-            for later in range(edge.distance, iterations)
-        ],
-    )
+    resources, counts = [*classes] * iterations, [unit.count for unit in units]
+    if instances is not None:
+        bound_to = list(zip(resources, instances, strict=True))
+        numbers = {unit: number for number, unit in enumerate(sorted(set(bound_to)))}
+        resources, counts = [numbers[unit] for unit in bound_to], [1] * len(numbers)
+    edges = [
+        arrow((later - edge.distance) * size + edge.before, later * size + edge.after, waits[edge.before])
+        for edge in graph.dependences
+        for later in range(edge.distance, iterations)
+    ]
+    durations = [units[number].interval for number in classes] * iterations
+    return TaskGraph(durations, resources, counts, edges, deliveries=waits if instances is None else ())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -315,7 +307,7 @@ def checked(schedule: HardwareSchedule) -> HardwareSchedule:
     if period:
         iterations = 2 + schedule.latency // period + max((edge.distance for edge in graph.dependences), default=0)
     starts, instances = schedule.unrolled(iterations)
-    tasks = bind(graph, schedule.units, schedule.classes, instances, iterations)
+    tasks = lower(graph, schedule.units, schedule.classes, instances, iterations)
 
     def name(task: int) -> str:
         later, operation = divmod(task, len(graph))
