@@ -183,14 +183,6 @@ def _members(tree: Any) -> list[int]:
     return sorted(found)
 
 
-class OtherPacking(NamedTuple):
-    """A packing by a rule, of documents from long to short; `left` are those that found no room."""
-
-    rule: str
-    assignment: Assignment
-    left: int = 0
-
-
 def other_packings(
     lengths: Sequence[int],
     ranks: int,
@@ -198,27 +190,21 @@ def other_packings(
     cap: int,
     reference: int,
     work: Callable[[list[int]], Fraction],
-) -> list[OtherPacking]:
-    """Return what the rules make of documents from long to short.
+) -> list[tuple[str, Assignment, int]]:
+    """Return what each rule makes of documents from long to short, and how many find no room.
 
     `work` says what a microbatch costs, by which verl orders them. Empty microbatches are left out.
     """
     bins, left = first_fit(lengths, ranks * microbatches, cap)
     shared = [[members for members in bins[rank::ranks] if members] for rank in range(ranks)]
     weights = [length * reference + length * length for length in lengths]
-    differenced = []
+    differenced, ordered = Assignment(), Assignment()
     for part in differencing(weights, ranks):
         own = differencing([weights[document] for document in part], microbatches)
         differenced.append([[part[number] for number in members] for members in own if members])
-    ordered = []
-    for rank in differenced:
-        order = in_verl_order([work(members) for members in rank])
-        ordered.append([rank[number] for number in order])
-    return [
-        OtherPacking("first-fit", shared, len(left)),
-        OtherPacking("karmarkar-karp", differenced),
-        OtherPacking("verl", ordered),
-    ]
+        order = in_verl_order([work(members) for members in differenced[-1]])
+        ordered.append([differenced[-1][number] for number in order])
+    return [("first-fit", shared, len(left)), ("karmarkar-karp", differenced, 0), ("verl", ordered, 0)]
 
 
 def in_verl_order(works: Sequence[Fraction]) -> list[int]:

@@ -10,7 +10,7 @@ from numbers import Integral
 from typing import Any
 
 from pipesched.checks import require_name, require_sequence, require_whole, shown
-from pipesched.comparing.packing.bins import Assignment, OtherPacking, other_packings
+from pipesched.comparing.packing.bins import Assignment, other_packings
 from pipesched.comparing.packing.bound import Share, amounts_of, are_few, best_of_all, packing_bound, rates_of
 from pipesched.comparing.packing.search import Judged, judge, searched
 from pipesched.comparing.packing.timing import RankTimes, model_costs, on_best_cut, positions_of, within
@@ -268,15 +268,15 @@ class _Packer:
         if exact:
             found = best_of_all(self.lengths, *self.share, self.cap, self.times)
         else:
-            starts = [other.assignment for other in others if self._is_packing(other)]
+            starts = [assignment for _, assignment, left in others if self._is_packing(assignment, left)]
             found = searched(self.lengths, *self.share, self.cap, self.times, starts)
-        judged = judge([*(other.assignment for other in others), *found], self.lengths, self.times)
+        judged = judge([*(assignment for _, assignment, _ in others), *found], self.lengths, self.times)
         baselines, whole = list[PackingBaseline](), list[Judged]()
-        for other, one in zip(others, judged, strict=False):
-            makespan = None if other.left or one.makespan is None else plain(one.makespan)
-            empty = self.share.ranks * microbatches - sum(map(len, other.assignment))
-            is_packing, most = self._is_packing(other), self._most(other.assignment)
-            baselines.append(PackingBaseline(other.rule, is_packing and one.fits, makespan, most, other.left, empty))
+        for (rule, assignment, left), one in zip(others, judged, strict=False):
+            makespan = None if left or one.makespan is None else plain(one.makespan)
+            empty = self.share.ranks * microbatches - sum(map(len, assignment))
+            is_packing, most = self._is_packing(assignment, left), self._most(assignment)
+            baselines.append(PackingBaseline(rule, is_packing and one.fits, makespan, most, left, empty))
             whole += [one] * is_packing
         candidates = [*judged[len(others) :], *([] if exact else whole)]
         best = min(candidates, key=lambda one: one.key, default=None)
@@ -302,10 +302,10 @@ class _Packer:
         """Return the most tokens of a microbatch."""
         return max(sum(self.lengths[d] for d in members) for rank in assignment for members in rank)
 
-    def _is_packing(self, other: OtherPacking) -> bool:
+    def _is_packing(self, assignment: Assignment, left: int) -> bool:
         """Return whether each rank has all its microbatches, within the cap, and no document is left over."""
-        is_whole = {*map(len, other.assignment)} == {self.share.microbatches}
-        return is_whole and not other.left and self._most(other.assignment) <= self.cap
+        is_whole = {*map(len, assignment)} == {self.share.microbatches}
+        return is_whole and not left and self._most(assignment) <= self.cap
 
     def _bound(self, *, exact: bool) -> Fraction:
         """Return a bound below every packing; where the packing is the best of all, the plain one tells enough."""
