@@ -12,6 +12,7 @@ that are left then those are taken at which operations of a kind take most nearl
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from itertools import chain
@@ -197,16 +198,24 @@ def _least(deviation: Deviation, lowest: int, highest: int, now: int) -> int:
 class RankMessage(NamedTuple):
     """A result that goes from one rank to another, with the range that needs it; times are on their own clocks.
 
-    `idle` is how long the receiver did nothing before, None where the range is its first of the step.
+    `pair` are its sender and its receiver, and `kind` is that of the range. `idle` is how long the receiver did nothing
+    before, None where the range is its first of the step. `apart` says that ranges hold no waiting.
     """
 
     step: str
-    sender: int
-    receiver: int
+    pair: Pair
     sent: int
     before: Slot
     after: Range
+    kind: Kind
     idle: int | None
+    apart: bool
+
+    def room(self, least: Mapping[Kind, int]) -> int:
+        """Return when it was there at the latest, on the receiver's clock, less when it was sent, on the sender's."""
+        after = self.after
+        there = after.there if self.apart else max(after.end - least.get(self.kind, 0), after.start)
+        return there - self.sent
 
 
 def kind_of(slot: Slot) -> Kind:
@@ -216,42 +225,47 @@ def kind_of(slot: Slot) -> Kind:
     return slot.kind, slot.stage, -1
 
 
-def messages(steps: Steps, numbers: Sequence[int] | None = None) -> list[RankMessage]:
-    """Return the messages of the steps, or of these by their numbers."""
+def _inputs(slot: Slot, steps: Steps) -> Iterator[Op]:
+    """Return the operations whose results a slot needs, if they run."""
+    return chain.from_iterable(producers(op, steps.letters, steps.stages) for op in ops_of(slot))
+
+
+def messages(steps: Steps, numbers: Sequence[int], *, apart: bool) -> list[RankMessage]:
+    """Return the messages of these steps."""
     found = []
-    for number in range(len(steps.names)) if numbers is None else numbers:
+    for number in numbers:
         ranges = steps.ranges[number]
         ends = {op: one for row in ranges for one in row for op in ops_of(one.slot)}
         for receiver, row in enumerate(ranges):
             for last, one in zip((None, *row), row, strict=False):
                 idle = None if last is None else one.there - last.end
-                for op in chain.from_iterable(producers(op, steps.letters, steps.stages) for op in ops_of(one.slot)):
-                    sender = steps.home.get(op, receiver)
-                    if sender != receiver:
-                        sent = ends[op]
-                        found.append(RankMessage(steps.names[number], sender, receiver, sent.end, sent.slot, one, idle))
+                for op in _inputs(one.slot, steps):
+                    pair = steps.home.get(op, receiver), receiver
+                    if pair[0] != receiver:
+                        sent, kind = (ends[op].end, ends[op].slot), kind_of(one.slot)
+                        found.append(RankMessage(steps.names[number], pair, *sent, one, kind, idle, apart))
     return found
 
 
-def align(sent: Sequence[RankMessage], ranks: Sequence[int], unit: str, *, apart: bool) -> Clocks:
+def align(sent: Sequence[RankMessage], ranks: Sequence[int], unit: str) -> Clocks:
     """Return the clocks with the least slack of the messages whose latest time is known, and the kinds that waited.
 
     Of kinds that may always have waited no least length is known: clocks alone tell their waiting. `ranks` are the
-    numbers of the ranks; `apart` says that ranges hold no waiting. Raises InvalidSchedule with messages that contradict
-    each other where no clocks meet them all.
+    numbers of the ranks. Raises InvalidSchedule with messages that contradict each other where no clocks meet them all.
     """
-    slack, bounds = 0, _bounds(sent, {}, 0, apart=apart)  # by which rounded times must be taken wider, usually 0
+    slack, bounds = 0, _bounds(sent, {}, 0)  # by which rounded times must be taken wider, usually 0
+    apart = any(one.apart for one in sent)
     while (cycle := negative_cycle(len(ranks), bounds)) is not None:
         short = -sum(bounds[pair] for pair in cycle)
         slack += round_up(short, len(cycle)) // len(cycle)
         if slack > ROUNDING:
-            tight = _bounds(sent, {}, 0, apart=apart)
-            raise _contradiction(sent, tight, negative_cycle(len(ranks), tight) or cycle, ranks, unit, apart=apart)
-        bounds = _bounds(sent, {}, slack, apart=apart)
+            tight = _bounds(sent, {}, 0)
+            raise _contradiction(sent, tight, negative_cycle(len(ranks), tight) or cycle, ranks, unit)
+        bounds = _bounds(sent, {}, slack)
     least, waited = dict[Kind, int](), frozenset[Kind]()
     if not apart:
         least, bounds = _with_lengths(sent, len(ranks), slack)
-        waited = frozenset(kind_of(one.after.slot) for one in sent) - least.keys()
+        waited = frozenset(one.kind for one in sent) - least.keys()
     fine = gcd(*(time for one in sent for time in (one.sent, one.after.there, one.after.end))) or 1
     ahead: Sequence[int] = _least_slack(sent, len(ranks), bounds, least, apart=apart)
     if not apart and sent:  # of the clocks within the bounds those at which a kind takes most nearly equal times
@@ -262,56 +276,47 @@ def align(sent: Sequence[RankMessage], ranks: Sequence[int], unit: str, *, apart
     return [one // fine * fine for one in ahead], waited
 
 
-def _bounds(sent: Sequence[RankMessage], least: Mapping[Kind, int], slack: int, *, apart: bool) -> dict[Pair, int]:
+def _bounds(sent: Sequence[RankMessage], least: Mapping[Kind, int], slack: int) -> dict[Pair, int]:
     """Return the bounds that messages put on each pair of clocks, `slack` ticks wider for rounded times."""
     bounds: dict[Pair, int] = {}
     for one in sent:
-        pair, most = (one.sender, one.receiver), _latest(one, least, apart=apart) - one.sent + slack
-        if pair not in bounds or most < bounds[pair]:
-            bounds[pair] = most
+        most = one.room(least) + slack
+        bounds[one.pair] = min(bounds.get(one.pair, most), most)
     return bounds
-
-
-def _latest(one: RankMessage, least: Mapping[Kind, int], *, apart: bool) -> int:
-    """Return when the result was there at the latest, on the clock of the receiver."""
-    return one.after.there if apart else max(one.after.end - least.get(kind_of(one.after.slot), 0), one.after.start)
 
 
 def _with_lengths(sent: Sequence[RankMessage], count: int, slack: int) -> tuple[dict[Kind, int], dict[Pair, int]]:
     """Return the least length of each kind that is known, and the bounds that follow with them."""
-    needed: dict[tuple[str, Slot], list[RankMessage]] = {}
+    needed = defaultdict[tuple[str, Slot], list[RankMessage]](list)
     for one in sent:
-        needed.setdefault((one.step, one.after.slot), []).append(one)
+        needed[one.step, one.after.slot].append(one)
     least: dict[Kind, int] = {}
     most: dict[Kind, int] = {}
-    bounds = _bounds(sent, least, slack, apart=False)
+    bounds = _bounds(sent, least, slack)
     while True:
         free = tightest(count, bounds, range(count))
         for key, inputs in [*needed.items()]:  # whose results were there before the start, whatever the clocks are
-            if all(free.get((one.sender, one.receiver), inf) <= one.after.start - one.sent for one in inputs):
-                after = needed.pop(key)[0].after
-                kind, length = kind_of(after.slot), after.end - after.start
-                most[kind] = min(most.get(kind, length), length)
+            if all(free.get(one.pair, inf) <= one.after.start - one.sent for one in inputs):
+                one = needed.pop(key)[0]
+                length = one.after.end - one.after.start
+                most[one.kind] = min(most.get(one.kind, length), length)
         if most == least:
             return least, bounds
-        bounds = _bounds(sent, most, slack, apart=False)
+        bounds = _bounds(sent, most, slack)
         while (cycle := negative_cycle(count, bounds)) is not None:  # one that waited may have taken less than others
             short = -sum(bounds[pair] for pair in cycle)
-            tight = [_tightest_message(sent, pair, most, apart=False) for pair in cycle]
-            kinds = {kind_of(one.after.slot) for one in tight if most.get(kind_of(one.after.slot))}
+            tight = [_tightest_message(sent, pair, most) for pair in cycle]
+            kinds = {one.kind for one in tight if most.get(one.kind)}
             for kind in kinds:
                 most[kind] = max(most[kind] - (round_up(short, len(kinds)) // len(kinds)), 0)
-            bounds = _bounds(sent, most, slack, apart=False)
+            bounds = _bounds(sent, most, slack)
         if most == least:
             return least, bounds
         least = {**most}
 
 
-def _tightest_message(
-    sent: Sequence[RankMessage], pair: Pair, least: Mapping[Kind, int], *, apart: bool
-) -> RankMessage:
-    between = (one for one in sent if (one.sender, one.receiver) == pair)
-    return min(between, key=lambda one: _latest(one, least, apart=apart) - one.sent)
+def _tightest_message(sent: Sequence[RankMessage], pair: Pair, least: Mapping[Kind, int]) -> RankMessage:
+    return min((one for one in sent if one.pair == pair), key=lambda one: one.room(least))
 
 
 def _least_slack(
@@ -327,13 +332,12 @@ def _least_slack(
     """
     typical = median_low([one.after.end - one.after.start for one in sent] or [0])
     is_recorded = any(one.after.wait is not None and one.after.wait.is_recorded for one in sent)
-    known = _idle_before(sent, typical) if apart else [one for one in sent if kind_of(one.after.slot) in least]
-    spare: dict[Pair, list[int]] = {}
-    waits: dict[Pair, list[int]] = {}
+    known = _idle_before(sent, typical) if apart else [one for one in sent if one.kind in least]
+    spare, waits = defaultdict[Pair, list[int]](list), defaultdict[Pair, list[int]](list)
     for one in known:
-        pair, wait = (one.sender, one.receiver), one.after.wait
-        spare.setdefault(pair, []).append(_latest(one, least, apart=apart) - one.sent)
-        waits.setdefault(pair, []).append(wait.end - wait.start if wait is not None and wait.is_recorded else 0)
+        wait = one.after.wait
+        spare[one.pair].append(one.room(least))
+        waits[one.pair].append(wait.end - wait.start if wait is not None and wait.is_recorded else 0)
     for i, j in sorted(spare):
         is_both = (j, i) in spare
         if is_both and j < i:
@@ -360,9 +364,8 @@ def _least_slack(
                 for pair in ((i, j), (j, i))
             ):
                 continue
-            rooms_of = {
-                end: [*(room - end for room in both[0]), *(room + end for room in both[1])] for end in (most, -behind)
-            }
+            rooms_of = {end: chain([room - end for room in both[0]], [room + end for room in both[1]])
+                        for end in (most, -behind)}  # fmt: skip
             ends = {end: sum(sqrt(max(room, 0)) for room in rooms) for end, rooms in rooms_of.items()}
             bounds = with_equality(bounds, (i, j), min(ends, key=ends.__getitem__))
     return _middle(count, bounds)
@@ -380,18 +383,15 @@ def _middle(count: int, bounds: Bounds) -> list[int]:
 
 def _directions(sent: Sequence[RankMessage], ahead: Sequence[int]) -> dict[Pair, Direction]:
     """Return the arrivals from rank to rank; a pair starts no earlier than its other input is there at these clocks."""
-    inputs: dict[tuple[str, Slot], list[RankMessage]] = {}
+    inputs = defaultdict[tuple[str, Slot], list[RankMessage]](list)
     for one in sent:
-        inputs.setdefault((one.step, one.after.slot), []).append(one)
-    found: dict[Pair, dict[Kind, list[LateArrival]]] = {}
-    for messages_to_it in inputs.values():
-        for one in messages_to_it:
-            others = [other for other in messages_to_it if other.sender != one.sender]
-            there = [other.sent + ahead[other.receiver] - ahead[other.sender] for other in others]
-            start = min(max([one.after.start, *there]), one.after.end)
-            kinds = found.setdefault((one.sender, one.receiver), {})
-            arrival = one.after.end - start, one.after.end - one.sent
-            kinds.setdefault(kind_of(one.after.slot), []).append(arrival)
+        inputs[one.step, one.after.slot].append(one)
+    found = defaultdict[Pair, dict[Kind, list[LateArrival]]](dict)
+    for one in chain(*inputs.values()):
+        others = [other for other in inputs[one.step, one.after.slot] if other.pair[0] != one.pair[0]]
+        there = [other.sent + ahead[other.pair[1]] - ahead[other.pair[0]] for other in others]
+        start = min(max([one.after.start, *there]), one.after.end)
+        found[one.pair].setdefault(one.kind, []).append((one.after.end - start, one.after.end - one.sent))
     steps = len({one.step for one in sent})
     # thinned out evenly where there are more operations than are looked at
     return {
@@ -406,19 +406,19 @@ def _idle_before(sent: Sequence[RankMessage], typical: int) -> list[RankMessage]
     recorded = ((one, one.after.wait) for one in sent if one.after.wait is not None and one.after.wait.is_recorded)
     waited_for = [one for one, wait in recorded if wait.end - wait.start > least]
     for some in (waited_for, [one for one in sent if one.idle is None or one.idle > least], sent):
-        told = {frozenset((one.sender, one.receiver)) for one in found}
-        found += [one for one in some if frozenset((one.sender, one.receiver)) not in told]
+        told = {frozenset(one.pair) for one in found}
+        found += [one for one in some if frozenset(one.pair) not in told]
     return found
 
 
 def _contradiction(
-    sent: Sequence[RankMessage], bounds: Bounds, cycle: Sequence[Pair], ranks: Sequence[int], unit: str, *, apart: bool
+    sent: Sequence[RankMessage], bounds: Bounds, cycle: Sequence[Pair], ranks: Sequence[int], unit: str
 ) -> InvalidSchedule:
     said = []
     for pair in cycle:
-        one, most = _tightest_message(sent, pair, {}, apart=apart), bounds[pair]
-        sender, receiver = ranks[one.sender], ranks[one.receiver]
-        what, there = ("had its input", one.after.there) if apart else ("ends", one.after.end)
+        one, most = _tightest_message(sent, pair, {}), bounds[pair]
+        sender, receiver = (ranks[rank] for rank in pair)
+        what, there = ("had its input", one.after.there) if one.apart else ("ends", one.after.end)
         ahead = f"at most {_time(most, unit)} ahead of" if most >= 0 else f"at least {_time(-most, unit)} behind"
         said.append(
             f"step {one.step}: {one.before} ends on rank {sender} at {_time(one.sent, unit)} and {one.after.slot}"
@@ -487,21 +487,20 @@ def is_transfer(slot: Slot) -> bool:
 def aligned(source: TraceSource, ranks: Sequence[Recorded], steps: Steps) -> Aligned:
     """Return the steps on one clock. Raises InvalidSchedule where no clocks fit the messages."""
     apart, numbers, unit = any(rank.apart for rank in ranks), [rank.rank for rank in ranks], source.unit
+    every = range(len(steps.names))
     if source.one_clock:
-        clocks: list[Clocks] = [([0] * len(numbers), frozenset())] * len(steps.names)
+        clocks: list[Clocks] = [([0] * len(numbers), frozenset())] * len(every)
     elif source.clock_a_step:
-        clocks = [align(messages(steps, [step]), numbers, unit, apart=apart) for step in range(len(steps.names))]
+        clocks = [align(messages(steps, [step], apart=apart), numbers, unit) for step in every]
     else:
-        clocks = [align(messages(steps), numbers, unit, apart=apart)] * len(steps.names)
+        clocks = [align(messages(steps, every, apart=apart), numbers, unit)] * len(every)
     found = []
     for name, ranges, (ahead, _) in zip(steps.names, steps.ranges, clocks, strict=True):
         on_one_clock = [[one.earlier(ticks) for one in row] for row, ticks in zip(ranges, ahead, strict=True)]
         ends = {op: one.end for row in on_one_clock for one in row for op in ops_of(one.slot)}
         rows: list[list[Range]] = [[] for _ in on_one_clock]  # each operation from when its inputs had ended
         for rank, one in ((rank, one) for rank, row in enumerate(on_one_clock) for one in row):
-            ops = ops_of(one.slot)
-            inputs = chain.from_iterable(producers(op, steps.letters, steps.stages) for op in ops)
-            known = [op for op in inputs if op in ends and op not in ops]
+            known = [op for op in _inputs(one.slot, steps) if op in ends and op not in ops_of(one.slot)]
             start = min(max([one.start, *(ends[op] for op in known)]), one.end)
             wait = one.wait if any(steps.home[op] != rank for op in known) else None
             rows[rank].append(one._replace(start=start, wait=wait))
