@@ -11,7 +11,7 @@ from fractions import Fraction
 from hashlib import blake2b
 from math import log1p, sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import (
     joined,
@@ -368,12 +368,12 @@ def robustness(
     with lent(chosen(executor), operations * variation.samples // SAMPLES_OF_ONE) as pool:
         count = 1 if workers_of(pool) == 1 else min(workers_of(pool) * PARTS, blocks)
         some = [range(blocks * number // count, blocks * (number + 1) // count) for number in range(count)]
-        every = [_TimedPart(schedule, variation, own, own is some[-1]) for schedule in timed for own in some]
+        every = [(schedule, variation, own, own is some[-1]) for schedule in timed for own in some]
         results: Any = map(_result, every)
         if pool is not None:
             from pipesched.executors.batches import map_batches
 
-            results = map_batches(pool, _result, every)
+            results = map_batches(pool, _result, every, lambda part: f"{len(part[0].plan):,} operations")
         found = [[next(results) for _ in some] for _ in timed]
     times = [np.concatenate([makespans for makespans, _ in own]) for own in found]
     drawn = [makespans for one, makespans in zip(timed, times, strict=True) if one.fits]
@@ -432,20 +432,8 @@ def _row(
     return RobustnessRow(algorithm, *figures, tuple(slow), over=over, makespans=tuple(makespans.tolist()))
 
 
-class _TimedPart(NamedTuple):
-    """A part of the work on a schedule: blocks of its samples, and perhaps its slow devices."""
-
-    schedule: Schedule
-    variation: Variation
-    blocks: range
-    is_last: bool
-
-    def __str__(self) -> str:
-        return f"{len(self.schedule.plan):,} operations"
-
-
-def _result(part: _TimedPart) -> tuple[NDArray[np.float64], list[int | float]]:
-    """Return the makespan of the schedule in each sample of a part, and with each device slow, in the user's unit."""
-    replay = Replay(part.schedule)
-    makespans = replay.makespans(part.variation, part.blocks)
-    return makespans, replay.stragglers(part.variation.slowness) if part.is_last else []
+def _result(part: tuple[Schedule, Variation, range, bool]) -> tuple[NDArray[np.float64], list[int | float]]:
+    """Return the makespan of a schedule in each sample of some blocks, and of the last with each device slow too."""
+    schedule, variation, blocks, is_last = part
+    replay = Replay(schedule)
+    return replay.makespans(variation, blocks), replay.stragglers(variation.slowness) if is_last else []

@@ -183,7 +183,11 @@ class Transfers:
         moved = 0
         for box in activation.boxes():
             if box.storage is not None:
-                box.host = buffer_for(self._host, box)
+                buffer = self._host(box.nbytes)
+                if buffer.dtype != torch.uint8 or buffer.numel() < box.nbytes:
+                    found = f"{buffer.numel()} {buffer.dtype}"
+                    raise ValueError(f"`host` must return at least {box.nbytes} bytes of uint8, not {found}")
+                box.host = buffer.view(-1)[: box.nbytes]
                 box.host.copy_(bytes_of(box), non_blocking=True)  # which a copy between CPUs does not heed
                 box.storage = None
                 moved += box.nbytes
@@ -217,15 +221,6 @@ class Transfers:
         """Return the time between two marks."""
         took: float = (second - first) * 1000
         return took
-
-
-def buffer_for(host: Host, box: HeldStorage) -> Any:
-    """Return a buffer of the host for a box. Raises ValueError for one of another size or type."""
-    buffer = host(box.nbytes)
-    if buffer.dtype != torch.uint8 or buffer.numel() < box.nbytes:
-        found = f"{buffer.numel()} {buffer.dtype}"
-        raise ValueError(f"`host` must return at least {box.nbytes} bytes of uint8, not {found}")
-    return buffer.view(-1)[: box.nbytes]
 
 
 def bytes_of(box: HeldStorage) -> Any:
