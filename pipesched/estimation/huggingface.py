@@ -292,11 +292,8 @@ def model_notes(config: Mapping[str, Any]) -> Iterator[str]:
     if config.get("quantization_config") or content.get("quantization_config"):
         yield "quantization_config is a format of storage; training is estimated as `training.precision` says"
     window = content.get("sliding_window")
-    if (
-        window
-        and content.get("use_sliding_window", True)
-        and not any(one.seen[0].limit for one in model.kinds or [model])
-    ):
+    is_seen = any(one.seen[0].limit for one in model.kinds or [model])
+    if window and content.get("use_sliding_window", True) and not is_seen:
         yield f"sliding_window {window} does not count; attention is over the whole sequence"
     if nature.read_as or content.get("model_type") not in (None, kind):
         yield f"model_type {shown(content['model_type'])} is read as {nature.read_as or kind}"
@@ -331,9 +328,8 @@ def _nature(content: Mapping[str, Any]) -> tuple[str, ModelType]:
     believed = next((known[name] for name in listed if isinstance(name, str) and name and name in known), "")
     if believed or given is None:
         return believed or "llama", model_type(believed)
-    what = (
-        f"unknown model_type {shown(given)}, and `architectures` name none that is known; known are {', '.join(names)}"
-    )
+    what = f"unknown model_type {shown(given)}, and `architectures` name none that is known; known are "
+    what += ", ".join(names)
     way_out = "any other goes into a YAML config, with `model` as a mapping of its shapes (num_hidden_layers, .."
     ours = "hidden_size) without model_type, and what differs from a llama: mlp, norm, bias, positions"
     raise ConfigError(f"{what}; {way_out} {ours}", "model.model_type")

@@ -95,9 +95,7 @@ class Engine:
         self._again = {step.op[::2] for step in program if step.action == RUN and step.op.kind == "R"}
         self._from = {self._key(step.op): step.peer for step in program if step.action == RECEIVE}
         self._here: dict[OperationKey, Any] = {}  # messages that have been made, or posted, and not been taken
-        self.shapes: dict[
-            OperationKey, list[Shape]
-        ] = {}  # emptied where those of inputs change, from which they follow
+        self.shapes = dict[OperationKey, list[Shape]]()  # emptied where those of inputs change, from which they follow
         self._bytes_moved = 0
         self.doing = "the begin of the step"
         self.measured: list[OperationRecord] = []  # of the last step

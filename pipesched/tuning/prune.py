@@ -116,9 +116,8 @@ def sift(space: Space, points: PointsOfLayouts | None = None) -> Iterator[Pruned
 def _of_layout(
     space: Space, layout: Parallelism, setup: Setup, names: tuple[str, ...], seen: dict[object, Parallelism]
 ) -> Iterator[PrunedPoints | OpenPoint]:
-    twins, too_many, left = _by_stages(
-        names, space.candidates["parallel.chunks"], layout.chunks, items_of(space.model) // layout.pipeline
-    )
+    most = items_of(space.model) // layout.pipeline
+    twins, too_many, left = _by_stages(names, space.candidates["parallel.chunks"], layout.chunks, most)
     if twins:
         yield PrunedPoints(layout, twins, DOMINANCE, "the same schedule as with other chunks, or of another algorithm")
     if too_many:
@@ -133,28 +132,25 @@ def _of_layout(
     if over > 0:
         text = f"weights, optimizer and one microbatch are at least {over:.1f} GB too much"
         paired = setup_bounds(known.setup, has_pairs=True)
-        most = _most(known, min(*known.ideal, *paired.ideal) + known.once)
-        yield PrunedPoints(layout, left, MEMORY, text, over, most)
+        rate = _most(known, min(*known.ideal, *paired.ideal) + known.once)
+        yield PrunedPoints(layout, left, MEMORY, text, over, rate)
         return
     ways = tuple(size > 1 for size in layout.parallel.values()) if space.only else ()  # a trainer may refuse one
     own = {has_pairs: setup_bounds(known.setup, has_pairs=has_pairs) for has_pairs in (False, True)}
-    twins_of = {
-        has_pairs: seen.setdefault((layout.chunks, has_pairs, one.signature, ways), layout)
-        for has_pairs, one in own.items()
-    }
-    for has_pairs, twin in twins_of.items():
+    for has_pairs, one in own.items():
+        twin = seen.setdefault((layout.chunks, has_pairs, one.signature, ways), layout)
         alike = tuple(name for name in left if family(name).has_pairs == has_pairs)
         if alike and twin is not layout:
             yield PrunedPoints(layout, alike, DOMINANCE, f"the same times and memory as {twin}")
-    left = tuple(name for name in left if twins_of[family(name).has_pairs] is layout)
+            left = tuple(name for name in left if name not in alike)
     rates = {
         (has_pairs, whole, copies): _most(one, one.least(whole=whole, copies=copies) + one.once)
         for has_pairs, one in own.items()
         for whole, copies in product((False, True), (1, 2))
     }
     for chosen in map(family, left):
-        most = rates[chosen.has_pairs, chosen.splits_backward is False, chosen.copies]
-        yield OpenPoint(SpacePoint(layout, chosen.name), setup, most)
+        rate = rates[chosen.has_pairs, chosen.splits_backward is False, chosen.copies]
+        yield OpenPoint(SpacePoint(layout, chosen.name), setup, rate)
 
 
 def looked_at(space: Space, open_point: OpenPoint) -> OpenPoint | PrunedPoints:

@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 from functools import partial
 from heapq import heapify, heappop, heappush
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipesched.config.estimate import DEFAULTS
 from pipesched.core.clock import Clock, TimeIsUp
@@ -22,7 +22,7 @@ from pipesched.executors.batches import PendingCall
 from pipesched.schedulers.registry import family
 from pipesched.tuning import prune
 from pipesched.tuning.space import LIKELY, Parallelism, Space, first_of_each
-from pipesched.tuning.trial import Simulated, Trial, TrialTask, simulate, until_end
+from pipesched.tuning.trial import Trial, TrialTask, simulate, until_end
 
 AHEAD = 16  # simulations that are under way at once
 NEAREST = 5
@@ -95,13 +95,13 @@ class SpaceSearch:
 
     def _search(self, executor: Executor | None, clock: Clock) -> None:
         self._sift(clock)
-        begun: deque[PendingCall[Simulated | None]] = deque()  # in their order; a trial that is known is not repeated
+        begun = deque[PendingCall[Any]]()  # in their order; a trial that is known is not repeated
         try:
             while True:
                 while len(begun) < AHEAD and (open_point := self._next(clock)):
                     known, name = self.known.get(open_point.point.key), "{}, {}".format(*open_point.point)
                     task = TrialTask(*open_point[:2], self.space.given, until_end(clock), self.bar, self.space.only)
-                    call = partial(simulate, task) if known is None else partial(Simulated, known)
+                    call = partial(simulate, task) if known is None else partial(tuple, (known, None))
                     begun.append(PendingCall(executor if known is None else None, call, name, clock))
                 if not begun:
                     break
@@ -155,9 +155,7 @@ class SpaceSearch:
                 if not open_point.close:
                     closer = prune.looked_at(self.space, open_point)
                 elif open_point.most < self.most and not open_point.surely:
-                    closer = prune.looked_at(
-                        self._surely, open_point._replace(surely=True)
-                    )  # only so can it be the first
+                    closer = prune.looked_at(self._surely, open_point._replace(surely=True))  # to be the first
                 else:
                     return open_point
                 if isinstance(closer, prune.PrunedPoints):

@@ -77,24 +77,21 @@ class SetupBounds:
     @cached_property
     def head(self) -> int:
         """The microseconds of the gather before any pass."""
-        return self._of_step(self._different[0], GATHER)
+        return self.of_step(self._different[0], GATHER)
 
     @cached_property
     def hops(self) -> int:
         """What the reduction of a stage takes beside its bytes."""
         return _microseconds(reduce_terms(self.setup, Fraction(1), Fraction(0)))
 
-    def _of_step(self, item: Item, what: str) -> int:
+    def of_step(self, item: Item, what: str = OPTIMIZER) -> int:
+        """Return what an item adds to the optimizer of its stage, or to its gather or reduction."""
         return _microseconds(step_terms(self.setup, item, what))
-
-    def update(self, item: Item) -> int:
-        """Return what an item adds to the optimizer of its stage."""
-        return self._of_step(item, OPTIMIZER)
 
     def reduced(self, item: Item) -> int:
         """Return what an item adds to the reduction of its stage."""
         one, experts = Fraction(1), Fraction(int(item.size("experts") > 0))
-        return max(self._of_step(item, REDUCE) - _microseconds(reduce_terms(self.setup, one, experts)) - 1, 0)
+        return max(self.of_step(item, REDUCE) - _microseconds(reduce_terms(self.setup, one, experts)) - 1, 0)
 
     def in_turn(self, most: int, messages: float, *, whole: bool, alone: bool) -> float:
         """Return how long a step takes at least whose first stage has so many microbatches under way at once at most.
@@ -105,10 +102,10 @@ class SetupBounds:
         """
         setup, every = self.setup, self.items.each
         first, one = every[0], sum(item.time("forward") for item in every) + _back(every, whole=whole) + 2 * messages
-        behind = float(self._of_step(first, REDUCE) + self.update(first))
+        behind = float(self.of_step(first, REDUCE) + self.of_step(first))
         if alone:
             least = -(-setup.model.layers // setup.parallel.pipeline)
-            fullest = self.hops + least * min(self.reduced(layer) + self.update(layer) for layer in self.layers)
+            fullest = self.hops + least * min(self.reduced(layer) + self.of_step(layer) for layer in self.layers)
             slowest = max(_back([layer], whole=whole) for layer in self.layers)
             left = _back([first], whole=whole) + (setup.model.layers - least) * slowest + messages
             behind = max(behind, fullest - left)
@@ -148,24 +145,14 @@ class SetupBounds:
         return min(item.time("forward") / item.work for item in self._different[1:])
 
     @cached_property
-    def states_of_layer(self) -> float:
-        """The bytes of the states of the smallest layer."""
-        return float(min(item.states for item in self.layers))
+    def sizes(self) -> tuple[float, float, float, float]:
+        """Bytes: of the states of the smallest layer; that a microbatch leaves in the layer that keeps least.
 
-    @cached_property
-    def activation(self) -> float:
-        """The bytes that a microbatch leaves in the layer that keeps least."""
-        return float(min(map(self._kept, self.layers)))
-
-    @cached_property
-    def room(self) -> float:
-        """The bytes that a device has for states and activations."""
-        return float(budget_of(self.setup)) * GB
-
-    @cached_property
-    def states(self) -> float:
-        """The bytes of weights, gradients, optimizer and logits of all items."""
-        return float(self.items.sum_of("states", 0, len(self.items)) + self.items.logits)
+        Those that a device has for states and activations; and those of the states and logits of all items.
+        """
+        smallest, kept = min(item.states for item in self.layers), min(map(self._kept, self.layers))
+        states = self.items.sum_of("states", 0, len(self.items)) + self.items.logits
+        return float(smallest), float(kept), float(budget_of(self.setup)) * GB, float(states)
 
     @cached_property
     def signature(self) -> tuple[object, ...]:
@@ -194,7 +181,7 @@ class SetupBounds:
         kept = items.sum_of("activation", 0, len(items))
         if self.setup.training.full_layers is not None:
             kept = sum(map(self._kept, items.each), Fraction(0))
-        even = (self.states + float(kept)) / self.setup.parallel.pipeline
+        even = (self.sizes[-1] + float(kept)) / self.setup.parallel.pipeline
         ends = [item for item in self._different if item.kind in (MTP, HEAD)]
         alone = [item.states + self._kept(item) + items.logits for item in ends]
         layers = [item.states + self._kept(item) for item in self.layers]
@@ -218,12 +205,13 @@ class SetupBounds:
     @cached_property
     def updated(self) -> float:
         """Microseconds of passes and optimizers that a device has at least, where these are operations."""
-        updates = sum(map(self.update, self.items.each))
+        updates = sum(map(self.of_step, self.items.each))
         return (self._work_from(0) * self.setup.microbatches + updates) / self.setup.parallel.pipeline
 
     def least(self, *, whole: bool, copies: int = 1) -> float:
         """Return microseconds that no pipeline with so many copies of weights is below; `whole`: unsplit backwards."""
-        room = self.room * self.setup.parallel.pipeline - copies * self.states
+        _, _, room, states = self.sizes
+        room = room * self.setup.parallel.pipeline - copies * states
         area = self._held[whole] / room if room > 0 else inf  # how long one microbatch holds all memory beside states
         return max(self.ideal[copies - 1], area * self.setup.microbatches)
 
@@ -232,8 +220,8 @@ class SetupBounds:
         """Microseconds of the communication of gradients and of the optimizer, at least."""
         setup, size = self.setup, len(self.items)
         if self.has_step:  # behind the last pass of a device come a reduction and an optimizer, whatever it has
-            reduction = min(self._of_step(item, REDUCE) for item in self._different)
-            return self.head + reduction + min(map(self.update, self._different))
+            reduction = min(self.of_step(item, REDUCE) for item in self._different)
+            return self.head + reduction + min(map(self.of_step, self._different))
         count = self.items.sum_of("parameters", 0, size) / setup.parallel.pipeline
         experts = sum((item.size("experts") for item in self.items.each), Fraction(0)) / setup.parallel.pipeline
         dense = count - experts  # all of it in low precision at most
@@ -359,7 +347,7 @@ class FamilyBounds:
         known = self.known
         if not self.updates:
             return 0.0
-        return (known.update(item) + self._is_alone * known.reduced(item)) / known.setup.microbatches
+        return (known.of_step(item) + self._is_alone * known.reduced(item)) / known.setup.microbatches
 
     @cached_property
     def _behind_layer(self) -> float:
@@ -428,17 +416,18 @@ class FamilyBounds:
     def _kept(self) -> tuple[int, ...]:
         """The most layers that each device can hold; less than 0 where its fixed memory alone does not fit."""
         known, items, found = self.known, self.known.items, []
+        smallest, kept_least, all_room, _ = known.sizes
         algorithm = self.family.name if self._is_settled else None
         held = most_in_flight(self._placement, known.setup.microbatches, algorithm)
         for stages, counts_of_device in zip(self._stages, held, strict=True):
             least = [int(0 < stage < self.stages - 1) for stage in stages]  # the others may have no layer
             ends = float(items.each[0].states) if 0 in stages else 0.0
             ends += float(items.each[-1].states + items.logits) if self.stages - 1 in stages else 0.0
-            room, most = known.room - ends, inf
+            room, most = all_room - ends, inf
             for counts in counts_of_device:
                 low = min(counts)
-                kept = known.activation * (sum(map(mul, counts, least)) - low * sum(least))
-                most = min(most, (room - kept) // (known.states_of_layer + low * known.activation))
+                kept = kept_least * (sum(map(mul, counts, least)) - low * sum(least))
+                most = min(most, (room - kept) // (smallest + low * kept_least))
             found.append(int(most) if most >= sum(least) else -1)
         return tuple(found)
 

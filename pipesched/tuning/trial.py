@@ -123,15 +123,11 @@ def results_in_time(
         yield from results
 
 
-class Simulated(NamedTuple):
-    """The trial of a point, and its estimate where it fits and reaches the bar."""
+def simulate(task: TrialTask) -> tuple[Trial, Estimate | None] | None:
+    """Return the trial of a point, and its estimate where it fits and reaches the bar; None once it is `until`.
 
-    trial: Trial
-    estimate: Estimate | None = None
-
-
-def simulate(task: TrialTask) -> Simulated | None:
-    """Return the trial of a point, None once it is `until`. It is what `estimate` says of its setup and algorithm."""
+    It is what `estimate` says of its setup and algorithm.
+    """
     try:
         with before(task.until):
             found = estimate_of_point(task)
@@ -139,10 +135,10 @@ def simulate(task: TrialTask) -> Simulated | None:
     except TimeIsUp:
         return None
     except NotApplicable as error:
-        return Simulated(Trial(task.point, reason=error.message))
+        return Trial(task.point, reason=error.message), None
     except PipeschedError as error:
-        return Simulated(Trial(task.point, reason=str(error), is_short=isinstance(error, NoSchedule)))
-    return Simulated(trial, found if trial.fits and trial.rate >= task.bar else None)
+        return Trial(task.point, reason=str(error), is_short=isinstance(error, NoSchedule)), None
+    return trial, found if trial.fits and trial.rate >= task.bar else None
 
 
 def estimate_of_point(task: TrialTask) -> Estimate:

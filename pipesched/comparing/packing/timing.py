@@ -37,23 +37,11 @@ from pipesched.schedulers.registry import family
 MOST_TICKS = 1 << 26
 
 
-class LoadTable(NamedTuple):
-    """What given microbatches take, a column each: by kind of operation and stage, and of messages by hop.
-
-    Times are in ticks of which `per_unit` are a time unit. Row b of `hops` is for forwards over boundary b, row S + b
-    for gradients over it, and the last one is of zeros.
-    """
-
-    lengths: Ints
-    hops: Ints
-    per_unit: int
-
-
 class Positions:
     """A plan as rows of slots; `problem` is that of M microbatches alike, whose works and messages are 1.
 
     So that products of ticks and works stay within 64 bits, these ticks are rounded: the stages together have at most
-    MOST_TICKS. Exact times are those of a `LoadTable`.
+    MOST_TICKS.
     """
 
     def __init__(self, problem: Problem, plan: Plan) -> None:
@@ -87,11 +75,11 @@ class Positions:
             made[slots.paired] += self._ticks[slots.partners, None] * work[slots.partners % units]
         return made
 
-    def exact_makespans(self, table: LoadTable, microbatches: Ints) -> Ints:
-        """Return the makespan of each case in the ticks of a table; a case lists columns of it, in the order fed."""
+    def exact_makespans(self, lengths: Ints, hops: Ints, microbatches: Ints) -> Ints:
+        """Return the makespan of each case, which lists columns of lengths and hops in the order they are fed."""
         slots = self._slots
-        lengths, delays = slots.values(table.lengths, microbatches), slots.delays(table.hops, microbatches)
-        makespans: Ints = slots.sweep.ends(lengths, delays).max(axis=0)
+        ends = slots.sweep.ends(slots.values(lengths, microbatches), slots.delays(hops, microbatches))
+        makespans: Ints = ends.max(axis=0)
         return makespans
 
     def makespans(self, work: Ints, messages: Ints | None = None) -> Ints:
@@ -228,7 +216,7 @@ class RankTimes:
     def _time_at_once(self, ranks: Sequence[Rank]) -> None:
         """Time ranks of which those of equally many microbatches are columns of arrays."""
         numbers = {load: number for number, load in enumerate(dict.fromkeys(chain.from_iterable(ranks)))}
-        table: LoadTable | None = None
+        table: tuple[Ints, Ints, int] | None = None
         for count in {len(rank): None for rank in ranks}:
             own = [rank for rank in ranks if len(rank) == count]
             try:
@@ -239,14 +227,14 @@ class RankTimes:
             if positions is None:
                 self._known[()] = Timed(Fraction(0))
                 continue
-            table = table or self._table([*numbers], count, positions.letters)
+            lengths, hops, per_unit = table = table or self._table([*numbers], count, positions.letters)
             columns = np.array([[numbers[load] for load in rank] for rank in own]).T
-            columns[count // 2 :] += table.hops.shape[1] - len(numbers)  # of the last way
+            columns[count // 2 :] += hops.shape[1] - len(numbers)  # of the last way
             for begin in range(0, len(own), AT_ONCE):
                 part = own[begin : begin + AT_ONCE]
-                makespans = positions.exact_makespans(table, columns[:, begin : begin + AT_ONCE]).tolist()
+                makespans = positions.exact_makespans(lengths, hops, columns[:, begin : begin + AT_ONCE]).tolist()
                 for rank, makespan, fits in zip(part, makespans, self._fit(part, positions), strict=True):
-                    self._known[rank] = Timed(Fraction(int(makespan), table.per_unit), fits)
+                    self._known[rank] = Timed(Fraction(int(makespan), per_unit), fits)
 
     def _fit(self, ranks: Sequence[Rank], positions: Positions) -> list[bool]:
         """Return which ranks are within the budget, where every slot takes time."""
@@ -261,8 +249,12 @@ class RankTimes:
                 fits &= (levels.astype(kind) @ columns).max(axis=0) <= floor(capacity * MILLION)
         return [*map(bool, fits)]
 
-    def _table(self, loads: Sequence[DocumentLoad], microbatches: int, letters: str) -> LoadTable:
-        """Return what microbatches of these loads take by these kinds of operations; all columns stand there a way."""
+    def _table(self, loads: Sequence[DocumentLoad], microbatches: int, letters: str) -> tuple[Ints, Ints, int]:
+        """Return what microbatches of these loads take by these kinds of operations; all columns stand there a way.
+
+        They are times by kind and stage, and of messages by hop, in ticks, and how many of these are a time unit. Hop b
+        is of forwards over boundary b, hop S + b of gradients over it, and the last one is of zeros.
+        """
         fitted = self.fitted(microbatches)
         both = [*loads] * len(fitted.settled_placement.ways)
         problem = self.costs.problem(fitted, both)
@@ -271,7 +263,7 @@ class RankTimes:
         hops = np.vstack([model.there, nothing, model.back, nothing])
         most = len(loads) * sum(total(table.max(axis=1)) for table in (lengths, hops))
         kind = np.int64 if most < LARGEST else object
-        return LoadTable(lengths.astype(kind), hops.astype(kind), problem.ticks.per_unit)
+        return lengths.astype(kind), hops.astype(kind), problem.ticks.per_unit
 
     def _planned(self, rank: Rank) -> Timed | None:
         if not rank:
