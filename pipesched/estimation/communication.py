@@ -6,15 +6,16 @@ those that a recipe has in fewer. Of n ranks each sends (n - 1) / n of what all 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from functools import partial
 from itertools import repeat
 
 from pipesched.estimation.hardware import FULL_BYTES
 from pipesched.estimation.memory import state_bytes
-from pipesched.estimation.setup import ALLGATHER, ALLTOALL, Setup
-from pipesched.estimation.terms import MESSAGES, PER_MS, Term, Terms, passed, to_all, to_one
+from pipesched.estimation.setup import ALLGATHER, ALLTOALL, Setup, ShardGroup
+from pipesched.estimation.terms import MESSAGES, PER_MS, Term, Terms, around, passed, to_all, to_one
+from pipesched.pipeline.plan.step import NOTHING
 from pipesched.pipeline.problem.placement import Placement
 
 FORWARD = "forward"
@@ -134,6 +135,38 @@ def data_terms(setup: Setup, dense: Fraction, experts: Fraction, low: Fraction =
                 sent = each * FULL_BYTES - saved_bytes(setup, experts if name else low) * (ranks - 1) / ranks
                 terms.append(spread(f"parameters{name}", sent, gathers=True))
     return tuple(terms)
+
+
+def gather_terms(setup: Setup, dense: Fraction, experts: Fraction, low: Fraction = Fraction(0)) -> Terms:
+    """Return the gather of the weights of a rank, those of `low` and of experts in low precision; none undivided."""
+    if setup.training.level == NOTHING:
+        return ()
+    each, terms = state_bytes(setup.training).weight, []
+    for name, count, group in setup.shard_parts(dense, experts):
+        if group.ranks > 1:
+            less = saved_bytes(setup, experts if name else low)
+            sent = (each * float(count) - less) * (group.ranks - 1) / group.ranks
+            terms.append(around(setup, f"weights{name}", sent, group, gathers=True))
+    return tuple(terms)
+
+
+def reduce_terms(setup: Setup, dense: Fraction, experts: Fraction) -> Terms:
+    """Return the reduction of the gradients of a rank: in groups, around their replicas, and gathered if undivided."""
+    each, terms, is_whole = state_bytes(setup.training).gradient, list[Term](), setup.training.level == NOTHING
+    for name, count, group in setup.shard_parts(dense, experts):
+        replicas, own = ShardGroup(group.replicas, 1, group.apart * group.ranks), each * float(count)
+        terms += _summed(setup, f"gradients{name}", own, group, gathered=is_whole)
+        terms += _summed(setup, f"gradients{name} of replicas", own / group.ranks, replicas, gathered=True)
+    return tuple(terms)
+
+
+def _summed(setup: Setup, name: str, size: float, group: ShardGroup, *, gathered: bool) -> Iterator[Term]:
+    """Yield the sum of so many bytes over a group, of which each rank has a part, unless they are gathered again."""
+    if group.ranks > 1:
+        sent = size * (group.ranks - 1) / group.ranks
+        yield around(setup, name, sent, group)
+        if gathered:
+            yield around(setup, f"{name}, gathered again", sent, group)
 
 
 def tied_terms(setup: Setup, placement: Placement) -> Terms:

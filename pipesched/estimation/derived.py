@@ -11,20 +11,20 @@ from math import inf, nextafter
 from typing import Any
 
 from pipesched.errors import ConfigError, NotApplicable, blame
-from pipesched.estimation.communication import boundary_times, hop_times
-from pipesched.estimation.items import GB, LAYER, Items, Stage, copies_sent, hides_experts, pair_time, partner
-from pipesched.estimation.memory import CONTEXT, FRAGMENTATION
+from pipesched.estimation.communication import boundary_times, gather_terms, hop_times, reduce_terms, tied_terms
+from pipesched.estimation.items import GB, LAYER, Item, Items, Stage, copies_sent, hides_experts, pair_time, partner
+from pipesched.estimation.memory import CONTEXT, FRAGMENTATION, state_bytes
 from pipesched.estimation.model import items_of
-from pipesched.estimation.setup import ADAM, DEEPEP, GATHER, NONE, Setup
-from pipesched.estimation.step import step_values, with_keys
-from pipesched.estimation.terms import ATTENTION as ATTENDING, PER_MS, total
-from pipesched.estimation.times import OPERATIONS
+from pipesched.estimation.setup import ADAM, DEEPEP, GATHER as GATHERED, NONE, Setup
+from pipesched.estimation.terms import ATTENTION as ATTENDING, PER_MS, Terms, total
+from pipesched.estimation.times import OPERATIONS, optimizer_terms
 from pipesched.pipeline.layers.cutting import CutItems, balanced_layout
 from pipesched.pipeline.layers.layers import BALANCED, EQUAL, LayerCosts, Layers, equal_layout, least_counts
 from pipesched.pipeline.layers.layout_text import StageItems, read_megatron_text, stages_of, stages_of_counts
 from pipesched.pipeline.layers.recut import recut, speeds_of
-from pipesched.pipeline.plan.step import ALL
+from pipesched.pipeline.plan.step import ALL, GRADIENTS, NOTHING, OPTIMIZER_STATES, WEIGHTS
 from pipesched.pipeline.problem.arguments import make_problem
+from pipesched.pipeline.problem.costs import STEP_TIMES
 from pipesched.pipeline.problem.placement import Placement, named_placement
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import (
@@ -68,6 +68,9 @@ def read_layout(setup: Setup, layout: tuple[int, ...] | str) -> tuple[StageItems
 
 
 HALVES = ("backward_input", "backward_weight")
+GATHER, REDUCE, OPTIMIZER = STEP_TIMES
+TERMS = {GATHER: gather_terms, REDUCE: reduce_terms, OPTIMIZER: optimizer_terms}
+DIVIDED = {"weights": WEIGHTS, "gradients": GRADIENTS, "states": OPTIMIZER_STATES}  # by the level that divides them
 BY_STAGE = (  # parameters of make_problem that, given, say what stages take and hold, whatever their items
     "forward", "backward", "backward_input", "backward_weight", "recompute", "overlap", "activation", "retain",
     "static", "p2p",
@@ -107,6 +110,59 @@ def _attention(stages: Sequence[Stage], kinds: Sequence[str]) -> Fraction:
                 whole += Fraction(total(terms))
                 core += Fraction(total(term for term in terms if term.kind == ATTENDING))
     return rounded(core / whole) if whole else Fraction(0)
+
+
+def step_terms(setup: Setup, stage: Stage | Item, what: str) -> Terms:
+    """Return what the gather, the reduction or the optimizer of a stage is made of, or of an item as a stage alone."""
+    count, experts = stage.size("parameters"), stage.size("experts")
+    return TERMS[what](setup, count - experts, experts, *[stage.size("low")] * (what == GATHER))
+
+
+def milliseconds(terms: Terms) -> Fraction:
+    """Return the sum of terms as the schedule has it, in whole microseconds."""
+    return Fraction(round(float(total(terms)) * PER_MS), PER_MS)
+
+
+def step_values(setup: Setup, stages: Sequence[Stage], placement: Placement, *, trains: bool = True) -> dict[str, Any]:
+    """Return costs and memory of stages beside those of passes, by parameters of make_problem; none without `shard`."""
+    training = setup.training
+    if training.shard is None:
+        return {}
+    tied = tied_terms(setup, placement)
+    times = [*([] if training.shard == NOTHING else [GATHER]), *([REDUCE, OPTIMIZER] if trains else [])]
+    sizes = [*DIVIDED] if trains else ["weights"]
+    ranks = setup.shard_group().ranks
+    divided = {key: ranks if training.divides(level) else 1 for key, level in DIVIDED.items()}
+    # what stays of a stage if the ranks that divide dense parameters divide those of experts too
+    held = [sum((_whole(setup, stage, key) / of for key, of in divided.items()), Fraction(0)) for stage in stages]
+    return {
+        **{key: [milliseconds(step_terms(setup, stage, key)) for stage in stages] for key in times},
+        **({"tied": milliseconds(tied)} if tied and trains else {}),
+        **{key: [_whole(setup, stage, key) / GB for stage in stages] for key in sizes},
+        "static": [(stage.states - kept + stage.size("logits")) / GB for stage, kept in zip(stages, held, strict=True)],
+        "shard": {"level": training.shard, "ranks": ranks},
+    }
+
+
+def with_keys(derived: Mapping[str, Any] | None, given: Any) -> Any:
+    """Return `shard` with given keys, or a level, on top of what is derived. Raises NotApplicable for level none."""
+    above = {"level": given} if isinstance(given, str) else given
+    if not derived or not isinstance(above, Mapping):
+        return derived if given is None else given
+    if NOTHING == above.get("level") != derived["level"]:
+        what = f"level none beside `training.shard` {derived['level']}, which gathers and reductions follow from"
+        raise NotApplicable(f"{what}: set that to none", "shard", entry="level")
+    return {**derived, **above}
+
+
+def _whole(setup: Setup, stage: Stage, key: str) -> Fraction:
+    """Return the bytes of weights, gradients or states of a stage where nothing is divided."""
+    each = state_bytes(setup.training)
+    count = stage.size("parameters")
+    if key != "weights":
+        return count * (each.gradient if key == "gradients" else each.optimizer)
+    few = Fraction(0) if setup.recipe is None else setup.recipe.weight_bytes(setup.hardware) - each.weight
+    return count * each.weight + (stage.size("low") + stage.size("experts")) * few
 
 
 @dataclass(frozen=True)
@@ -230,7 +286,7 @@ class SetupCutter:
             "is_whole": parallel.spread < parallel.tensor, training.precision: True,
             f"{training.precision} weights": setup.recipe and training.distributed_optimizer,
             **({"bf16": True, "low": True} if setup.recipe else {}),
-            "gathers": parallel.context > 1 and training.context == GATHER,
+            "gathers": parallel.context > 1 and training.context == GATHERED,
             "tokens": batch.micro * batch.sequence, f"{training.gradients} gradients": True,
             f"optimizer {training.optimizer}": training.optimizer != ADAM,
             f"{training.recompute}{training.full_layers or ''}": True,

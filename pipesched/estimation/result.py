@@ -13,20 +13,19 @@ from typing import Any, NamedTuple
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
 from pipesched.estimation.communication import data_terms
-from pipesched.estimation.derived import SetupCutter, memory_with
+from pipesched.estimation.derived import GATHER, OPTIMIZER, REDUCE, SetupCutter, memory_with
 from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.items import GB, STATES, Items, Stage
 from pipesched.estimation.memory import fixed
 from pipesched.estimation.parameters import ParameterCounts, layer_flops, parameters, training_flops
 from pipesched.estimation.setup import FULL, SELECTIVE, Setup
-from pipesched.estimation.step import GATHER, OPTIMIZER, REDUCE, STEP_TIMES
 from pipesched.estimation.terms import Term, Terms, total
 from pipesched.estimation.times import optimizer_terms
 from pipesched.estimation.trust.evidence import SpeedRatio, Trust
 from pipesched.pipeline.layers.layout_text import StageItems, layout_text, stages_of
 from pipesched.pipeline.plan.metrics import NETWORK, PARTS, SIDE
 from pipesched.pipeline.plan.schedule import schedule_plan
-from pipesched.pipeline.problem.costs import STATIC_PARTS, Entry, in_one
+from pipesched.pipeline.problem.costs import STATIC_PARTS, STEP_TIMES, Entry, in_one
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import in_units, to_fraction
 from pipesched.results.outcome import Outcome

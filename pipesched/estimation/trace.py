@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from pipesched.checks import require_name
 from pipesched.errors import ConfigError
 from pipesched.estimation.communication import boundary_time, is_across
+from pipesched.estimation.derived import GATHER, REDUCE, step_terms
 from pipesched.estimation.items import (
     GB,
     KINDS,
@@ -26,7 +27,6 @@ from pipesched.estimation.items import (
 )
 from pipesched.estimation.memory import fixed, logits
 from pipesched.estimation.result import Estimate, TrainingStep, sizes_beside
-from pipesched.estimation.step import GATHER, REDUCE, step_terms
 from pipesched.estimation.terms import PER_MS, Term, Terms, total
 from pipesched.estimation.times import OPERATIONS
 from pipesched.pipeline.plan.plan import Plan

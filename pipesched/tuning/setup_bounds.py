@@ -22,12 +22,11 @@ from operator import le, mul
 from typing import Any
 
 from pipesched.errors import PipeschedError
-from pipesched.estimation.communication import boundary_time, boundary_times, data_terms
-from pipesched.estimation.derived import budget_of
+from pipesched.estimation.communication import boundary_time, boundary_times, data_terms, reduce_terms
+from pipesched.estimation.derived import GATHER, OPTIMIZER, REDUCE, TERMS, budget_of, step_terms
 from pipesched.estimation.items import GB, HEAD, LAYER, MTP, STATES, Item, Items, hides_experts
 from pipesched.estimation.memory import FRAGMENTATION
 from pipesched.estimation.setup import Setup
-from pipesched.estimation.step import GATHER, OPTIMIZER, REDUCE, TERMS, reduce_terms, step_terms
 from pipesched.estimation.terms import PER_MS, Terms, total
 from pipesched.estimation.times import optimizer_terms
 from pipesched.estimation.trace import held_counts

@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 
 import pipesched
 from pipesched import ConfigError
-from pipesched.estimation.communication import boundary_time, data_terms, expert_terms, tensor_terms
+from pipesched.estimation.communication import boundary_time, data_terms, expert_terms, gather_terms, tensor_terms
 from pipesched.estimation.derived import derive, read_layout
 from pipesched.estimation.hardware import LOW, precisions_of
 from pipesched.estimation.huggingface import model_notes, read_model
@@ -24,7 +24,6 @@ from pipesched.estimation.model import ModelShape, Seen
 from pipesched.estimation.parameters import layer_flops, parameters
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.setup_reader import setup_of
-from pipesched.estimation.step import gather_terms
 from pipesched.estimation.terms import Term, total
 from pipesched.estimation.times import OPERATIONS, Product, head_times, layer_times
 from pipesched.pipeline.layers.layout_text import layout_text

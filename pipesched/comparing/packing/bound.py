@@ -201,23 +201,15 @@ def _patterns(count: int, first: tuple[float, float], second: tuple[float, float
 
     The smallest microbatches are held down by the first side, and all others by the second.
     """
-    of_first, of_second = (_totals(count, *side) for side in (first, second))
+    of_first, of_second = [0.0], [0.0]  # the most work of 0 to `count` microbatches that a side holds down, by itself
+    for totals, (slope, growth) in ((of_first, first), (of_second, second)):
+        for _ in range(count if slope else 0):  # a side without a head or a tail holds none down
+            totals.append(min(totals[-1] + (1 + growth * totals[-1]) / slope, LARGEST))
     for number in range(min(count, MOST_PATTERNS) + 1):
         switch = count * number // min(count, MOST_PATTERNS)
         if switch < len(of_first) and count - switch < len(of_second):
             added = of_second[count - switch]
             yield min(of_first[switch] * (1 + second[1] * added), LARGEST), added
-
-
-def _totals(count: int, slope: float, growth: float) -> list[float]:
-    """Return the most work of 0 to `count` microbatches that one side holds down, for an idle time of 1.
-
-    A side without a head or a tail holds none down.
-    """
-    totals = [0.0]
-    for _ in range(count if slope else 0):
-        totals.append(min(totals[-1] + (1 + growth * totals[-1]) / slope, LARGEST))
-    return totals
 
 
 def are_few(documents: int, ranks: int, microbatches: int) -> bool:
