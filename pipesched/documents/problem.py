@@ -10,7 +10,7 @@ from itertools import product
 from typing import Any
 
 from pipesched.checks import require_name, require_whole, shown
-from pipesched.documents.json_text import get, nearly_equal, plain_values, require_finite
+from pipesched.documents.json_text import get, nearly_equal, picked, plain_values, require_finite
 from pipesched.errors import ConfigError
 from pipesched.pipeline.layers.layers import KEYS, PARTS, RULES, Amount, Blocks
 from pipesched.pipeline.plan.step import SIDE_SIZES, item_values
@@ -106,8 +106,8 @@ def read_cut(content: Mapping[str, Any]) -> CutChoice | None:
 
 def ordering_document(ordering: Ordering) -> dict[str, Any]:
     """Return an order, and of the best one what is known of it: how it was found, and what the rules take."""
-    said = {key: getattr(ordering, key) for key in ("exact", "tried", "given", "verl")}
-    return {ORDER: [*ordering.order], **({ORDERING: said} if ordering.rule == BEST else {})}
+    said = {ORDERING: picked(ordering, "exact", "tried", "given", "verl")} if ordering.rule == BEST else {}
+    return {ORDER: [*ordering.order], **said}
 
 
 def read_ordering(content: Mapping[str, Any], microbatches: int | None = None) -> Ordering | None:
@@ -171,15 +171,11 @@ def problem_document(problem: Problem) -> dict[str, Any]:
     if problem.mode == FORWARD_ONLY:
         costs = ["forward", "p2p", *(("gather",) if problem.has_step else ())]
     return {
-        "name": problem.name,
-        "devices": problem.devices,
-        "stages": problem.stages,
+        **picked(problem, "name", "devices", "stages"),
         "microbatches": problem.batches,
         **({"rounds": problem.rounds} if problem.rounds > 1 else {}),
         "placement": "auto" if problem.placement is None else problem.placement.written,
-        "time_unit": problem.time_unit,
-        "lanes": problem.lanes,
-        **{name: getattr(problem, name) for name in PLAIN if name not in SAID_APART},
+        **picked(problem, "time_unit", "lanes", *(name for name in PLAIN if name not in SAID_APART)),
         **layers_document(problem),
         **({} if problem.speed is None else {"speed": [*map(plain, problem.speed)]}),
         **({} if problem.links is None else {"links": [[*map(plain, row)] for row in problem.links]}),

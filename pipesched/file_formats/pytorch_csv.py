@@ -277,9 +277,7 @@ def _astray(sheet: Sheet) -> Iterator[str]:
 
 def _missing(sheet: Sheet) -> Iterator[str]:
     """Yield what a stage lacks: of each microbatch a forward, and a backward as B, or as I and W."""
-    for stage in range(len(sheet.rank_of)):
-        if stage not in sheet.rank_of:
-            yield f"stage {stage} is missing"
+    yield from (f"stage {stage} is missing" for stage in range(len(sheet.rank_of)) if stage not in sheet.rank_of)
     for stage, microbatch in product(sheet.rank_of, range(sheet.microbatches)):
         f, b, i, w = (Action(stage, kind, microbatch) for kind in COMPUTATIONS)
         has_f, has_b, has_i, has_w = (action in sheet.cells_of for action in (f, b, i, w))
@@ -330,13 +328,14 @@ def _wrong_transfers(sheet: Sheet) -> Iterator[str]:
         receive = sheet.partner(send) if action.kind in "FBI" else None
         if receive is None:
             continue
+        here, there = (f"row {sheet.rank_of[one.stage] + 1}" for one in (send, receive))
         sent, received = send in sheet.cells_of, receive in sheet.cells_of
         if not sent and not received:
-            yield f"{_row(sheet, send)}: {send} is missing, and {receive} in {_row(sheet, receive)}"
+            yield f"{here}: {send} is missing, and {receive} in {there}"
         elif not sent:
-            yield f"{_row(sheet, send)}: {send} is missing, for which {sheet.said(receive)} waits forever"
+            yield f"{here}: {send} is missing, for which {sheet.said(receive)} waits forever"
         elif not received:
-            yield f"{_row(sheet, receive)}: {receive} is missing, which should receive {sheet.said(send)}"
+            yield f"{there}: {receive} is missing, which should receive {sheet.said(send)}"
 
 
 def _misplaced_transfers(sheet: Sheet) -> Iterator[str]:
@@ -375,10 +374,6 @@ def _is_behind(cell: Cell, other: Cell) -> bool:
 
 def _at(sheet: Sheet, action: Action) -> str:
     return f"{sheet.first(action).where}: {action}"
-
-
-def _row(sheet: Sheet, action: Action) -> str:
-    return f"row {sheet.rank_of[action.stage] + 1}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
