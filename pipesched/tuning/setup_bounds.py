@@ -24,11 +24,11 @@ from typing import Any
 from pipesched.errors import PipeschedError
 from pipesched.estimation.communication import boundary_time, boundary_times, data_terms, reduce_terms
 from pipesched.estimation.derived import GATHER, OPTIMIZER, REDUCE, TERMS, budget_of, step_terms
-from pipesched.estimation.items import GB, HEAD, LAYER, MTP, STATES, Item, Items, hides_experts
-from pipesched.estimation.memory import FRAGMENTATION
+from pipesched.estimation.items import GB, HEAD, LAYER, MTP, Item, Items, hides_experts
+from pipesched.estimation.memory import FRAGMENTATION, ItemMemory
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.terms import PER_MS, Terms, total
-from pipesched.estimation.times import optimizer_terms
+from pipesched.estimation.times import ItemTimes, optimizer_terms
 from pipesched.estimation.trace import held_counts
 from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.placement import Placement, named_placement
@@ -36,8 +36,6 @@ from pipesched.schedulers.family import ANY, Family
 from pipesched.schedulers.registry import family
 
 GIGA = Fraction(10**9)
-TIMES = ("forward", "backward_input", "backward_weight", "recompute")
-SIZES = ("parameters", *STATES, "activation", "checkpoint")
 HALVINGS = 12  # of the range in which the least time is looked for: to 0.1 %
 
 
@@ -157,7 +155,7 @@ class SetupBounds:
     def signature(self) -> tuple[object, ...]:
         """All that schedules of a setup follow from: two setups with the same one have the same steps and memory."""
         setup, items = self.setup, self.items
-        each = [(*map(item.time, TIMES), *map(item.size, SIZES)) for item in self._different]
+        each = [(*map(item.time, ItemTimes._fields), *map(item.size, ItemMemory._fields)) for item in self._different]
         pieces = [item.pieces.jobs for item in self._different] if self.paired else []
         counts = [len([*alike]) for _, alike in groupby(map(id, items.each))]
         once = [*data_terms(setup, GIGA, GIGA), *optimizer_terms(setup, GIGA, GIGA)]

@@ -17,7 +17,7 @@ from pipesched.config.load import algorithm_of, load_values
 from pipesched.config.values import Values
 from pipesched.errors import ConfigError, blame
 from pipesched.estimation.derived import budget_of, derive, memory_with, side_static, with_budget
-from pipesched.estimation.hardware import BF16, LOW, PRECISIONS, GpuModel, precisions_of, require_precision
+from pipesched.estimation.hardware import BF16, LOW, GpuModel, precisions_of, require_precision
 from pipesched.estimation.items import GB
 from pipesched.estimation.memory import CONTEXT, FRAGMENTATION
 from pipesched.estimation.model import ModelShape, divisors, items_of
@@ -264,10 +264,6 @@ def automatic(field: str, model: ModelShape, hardware: GpuModel, gpus: int, toke
 ABSENT = {  # other fields are searched
     "batch.micro": 1, "training.recompute": NONE, "parallel.expert_tensor": 1, SHARD_RANKS: None,
 }  # fmt: skip
-WORDS: Mapping[str, tuple[Sequence[str], str]] = {  # of fields that are no numbers, and what errors call these
-    "training.recompute": (RECOMPUTES, "recompute"), OF_PRECISION: (PRECISIONS, "precision"),
-    "training.shard": (LEVELS, "level"),
-}  # fmt: skip
 UNLIKE = ("speed", "links")  # of devices, which no point of a space has
 SECTIONS = ("model", "hardware", "parallel", "batch", "training")
 
@@ -441,15 +437,15 @@ def _candidates(field: str, plain: Any) -> tuple[Any, ...]:
     listed = plain if isinstance(plain, list) else [plain]
     if not listed:
         raise ConfigError("lists no candidates; give some, or auto", field)
-    found = list[Any]()
+    section, _, key = field.partition(".")
+    found, asked = list[Any](), OF_SETUP[section][key]
     for value in listed:
-        names, what = WORDS.get(field, ((), ""))
-        if what == "recompute" and isinstance(value, Mapping):
+        if key == "recompute" and isinstance(value, Mapping):
             if list(value) != [FULL]:
                 raise ConfigError(f"must be {', '.join(RECOMPUTES)} or {{full: N}}, not {shown(value)}", field)
             found.append(require_whole(value[FULL], field, least=1))
-        elif names:
-            found.append(require_name(names, value, what, field))
+        elif asked.shape.words:
+            found.append(require_name(asked.shape.words, value, asked.called or key, field))
         else:
             found.append(require_whole(only_numbers(value), field, least=1))
     return tuple(dict.fromkeys(found))

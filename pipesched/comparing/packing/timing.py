@@ -17,6 +17,7 @@ from pipesched.errors import ConfigError, Deadlock, NoSchedule, NotApplicable
 from pipesched.estimation.derived import SetupCutter
 from pipesched.estimation.items import core_time
 from pipesched.estimation.terms import PER_MS
+from pipesched.estimation.times import ItemTimes
 from pipesched.pipeline.layers.layers import BALANCED, GIVEN
 from pipesched.pipeline.layers.recut import all_cuts, is_cut_open, layout_of, recut, seeks_best
 from pipesched.pipeline.plan.lowering import lower, precedence_rows
@@ -133,7 +134,6 @@ class Positions:
 LARGEST = 1 << 62  # of sums in 64 bits
 AT_ONCE = 4096  # ranks
 Rank = tuple[DocumentLoad, ...]  # its microbatches, in the order they are fed
-KEYS = ("forward", "backward_input", "backward_weight", "recompute")
 STEPS = 20_000  # documents that are put down in a search with steps back; the first way down is best fit decreasing
 MOST_SEARCHED = 2_000  # documents: of more, first fit leaves next to no room
 Filled = list[list[int]]  # the documents of each bin
@@ -293,7 +293,7 @@ def model_costs(problem: Problem, chosen: Family, cap: int) -> tuple[Problem, Cu
     assert isinstance(fitted.cutter, SetupCutter)
     stages, given = fitted.cutter.stages, {*cutter.replaced}
     linear, core = dict[str, tuple[Fraction, ...]](), dict[str, tuple[Fraction, ...]]()
-    for key in (*KEYS, *["whole"] * fitted.costs.chooses):
+    for key in (*ItemTimes._fields, *["whole"] * fitted.costs.chooses):
         own = key != "whole" and not given & ({key, "backward"} if key.startswith("backward") else {key})
         times = [*map(to_fraction, getattr(fitted.costs, key))]
         core[key] = tuple(Fraction(core_time(stage, key), PER_MS) if own else Fraction(0) for stage in stages)
