@@ -94,16 +94,13 @@ class Runtime:
         if rank == 0 and collective is None:
             warn_left_out(schedule)
         transfers = self._transfers = transfers_for(device, host)
-        self._runners = {
-            stage: StageRunner(stage, problem.stages, self._modules[stage], loss_fn, seed) for stage in stages
-        }
+        count, own = problem.stages, self._modules
+        self._runners = {stage: StageRunner(stage, count, own[stage], loss_fn, seed) for stage in stages}
         with self._team.setting_up():
             self._channels = _channels_for(self._team, lists, device)
             self._mirrors = WeightCopies(self._team, placement, self._modules, tied)
             self._team.meet()
-        self._engine = Engine(
-            self._program, problem.stages, self._runners, self._channels, transfers, on_op, collective
-        )
+        self._engine = Engine(self._program, count, self._runners, self._channels, transfers, on_op, collective)
 
     def step(
         self,

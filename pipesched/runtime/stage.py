@@ -117,16 +117,14 @@ def _walk(roots: Iterable[Any], leaves: set[int]) -> tuple[list[Any], dict[int, 
             variable = getattr(node, "variable", None)
             children = [id(child) for child, _ in node.next_functions if child is not None]
             is_main[mine] = id(variable) in leaves or any(is_main[child] for child in children)
-            has_weights[mine] = (variable is not None and id(variable) not in leaves) or any(
-                has_weights[child] for child in children
-            )
+            is_weight = variable is not None and id(variable) not in leaves
+            has_weights[mine] = is_weight or any(has_weights[child] for child in children)
             nodes.append(node)
         elif mine not in is_main:
             is_main[mine] = has_weights[mine] = False  # found; set when its children are done
             stack.append((node, True))
-            stack += [
-                (child, False) for child, _ in node.next_functions if child is not None and id(child) not in is_main
-            ]
+            children_of = (child for child, _ in node.next_functions if child is not None)
+            stack += [(child, False) for child in children_of if id(child) not in is_main]
     return nodes, is_main, has_weights
 
 

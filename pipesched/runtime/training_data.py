@@ -98,9 +98,8 @@ def data_source(
     sizes = usual if shape is None else shape
     if not sizes:
         raise ConfigError("is missing: the sizes of a microbatch, as in 8,64; or give `data`", "shape")
-    return DataSource(
-        None, loss, tuple(require_whole(size, "shape", least=1) for size in sizes), number, vocab or VOCAB
-    )
+    whole = tuple(require_whole(size, "shape", least=1) for size in sizes)
+    return DataSource(None, loss, whole, number, vocab or VOCAB)
 
 
 def loss_named(loss: Named) -> Callable[..., Any]:

@@ -148,11 +148,9 @@ def activation_bytes(rank: int, kind: str, dtype: str) -> list[StageProfile] | N
     """Return the profile of a first, a middle and a last stage, as the first rank measures it."""
     if rank:
         return None
-    number = dtype_named(dtype)
+    number, device = dtype_named(dtype), take_device(rank, kind)
     given = batch(1, number)
-    return measure_stages(
-        blocks(3, number), given.inputs[0], given.targets[0], take_device(rank, kind), loss_of, repeats=2
-    )
+    return measure_stages(blocks(3, number), given.inputs[0], given.targets[0], device, loss_of, repeats=2)
 
 
 def verify_rank(rank: int, job: Any, batches: Any) -> dict[str, Any] | None:

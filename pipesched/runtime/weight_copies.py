@@ -35,11 +35,8 @@ def weights_here(tied: Tied, modules: Mapping[int, Any]) -> list[Any]:
     """
     found = []
     for entry, names in enumerate(tied):
-        here = [
-            (stage, dict(modules[stage].named_parameters()).get(name))
-            for stage, name in names.items()
-            if stage in modules
-        ]
+        own = [(stage, name) for stage, name in names.items() if stage in modules]
+        here = [(stage, dict(modules[stage].named_parameters()).get(name)) for stage, name in own]
         for stage, weight in here:
             if weight is None:
                 raise ConfigError(f"stage {stage} has no weight {shown(names[stage])}", "tied", entry=entry)
