@@ -142,14 +142,11 @@ def _changes(setup: Setup) -> Iterator[tuple[str, Mapping[str, Mapping[str, Any]
         more = {"sequence": True} if key == "tensor" and parallel.tensor == 1 else {}
         if size >= 1 and (key != "tensor" or size <= setup.hardware.gpus_per_node):
             yield f"parallel.{key}", {"parallel": {key: size, **more}, "training": {"layout": None}}
+    is_full = training.recompute == FULL and training.full_layers is None
     rows: list[tuple[bool, str, dict[str, Any]]] = [
         (not parallel.sequence and parallel.tensor > 1, "parallel", {"sequence": True}),
         (micro % 2 == 0, "batch", {"micro": micro // 2}),
-        (
-            (training.recompute, training.full_layers) != (FULL, None),
-            "training",
-            {"recompute": FULL, "full_layers": None},
-        ),
+        (not is_full, "training", {"recompute": FULL, "full_layers": None}),
         (training.recompute == NONE and not training.flash_attention, "training", {"recompute": SELECTIVE}),
         (training.shard is None and not training.distributed_optimizer, "training", {"distributed_optimizer": True}),
         *((training.shard is not None and not training.divides(one), "training", {"shard": one}) for one in LEVELS[1:]),

@@ -328,11 +328,8 @@ class SetupCutter:
         costs = []  # what items take, of the mean microbatch, and hold of the largest one, as layers
         for number in range(len(self.items)):
             each = [Stage(items, number, number + 1) for items in self.items_of_microbatches or [self.items]]
-            work, kept = (
-                Fraction(sum(one.work for one in each), len(each)),
-                max(one.size("activation") for one in {*each}),
-            )
-            fixed = each[0].states + each[0].size("logits")
+            work, fixed = Fraction(sum(one.work for one in each), len(each)), each[0].states + each[0].size("logits")
+            kept = max(one.size("activation") for one in {*each})
             costs.append(LayerCosts(forward=work, activation=kept / GB, static=fixed / GB))
         first, *inside, last = costs
         columns: dict[str, Any] = {key: [getattr(one, key) for one in inside] for key in MEASURED}

@@ -236,11 +236,9 @@ def _shape(
     positions = keys.word("positions", POSITIONS, nature.positions)
     bias = keys.word("bias", BIASES, _bias(keys, nature))
     biased = nature.bias != "none" or keys.has("bias") or bias not in ("mlp", "all")
-    latent = (
-        Latent(keys.whole("q_lora_rank", 0, least=0), *map(keys.whole, OF_LATENT))
-        if heads and keys.has("kv_lora_rank")
-        else None
-    )
+    latent = None
+    if heads and keys.has("kv_lora_rank"):
+        latent = Latent(keys.whole("q_lora_rank", 0, least=0), *map(keys.whole, OF_LATENT))
     head = latent.nope if latent is not None else _head(keys, hidden, heads) if heads else 1
     kv_heads = _kv_heads(keys, nature, heads) if heads else 0
     ffn = _width(keys, nature, hidden, count, routed=routed) if nature.ffn else 0

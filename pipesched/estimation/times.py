@@ -351,12 +351,10 @@ def mtp_times(setup: Setup) -> ItemTimes:
     layer = layer_times(setup.of_layer(model.layers), experts=model.has_experts(model.layers))
     head = head_times(setup)
     joining = (Product("joining", 4 * setup.tokens * model.hidden**2 / setup.parallel.spread),)
-    more = {
-        operation: (*_products(setup, joining, operation, low=True), *getattr(head, operation))
-        for operation in OPERATIONS
-    }
-    forward = (*layer.forward, *more[FORWARD])
-    return ItemTimes(forward, (*layer.backward_input, *more[INPUT]), (*layer.backward_weight, *more[WEIGHT]), forward)
+    joined = (tuple(_products(setup, joining, operation, low=True)) for operation in OPERATIONS)
+    parts = zip(layer, joined, head, strict=False)
+    forward, inputs, weights = (own + more + last for own, more, last in parts)
+    return ItemTimes(forward, inputs, weights, forward)
 
 
 def optimizer_terms(setup: Setup, dense: Fraction, experts: Fraction) -> Terms:

@@ -222,13 +222,11 @@ class Space:
 
     def setup(self, layout: Parallelism) -> Setup:
         """Return the setup of a layout. Raises ConfigError where its sizes do not divide."""
-        sequence = layout.tensor > 1 if self.sequence is None else self.sequence
-        again = layout.recompute
+        sequence, again = layout.tensor > 1 if self.sequence is None else self.sequence, layout.recompute
         recompute, layers = (again, None) if isinstance(again, str) else (FULL, again)
-        precision = layout.precision or self.training.precision
-        training = replace(
-            self.training, precision=precision, recompute=recompute, full_layers=layers, shard=layout.shard
-        )
+        training = replace(self.training, recompute=recompute, full_layers=layers, shard=layout.shard)
+        if layout.precision is not None:
+            training = replace(training, precision=layout.precision)
         parallel = Parallel(self.gpus, **layout.parallel, sequence=sequence, shard_ranks=layout.shard_ranks)
         if self.data not in (None, parallel.data):
             raise ConfigError(f"is {self.data}; this layout has {parallel.data} data-parallel ranks", "parallel.data")
