@@ -242,9 +242,8 @@ def read_problem(content: dict[str, Any]) -> Problem:
         slices = content.get("slices")
         tried = slices.get(TRIED, []) if isinstance(slices, dict) else []
         if not isinstance(tried, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in tried):
-            raise ConfigError(
-                f"must list numbers of slices, each with its makespan, not {shown(tried)}", "slices", entry=TRIED
-            )
+            what = "must list numbers of slices, each with its makespan"
+            raise ConfigError(f"{what}, not {shown(tried)}", "slices", entry=TRIED)
         for count, makespan in tried:
             if not isinstance(count, int) or isinstance(count, bool):
                 raise ConfigError(f"must be numbers of slices, not {shown(count)}", "slices", entry=TRIED)

@@ -546,9 +546,8 @@ def parse(text: str, source: str, *, may_wait: bool = False) -> Imported:
         raise InvalidSchedule(wrong, [*violations, *stuck])
     slots: list[list[Slot]] = []
     for row in sheet.rows:
-        each = (
-            [Op(s, kind, m) for s, kind, m in cell.actions if kind in COMPUTATIONS and m is not None] for cell in row
-        )
+        passes = ([one for one in cell.actions if one.kind in COMPUTATIONS] for cell in row)
+        each = ([Op(s, kind, m) for s, kind, m in found if m is not None] for found in passes)
         slots.append([Pair(*ops) if len(ops) > 1 else ops[0] for ops in each if ops])
     plan = plan_from_slots(slots, len(sheet.rank_of), sheet.microbatches)
     computing = sheet.rank_of if sheet.has_transfers else ()

@@ -10,6 +10,7 @@ So whether T is possible is a question of residues modulo T, with precedences in
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
@@ -48,11 +49,9 @@ def interval_bounds(graph: DataflowGraph, units: Units) -> Intervals:
         work[number] += units[number].interval
     resources = max(ceil_div(cycles, units[number].count) for number, cycles in work.items())
     latencies = [units[number].latency for number in classes]
-    low, high = 0, sum(latencies)
-    while low + 1 < high:  # max over cycles of ceil(latency around it / iterations around it), by bisection over T
-        middle = (low + high) // 2
-        is_possible = _longest(_waits(graph, latencies, middle), dict.fromkeys(range(len(graph)), 0)) is not None
-        low, high = (low, middle) if is_possible else (middle, high)
+    starts = dict.fromkeys(range(len(graph)), 0)
+    periods = range(1, sum(latencies))  # max over cycles of ceil(latency around it / iterations around it)
+    high = 1 + bisect_left(periods, True, key=lambda one: _longest(_waits(graph, latencies, one), starts) is not None)
     return Intervals(resources, high if graph.is_loop else 1)
 
 

@@ -257,9 +257,8 @@ def _require_each_once(found: Sequence[tuple[int, str]], ranks: int) -> None:
     missing = [rank for rank in range(ranks) if rank not in by_rank]
     if missing:
         said = f"rank {missing[0]} is" if len(missing) == 1 else f"ranks {joined([*map(str, missing)])} are"
-        raise ConfigError(
-            f"{said} missing: give the trace of every rank; there are {joined([*map(str, sorted(by_rank))])}"
-        )
+        there = joined([*map(str, sorted(by_rank))])
+        raise ConfigError(f"{said} missing: give the trace of every rank; there are {there}")
 
 
 def _placement(
@@ -365,9 +364,8 @@ def _require_every_stage(steps: Steps, ranks: Sequence[Recorded]) -> None:
             most = next(one for one in range(steps.stages) if counts[one] == max(counts.values()))
             rows = []
             for one in (stage, most):
-                on = joined(
-                    [str(ranks[at].rank) for at in sorted({at for op, at in steps.home.items() if op.stage == one})]
-                )
+                homes = sorted({at for op, at in steps.home.items() if op.stage == one})
+                on = joined([str(ranks[at].rank) for at in homes])
                 rows.append(f"{counts[one]} forwards of stage {one} on rank {on}")
             raise _two_runs(rows if stage != most else rows[:1])
 

@@ -108,9 +108,8 @@ def rank_of_primus(file: str) -> int:
     """Return the rank that a file's name says. Raises ConfigError."""
     match = _FILE.fullmatch(PurePath(file.replace("\\", "/")).name)
     if match is None:
-        raise ConfigError(
-            f"{file} does not say whose it is: Primus's files are named pp_rank_0.json, pp_rank_1.json, .."
-        )
+        names = "Primus's files are named pp_rank_0.json, pp_rank_1.json, .."
+        raise ConfigError(f"{file} does not say whose it is: {names}")
     return int(match[1])
 
 

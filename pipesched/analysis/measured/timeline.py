@@ -170,10 +170,9 @@ def read_traces(
         ends |= {one.slot: (one.start - ahead, one.end - ahead) for one in rank.ends.get(step.name, ())}
     schedule = measured_schedule(measured, step, 1 if base is None else base.ticks.per_unit, chain(*ends.values()))
     if planned is not None:
-        finer = replace(
-            planned.problem, costs=replace(planned.problem.costs, resolution=schedule.problem.ticks.per_unit)
-        )
-        planned = Outcome(planned.algorithm, _of_problem(planned.schedule, finer, Fraction(1)))
+        finer = replace(planned.problem.costs, resolution=schedule.problem.ticks.per_unit)
+        problem = replace(planned.problem, costs=finer)
+        planned = Outcome(planned.algorithm, _of_problem(planned.schedule, problem, Fraction(1)))
     is_first = steps.only and not source.one_clock
     notes = ["only one step was recorded; the first one of a run takes longer than those behind it"] * is_first
     if of_each is not None and not any(rank.apart for rank in ranks):  # ranges hold their waiting for messages
@@ -195,12 +194,9 @@ def read_traces(
 
 def _quartiles(found: Aligned, microbatch: int | None = None) -> dict[tuple[str, int], Quartiles]:
     """Return the quartiles of each kind: between two lengths linearly, the ends included (numpy's default)."""
-    lengths = {kind: sorted(values) for kind, values in found.lengths(microbatch).items()}
-    quarters = [Fraction(part, 4) for part in (1, 2, 3)]
-    return {
-        kind: Quartiles(*(plain(quantile(ordered, part) / PER_UNIT) for part in quarters))
-        for kind, ordered in lengths.items()
-    }
+    found_of, quarters = found.lengths(microbatch), [Fraction(part, 4) for part in (1, 2, 3)]
+    quartiles = {kind: [quantile(sorted(one), part) / PER_UNIT for part in quarters] for kind, one in found_of.items()}
+    return {kind: Quartiles(*map(plain, three)) for kind, three in quartiles.items()}
 
 
 def _costs(lengths: dict[tuple[str, int], Quartiles], found: Aligned, plan: Problem | None) -> Iterator[MeasuredCost]:

@@ -141,10 +141,8 @@ def sum_of(rates: Sequence[Rate]) -> Rate:
 
 def _mean(documents: DocumentAmounts, rate: Rate, share: Share) -> Fraction:
     """Return what the documents of a rank take on average, less what rounding may take from its microbatches."""
-    return (
-        rate.of(sum(documents.linear), sum(documents.core)) / share.ranks
-        - share.microbatches * documents.lost * rate.linear
-    )
+    whole = rate.of(sum(documents.linear), sum(documents.core))
+    return whole / share.ranks - share.microbatches * documents.lost * rate.linear
 
 
 def _of_device(

@@ -152,9 +152,8 @@ def _exchange(bins: Bins, i: Ints, j: Ints, most: int, below: int) -> bool:
         return False
     i, j, source, target = i[fits], j[fits], source[fits], target[fits]
     ranks = (int(source[0]) // m, int(target[0]) // m)
-    given, got = (
-        (rows % m, sign * (bins.amounts[:, i] - bins.amounts[:, j])) for rows, sign in ((source, -1), (target, 1))
-    )
+    less = bins.amounts[:, i] - bins.amounts[:, j]
+    given, got = (source % m, -less), (target % m, less)
     changes = [(ranks[0], (given, got))] if ranks[0] == ranks[1] else [(ranks[0], (given,)), (ranks[1], (got,))]
     takes = {rank: bins.taken(rank, *own) for rank, own in changes}
     best = _best(takes[ranks[0]], takes[ranks[1]])
