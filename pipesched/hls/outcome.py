@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
 from random import Random
+from typing import NamedTuple
 
 from pipesched.checks import (
     MOST_SECONDS,
@@ -126,11 +126,18 @@ MOST_PERMUTED = 2_000  # operations times orders that are worth the wait, for ea
 SHOWN = 6  # names in a remark
 
 
+class RuleResult(NamedTuple):
+    """One list schedule: its latency in cycles and its registers."""
+
+    latency: int
+    registers: int
+
+
 @dataclass(frozen=True, repr=False)
 class RuleTable:
-    """The list schedule of every rule (priority, tie), the optimum, and remarks: one sentence each."""
+    """Latency and registers of every rule (priority, tie), the optimum, and remarks: one sentence each."""
 
-    results: dict[tuple[str, str], HardwareSchedule]
+    results: dict[tuple[str, str], RuleResult]
     optimum: HardwareOutcome
     remarks: tuple[str, ...]
 
@@ -153,16 +160,17 @@ def compare_rules(
         ConfigError: A bad argument, or an operation without a unit.
     """
     limits = search_limits(time_limit, workers, seed)
-    results = {
-        (priority, tie): list_outcome(graph, units, priority=priority, tie=tie, seed=seed).schedule
-        for priority, tie in product(PRIORITIES, COMPARED)
-    }
+    results = {}
+    for priority in PRIORITIES:
+        for tie in COMPARED:
+            schedule = list_outcome(graph, units, priority=priority, tie=tie, seed=seed).schedule
+            results[priority, tie] = RuleResult(schedule.latency, schedule.registers)
     optimum = shortest_outcome(graph, units, limits)
     tasks = lower(graph, units, assign_classes(graph, units))
     return RuleTable(results, optimum, tuple(_remarks(tasks, [*results.values()], optimum, seed)))
 
 
-def _remarks(tasks: TaskGraph, found: Sequence[HardwareSchedule], optimum: HardwareOutcome, seed: int) -> Iterator[str]:
+def _remarks(tasks: TaskGraph, found: Sequence[RuleResult], optimum: HardwareOutcome, seed: int) -> Iterator[str]:
     latencies = [result.latency for result in found]
     least = optimum.schedule.latency
     if min(latencies) > least:
