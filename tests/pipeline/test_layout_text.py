@@ -16,11 +16,9 @@ from pipesched.pipeline.layers.cutting import (
     Ends,
     EverySearch,
     LaneSearch,
-    cut_runs,
-    lanes_of,
+    RunSearch,
     least_cost,
     least_cut,
-    runs_of,
 )
 from pipesched.pipeline.layers.layout_text import StageItems, megatron_text, read_megatron_text, stages_of
 from pipesched.pipeline.problem.placement import named_placement
@@ -188,15 +186,15 @@ def holds(task: CutTask, ends: Ends | None, cost: int | None) -> bool:
 @given(tasks())
 def test_each_search_finds_the_least_of_all_cuts(task: CutTask) -> None:
     """The chosen search, and each other that suits, answers the least cost; none where no cut is within memory."""
-    least, runs, lanes = least_of_all(task), runs_of(task), lanes_of(task)
+    least, runs, lanes = least_of_all(task), RunSearch(task), LaneSearch(task, ENOUGH)
     assert least is None or task.may_hold(task.limits(least))
     assert holds(task, least_cut(task), least)
-    if runs is not None:
-        assert holds(task, cut_runs(task, runs), least)
+    if runs.is_laid:
+        assert holds(task, runs.best(), least)
     if len({*task.flying}) == 1:
         assert holds(task, least_cost(task, EverySearch(task).any_within), least)
-        if lanes is not None:
-            assert holds(task, least_cost(task, LaneSearch(task, lanes, ENOUGH).any_within), least)
+        if lanes.is_laid:
+            assert holds(task, least_cost(task, lanes.any_within), least)
 
 
 @pytest.mark.parametrize(
@@ -210,10 +208,10 @@ def test_of_very_many_cuts_one_is_nearly_the_best(kind: str, devices: int, chunk
     holders = named_placement(kind, devices, stages).devices
     task = CutTask(work, none, none, holders, (1,) * devices, None, (1,) * stages)
     assert comb(items - 1, stages - 1) > 200_000
-    lanes, found = lanes_of(task), least_cut(task)
-    assert lanes is not None
+    lanes, found = LaneSearch(task, ENOUGH), least_cut(task)
+    assert lanes.is_laid
     assert found is not None
-    best = least_cost(task, LaneSearch(task, lanes, ENOUGH).any_within)
+    best = least_cost(task, lanes.any_within)
     assert best is not None
     assert 1000 * task.cost(found) <= (1000 + NEARLY) * task.cost(best)
 
@@ -223,10 +221,10 @@ def test_lanes_are_cut_within_memory_at_once() -> None:
     work, static = sums([1, *[4] * 29, 2]), sums([1] * 31)
     holders = named_placement("wave", 4, 16).devices
     task = CutTask(work, static, (0,) * 32, holders, (1,) * 4, (8,) * 4, (1,) * 16)
-    lanes = lanes_of(task)
-    assert lanes is not None
+    lanes = LaneSearch(task, 2_000)
+    assert lanes.is_laid
     assert not task.may_hold(task.limits(31))  # one holder has 8 of the 29: their mean is below 30
-    found = least_cost(task, LaneSearch(task, lanes, 2_000).any_within)
+    found = least_cost(task, lanes.any_within)
     assert holds(task, found, 32)
 
 

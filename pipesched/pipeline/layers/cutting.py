@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from heapq import heapify, heappop, heappush
 from itertools import accumulate, chain, combinations, groupby, islice, pairwise, starmap
 from math import comb
@@ -108,120 +108,86 @@ def least_cost(task: CutTask, decide: Decide, above: int = 0) -> Ends | None:
 MOST_PAIRS = 1_000_000  # of items, for which the most even of the best cuts is looked for
 
 
-class StageRun(NamedTuple):
-    """The stages of one holder, side by side: how many there are, and the memory of items in them."""
+class RunSearch:
+    """Where runs may end: the stages of one holder, side by side.
 
-    holder: int
-    stages: int
-    held: Sequence[int]
+    Each is looked at only from the begins that the runs before and behind it leave.
+    """
 
+    def __init__(self, task: CutTask) -> None:
+        self.task = task
+        self.runs = [(holder, len([*group])) for holder, group in groupby(task.holders)]
+        self.is_laid = len(self.runs) == len(task.weights)
+        before = [*accumulate((count for _, count in self.runs), initial=0)][:-1]  # stages
+        self.begins = [range(one, task.items - task.stages + one + 1) if one else range(1) for one in before]
+        self.held = [task.held(stage) if task.room is not None else () for stage in before]
 
-def runs_of(task: CutTask) -> list[StageRun] | None:
-    """Return the run of each holder, in forward order; None where some holder has several."""
-    runs, stage = [], 0
-    for holder, group in groupby(task.holders):
-        count = len([*group])
-        runs.append(StageRun(holder, count, task.held(stage) if task.room is not None else ()))
-        stage += count
-    return runs if len(runs) == len(task.weights) else None
+    def best(self) -> Ends | None:
+        """Return the best cut, and of such cuts one of the most even; None if none is within memory."""
+        found = least_cost(self.task, self.any_within)
+        return self._evenest(self.task.cost(found)) if found and self.task.items**2 <= MOST_PAIRS else found
 
-
-def cut_runs(task: CutTask, runs: Sequence[StageRun]) -> Ends | None:
-    """Return the best cut, and of such cuts one of the most even; None if none is within memory."""
-    search = _RunSearch(task, runs)
-    best = least_cost(task, search.any_within)
-    if best is None:
-        return None
-    return search.evenest(task.cost(best)) if task.items**2 <= MOST_PAIRS else best
-
-
-class _RunSearch:
-    """Where runs may end. Each is looked at only from the begins that the runs before and behind it leave."""
-
-    def __init__(self, task: CutTask, runs: Sequence[StageRun]) -> None:
-        self.task, self.runs = task, runs
-        self.begins, behind = [], 0
-        for run in runs:
-            left = task.stages - behind
-            self.begins.append(range(behind, task.items - left + 1) if behind else range(1))
-            behind += run.stages
-
-    def _limits(self, run: StageRun, cost: int | None) -> list[tuple[Sequence[int], int]]:
-        """Return what a run may have within a cost: sums of items, and the most of each."""
-        work = (self.task.work, self.task.limits(cost)[run.holder])
-        return [work] if self.task.room is None else [work, (run.held, self.task.room[run.holder])]
+    def any_within(self, cost: int | None) -> Ends | None:
+        """Return a cut within a cost, with the longest runs first."""
+        opened = self._open(cost)
+        return self._cut(opened) if 0 in opened[0] else None
 
     def _open(self, cost: int | None) -> list[dict[int, int]]:
         """Return for each run its furthest end from each begin from which the rest can be cut.
 
         `windows` are the begins of each run from which those before it, and those behind it, may reach.
         """
-        firsts, begin = [], self.task.items
-        for run, begins in zip(reversed(self.runs), reversed(self.begins), strict=True):
-            begin = max(bisect_left(sums, sums[begin] - most) for sums, most in self._limits(run, cost))
-            begin = max(begin, begins.start)
-            firsts.append(begin)
-        windows, last = [], 0
-        for run, begins, first in zip(self.runs, self.begins, reversed(firsts), strict=True):
-            last = min(last, begins.stop - 1)
-            windows.append(range(first, last + 1))
-            last = _furthest(last, self._limits(run, cost))
+        limits, room = self.task.limits(cost), self.task.room
+        most = [[(self.task.work, limits[holder]), *([] if room is None else [(held, room[holder])])]
+                for (holder, _), held in zip(self.runs, self.held, strict=True)]  # fmt: skip
+
+        def furthest(begin: int, run: int) -> int:
+            return min(bisect_right(sums, sums[begin] + limit) - 1 for sums, limit in most[run])
+
+        numbers, windows, last = range(len(self.runs)), list[range](), 0
+        firsts = [self.task.items]
+        for run in reversed(numbers):
+            ends = (bisect_left(sums, sums[firsts[-1]] - limit) for sums, limit in most[run])
+            firsts.append(max(*ends, self.begins[run].start))
+        for run in numbers:
+            last = min(last, self.begins[run].stop - 1)
+            windows.append(range(firsts[-1 - run], last + 1))
+            last = furthest(last, run)
         opened: list[dict[int, int]] = []
         possible = [self.task.items]  # begins of the run behind
-        for run, window in zip(reversed(self.runs), reversed(windows), strict=True):
-            limits, found = self._limits(run, cost), {}
-            for begin in window:
-                place = bisect_right(possible, _furthest(begin, limits))
-                if place and possible[place - 1] >= begin + run.stages:
+        for run in reversed(numbers):
+            found = {}
+            for begin in windows[run]:
+                place = bisect_right(possible, furthest(begin, run))
+                if place and possible[place - 1] >= begin + self.runs[run][1]:
                     found[begin] = possible[place - 1]
             opened.append(found)
             possible = [*found]
         return opened[::-1]
 
-    def any_within(self, cost: int | None) -> Ends | None:
-        """Return a cut within a cost, with the longest runs first."""
-        opened = self._open(cost)
-        if 0 not in opened[0]:
-            return None
-        ends: list[int] = []
-        begin = 0
-        for run, furthest in zip(self.runs, opened, strict=True):
-            ends += _parts(begin, furthest[begin], run.stages)
-            begin = furthest[begin]
-        return ends
-
-    def evenest(self, cost: int) -> Ends:
+    def _evenest(self, cost: int) -> Ends:
         """Return the cut within a cost with the least sum of squares of the items of holders, of such with more behind.
 
         Behind, less is in flight: most schedules hold the most microbatches on the first device.
         """
-        best: dict[int, tuple[int, int]] = {self.task.items: (0, 0)}
-        chosen = []
-        for run, furthest in zip(reversed(self.runs), reversed(self._open(cost)), strict=True):
+        best, chosen = {self.task.items: 0}, list[dict[int, int]]()
+        for (_, count), furthest in zip(reversed(self.runs), reversed(self._open(cost)), strict=True):
             found = {}
             for begin, last in furthest.items():
-                choices = (end for end in range(begin + run.stages, last + 1) if end in best)
-                found[begin] = min(((end - begin) ** 2 + best[end][0], end) for end in choices)
-            best = found
-            chosen.append(found)
-        ends: list[int] = []
-        begin = 0
-        for run, found in zip(self.runs, reversed(chosen), strict=True):
-            end = found[begin][1]
-            ends += _parts(begin, end, run.stages)
-            begin = end
+                ends = (end for end in range(begin + count, last + 1) if end in best)
+                found[begin] = min(((end - begin) ** 2 + best[end], end) for end in ends)
+            best = {begin: squares for begin, (squares, _) in found.items()}
+            chosen.append({begin: end for begin, (_, end) in found.items()})
+        return self._cut(chosen[::-1])
+
+    def _cut(self, ends_of: Sequence[Mapping[int, int]]) -> Ends:
+        """Return the ends of stages whose runs end there: of equal numbers of items, or the first have one more."""
+        ends, begin = list[int](), 0
+        for (_, count), end_of in zip(self.runs, ends_of, strict=True):
+            each, more = divmod(end_of[begin] - begin, count)
+            ends += [begin + part * each + min(part, more) for part in range(1, count + 1)]
+            begin = end_of[begin]
         return ends
-
-
-def _furthest(begin: int, limits: Sequence[tuple[Sequence[int], int]]) -> int:
-    """Return the furthest end from a begin, with no more of any sums than the most of these."""
-    return min(bisect_right(sums, sums[begin] + most) - 1 for sums, most in limits)
-
-
-def _parts(begin: int, end: int, count: int) -> list[int]:
-    """Return the ends of so many stages of equal numbers of items; where these cannot be, the first have one more."""
-    each, more = divmod(end - begin, count)
-    return [begin + (part + 1) * each + min(part + 1, more) for part in range(count)]
 
 
 class EverySearch:
@@ -285,122 +251,78 @@ MOST_STARTS = 20_000  # places where lanes begin: of more only the evenest are t
 State = tuple[int, ...]  # how far each lane has come
 
 
-class Lanes(NamedTuple):
-    """The holders in the order of the first lane, and which lanes go through them the other way."""
-
-    order: Sequence[int]
-    is_back: Sequence[bool]
-
-
-def lanes_of(task: CutTask) -> Lanes | None:
-    """Return the lanes of a task; None where its holders do not stand in lanes."""
-    count = len(task.weights)
-    order = task.holders[:count]
-    rows = [task.holders[start : start + count] for start in range(0, task.stages, count)]
-    if len({*order}) < count or any(row not in (order, order[::-1]) for row in rows):
-        return None
-    return Lanes(order, [row != order for row in rows])
-
-
 class LaneSearch:
-    """Looks for a cut within a cost, until it has looked at `most` stages."""
+    """Looks for a cut within a cost, until it has looked at `most` stages.
 
-    def __init__(self, task: CutTask, lanes: Lanes, most: int) -> None:
-        self.task, self.lanes, self.most = task, lanes, most
-        self.count, self.held = len(lanes.order), task.held(0) if task.room is not None else None
-        backs = [*lanes.is_back]
-        self.meets = [lane > 0 and backs[lane] and not backs[lane - 1] for lane in range(len(backs))]
-        self.starts = [*self._starts()]
+    The holders stand in lanes: the first goes through all of them, and each other in the same order, or in the reverse.
+    """
 
-    def _starts(self) -> Iterator[list[int]]:
-        """Yield the items at which lanes begin, the evenest first: where a lane meets the one before, None is free."""
-        task, lanes = self.task, len(self.lanes.is_back)
+    def __init__(self, task: CutTask, most: int) -> None:
+        self.task, self.most, self.work, self.count = task, most, task.work, len(task.weights)
+        self.held = task.held(0) if task.room is not None else None
+        self.order = task.holders[: self.count]
+        lanes = [task.holders[start : start + self.count] for start in range(0, task.stages, self.count)]
+        self.is_laid = len({*self.order}) == self.count and all(
+            lane in (self.order, self.order[::-1]) for lane in lanes
+        )
+        self.back = [lane != self.order for lane in lanes]
+        self.meets = [lane > 0 and back and not self.back[lane - 1] for lane, back in enumerate(self.back)]
+
+    def _starts(self) -> Iterable[Sequence[int]]:
+        """Return the items at which lanes begin, the evenest first: where a lane meets the one before, None is free."""
+        work, items, lanes = self.work, self.task.items, len(self.back)
         fixed = [lane for lane in range(1, lanes) if not self.meets[lane]]
-        if comb(task.items, len(fixed)) > MOST_STARTS:
-            shares = [lane / lanes * task.work[-1] for lane in fixed]
-            near = [sorted(range(1, task.items), key=lambda item: abs(task.work[item] - part)) for part in shares]
-            limits = [len(items) - 1 for items in near]
-            everywhere = chain.from_iterable(_places(total, limits) for total in range(sum(map(len, near))))
-            chosen = ([items[at] for items, at in zip(near, places, strict=True)] for places in everywhere)
-            rising = (start for start in chosen if all(one < other for one, other in pairwise(start)))
-            yield from ([0, *start, task.items] for start in islice(rising, MOST_STARTS))
-            return
-        even = [task.work[-1] * lane / lanes for lane in fixed]
+        if comb(items, len(fixed)) <= MOST_STARTS:
+            even = [work[-1] * lane / lanes for lane in fixed]
+            every = combinations(range(1, items), len(fixed))
+            return sorted(every, key=lambda start: sum(abs(work[at] - to) for at, to in zip(start, even, strict=True)))
+        shares = [lane / lanes * work[-1] for lane in fixed]
+        near = [sorted(range(1, items), key=lambda item: abs(work[item] - part)) for part in shares]
+        limits = [len(row) - 1 for row in near]
+        everywhere = chain.from_iterable(_places(total, limits) for total in range(sum(map(len, near))))
+        chosen = ([row[at] for row, at in zip(near, places, strict=True)] for places in everywhere)
+        return islice((start for start in chosen if all(one < other for one, other in pairwise(start))), MOST_STARTS)
 
-        def distance(start: Sequence[int]) -> float:
-            return sum(abs(task.work[item] - wanted) for item, wanted in zip(start, even, strict=True))
-
-        starts = combinations(range(1, task.items), len(fixed))
-        yield from ([0, *start, task.items] for start in sorted(starts, key=distance))
+    @cached_property
+    def starts(self) -> list[list[int]]:
+        """Those, between the first item and the end."""
+        return [[0, *start, self.task.items] for start in self._starts()]
 
     def any_within(self, cost: int | None) -> Ends | None:
         """Return a cut within a cost; None if there is none, or none was found."""
-        limits, looked = self.task.limits(cost), [self.most]
+        limits, room = self.task.limits(cost), self.task.room or [0] * self.count
         if not self.task.may_hold(limits):
             return None
+        self.limits, self.room = ([of[holder] for holder in self.order] for of in (limits, room))
+        # what the holders from one on may have together, and room
+        self.spare, self.roomy = ([*accumulate(of[::-1], initial=0)][::-1] for of in (self.limits, self.room))
+        self.looked = self.most
         for start in self.starts:
-            found = _LaneGaps(self, start, limits, looked).cut()
-            if found is not None or looked[0] <= 0:
+            found = self._cut(start)
+            if found is not None or self.looked <= 0:
                 return found
         return None
 
-
-def _places(total: int, limits: Sequence[int]) -> Iterator[list[int]]:
-    """Yield numbers of this sum, each up to its limit."""
-    if len(limits) == 1:
-        if total <= limits[0]:
-            yield [total]
-        return
-    for first in range(min(total, limits[0]) + 1):
-        yield from ([first, *rest] for rest in _places(total - first, limits[1:]))
-
-
-class _LaneGaps:
-    """The gaps that lanes leave, from their starts on."""
-
-    def __init__(self, search: LaneSearch, start: Sequence[int], limits: Sequence[int], looked: list[int]) -> None:
-        task, self.search, self.looked = search.task, search, looked
-        self.work, self.held, order = task.work, search.held, search.lanes.order
-        self.limits = [limits[holder] for holder in order]
-        self.room = None if task.room is None else [task.room[holder] for holder in order]
-        # what the holders from one on may have together, and room
-        both = (self.limits, self.room or [0] * search.count)
-        self.spare, self.roomy = ([*accumulate(reversed(own), initial=0)][::-1] for own in both)
-        self.back = search.lanes.is_back
-        bounds: list[tuple[int, int]] = []  # of each lane; two that meet share theirs
-        entries = iter(start)
-        left = next(entries)
-        for lane in range(len(self.back)):
-            if search.meets[lane]:
-                bounds.append(bounds[-1])
-            else:
-                right = next(entries)
-                bounds.append((left, right))
-                left = right
-        self.bounds = bounds
-        self.failed: set[tuple[int, State]] = set()
-
-    def cut(self) -> Ends | None:
-        """Return a cut from these starts on, None if there is none."""
-        lanes, count = range(len(self.back)), self.search.count
-        for lane in lanes:
-            sharing = self.bounds.count(self.bounds[lane])
-            if self.bounds[lane][1] - self.bounds[lane][0] < sharing * count:
-                return None
-        state = tuple(right if back else left for back, (left, right) in zip(self.back, self.bounds, strict=True))
-        path = [state]
-        options = [self._next(0, state)]
+    def _cut(self, start: Sequence[int]) -> Ends | None:
+        """Return a cut whose lanes begin at these items, None if there is none."""
+        gaps, bounds = pairwise(start), list[tuple[int, int]]()  # of each lane; two that meet share theirs
+        for meets in self.meets:
+            bounds.append(bounds[-1] if meets else next(gaps))
+        if any(right - left < bounds.count((left, right)) * self.count for left, right in bounds):
+            return None
+        self.bounds, failed = bounds, set[tuple[int, State]]()
+        path = [tuple(right if back else left for back, (left, right) in zip(self.back, bounds, strict=True))]
+        options = [self._next(0, path[0])]
         while options:
             following = next(options[-1], None)
-            if following is None or self.looked[0] <= 0:
-                self.failed.add((len(options) - 1, path.pop()))
+            if following is None or self.looked <= 0:
+                failed.add((len(options) - 1, path.pop()))
                 options.pop()
-                continue
-            if len(options) == count:
-                places = [*zip(*path, following, strict=True)]  # of each lane
+            elif len(options) == self.count:
+                places = zip(*path, following, strict=True)  # of each lane
                 ways = (at[-2::-1] if back else at[1:] for back, at in zip(self.back, places, strict=True))
                 return [*chain.from_iterable(ways)]
-            if (len(options), following) not in self.failed:
+            elif (len(options), following) not in failed:
                 path.append(following)
                 options.append(self._next(len(options), following))
         return None
@@ -408,21 +330,15 @@ class _LaneGaps:
     def _next(self, number: int, state: State) -> Iterator[State]:
         """Yield how far the lanes may come with one holder more."""
         needed = self._remaining(state, self.work) - self.spare[number + 1]
-        if needed > self.limits[number]:
-            return
-        room = filling = 0
-        if self.held is not None and self.room is not None:
-            room, filling = self.room[number], self._remaining(state, self.held) - self.roomy[number + 1]
-            if filling > room:
-                return
-        yield from self._moved(number, state, (), self.limits[number], room, needed, filling)
+        filling = 0 if self.held is None else self._remaining(state, self.held) - self.roomy[number + 1]
+        if needed <= self.limits[number] and filling <= self.room[number]:
+            yield from self._moved(number, state, (), self.limits[number], self.room[number], needed, filling)
 
     def _remaining(self, state: State, sums: Sequence[int]) -> int:
         total = 0
-        for lane, at in enumerate(state):
-            left, right = self.bounds[lane]
-            total += sums[at] - sums[left] if self.back[lane] else sums[right] - sums[at]
-            if self.search.meets[lane]:  # both count what is between the two, and what is beyond the other
+        for at, (left, right), back, meets in zip(state, self.bounds, self.back, self.meets, strict=True):
+            total += sums[at] - sums[left] if back else sums[right] - sums[at]
+            if meets:  # both count what is between the two, and what is beyond the other
                 total -= sums[right] - sums[left]
         return total
 
@@ -434,7 +350,7 @@ class _LaneGaps:
             yield moved
             return
         work, at, back = self.work, state[lane], self.back[lane]
-        self.looked[0] -= 1
+        self.looked -= 1
         for end in self._ends_of(number, state, moved, needed, filling):
             begin, behind = (end, at) if back else (at, end)
             used = work[behind] - work[begin]
@@ -447,9 +363,9 @@ class _LaneGaps:
     def _ends_of(self, number: int, state: State, moved: State, needed: int, filling: int) -> range:
         """Return how far a lane may come, nearest first, so that the holders behind have an item each."""
         lane = len(moved)
-        at, back, behind = state[lane], self.back[lane], self.search.count - 1 - number
+        at, back, behind = state[lane], self.back[lane], self.count - 1 - number
         left, right = self.bounds[lane]
-        meets, is_met = self.search.meets[lane], lane + 1 < len(state) and self.search.meets[lane + 1]
+        meets, is_met = self.meets[lane], lane + 1 < len(state) and self.meets[lane + 1]
         if meets:
             left = moved[lane - 1]
         elif is_met:
@@ -467,6 +383,15 @@ class _LaneGaps:
         return range(near, far - 1, -1) if back else range(near, far + 1)
 
 
+def _places(total: int, limits: Sequence[int]) -> Iterator[list[int]]:
+    """Yield numbers of this sum, each up to its limit."""
+    if len(limits) == 1:
+        yield from [[total]] * (total <= limits[0])
+        return
+    for first in range(min(total, limits[0]) + 1):
+        yield from ([first, *rest] for rest in _places(total - first, limits[1:]))
+
+
 FEW = 200_000  # cuts, of which the best is found
 NEARLY = 5  # thousandths above the least cost, where there are more
 MOST_LOOKED = 400_000  # stages that are looked at for one cost
@@ -477,13 +402,13 @@ def least_cut(task: CutTask) -> Ends | None:
     """Return where the stages of the best cut end; None if none is within memory, or none was found."""
     if task.items < task.stages:
         return None
-    runs = runs_of(task)
-    if runs is not None:
-        return cut_runs(task, runs)
+    runs = RunSearch(task)
+    if runs.is_laid:
+        return runs.best()
     if comb(task.items - 1, task.stages - 1) <= FEW:
         return least_cost(task, EverySearch(task).any_within)
-    lanes = lanes_of(task)
-    search = EverySearch(task, MOST_LOOKED) if lanes is None else LaneSearch(task, lanes, MOST_LOOKED)
+    lanes = LaneSearch(task, MOST_LOOKED)
+    search = lanes if lanes.is_laid else EverySearch(task, MOST_LOOKED)
     return least_cost(task, search.any_within, NEARLY)
 
 
