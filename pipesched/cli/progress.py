@@ -43,7 +43,9 @@ def most_classified(limit: float) -> int:
     return int((0.1 + 0.05 * limit) / CLASSES)
 
 
-def left_for_search(limit: float, operations: int, *, documents: int, chart: bool, classes: bool) -> float:
+def left_for_search(
+    limit: float, operations: int, *, documents: int = 0, chart: bool = False, classes: bool = False
+) -> float:
     """Return the seconds of a limit that a search has, before documents, a chart and idle classes are made.
 
     What draws and prints is loaded in 0.2 s. A search without time has a millisecond: its first schedule is the answer.

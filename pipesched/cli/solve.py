@@ -38,94 +38,91 @@ def command(
     which keeps two copies of the weights. Where the cut of layers into stages is open (layout best or balanced), it is
     searched too, for each of --chunks 1,2. Ctrl-C ends the search with the best schedule so far.
     """
-    problem = with_config(problem, file)
+    source = with_config(problem, file)
     form = output.target_format(target, FRONTIER if search.frontier else SCHEDULE)  # before anything takes long
-    saves = search.settings.get("offload") or search.settings.get("recompute")
-    if form is not None and form.name == "pytorch-csv" and saves:
+    if form is not None and form.name == "pytorch-csv" and (search.offload or search.recompute):
         what = "PyTorch's CSV has no operations for --offload and --recompute; leave them out, or write .json"
         raise ConfigError(f"--output: {what}")
-    config, settings = _given(problem, search)
+    config, settings = _read(source, search)
     settings["executor"] = executor
     assumed = config.assumes_halves and not is_quiet()
-    given, classified = _limited(config.problem, settings, search, target, screen)
     if search.frontier:
         output.refuse_chart_options(chart, "--frontier")
-        found = _searched(config.problem, given, search)
-        note_made(problem, (point.outcome for point in found), assumed=assumed)
-        with output.saving(found, FRONTIER, target, chart.view):
-            output.print_result(found, screen)
+        frontier = _searched(config.problem, _timed(settings, 0), frontier=True)
+        note_made(source, (point.outcome for point in frontier), assumed=assumed)
+        with output.saving(frontier, FRONTIER, target, chart.view):
+            output.print_result(frontier, screen)
         return
-    outcome = _searched(config.problem, given, search)
-    note_made(problem, [outcome], assumed=assumed, fused=config.problem)
+    classified = min(most_classified(settings.get("time_limit", SECONDS)), output.MOST_CLASSIFIED)
+    operations, drawn = _operations(config.problem, settings), not screen.as_json
+    printed = {"documents": screen.as_json + (target.path is not None), "chart": drawn}
+    timed = _timed(settings, operations, **printed, classes=drawn and operations <= classified)
+    outcome = _searched(config.problem, timed, frontier=False)
+    note_made(source, [outcome], assumed=assumed, fused=config.problem)
     if screen.as_json and outcome.schedule.plan.note:
         note_on_stderr(outcome.schedule.plan.note)
-    output.answer_schedule(
-        outcome, chart, target, screen, config.problem, timing=not is_quiet(), most_classified=classified
-    )
+    shown: dict[str, Any] = {"timing": not is_quiet(), "most_classified": classified}
+    output.answer_schedule(outcome, chart, target, screen, config.problem, **shown)
 
 
-def _limited(
-    problem: Problem, settings: dict[str, Any], search: SearchOptions, target: Target, screen: Screen
-) -> tuple[dict[str, Any], int]:
-    """Return the settings with what the time limit of the command leaves to the search, and how much is classified."""
-    limit = settings.get("time_limit", SECONDS)
-    if not 0 < limit <= MOST_SECONDS:
-        return settings, output.MOST_CLASSIFIED
-    split = settings.get("split_backward")
-    is_split = problem.costs.split if split is None else split
-    most = max([problem.stages, *(problem.devices * count for count in settings.get("chunks", ()))])
-    operations = len(letters_of(TRAIN, split=is_split)) * most * problem.microbatches * problem.slices.count
-    classified = min(most_classified(limit), output.MOST_CLASSIFIED)
-    shown = not (screen.as_json or search.frontier)
-    left = left_for_search(
-        limit,
-        0 if search.frontier else operations,
-        documents=screen.as_json + (target.path is not None),
-        chart=shown,
-        classes=shown and operations <= classified,
-    )
-    whole = {} if search.frontier else {"whole_limit": limit}
-    return {**settings, "time_limit": left, **whole}, classified
-
-
-def _searched(given: Problem, settings: dict[str, Any], search: SearchOptions) -> Any:
-    """Return the outcome or the frontier, after Ctrl-C the best so far. Raises KeyboardInterrupt if there is none."""
-    from pipesched.cli.exits import stop_on_interrupt
-    from pipesched.solver.frontier import frontier
-    from pipesched.solver.request import SolveRequest
-    from pipesched.solver.solve import solve_request
-
-    with stop_on_interrupt() as stop, progress_of_solve() as listener:
-        try:
-            if search.frontier:
-                return frontier(given, listener=listener, stop=stop, **settings)
-            return solve_request(SolveRequest(given, listener=listener, stop=stop, **settings))
-        except NoSchedule:
-            if stop.is_set():
-                raise KeyboardInterrupt from None
-            raise
-
-
-def _given(source: ProblemSource, search: SearchOptions) -> tuple[Config, dict[str, Any]]:
-    """Return the config, and the settings of the search."""
+def _read(source: ProblemSource, search: SearchOptions) -> tuple[Config, dict[str, Any]]:
+    """Return the config, and the arguments of the search: its choices, with what options say on top."""
     from pipesched.pipeline.check.check import checked
     from pipesched.schedulers.registry import is_known
 
-    settings = dict(search.settings)
-    if search.hint is not None:
-        if search.frontier:
-            raise ConfigError("--hint: is for a single budget, not for --frontier")
+    settings = search.settings
+    if search.frontier:
+        refused = {"--hint": search.hint is not None, "--advice": search.advice}
+        for flag in (flag for flag, is_given in refused.items() if is_given):
+            raise ConfigError(f"{flag}: is for a single budget, not for --frontier")
+        settings.pop("advice", None)
+    elif search.hint is not None:
         is_name = is_known(search.hint, loads=True)
-        read = search.hint if is_name else checked(read_schedule(search.hint, ProblemSource(None, {})).outcome.schedule)
-        settings["hint"] = read
-    if search.frontier and settings.pop("advice", False):
-        raise ConfigError("--advice: is for a single budget, not for --frontier")
+        no_config = ProblemSource(None, {})
+        settings["hint"] = search.hint if is_name else checked(read_schedule(search.hint, no_config).outcome.schedule)
     names = source.overrides.get("placement")
-    if isinstance(names, list) and any(name in PLACEMENTS for name in names):
+    if isinstance(names, list) and any(name in PLACEMENTS for name in names):  # several to choose from
         settings["placement"] = names
         source = source._replace(overrides={**source.overrides, "placement": "auto"})
     config = given_config(source, chooses=True)
     if search.frontier and settings.pop("cuts", 1) != 1:
         raise ConfigError("--cuts: is for a single budget, not for --frontier, which takes the balanced cuts")
-    chosen = {name: value for name, value in config.choices._asdict().items() if value is not None}
-    return config, {**chosen, **settings}
+    choices = {name: value for name, value in config.choices._asdict().items() if value is not None}
+    return config, {**choices, **settings}
+
+
+def _operations(problem: Problem, settings: dict[str, Any]) -> int:
+    """Return how many operations the answer may have: those of the most chunks, with a split backward if it may be."""
+    letters = letters_of(TRAIN, split=settings.get("split_backward", problem.costs.split))
+    stages: int = max([problem.stages, *(problem.devices * count for count in settings.get("chunks", ()))])
+    return len(letters) * stages * problem.microbatches * problem.slices.count
+
+
+def _timed(settings: dict[str, Any], operations: int, **printed: Any) -> dict[str, Any]:
+    """Return the settings with the part of the command's time limit that is the search's.
+
+    What is `printed` of so many operations takes the rest. A limit that is refused stays as it is.
+    """
+    limit = settings.get("time_limit", SECONDS)
+    if not 0 < limit <= MOST_SECONDS:
+        return settings
+    whole = {"whole_limit": limit} if printed else {}
+    return {**settings, "time_limit": left_for_search(limit, operations, **printed), **whole}
+
+
+def _searched(problem: Problem, settings: dict[str, Any], *, frontier: bool) -> Any:
+    """Return the outcome or the frontier, after Ctrl-C the best so far. Raises KeyboardInterrupt if there is none."""
+    from pipesched.cli.exits import stop_on_interrupt
+    from pipesched.solver.frontier import frontier as frontier_of
+    from pipesched.solver.request import SolveRequest
+    from pipesched.solver.solve import solve_request
+
+    with stop_on_interrupt() as stop, progress_of_solve() as listener:
+        try:
+            if frontier:
+                return frontier_of(problem, listener=listener, stop=stop, **settings)
+            return solve_request(SolveRequest(problem, listener=listener, stop=stop, **settings))
+        except NoSchedule:
+            if stop.is_set():
+                raise KeyboardInterrupt from None
+            raise
