@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from itertools import groupby, zip_longest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
@@ -19,11 +19,14 @@ from pipesched.explore.state import State
 from pipesched.explore.unit_board import UnitBoard
 from pipesched.pipeline.problem.kinds import Resource
 from pipesched.render.gantt import (
+    WIDE,
     Item,
     LegendKey,
     Line,
     LineBelow,
+    LineFrame,
     Look,
+    axis,
     cells_of,
     full_scale,
     is_by_kind,
@@ -34,7 +37,6 @@ from pipesched.render.gantt import (
 from pipesched.render.hardware import UnitChart
 from pipesched.render.palette import DIM, OVER
 from pipesched.render.scene import NETWORK_LANE, Row, Run, TimeScale, Window, device_row, fit, quantum
-from pipesched.render.view import WIDE, LineFrame, axis
 
 NEARLY = 1.02  # of a window: what shows that much less than all shows all
 CLOSEST = 4  # ticks that a window shows at least
@@ -59,89 +61,60 @@ LEAST_USED = 0.8  # of the width by equal columns for equal times; else time is 
 
 
 class PipelinePainter:
-    """Draws the rows of a pipeline: devices, with memory and lanes below them."""
+    """Draws the rows of a pipeline: devices, with memory and lanes below them. `bottom` stands below all rows."""
 
-    def __init__(self, board: PipelineBoard) -> None:
-        self.schedule = board.schedule
-        self.per_unit, self.over = board.problem.ticks.per_unit, {*self.schedule.over_budget}
+    bottom: Sequence[LineBelow] = ()
 
-    def names(self, *, long: bool) -> list[str]:
-        """Return the names of all rows."""
-        problem = self.schedule.problem
-        return [problem.device_name(device, "device " if long else "d") for device in range(problem.devices)]
-
-    def quantum(self) -> int:
-        """Return what divides all times."""
-        return quantum([self.schedule])
-
-    def prepare(self, layout: LineFrame, critical: Set[int]) -> None:
-        """Take the scale, and what stands on the critical path, before rows are drawn."""
-        self.layout = layout
+    def __init__(self, board: PipelineBoard, layout: LineFrame, critical: Set[int]) -> None:
+        self.schedule, self.layout, self.problem = board.schedule, layout, board.problem
+        self.per_unit, self.over = board.problem.ticks.per_unit, board.schedule.over_budget
         self.by_kind = is_by_kind([self.schedule], layout.scales) and any(self.schedule.busy_ticks)
         self.cells = cells_of(self.schedule, "auto", layout, by_kind=self.by_kind, underlined=critical)
+        self.lines = self.cells.lines  # of a row
 
     def row(self, number: int) -> Row:
         """Return a row."""
         return device_row(self.schedule, number)
 
-    def lines(self, runs: Sequence[Run]) -> list[Line]:
-        """Return the lines of a row."""
-        return self.cells.lines(runs)
-
     def below(self, number: int, *, memory: bool) -> Iterator[tuple[int, LineBelow]]:
         """Yield what stands below a row, memory and transfers, each with the row that it shows."""
-        problem, full = self.schedule.problem, full_scale([self.schedule]) if memory else None
+        full = full_scale([self.schedule]) if memory else None
         for line in lines_below(self.schedule, number, self.cells, self.layout, full=full, is_first=not number):
             row = number
             if line.lane == NETWORK_LANE:
-                row = problem.devices + 2 * len(self.schedule.plan.lanes) + number
+                row = self.problem.devices + 2 * len(self.schedule.plan.lanes) + number
             elif line.lane:
-                row = problem.resource(number, Resource(line.lane))
+                row = self.problem.resource(number, Resource(line.lane))
             yield row, line
-
-    def bottom(self) -> Iterator[LineBelow]:
-        """Yield what stands below all rows: nothing."""
-        yield from ()
 
     def legend(self, look: Look, *, memory: bool) -> Iterator[Item]:
         """Yield the items of the legend."""
-        if not any(self.schedule.busy_ticks):
-            return iter(())
-        return LegendKey([self.schedule], self.layout, memory=memory, by_kind=self.by_kind).items(look)
+        if any(self.schedule.busy_ticks):
+            yield from LegendKey([self.schedule], self.layout, memory=memory, by_kind=self.by_kind).items(look)
 
 
 class UnitPainter:
     """Draws functional units, whose time is in cycles, without budgets; below them all the registers in use."""
 
-    def __init__(self, board: UnitBoard) -> None:
-        self.board = board
-        self.chart = self.measured = UnitChart(board.schedule)  # of all operations, and of those that are placed
-        self.per_unit, self.over = 1, set[int]()
+    per_unit, over = 1, ()
 
-    def names(self, *, long: bool) -> list[str]:
-        return [self.board.row_name(row) for row in range(self.board.tasks.devices)]
-
-    def quantum(self) -> int:
-        return 1
-
-    def prepare(self, layout: LineFrame, critical: Set[int]) -> None:
-        self.layout = layout
-        self.chart = UnitChart(self.board.schedule, ascii_only=layout.ascii_only, marked=critical)
-        running = self.board.running
-        self.measured = self.chart
+    def __init__(self, board: UnitBoard, layout: LineFrame, critical: Set[int]) -> None:
+        self.tasks, self.layout, running = board.tasks, layout, board.running
+        look: Any = {"ascii_only": layout.ascii_only, "marked": critical}
+        self.chart = self.measured = UnitChart(board.schedule, **look)  # of all operations, and of those placed
+        self.bottom: Sequence[LineBelow] = ()
         if running is not None:
-            self.measured = UnitChart(running, ascii_only=layout.ascii_only, marked=critical)
+            self.measured = UnitChart(running, **look)
+            first, *_ = Segment.split_lines(self.measured.registers(layout))
+            self.bottom = [LineBelow("regs", [*first[1:-1]], str(running.registers))]
         self.measured.types = self.chart.types
         (start, end), columns = layout.scales[0]
         self.chart.set_names(columns // max(end - start, 1))
-        self.chart.positions.update(
-            (task, place) for order in self.board.tasks.orders for place, task in enumerate(order)
-        )
+        self.chart.positions.update((task, place) for order in self.tasks.orders for place, task in enumerate(order))
 
     def row(self, number: int) -> Row:
         """Return the row of a unit, for as long as operations occupy it."""
-        tasks = self.board.tasks
-        order = tasks.orders[number]
+        order, tasks = self.tasks.orders[number], self.tasks
         return Row(order, [tasks.starts[task] for task in order], [tasks.ends[task] for task in order])
 
     def lines(self, runs: Sequence[Run]) -> list[Line]:
@@ -150,19 +123,20 @@ class UnitPainter:
     def below(self, number: int, *, memory: bool) -> Iterator[tuple[int, LineBelow]]:
         yield from ()
 
-    def bottom(self) -> Iterator[LineBelow]:
-        running = self.board.running
-        if running is not None:
-            first, *_ = Segment.split_lines(self.measured.registers(self.layout))
-            yield LineBelow("regs", [*first[1:-1]], str(running.registers))
-
     def legend(self, look: Look, *, memory: bool) -> Iterator[Item]:
         return self.measured.legend(look, self.layout)
 
 
-def painter_of(board: Board) -> PipelinePainter | UnitPainter:
-    """Return what draws a board."""
-    return UnitPainter(board) if isinstance(board, UnitBoard) else PipelinePainter(board)
+def painter_of(board: Board, layout: LineFrame, critical: Set[int] = frozenset()) -> PipelinePainter | UnitPainter:
+    """Return what draws a board; operations on the `critical` path are underlined."""
+    return (UnitPainter if isinstance(board, UnitBoard) else PipelinePainter)(board, layout, critical)  # type: ignore[arg-type]
+
+
+def names_of(board: Board, *, long: bool) -> list[str]:
+    """Return the names of all rows."""
+    if isinstance(board, UnitBoard):
+        return [board.row_name(row) for row in range(board.tasks.devices)]
+    return [board.problem.device_name(row, "device " if long else "d") for row in range(board.problem.devices)]
 
 
 class Viewport:
@@ -334,30 +308,30 @@ class _Pen:
 
     def __init__(self, state: State, view: Viewport, screen: BoardScreen, drop: Drop | None) -> None:
         self.state, self.view, self.screen, self.look = state, view, screen, Look()
-        self.painter = painter = painter_of(state.board)
-        self.first = state.board.first
+        board = state.board
+        self.first = board.first
         view.resize(max(sheet.board.tasks.makespan + sheet.board.first for sheet in state.sheets))
-        self.names = names = painter.names(long=screen.width >= WIDE)
+        self.names = names = names_of(board, long=screen.width >= WIDE)
         gutter = max(4, *(len(name) + 1 for name in names))
         roomy = screen.strips and SPACED * len(names) + AXIS <= screen.height
         self.memory = ("memory" in state.shown) != roomy
         tail = len(" idle") if screen.width >= WIDE else 0
-        if self.memory and isinstance(painter, PipelinePainter):
-            tail = max([tail, *(len(peak_text(painter.schedule, row)) + 1 for row in range(len(names)))])
+        if self.memory and isinstance(board, PipelineBoard):
+            tail = max([tail, *(len(peak_text(board.schedule, row)) + 1 for row in range(len(names)))])
         columns = max(screen.width - gutter - tail, 2)
-        scale = fit(view.window, painter.quantum(), columns)
+        scale = fit(view.window, 1 if isinstance(board, UnitBoard) else quantum([board.schedule]), columns)
         if scale.columns < LEAST_USED * columns:
             scale = TimeScale(view.window, columns)
         self.layout = LineFrame(gutter, [scale], tail, screen.colour, screen.ascii_only)
-        critical = frozenset(state.board.tasks.critical_path) if "critical" in state.shown else frozenset()
-        painter.prepare(self.layout, critical if screen.colour else frozenset())
+        is_marked = "critical" in state.shown and screen.colour
+        self.painter = painter_of(board, self.layout, frozenset(board.tasks.critical_path if is_marked else ()))
         self.marks = _Marks(state, scale, self.first, drop)
 
     def drawn(self) -> BoardDrawing:
         """Return the drawing; the view follows the row that is selected."""
         view, selected = self.view, self.state.selected
         row = self.state.board.drawn_with(self.marks.tasks.machine[selected]) if selected != NOTHING else 0
-        bottom = [self._extra(extra) for extra in self.painter.bottom()]
+        bottom = [self._extra(extra) for extra in self.painter.bottom]
         left = self.screen.height - AXIS - len(bottom)
         whole = len(self._row(0, spaced=True)) * len(self.names)
         spaced = whole <= left

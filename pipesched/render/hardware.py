@@ -25,12 +25,27 @@ from pipesched.hls.graph import Operation
 from pipesched.hls.modulo import Intervals
 from pipesched.hls.outcome import COMPARED, HardwareOutcome, RuleTable
 from pipesched.hls.schedule import HardwareSchedule
-from pipesched.render.gantt import ASCII_IDLE, IDLE, SHARED, Item, Line, Look, column_levels, level_marks, wrap
+from pipesched.render.gantt import (
+    ASCII_IDLE,
+    IDLE,
+    NEWLINE,
+    SHARED,
+    WIDE,
+    Item,
+    Line,
+    LineFrame,
+    Look,
+    Widely,
+    axis,
+    column_levels,
+    has_colour,
+    level_marks,
+    wrap,
+)
 from pipesched.render.grid import fitting, folded, grid, shortened, uncut, width_of
 from pipesched.render.palette import DIM, HUES, IDLE_MARKS, fill
 from pipesched.render.scene import Row, Run, Window, counted, describe, fit
 from pipesched.render.summary import GOOD
-from pipesched.render.view import NEWLINE, WIDE, LineFrame, Widely, axis, has_colour
 
 MOST_ITERATIONS = 4  # of a loop
 MARK, MARKED = "*", Style(underline=True, bold=True)

@@ -21,12 +21,11 @@ from rich.table import Table
 from rich.text import Text
 
 from pipesched.pipeline.problem.quantities import plain, to_fraction
-from pipesched.render.gantt import Item, Line, wrap
+from pipesched.render.gantt import NEWLINE, Item, Line, Widely, wrap
 from pipesched.render.grid import FittedTable, folded, grid, right, shortened
 from pipesched.render.palette import DIM, OVER, ink
 from pipesched.render.scene import number, round_number, with_unit
 from pipesched.render.summary import GOOD
-from pipesched.render.view import NEWLINE, Widely
 from pipesched.results.comparison import Frontier, refused
 from pipesched.results.outcome import Status
 from pipesched.schedulers.registry import called

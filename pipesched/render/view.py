@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, floor
-from typing import Any, NamedTuple
-
-from rich.console import Console, ConsoleOptions
-from rich.measure import Measurement
-from rich.segment import Segment
+from typing import Any
 
 from pipesched.checks import require_flag, require_name, require_number, require_type, require_whole, shown
 from pipesched.errors import ConfigError
 from pipesched.pipeline.plan.schedule import Schedule
-from pipesched.pipeline.problem.quantities import (
-    Number,
-    first_entries,
-    in_units,
-    is_several,
-    no_number,
-    plain,
-    to_fraction,
-)
-from pipesched.render.palette import BREAK_MARKS, DIM
-from pipesched.render.scene import TimeScale, Window, in_all, number, round_number
+from pipesched.pipeline.problem.quantities import Number, first_entries, in_units, is_several, no_number, to_fraction
+from pipesched.render.scene import Window
 
 PAGE = 7.0  # inches: the text of a page; a column of a two-column paper is half of it
 NARROWEST_PAGE, WIDEST_PAGE = 2, 40
@@ -148,72 +134,3 @@ def _time(value: Number, key: str) -> Fraction:
         return to_fraction(value)
     except ValueError as error:
         raise ConfigError(no_number(value, error), key) from None
-
-
-NEWLINE = Segment.line()
-WIDE = 70  # columns from which names are written out and the idle share stands at the end
-
-
-class Widely:
-    """What takes all of the width that there is, and at least 20 columns or what `_narrowest` says."""
-
-    _narrowest = 20
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(min(self._narrowest, options.max_width), options.max_width)
-
-
-class LineFrame(NamedTuple):
-    """The parts of a line: the gutter with the names, the columns of time, the tail with idle shares and peaks.
-
-    Where time is left out there are several scales, with a column for the break between two.
-    """
-
-    gutter: int
-    scales: Sequence[TimeScale]
-    tail: int
-    colour: bool
-    ascii_only: bool
-    few_colours: bool = False  # 16 of them, or less
-
-
-def has_colour(console: Console, ascii_only: bool) -> bool:
-    """Return whether cells are filled with colour; else letters spell them out."""
-    return not (ascii_only or console.no_color or console.color_system is None)
-
-
-def axis(layout: LineFrame, ticks_a_unit: int, marked: Window | None = None) -> Iterator[Segment]:
-    """Yield the line of round times above their columns, then a line of marks.
-
-    The times on both sides of a break are given too; `marked` is a time that a double line shows.
-    """
-    (begin, finish), columns = in_all(layout.scales)
-    widest = len(number(in_units(finish, ticks_a_unit))) + 3  # with what keeps labels apart
-    step = round_number(max(Fraction(widest * (finish - begin), columns), Fraction(1)) / ticks_a_unit) * ticks_a_unit
-    pause = BREAK_MARKS[layout.ascii_only].text
-    glyphs = "-+=" if layout.ascii_only else "─┬═"
-    labels = marks = " " * layout.gutter
-    for position, scale in enumerate(layout.scales):
-        texts: dict[int, str] = {}  # first those of the ends at which time is left out, where they fit
-        start, end = (number(in_units(time, ticks_a_unit)) for time in scale.window)
-        if position and len(start) <= scale.columns:
-            texts[0] = start
-        if scale is not layout.scales[-1] and len(end) + (len(start) + 1) * (position > 0) <= scale.columns:
-            texts[scale.columns - len(end)] = end
-        multiples = range(ceil(scale.window.start / step), floor(scale.window.end / step) + 1)
-        for tick in (count * step for count in multiples):
-            column, text = scale.column(floor(tick)), number(plain(tick / ticks_a_unit))
-            if all(column + len(text) < other or column > other + len(texts[other]) for other in texts):
-                texts[column] = text
-        rule, written = [glyphs[0]] * scale.columns, ""
-        if marked is not None and scale.window.start <= marked.start < scale.window.end:
-            for column in range(scale.column(marked.start), min(scale.column_before(marked.end) + 1, scale.columns)):
-                rule[column] = glyphs[2]
-        for column, text in sorted(texts.items()):
-            if column + len(text) <= scale.columns:  # others would be cut
-                written = written.ljust(column) + text
-                rule[column] = glyphs[1]
-        labels += (" " if position else "") + written.ljust(scale.columns)
-        marks += (pause if position else "") + "".join(rule)
-    share = "idle".rjust(layout.tail) if layout.tail >= len(" idle") else ""
-    yield from (Segment(labels + share, DIM), NEWLINE, Segment(marks, DIM), NEWLINE)

@@ -12,14 +12,13 @@ from rich.text import Text
 
 from pipesched.core.reasons import NOTHING, Idle
 from pipesched.explore.board import LIVE, FormField
-from pipesched.explore.drawing import BoardDrawing, painter_of
+from pipesched.explore.drawing import BoardDrawing, names_of, painter_of
 from pipesched.explore.pipeline_board import MOST_SENSITIVE, PipelineBoard
 from pipesched.explore.sheet import by_size, details, legal, pause_reasons, pauses, rows_of, title, waits_for
 from pipesched.explore.state import ALGORITHM, KEYS, State, Unplaced
 from pipesched.pipeline.problem.kinds import KINDS
-from pipesched.render.gantt import Line
+from pipesched.render.gantt import Line, LineFrame
 from pipesched.render.palette import IDLE_MARKS
-from pipesched.render.view import LineFrame
 
 ABOUT = 13  # columns of what a line of details is about
 MOST_ROWS = 8  # of a table beside the chart
@@ -110,13 +109,11 @@ def kept_lines(
     each = max(height // max(len(others), 1), 3)
     lines: list[Line] = []
     for sheet in others:
-        painter = painter_of(sheet.board)
-        layout = LineFrame(drawing.gutter, [drawing.scale], 0, not letters, ascii_only)
-        painter.prepare(layout, frozenset())
+        painter = painter_of(sheet.board, LineFrame(drawing.gutter, [drawing.scale], 0, not letters, ascii_only))
         head = "  ".join(title(sheet.version, unsaved=sheet.is_unsaved))
         lines.append([Segment(f"{state.sheets.index(sheet) + 1} {head}"[:width], BOLD)])
         block: list[Line] = []
-        for row, name in enumerate(painter.names(long=drawing.gutter > len("device 0"))):
+        for row, name in enumerate(names_of(sheet.board, long=drawing.gutter > len("device 0"))):
             cells = painter.lines(painter.row(row).runs(drawing.scale)) if painter.row(row).order else []
             for number, line in enumerate(cells):
                 block.append([Segment(("" if number else name).ljust(drawing.gutter), DIM), *line])
