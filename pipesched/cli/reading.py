@@ -71,10 +71,8 @@ def split_positionals(words: Sequence[str] | None, problem: ProblemSource) -> tu
     return names, problem
 
 
-def with_config(problem: ProblemSource, file: str | None) -> ProblemSource:
+def with_config(problem: ProblemSource, file: str) -> ProblemSource:
     """Return the source with a config file that was named without a flag. Raises ConfigError for a second one."""
-    if file is None:
-        return problem
     if problem.config is not None:
         raise ConfigError(f"{file}: one config is enough; there is {problem.config} already")
     return problem._replace(config=file)
@@ -167,8 +165,8 @@ def note_made(
     made = [(outcome.algorithm, outcome.schedule) for outcome in outcomes if outcome is not None]
     if assumed and (note := assumed_halves(made)) is not None:
         print(f"pipesched: note: {spell(note) if source.config is None else note}", file=sys.stderr)
-    if fused is not None:
-        note_on_stderr(fused_stages(fused, made))
+    if fused is not None and (note := fused_stages(fused, made)) is not None:
+        note_on_stderr(note)
 
 
 def note_on_stderr(note: str | None) -> None:

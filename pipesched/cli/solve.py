@@ -38,7 +38,7 @@ def command(
     which keeps two copies of the weights. Where the cut of layers into stages is open (layout best or balanced), it is
     searched too, for each of --chunks 1,2. Ctrl-C ends the search with the best schedule so far.
     """
-    source = with_config(problem, file)
+    source = problem if file is None else with_config(problem, file)
     form = output.target_format(target, FRONTIER if search.frontier else SCHEDULE)  # before anything takes long
     if form is not None and form.name == "pytorch-csv" and (search.offload or search.recompute):
         what = "PyTorch's CSV has no operations for --offload and --recompute; leave them out, or write .json"

@@ -20,14 +20,16 @@ from pipesched.explore.unit_board import UnitBoard
 from pipesched.pipeline.problem.kinds import Resource
 from pipesched.render.gantt import (
     WIDE,
+    Cells,
+    ColourCells,
     Item,
     LegendKey,
+    LetterCells,
     Line,
     LineBelow,
     LineFrame,
     Look,
     axis,
-    cells_of,
     full_scale,
     is_by_kind,
     lines_below,
@@ -69,7 +71,9 @@ class PipelinePainter:
         self.schedule, self.layout, self.problem = board.schedule, layout, board.problem
         self.per_unit, self.over = board.problem.ticks.per_unit, board.schedule.over_budget
         self.by_kind = is_by_kind([self.schedule], layout.scales) and any(self.schedule.busy_ticks)
-        self.cells = cells_of(self.schedule, "auto", layout, by_kind=self.by_kind, underlined=critical)
+        self.cells: Cells = LetterCells(self.schedule, "auto", layout.ascii_only)
+        if layout.colour:
+            self.cells = ColourCells(self.schedule, "auto", layout, by_kind=self.by_kind, underlined=critical)
         self.lines = self.cells.lines  # of a row
 
     def row(self, number: int) -> Row:

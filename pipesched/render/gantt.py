@@ -44,6 +44,7 @@ from pipesched.render.palette import (
     place_of,
 )
 from pipesched.render.scene import (
+    ABOVE_STATIC,
     LETTERS,
     MEASURED_MEMORY,
     OF_STAGES,
@@ -54,7 +55,6 @@ from pipesched.render.scene import (
     Spelling,
     TimeScale,
     Window,
-    above_static,
     as_parameters,
     chunk_of_stage,
     counted,
@@ -106,11 +106,6 @@ class LineFrame(NamedTuple):
     colour: bool
     ascii_only: bool
     few_colours: bool = False  # 16 of them, or less
-
-
-def has_colour(console: Console, ascii_only: bool) -> bool:
-    """Return whether cells are filled with colour; else letters spell them out."""
-    return not (ascii_only or console.no_color or console.color_system is None)
 
 
 def axis(layout: LineFrame, ticks_a_unit: int, marked: Window | None = None) -> Iterator[Segment]:
@@ -279,15 +274,6 @@ def is_by_kind(schedules: Sequence[Schedule], scales: Sequence[TimeScale]) -> bo
     return is_narrow(schedules, scales) or any(row.is_crowded(*scales) for row in rows)
 
 
-def cells_of(
-    schedule: Schedule, label: str, layout: LineFrame, *, by_kind: bool, underlined: Set[int] = frozenset()
-) -> Cells:
-    """Return what draws the cells of a row: colours where there are, else letters."""
-    if not layout.colour:
-        return LetterCells(schedule, label, layout.ascii_only)
-    return ColourCells(schedule, label, layout, by_kind=by_kind, underlined=underlined)
-
-
 class LineBelow(NamedTuple):
     """A line below a device: its name, its segments, what stands at its end; of a lane its name, its row, its runs."""
 
@@ -428,7 +414,7 @@ class LegendKey:
             yield [Segment(SHARED)]
         if self.memory:
             top = number(in_units(full_scale(self.schedules), problem.grains.per_unit))
-            mark, above = "9" if ascii_only else "█", above_static(problem)
+            mark, above = "9" if ascii_only else "█", ABOVE_STATIC * any(problem.static_grains)
             yield [Segment(f"mem: {mark} = {top} {problem.memory.unit}".rstrip() + above)]
         if self.memory and problem.memory.budget is not None:
             yield [Segment("█" if self.layout.colour else "!", OVER), Segment(" over budget")]
@@ -631,7 +617,7 @@ class Gantt(Widely, Displayable):
         longest = max(member.last_ticks for member in self.together)
         last = longest if until is None else require_whole(until, "until", least=int(longest > 0))
         self.window, self.label = view.window(self.schedule, last), label
-        self.may_fold = fold is not False and view.part is None and until is None
+        self.may_fold = fold is not False and (start, end, zoom) == (None, None, 1) and until is None
         self.must_fold = bool(fold)
         self.memory, self.devices = view.shows_memory(self.schedule), view.devices(self.schedule)
         left_out = self.schedule.problem.devices - len(self.devices) if rows is None else 0
@@ -643,7 +629,9 @@ class Gantt(Widely, Displayable):
         layout, fold, folded = self._layout(console, options)
         by_kind = layout.few_colours or (layout.colour and is_by_kind(self.together, layout.scales))
         underlined = self.marks.underlined if self.marks else frozenset()
-        cells = cells_of(self.schedule, self.label, layout, by_kind=by_kind, underlined=underlined)
+        cells: Cells = LetterCells(self.schedule, self.label, layout.ascii_only)
+        if layout.colour:
+            cells = ColourCells(self.schedule, self.label, layout, by_kind=by_kind, underlined=underlined)
         look = Look()
         for position, device in enumerate(self.devices):
             if self.left_out and position == MOST_DEVICES // 2:
@@ -693,7 +681,7 @@ class Gantt(Widely, Displayable):
         if self.memory:
             peaks = (peak_text(member, device) for member in self.together for device in range(member.problem.devices))
             tail = max(tail, max(map(len, peaks)) + 1)
-        colour = has_colour(console, ascii_only)
+        colour = not (ascii_only or console.no_color or console.color_system is None)
         few_colours = colour and console.color_system in ("standard", "windows")
         columns = max(width - gutter - tail, 2)
         begin, end = self.window

@@ -38,7 +38,6 @@ from pipesched.render.gantt import (
     Widely,
     axis,
     column_levels,
-    has_colour,
     level_marks,
     wrap,
 )
@@ -108,7 +107,8 @@ class UnitChart(Widely):
         gutter = min(gutter, options.max_width // 4) if options.max_width < WIDE else min(gutter, 20)
         tail = len(" idle")
         scale = fit(Window(0, self.end), 1, max(options.max_width - gutter - tail, 1))
-        layout = LineFrame(gutter, [scale], tail, has_colour(console, ascii_only), ascii_only)
+        colour = not (ascii_only or console.no_color or console.color_system is None)
+        layout = LineFrame(gutter, [scale], tail, colour, ascii_only)
         self.set_names(scale.columns // self.end)
         yield from axis(layout, 1)
         look = Look()
@@ -151,14 +151,18 @@ class UnitChart(Widely):
         """Return the lines of a unit, for its runs; `rows` says first where operations stand in their rows."""
         if layout.colour:
             return [[self._filled(run) for run in runs]]
-        idle = ASCII_IDLE if layout.ascii_only else IDLE
-        kinds = "".join(self._kind(run, idle) for run in runs)
-        below = ["".join((MARK if self._is_marked(run) else " ") * run.width for run in runs)]
-        below.append("".join(self._label(run).ljust(run.width) for run in runs))
-        if self.period:
-            size = len(self.schedule.graph)
-            turns = ("" if run.slot is None or run.shared else str(run.slot // size) for run in runs)
-            below.append("".join(turn.ljust(run.width) for turn, run in zip(turns, runs, strict=True)))
+        idle, size = ASCII_IDLE if layout.ascii_only else IDLE, len(self.schedule.graph)
+        kinds, marks, labels, turns = "", "", "", ""
+        for run in runs:
+            if run.slot is None:
+                kinds += idle * run.width
+            else:
+                fill_with = "-" if self.positions[run.slot] % 2 else "="
+                kinds += self._type(run.slot)[: run.width].ljust(run.width, fill_with)
+            marks += (MARK if self._is_marked(run) else " ") * run.width
+            labels += self._label(run).ljust(run.width)
+            turns += ("" if run.slot is None or run.shared else str(run.slot // size)).ljust(run.width)
+        below = [marks, labels, *[turns] * bool(self.period)]
         return [[Segment(kinds)], *([Segment(text.rstrip())] for text in below if text.strip())]
 
     def _filled(self, run: Run) -> Segment:
@@ -177,12 +181,6 @@ class UnitChart(Widely):
 
     def _type(self, slot: int) -> str:
         return self.schedule.graph.operations[slot % len(self.schedule.graph)].type
-
-    def _kind(self, run: Run, idle: str) -> str:
-        if run.slot is None:
-            return idle * run.width
-        kind = self._type(run.slot)
-        return kind[: run.width].ljust(run.width, "-" if self.positions[run.slot] % 2 else "=")
 
     def _label(self, run: Run) -> str:
         """Return the operation's text where it fits, else its name, or the end of it."""
@@ -363,7 +361,8 @@ def why_parts(explanation: HardwareExplanation, op: str, *, ascii_only: bool = F
     reasons = explanation.why(op)
     words = _Words(explanation, ascii_only=ascii_only)
     yield from words.why(reasons)
-    yield from words.explained([reasons.op, *(one.op for one in reasons.inputs), *reasons.chain])
+    if numbered := words.long([reasons.op, *(one.op for one in reasons.inputs), *reasons.chain]):
+        yield Numbers(numbered, ascii_only=ascii_only)
 
 
 def idle_table(rows: Sequence[IdleRow]) -> Table:
@@ -398,11 +397,17 @@ def _unit(unit: Unit) -> str:
     return f"{unit[0]} {unit[1]}"
 
 
+def cut_path(names: Sequence[str]) -> list[str]:
+    """Return the names of a path, of a long one the first and the last."""
+    half = MOST_CHAIN // 2
+    return [*names] if len(names) <= MOST_CHAIN else [*names[:half], *names[-half:]]
+
+
 class _Words:
     """Sentences about the operations of a schedule, which they call as its chart does: by name or by expression."""
 
     def __init__(self, explanation: HardwareExplanation, *, ascii_only: bool) -> None:
-        self.explanation, self.ascii_only = explanation, ascii_only
+        self.explanation = explanation
         self.arrow = " > " if ascii_only else " → "
         self.operations = {operation.name: operation for operation in explanation.schedule.graph.operations}
         self.numbers = {name: number for number, name in enumerate(self.operations)}
@@ -410,21 +415,17 @@ class _Words:
         gaps = sorted((gap for gap in explanation.gaps if gap.unit in used), key=lambda gap: (-gap.length, gap.start))
         self.largest = gaps[:MOST_GAPS]  # of units that run something
         told = [name for gap in self.largest for name in (gap.culprit, gap.waiting) if name]
-        told += self._cut(explanation.critical_path)
-        self.numbered = {self.numbers[name] for name in told if self._is_numbered(name)}
+        told += cut_path(explanation.critical_path)
+        self.numbered = {self.numbers[operation.name] for operation in self.long(told)}
 
-    def _is_numbered(self, name: str) -> bool:
-        """Return whether an operation has an expression that is too long to stand for it."""
-        return len(self.operations[name].text) > MOST_LETTERS
+    def long(self, names: Iterable[str]) -> list[Operation]:
+        """Return the operations whose expressions are too long to stand for them, each once."""
+        named = (self.operations[name] for name in dict.fromkeys(names))
+        return [operation for operation in named if len(operation.text) > MOST_LETTERS]
 
     def label(self, name: str) -> str:
         """Return the expression of an operation that has no name if it is short, else its name."""
-        return name if self._is_numbered(name) else self.operations[name].text or name
-
-    def explained(self, names: Iterable[str]) -> Iterator[RenderableType]:
-        numbered = [self.operations[name] for name in dict.fromkeys(names) if self._is_numbered(name)]
-        if numbered:
-            yield Numbers(numbered, ascii_only=self.ascii_only)
+        return name if self.long([name]) else self.operations[name].text or name
 
     def gaps(self) -> Iterator[RenderableType]:
         if not self.largest:
@@ -450,16 +451,11 @@ class _Words:
         return f"{self.label(gap.waiting)} waits for {what}"
 
     def chain(self, title: str, names: Sequence[str]) -> Text:
-        shown = self._cut(names)
+        shown = cut_path(names)
         labels = [self.label(name) for name in shown]
         if len(shown) < len(names):
             labels.insert(MOST_CHAIN // 2, f".. {len(names) - len(shown)} more ..")
         return Text(f"{title}: ", style="dim").append(self.arrow.join(labels), style="not dim")
-
-    def _cut(self, names: Sequence[str]) -> list[str]:
-        """Return the names of a path, of a long one the first and the last."""
-        half = MOST_CHAIN // 2
-        return [*names] if len(names) <= MOST_CHAIN else [*names[:half], *names[-half:]]
 
     def why(self, reasons: OperationReasons) -> Iterator[Text]:
         """Yield sentences about one operation: when it runs, its inputs, what it waited for, and its slack."""

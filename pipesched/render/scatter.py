@@ -147,21 +147,20 @@ class _Plot:
     def lines(self) -> Iterator[Line]:
         """Yield the title of the upright axis, the grid, the other axis and its title, the legend."""
         for wall in self.scatter.walls:
-            for row in range(self.rows) if self.x.low <= wall.x <= self.x.high else ():
-                self._put(row, 2 * self.x.cell(wall.x), self.glyphs.wall, OVER)
+            for cells in self.grid if self.x.low <= wall.x <= self.x.high else ():
+                cells[2 * self.x.cell(wall.x)] = Segment(self.glyphs.wall, OVER)
         corners = [(self._row(y), 2 * self.x.cell(x), self.scatter.is_above(y)) for x, y in self.scatter.steps]
-        for (row, column, above), (lower, until, _) in pairwise(corners):
+        for place, (row, column, above) in enumerate(corners):
+            lower, until, _ = (*corners, (row, 2 * self.x.cells - 1, False))[place + 1]
             if not above:
-                self._draw_flat(row, column, until)
+                self.grid[row][column : until + 1] = [Segment(self.glyphs.flat, PLAIN)] * (until + 1 - column)
             for passed in range(row, lower):
-                self._put(passed, until, self.glyphs.drop if above or passed > row else self.glyphs.corner, PLAIN)
-        if corners and not corners[-1][2]:
-            self._draw_flat(*corners[-1][:2], 2 * self.x.cells - 1)
+                glyph = self.glyphs.drop if above or passed > row else self.glyphs.corner
+                self.grid[passed][until] = Segment(glyph, PLAIN)
         self._draw_paths()
-        for (row, cell), points in self.shared.items():
-            self._put(row, 2 * cell, points[0].mark, points[0].style)
-            if len(points) > 1:
-                self._put(row, 2 * cell + 1, "+", points[0].style)
+        for (row, cell), (first, *others) in self.shared.items():
+            marks = [first.mark, "+"] if others else [first.mark]
+            self.grid[row][2 * cell : 2 * cell + len(marks)] = [Segment(mark, first.style) for mark in marks]
         yield [Segment(self.scatter.y_title, DIM)]
         for row, cells in enumerate(self.grid):
             label = self.labels.get(row, "")
@@ -180,13 +179,6 @@ class _Plot:
     def _row(self, y: Amount) -> int:
         return 0 if self.scatter.is_above(y) else self.rows - 1 - self.y.cell(y)
 
-    def _put(self, row: int, column: int, text: str, style: Style) -> None:
-        self.grid[row][column] = Segment(text, style)
-
-    def _draw_flat(self, row: int, column: int, until: int) -> None:
-        for passed in range(column, until + 1):
-            self._put(row, passed, self.glyphs.flat, PLAIN)
-
     def _draw_paths(self) -> None:
         for corners, style in self.scatter.paths:
             cells = [(self._row(y), 2 * self.x.cell(x)) for x, y in corners]
@@ -196,7 +188,7 @@ class _Plot:
                     place = (row * dots + (lower - row) * step, column * dots + (until - column) * step)
                     passed, across = (round(Fraction(part, dots)) for part in place)
                     if self.grid[passed][across].text == " ":
-                        self._put(passed, across, self.glyphs.dot, style)
+                        self.grid[passed][across] = Segment(self.glyphs.dot, style)
 
     def _legend(self) -> Iterator[Item]:
         for mark, name, style in self.scatter.names:

@@ -20,7 +20,6 @@ from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.plan.step import EDGE, FREE, PAIR as PAIR_QUEUE
 from pipesched.pipeline.problem.kinds import ALL_KINDS, KINDS, LANES, STEP_KINDS, Scope
 from pipesched.pipeline.problem.ops import SIDE_MESSAGES, Op
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import in_units
 from pipesched.render.palette import place_of
 
@@ -343,6 +342,7 @@ def as_parameters(text: str) -> str:
 
 
 MEASURED_MEMORY = "memory as planned: traces hold none"  # of a measured schedule
+ABOVE_STATIC = " above static memory"  # of the strips, where some device holds memory all the time
 
 
 def counted(number: int, what: str, plural: str = "s") -> str:
@@ -353,8 +353,3 @@ def counted(number: int, what: str, plural: str = "s") -> str:
 def with_unit(name: str, unit: str) -> str:
     """Return the name of an axis, a column or a colour with its unit, if there is one: `makespan (ms)`."""
     return f"{name} ({unit})" if unit else name
-
-
-def above_static(problem: Problem) -> str:
-    """Return what a legend of memory says where the strips stand above static memory."""
-    return " above static memory" if any(problem.static_grains) else ""

@@ -144,7 +144,7 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
     yield from _saved(outcome, spell) if may_save else ()
     if problem.memory.budget is not None:
         yield "budget", *_budget(outcome, memory)
-    if outcome.report is not None:
+    if outcome.report is not None and outcome.report.advice is not None:
         yield from advice_rows(outcome.report, time, spell)
 
 
@@ -441,8 +441,6 @@ def advice_rows(
     report: SolveReport, time: Callable[[int | float], str], spell: Spelling
 ) -> Iterator[tuple[str, str, str]]:
     """Yield a row for each change that helps, below a first that says what the times are."""
-    if report.advice is None:
-        return
     if not report.advice:
         yield "would help", "nothing", "that was tried, by heuristics alone"
         return

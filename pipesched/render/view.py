@@ -77,17 +77,11 @@ class View:
             raise ConfigError(f"must be a number, or all, not {shown(self.charts)}", "charts")
         if self.charts is not None and not isinstance(self.charts, str):
             require_whole(self.charts, "charts", least=0)
-        part = self.part
-        if self.fold and part:
+        given = {"start": self.start is not None, "end": self.end is not None, "zoom": self.zoom != 1}
+        for part in (key for key, is_given in given.items() if is_given and self.fold):
             raise ConfigError(f"cannot fold a part of the timeline; give either it or `{part}`", "fold")
         if self.rows is not None:
             object.__setattr__(self, "rows", _rows(self.rows))
-
-    @property
-    def part(self) -> str | None:
-        """The field that chooses a part of the timeline, the first of several; None for all of it."""
-        given = {"start": self.start is not None, "end": self.end is not None, "zoom": self.zoom != 1}
-        return next((key for key, is_given in given.items() if is_given), None)
 
     def window(self, schedule: Schedule, until: int | None = None) -> Window:
         """Return the part to draw, up to the tick `until` (default: its end). Raises ConfigError if it is empty."""

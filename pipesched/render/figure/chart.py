@@ -46,11 +46,11 @@ from pipesched.pipeline.problem.quantities import plain
 from pipesched.render.comparison import SHOWN_DEVICES, drawn, edge, not_drawn, some_devices
 from pipesched.render.palette import FALLING, HUES, MOST_SHADES, Rgb, colour_of, place_of, stripe_of, text_on
 from pipesched.render.scene import (
+    ABOVE_STATIC,
     MEASURED_MEMORY,
     OF_STAGES,
     Row,
     Window,
-    above_static,
     chunk_of_stage,
     counted,
     device_row,
@@ -332,7 +332,7 @@ def _area(steps: Sequence[tuple[int, int]], unit: int, floor: float, grain: floa
 def memory_key(schedules: Sequence[Schedule]) -> Iterator[Key]:
     """Yield the entries of the legend: what the strips of schedules of one problem show."""
     problem = schedules[0].problem
-    above = above_static(problem)
+    above = ABOVE_STATIC * any(problem.static_grains)
     name = MEASURED_MEMORY if any(schedule.own_lengths for schedule in schedules) else "memory"
     yield Patch(facecolor=FILL), with_unit(name, problem.memory.unit) + above
     if any(schedule.over_budget for schedule in schedules):
