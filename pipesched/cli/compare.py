@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from decimal import Decimal
 from functools import partial
@@ -226,16 +226,12 @@ def print_comparison(
     from pipesched.render.comparison import ComparisonTable, are_few, drawn
 
     console = console_for(screen)
-    table = ComparisonTable(comparison, ascii_only=screen.ascii_only, fold=fold)
-    chosen = drawn(comparison, wanted)
+    table, chosen = ComparisonTable(comparison, ascii_only=screen.ascii_only, fold=fold), drawn(comparison, wanted)
+    if not are_few(comparison):
+        console.print(table, *[""] * bool(chosen), sep="\n")
+    _print_charts(chosen, comparison, given, chart, screen)
     if are_few(comparison):
-        _print_charts(chosen, comparison, given, chart, screen)
         console.print(table)
-    else:
-        console.print(table)
-        if chosen:
-            console.print()
-        _print_charts(chosen, comparison, given, chart, screen)
     best = comparison.best
     if best is not None and best.outcome is not None:
         print_where_idle(console, best.outcome, best.label)
@@ -286,22 +282,16 @@ def read_sweep(text: str, values: Values, algorithms: str | Sequence[str], **set
     field, parts = _parameter(name.strip()), [part.strip() for part in listed.split(",") if part.strip()]
     option = is_option(field, algorithms)
     words = VARIED_WORDS.get(field if option else varied_field(field).key, ())
-    varied = _values(parts, words)
+    varied = [parse_value(one) for part in parts for one in values_in(part)]
+    for one in varied if not words else ():
+        if isinstance(one, str) and not has_unit(one):
+            raise ConfigError(f"--sweep: {one!r} is no number; write for instance microbatches=4,8,16,32")
     if not varied:
         raise ConfigError("--sweep: no values; write for instance microbatches=4,8,16,32")
     with reading.flags_of_problem():
         key, points = varied_points(values, field, varied, algorithms)
     reading.note_values(values if option else {**values, varied_field(field).name: Given(varied, "--sweep")})
     return Sweep(key, compared_points(points, algorithms, **settings))
-
-
-def _values(parts: Sequence[str], words: Collection[str]) -> list[Any]:
-    """Return the numbers that texts spell, also in ranges and with units. Raises ConfigError for other texts."""
-    texts = [text for part in parts for text in values_in(part)]
-    for text in texts if not words else ():
-        if isinstance(parse_value(text), str) and not has_unit(text):
-            raise ConfigError(f"--sweep: {text!r} is no number; write for instance microbatches=4,8,16,32")
-    return [*map(parse_value, texts)]
 
 
 def values_in(text: str, flag: str = "--sweep", example: str = "microbatches=8:96:8") -> Iterator[str]:

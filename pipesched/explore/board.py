@@ -6,9 +6,8 @@ Where one task may stand is said as `core.reasons.legal_places` says it of many:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from pipesched.core.reasons import NOTHING, TimedTasks
 
@@ -112,7 +111,6 @@ class Amounts(NamedTuple):
 
 SECONDS = 60.0  # of a solve, unless it is stopped
 Tell = Callable[[str], None]
-BoardKind_co = TypeVar("BoardKind_co", covariant=True)
 
 
 class Choice(NamedTuple):
@@ -130,10 +128,9 @@ class FormField(NamedTuple):
     value: str
 
 
-@dataclass(frozen=True)
-class Planned(Generic[BoardKind_co]):
+class Planned(NamedTuple):
     """A board, the name of what planned it, and what to say of it."""
 
-    board: BoardKind_co
+    board: Any
     algorithm: str
     note: str = ""

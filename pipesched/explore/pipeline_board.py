@@ -170,11 +170,10 @@ class PipelineBoard:
         devices = self.problem.devices
         if row < devices:
             return f"device {row}"
-        network = row - devices - 2 * len(self.plan.lanes)
-        if network >= 0:
-            return f"the network lane of device {network}"
-        lane, back = divmod(row - devices, 2)
-        return f"the lane of device {lane} {'from' if back else 'to'} host memory"
+        device = self.drawn_with(row)
+        if row - devices >= 2 * len(self.plan.lanes):
+            return f"the network lane of device {device}"
+        return f"the lane of device {device} {'from' if (row - devices) % 2 else 'to'} host memory"
 
     def drawn_with(self, row: int) -> int:
         """Return the device or unit below which a row is drawn."""
@@ -316,10 +315,6 @@ class PipelineBoard:
                          for device in range(self.problem.devices))  # fmt: skip
         return f"plan(problem, [{rows}])"
 
-    def light(self) -> PipelineBoard:
-        """Return the same board without what was computed from it."""
-        return PipelineBoard(self.problem, self.plan, self.fixed, self.given)
-
     def save(self, path: str, name: str, *, force: bool) -> str:
         """Write a file in the format of its suffix, check it, and say so. Raises ConfigError and InvalidSchedule."""
         form = format_for(path, SCHEDULE)
@@ -390,12 +385,12 @@ class PipelinePlanner:
         alike = [(key, label) for key, label in times if not any(isinstance(entry, tuple) for entry in columns[key])]
         return fields + [FormField(key, label, _text(columns[key]) or "0") for key, label in alike]
 
-    def plan(self, algorithm: str | None, parameters: Mapping[str, str]) -> Planned[PipelineBoard]:
+    def plan(self, algorithm: str | None, parameters: Mapping[str, str]) -> Planned:
         """Plan anew. Raises ConfigError and NoSchedule."""
         outcome = self._make(algorithm, parameters)
         return Planned(board_of(outcome), outcome.algorithm)
 
-    def solve(self, board: object, stop: Event, tell: Tell) -> Planned[PipelineBoard]:
+    def solve(self, board: object, stop: Event, tell: Tell) -> Planned:
         """Search from the schedule as it stands, for the same placement, until proved, stopped or 60 s over.
 
         It may split backwards, recompute and offload where the schedule does, but overlaps nothing. The note says what
@@ -427,7 +422,7 @@ class PipelinePlanner:
         return (board.plan.orders[moves[0].device][moves[0].start], moves[0].to) if moves else None
 
 
-def _shorter(before: PipelineBoard, found: PipelineBoard, bound: int) -> Planned[PipelineBoard]:
+def _shorter(before: PipelineBoard, found: PipelineBoard, bound: int) -> Planned:
     """Return the found board if it is shorter, or else the one before; and what the bound says of its makespan."""
     makespan, best = before.amounts.makespan, found.amounts.makespan
     keeps = not before.missing and best >= makespan

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from pipesched.core.reasons import NOTHING, Arc, Idle, TimedTasks, moved
@@ -229,7 +229,8 @@ class EditHistory:
 
 
 def _light(version: Version) -> Version:
-    return version._replace(board=version.board.light())
+    """Return a version without what was computed from its board."""
+    return version._replace(board=replace(version.board))
 
 
 def loaded(board: Board, algorithm: str, parameters: tuple[tuple[str, str], ...] = ()) -> Version:

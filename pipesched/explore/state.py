@@ -204,7 +204,7 @@ class State:
         version = self.sheet.version
         given = {**dict(version.parameters), **(parameters or {})}
         try:
-            planned: Planned[Board] = self.planner.plan(algorithm or version.algorithm, given)
+            planned: Planned = self.planner.plan(algorithm or version.algorithm, given)
         except (ConfigError, NoSchedule, InvalidSchedule) as error:
             return self.say(str(error))
         if self.board.missing:  # then all of the new plan is to be placed
@@ -225,7 +225,7 @@ class State:
         return self.say(f"no algorithm {text!r} yet{hint}" if beginning else f"no algorithm {text!r}{hint}")
 
     def adopt(
-        self, planned: Planned[Board], parameters: tuple[tuple[str, str], ...] | None = None, *, again: bool = False
+        self, planned: Planned, parameters: tuple[tuple[str, str], ...] | None = None, *, again: bool = False
     ) -> None:
         """Take a schedule that was planned or found, as one step."""
         before = self.sheet.done[-1][0] if again else self.sheet.version
@@ -242,7 +242,7 @@ class State:
         note = f"; {planned.note}" if planned.note else dropped  # a solve begins from the edits
         self.message = f"{planned.algorithm}: makespan {makespan}{gain}{note}"
 
-    def take_solved(self, planned: Planned[Board]) -> None:
+    def take_solved(self, planned: Planned) -> None:
         """Take what a solve found, as one step, unless it is what stands here: then nothing shorter was found."""
         board = self.board
         if planned.board is board:

@@ -105,11 +105,8 @@ class UnitBoard:
         return {operation.name: task for task, operation in enumerate(self.schedule.graph.operations)}
 
     def row_name(self, row: int) -> str:
-        for unit in self.schedule.units:
-            if row < unit.count:
-                return f"{unit.name} {row}"
-            row -= unit.count
-        return ""
+        number, instance = self._rows[row]
+        return f"{self.schedule.units[number].name} {instance}"
 
     def drawn_with(self, row: int) -> int:
         return row
@@ -179,9 +176,6 @@ class UnitBoard:
     def number(self, ticks: int) -> str:
         return str(ticks)
 
-    def light(self) -> UnitBoard:
-        return UnitBoard(self.schedule, self.bound, self.placed)
-
     def save(self, path: str, name: str, *, force: bool) -> str:
         """Write a JSON document, checked before. Raises ConfigError and InvalidSchedule."""
         format_of(path, ["json"])
@@ -222,7 +216,7 @@ class UnitPlanner:
         assert isinstance(board, UnitBoard)
         return [FormField(unit.name, f"{unit.name} units", str(unit.count)) for unit in board.schedule.units]
 
-    def plan(self, algorithm: str | None, parameters: Mapping[str, str]) -> Planned[UnitBoard]:
+    def plan(self, algorithm: str | None, parameters: Mapping[str, str]) -> Planned:
         priority, _, tie = (algorithm or "").partition("/")
         if priority not in PRIORITIES or tie not in TIES:
             priority, tie = PRIORITY, TIE
@@ -235,7 +229,7 @@ class UnitPlanner:
         outcome = list_outcome(graph, units, priority=priority, tie=tie)
         return Planned(unit_board(outcome), rule_name(priority, tie))
 
-    def solve(self, board: object, stop: Event, tell: Tell) -> Planned[UnitBoard]:
+    def solve(self, board: object, stop: Event, tell: Tell) -> Planned:
         """Search for the least latency until it is proved, stopped, or 60 s are over."""
         assert isinstance(board, UnitBoard)
         tell("solving")

@@ -64,14 +64,9 @@ def against_lines(ratios: Iterable[tuple[str, SpeedRatio]]) -> Iterator[Renderab
     """Yield how the step compares with that of each other config."""
     for name, one in ratios:
         ends = f"{one.expected:.3f} of its step, 80 % {one.low:.3f} to {one.high:.3f}"
-        yield Text(f"against {name}: {ends}; {verdict(one)}")
-
-
-def verdict(one: SpeedRatio) -> str:
-    """Return which of two steps is faster, if that is known."""
-    if not one.is_decided:
-        return f"cannot be told apart (faster with {one.faster:.0%})"
-    return f"faster with {one.faster:.0%}" if one.faster > 0.5 else f"slower with {1 - one.faster:.0%}"
+        known = f"faster with {one.faster:.0%}" if one.faster > 0.5 else f"slower with {1 - one.faster:.0%}"
+        verdict = known if one.is_decided else f"cannot be told apart (faster with {one.faster:.0%})"
+        yield Text(f"against {name}: {ends}; {verdict}")
 
 
 LETTERS = {"tensor": "t", "pipeline": "p", "chunks": "v", "context": "c", "expert": "e", "micro": "b"}

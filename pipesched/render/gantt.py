@@ -296,7 +296,12 @@ def lines_below(
         if schedule.own_lengths and is_first:
             columns = sum(scale.columns for scale in layout.scales)
             yield LineBelow("", [Segment(MEASURED_MEMORY[:columns], DIM)])
-        yield LineBelow("mem", memory_strip(schedule, device, layout, full), peak_text(schedule, device))
+        steps, capacity = [*schedule.memory_steps(device)], schedule.problem.capacity_grains[device]
+        strip: Line = []
+        for scale in layout.scales:
+            strip += [BREAK_MARKS[layout.ascii_only]] if strip else []
+            strip += level_marks(column_levels(steps, scale), full, layout, capacity)
+        yield LineBelow("mem", strip, peak_text(schedule, device))
     for name, row in lane_rows(schedule, device):
         runs = row.runs(*layout.scales)
         for place, segments in enumerate(cells.lines(runs)):
@@ -305,16 +310,6 @@ def lines_below(
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 ASCII_LEVELS = " 123456789"
-
-
-def memory_strip(schedule: Schedule, device: int, layout: LineFrame, full: int) -> list[Segment]:
-    """Return a mark for each column, and each break: activations as a share of `full`; over the budget `!`, or red."""
-    steps, capacity = list(schedule.memory_steps(device)), schedule.problem.capacity_grains[device]
-    marks: list[Segment] = []
-    for scale in layout.scales:
-        marks += [BREAK_MARKS[layout.ascii_only]] if marks else []
-        marks += level_marks(column_levels(steps, scale), full, layout, capacity)
-    return marks
 
 
 def level_marks(levels: Sequence[int], full: int, layout: LineFrame, capacity: int | None = None) -> list[Segment]:

@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from itertools import accumulate, chain, groupby, pairwise
 from math import gcd
 from typing import NamedTuple
@@ -36,10 +36,6 @@ class TimeScale(NamedTuple):
 
     window: Window
     columns: int
-
-    def edge(self, column: int) -> int:
-        """Return the tick at the left edge of a column (for column = columns, the one at the right end)."""
-        return self.window.start + column * (self.window.end - self.window.start) // self.columns
 
     def column(self, tick: int) -> int:
         """Return the column into which a tick falls."""
@@ -214,7 +210,9 @@ class Row:
     def _kinds(self, scale: TimeScale) -> Iterator[Run]:
         """Yield a run for each column."""
         wholes, halves = ([0.0] * len(self._by_kind) for _ in range(2))  # what each kind is owed
-        for left, right in pairwise(borders(scale)):
+        (start, end), columns = scale
+        edges = (start + column * (end - start) // columns for column in range(columns + 1))
+        for left, right in pairwise(edges):
             times = [row.worked(left, right) for row in self._by_kind]
             if not any(times):
                 yield Run(1, None, shared=True)
@@ -254,12 +252,6 @@ def _turns(owed: list[float], times: Sequence[float], count: int) -> Iterator[in
         kind = max((kind for kind, time in enumerate(times) if time), key=owed.__getitem__)
         owed[kind] -= 1 / count
         yield kind
-
-
-@lru_cache(maxsize=4)
-def borders(scale: TimeScale) -> list[int]:
-    """Return the ticks at the edges of the columns of a scale, which all rows share."""
-    return [*map(scale.edge, range(scale.columns)), scale.window.end]
 
 
 def kind_of_slot(plan: Plan, slot: int) -> str:

@@ -26,7 +26,6 @@ from pipesched.render.scene import MEASURED_MEMORY, Spelling, as_parameters, cou
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.covered import in_chunks
 from pipesched.results.outcome import Outcome, SolveReport, Status, StoppedBy
-from pipesched.schedulers.ordering import Ordering
 from pipesched.schedulers.registry import called
 
 GOOD, BAD = "bold green", "bold red"
@@ -110,7 +109,10 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
         gap = Text(outcome.standing, style=GOOD) if is_best else Text(f"{outcome.gap:.2%}")
         yield "gap", gap, "makespan = lower bound" if is_best else formula
     if outcome.ordering is not None:
-        yield "order", *_order(outcome.ordering, outcome.algorithm)
+        count, source = len(outcome.ordering.order), outcome.ordering.source(outcome.algorithm)
+        listed, source = ", ".join(map(str, outcome.ordering.order)), f"feed the microbatches in this order; {source}"
+        few = count <= FEW_MICROBATCHES  # of many the order is in the note
+        yield ("order", listed, source) if few else ("order", f"of {count}", f"{source}: {listed}")
     if problem.slices.tried:
         makespans, best = dict(problem.slices.tried), problem.slices.count
         others = (count for count in dict.fromkeys((best - 1, best + 1, 1)) if count in makespans and count != best)
@@ -203,13 +205,6 @@ def _solve_rows(
         yield "repetition", rate, f"{said}. Proved: {proved}"
     if timing:
         yield "time", f"{report.seconds:.2f} s", f"stopped by {report.stopped_by}"
-
-
-def _order(ordering: Ordering, algorithm: str) -> tuple[str, str]:
-    """Return the order in which microbatches are fed, and where it is from; of many the order is in the note."""
-    listed = ", ".join(map(str, ordering.order))
-    source, count = f"feed the microbatches in this order; {ordering.source(algorithm)}", len(ordering.order)
-    return (listed, source) if count <= FEW_MICROBATCHES else (f"of {count}", f"{source}: {listed}")
 
 
 def _useless(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:

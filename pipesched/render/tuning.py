@@ -43,14 +43,6 @@ def a_line_each(trials: Sequence[Trial], marks: Sequence[str] = (), tied: int = 
     return _lines(trials, [[row] for row in range(len(trials))], marks, tied)
 
 
-def a_line_a_layout(trials: Sequence[Trial], tied: int = 0) -> list[PointLine]:
-    """Return a line for each layout whatever its chunks: its best point, and below it what the others are."""
-    rows: dict[tuple[Parallelism, bool], list[int]] = {}
-    for row, trial in enumerate(trials):
-        rows.setdefault((trial.point.layout.in_one_chunk, trial.may_not_fit), []).append(row)
-    return _lines(trials, [*rows.values()], (), tied)
-
-
 def _lines(trials: Sequence[Trial], rows: Sequence[Sequence[int]], marks: Sequence[str], tied: int) -> list[PointLine]:
     """Return a line for each list of rows; the last one that holds a leading row says that these are tied.
 
@@ -275,8 +267,11 @@ def _parts(tuning: Tuning, *, ascii_only: bool, all_rows: bool) -> Iterator[Rend
     yield from head(tuning)
     if tuning.rows:
         yield ""
-        lines = a_line_each(tuning.rows, tied=tuning.tied) if all_rows else a_line_a_layout(tuning.rows, tuning.tied)
-        yield PointsTable(lines)
+        alike: dict[object, list[int]] = {}  # rows of one layout whatever its chunks; with `all_rows` each alone
+        for row, trial in enumerate(tuning.rows):
+            key = row if all_rows else (trial.point.layout.in_one_chunk, trial.may_not_fit)
+            alike.setdefault(key, []).append(row)
+        yield PointsTable(_lines(tuning.rows, [*alike.values()], (), tuning.tied))
         yield from how_sure(tuning)
         if tuning.rows[0].verdicts:
             yield from ("", Text(_trainers(tuning.rows[0]), style="dim"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.segment import Segment
@@ -17,8 +18,15 @@ from pipesched.explore.app import panels
 from pipesched.explore.drawing import BoardDrawing, BoardScreen, Drop, Viewport, draw
 from pipesched.explore.sheet import drop_position
 from pipesched.explore.state import State, Unplaced
+from pipesched.render.gantt import Line
 
 PAN = 0.1  # of the window, a notch of the wheel
+
+
+def strip(widget: Widget, lines: Sequence[Line], y: int) -> Strip:
+    """Return a line of a widget as wide as it is; below the last one empty."""
+    line = lines[y] if y < len(lines) else []
+    return Strip([*line, Segment("")]).adjust_cell_length(widget.size.width).apply_style(widget.rich_style)
 
 
 class ChartWidget(Widget, can_focus=True):
@@ -54,9 +62,7 @@ class ChartWidget(Widget, can_focus=True):
         self.redraw()
 
     def render_line(self, y: int) -> Strip:
-        lines = self.drawing.lines
-        line = lines[y] if y < len(lines) else []
-        return Strip([*line, Segment("")]).adjust_cell_length(self.size.width).apply_style(self.rich_style)
+        return strip(self, self.drawing.lines, y)
 
     def follow(self) -> None:
         """Bring the selected operation into view."""
@@ -159,8 +165,7 @@ class Kept(Widget):
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
-        line = self.lines[y] if y < len(self.lines) else []
-        return Strip([*line, Segment("")]).adjust_cell_length(self.size.width).apply_style(self.rich_style)
+        return strip(self, self.lines, y)
 
 
 class PoolList(Static):

@@ -249,21 +249,17 @@ def _cost(box: Box, mark: Spot, others: Sequence[Spot], taken: Sequence[Box], in
     own = box.distance(mark)
     cost = OVERLAP * sum(map(box.common, taken)) + OUTSIDE * (box.area - box.common(inside))
     cost += COVERED * sum(box.distance(other) < HALF for other in others)
-    if needs_line(box, mark):
-        return cost + CROSSING * sum(_crosses(mark, box.centre, other) for other in taken)
+    if needs_line(box, mark):  # which may pass through a box that neither end is in
+        (x, y), (until, top) = mark, box.centre
+        line = [(x + (until - x) * part / 8, y + (top - y) * part / 8) for part in range(9)]
+        passed = ([other.distance(spot) == 0 for spot in line] for other in taken)
+        return cost + CROSSING * sum(any(between) and not (first or last) for first, *between, last in passed)
     return cost + MISLEADING * sum(box.distance(other) <= own for other in others)
 
 
 def needs_line(box: Box, mark: Spot) -> bool:
     """Return whether a name is so far from its mark that only a line says whose it is."""
     return box.distance(mark) > 2 * REACHES[0]
-
-
-def _crosses(start: Spot, end: Spot, box: Box) -> bool:
-    """Return whether a line passes through a box that neither end is in."""
-    across, up = end[0] - start[0], end[1] - start[1]
-    inside = [box.distance((start[0] + across * part / 8, start[1] + up * part / 8)) == 0 for part in range(9)]
-    return any(inside) and not inside[0] and not inside[-1]
 
 
 LOW = 0.55  # height over width of lines, which is less than that of a frontier
