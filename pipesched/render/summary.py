@@ -119,18 +119,7 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
         takes = {count: number(plain(rounded(to_fraction(f"{makespans[count]:.5g}")))) for count in (best, *others)}
         note = f"{counted(best, 'slice')}: {takes.pop(best)}" + "; " * bool(takes)
         yield "slices", str(best), note + ", ".join(f"{count}: {text}" for count, text in takes.items())
-    yield "span", time(schedule.span), FORMULAS["span"] + ", a network lane or a stage" * beside
-    each = f"microbatches a {problem.time_unit or 'unit of time'}: {problem.batches} in flight / round"
-    yield from (
-        ()
-        if schedule.round_time is None
-        else (
-            ("round", time(schedule.round_time), "mean time from the end of a round to that of the next one"),
-            ("throughput", f"{schedule.throughput:.4g}", each),
-        )
-    )
-    yield "ideal", time(schedule.ideal), f"{FORMULAS['ideal']}, without recompute" if schedule.recomputed else ""
-    yield from _useless(schedule, time)
+    yield from _times(schedule, time)
     yield from () if problem.layers is None and outcome.cut is None else _layers(outcome, time)
     yield "bubble over ideal", f"{schedule.bubble_over_ideal:.2%}", ""
     yield "bubble of span", f"{schedule.bubble_span:.2%}", ""
@@ -146,7 +135,7 @@ def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iter
     yield from _saved(outcome, spell) if may_save else ()
     if problem.memory.budget is not None:
         yield "budget", *_budget(outcome, memory)
-    if outcome.report is not None and outcome.report.advice is not None:
+    if outcome.report is not None:
         yield from advice_rows(outcome.report, time, spell)
 
 
@@ -207,8 +196,16 @@ def _solve_rows(
         yield "time", f"{report.seconds:.2f} s", f"stopped by {report.stopped_by}"
 
 
-def _useless(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
-    """Yield the bubble, the utilization where a schedule may recompute, and two parts where devices work unevenly."""
+def _times(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
+    """Yield span, rounds, ideal and bubble; utilization with recomputes, and two parts where devices work unevenly."""
+    problem = schedule.problem
+    beside = ", a network lane or a stage" * (schedule.step is not None)
+    yield "span", time(schedule.span), FORMULAS["span"] + beside
+    if schedule.round_time is not None:
+        yield "round", time(schedule.round_time), "mean time from the end of a round to that of the next one"
+        each = f"microbatches a {problem.time_unit or 'unit of time'}: {problem.batches} in flight / round"
+        yield "throughput", f"{schedule.throughput:.4g}", each
+    yield "ideal", time(schedule.ideal), f"{FORMULAS['ideal']}, without recompute" if schedule.recomputed else ""
     yield "bubble", f"{schedule.bubble:.2%}", ""
     if MemorySavings.of(schedule.plan.index.letters) != KEEP_ONLY:
         again = _again(schedule)
@@ -219,7 +216,7 @@ def _useless(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator
         return
     above = schedule.ideal / schedule.balanced - 1 if schedule.balanced else 0.0
     note = f"device {schedule.bottleneck} works {above:.0%} more than the mean"
-    if share > MUCH and not seeks_best(schedule.problem):
+    if share > MUCH and not seeks_best(problem):
         note += f"; {_at_best(schedule, time)}"
     yield "  imbalance", f"{share:.2%}", note
     rest = "fill, drain, waiting and recomputing" if schedule.recomputed else "fill, drain and waiting"
@@ -436,6 +433,8 @@ def advice_rows(
     report: SolveReport, time: Callable[[int | float], str], spell: Spelling
 ) -> Iterator[tuple[str, str, str]]:
     """Yield a row for each change that helps, below a first that says what the times are."""
+    if report.advice is None:
+        return
     if not report.advice:
         yield "would help", "nothing", "that was tried, by heuristics alone"
         return
