@@ -13,7 +13,7 @@ from itertools import accumulate
 from math import gcd
 from typing import NamedTuple
 
-from pipesched.core.arrays import ceil_div, column, in_range, kernels_for, np, total
+from pipesched.core.arrays import Ints, ceil_div, column, in_range, kernels_for, np, total
 from pipesched.core.clock import check_deadline
 from pipesched.core.tasks import NOWHERE, TaskGraph
 from pipesched.core.timing import heads, topological_order
@@ -58,16 +58,16 @@ def longest_stretch(jobs: Sequence[Job], units: int = 1) -> Job:
     return parts
 
 
-def jackson_preemptive(jobs: Sequence[Job]) -> int:
+def jackson_preemptive(jobs: Sequence[Job] | tuple[Ints, Ints, Ints]) -> int:
     """Return the length of Jackson's preemptive schedule: max over jobs of (end + tail), in ticks (Carlier 1982).
 
     At any time it runs the released job of the longest tail. A machine that may interrupt its jobs can do no better.
-    O(n log n).
+    O(n log n). Jobs may be given as columns too.
     """
-    if not jobs:
+    if not len(jobs):
         return 0
     check_deadline()
-    head, work, tail = map(column, zip(*jobs, strict=True))
+    head, work, tail = jobs if isinstance(jobs, tuple) else map(column, zip(*jobs, strict=True))
     longest = int(head.max()) + total(work) + int(tail.max())
     by_head = np.argsort(head, kind="stable")
     head, work, key = (in_range(values[by_head], longest) for values in (head, work, -tail))

@@ -433,8 +433,8 @@ def legal_places(tasks: TimedTasks, chosen: Sequence[int]) -> list[Places]:
     """Return where each of the chosen tasks may stand: behind what reaches it, before what it reaches."""
     pairs, users = zip(tasks.inputs, tasks.waits, strict=True), users_of(tasks)
     sources = [[*(arc.before for arc in inputs), *waits] for inputs, waits in pairs]
-    reaching = _reaching(tasks, _positions(tasks), tasks.topological, sources)
-    reached = _reaching(tasks, _positions(tasks, -1), tasks.topological[::-1], users)
+    reaching = _reaching(tasks, tasks.topological, sources)
+    reached = _reaching(tasks, tasks.topological[::-1], users)
     places = []
     for task in chosen:
         machine = tasks.machine[task]
@@ -444,30 +444,22 @@ def legal_places(tasks: TimedTasks, chosen: Sequence[int]) -> list[Places]:
     return places
 
 
-def _positions(tasks: TimedTasks, step: int = 1) -> list[int]:
-    """Return the position of each task in its order; with `step` -1 counted from the end."""
-    positions = [NOTHING] * len(tasks.durations)
-    for order in tasks.orders:
-        for position, task in enumerate(order[::step]):
-            positions[task] = position
-    return positions
+def _reaching(tasks: TimedTasks, order: Sequence[int], sources: Sequence[Sequence[int]]) -> Ints:
+    """Return the last position on each machine from which each task is reached, which stands behind it in `order`.
 
-
-def _reaching(
-    tasks: TimedTasks, positions: Sequence[int], order: Sequence[int], sources: Sequence[Sequence[int]]
-) -> Ints:
-    """Return the last position on each machine from which each task is reached, which stands behind it in `order`."""
+    Positions count in this order.
+    """
     machines = len(tasks.orders)
     latest = np.full((len(tasks.durations), machines), NOTHING, np.int32)
-    newest = [NOTHING] * machines
-    for task in watched(order):
+    newest, counts = [NOTHING] * machines, [0] * machines
+    for task in order:
         row, machine = latest[task], tasks.machine[task]
         if newest[machine] != NOTHING:
             row[:] = latest[newest[machine]]
         for before in sources[task]:
             np.maximum(row, latest[before], out=row)
-        row[machine] = positions[task]
-        newest[machine] = task
+        row[machine] = counts[machine]
+        newest[machine], counts[machine] = task, counts[machine] + 1
     return latest
 
 
@@ -518,7 +510,7 @@ def candidate_moves(tasks: TimedTasks, limits: TimedTasks | None = None) -> Iter
         by_order = any(arc is not None and not arc.is_input for arc in arcs)
         if by_order and task in on_all and tasks.machine[task] < tasks.devices:
             chosen.append(task)
-    positions = _positions(tasks)
+    positions = {task: tasks.ranks[task] - tasks.ranks[tasks.orders[tasks.machine[task]][0]] for task in chosen}
     found = [
         (abs(to - positions[task]), on_path, task, positions[task], to)
         for on_path, (task, places) in enumerate(zip(chosen, legal_places(limits or tasks, chosen), strict=True))

@@ -12,7 +12,7 @@ from functools import cached_property
 from heapq import heapify, heappop, heappush
 
 from pipesched.core.arrays import Ints, column, compiled_kernels, in_range, lists, np, run_kernel
-from pipesched.core.clock import check_deadline
+from pipesched.core.clock import EVERY, check_deadline
 from pipesched.core.tasks import Edges, TaskGraph, WaitTable
 from pipesched.errors import Deadlock, InvalidSchedule
 
@@ -229,10 +229,6 @@ def _lengthened(graph: TaskGraph, begun: Ints, arrows: WaitTable) -> list[int]:
     return lists(found)
 
 
-# neighbouring rows of a level, and those (None: all) that have a first wait, a second, ..; its number and row
-_RowsOfLevel = tuple[slice, list[tuple["Ints | None", Ints, Ints]]]
-
-
 class CaseSweep:
     """What stands in some orders, in rows: `tasks[r]` is the task of row r, `machines[r]` the number of its order.
 
@@ -256,14 +252,13 @@ class CaseSweep:
         before, after = np.concatenate([behind - 1, before[kept]]), np.concatenate([behind, after[kept]])
         sequence = np.argsort(after, kind="stable")  # who waits for the same stands by its number
         followers = WaitTable(before[sequence], after[sequence], sequence, count)
-        arranged, height, _ = arrange(followers, np.bincount(after, minlength=count))
+        arranged, _, _ = arrange(followers, np.bincount(after, minlength=count))
         row = np.empty(count, dtype=np.int64)
         row[arranged] = np.arange(count)
         waits = WaitTable(row[after], row[before], np.concatenate([np.full(len(behind), _NONE), kept]), count)
         self.first, self.before, self.edges = waits.first, waits.task, waits.lag
         self.tasks, self.machines = tasks[arranged], machines[arranged]
         self.rows = np.split(row, np.cumsum(counts)[:-1]) if counts else []
-        self._levels = np.flatnonzero(np.diff(height[arranged], append=_NONE)) + 1  # where each ends
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -285,65 +280,29 @@ class CaseSweep:
         `delays` has a row a wait, or none at all; `lag` a number a wait, which all cases have.
         """
         ends = np.empty_like(lengths)
-        compiled = None if ends.dtype == object else compiled_kernels()
-        if compiled is None:
-            self._by_level(0, lengths, ends, None, lag, delays)
-            return ends
-        every, none = np.arange(len(self)), np.zeros(len(self.before), dtype=ends.dtype)
-        more = ends[:0] if delays is None else np.ascontiguousarray(delays)
-        lags, lasting = none if lag is None else lag, np.ascontiguousarray(lengths)
-        compiled.sweep(0, self.first, self.before, every, lags, more, lasting, ends)
+        self.advance(0, lengths, ends, np.arange(len(self)), lag, delays)
         return ends
 
-    def advance(self, begin: int, lengths: Ints, ends: Ints, vector: Ints, lag: Ints) -> None:
+    def advance(
+        self, begin: int, lengths: Ints, ends: Ints, vector: Ints, lag: Ints | None, delays: Ints | None = None
+    ) -> None:
         """Put when rows from `begin` on end into their vectors, by what each lasts, and a `lag` for each wait.
 
         All numbers are of one type: of 64 bits, whole or not, or Python's own.
         """
         compiled = None if ends.dtype == object else compiled_kernels()
-        if compiled is None:
-            self._by_level(begin, lengths, ends, vector, lag if lag.any() else None, None)
-        else:
-            compiled.sweep(begin, self.first, self.before, vector, lag, ends[:0], lengths, ends)
-
-    def _by_level(
-        self, begin: int, lengths: Ints, ends: Ints, vector: Ints | None, lag: Ints | None, delays: Ints | None
-    ) -> None:
-        """Do what the kernel does; without `vector` row r of `ends` is that of row r."""
-        for rows, waiting in self._every_step if vector is None else self._steps(begin, begin + len(lengths)):
-            found, latest = lengths[rows.start - begin : rows.stop - begin], None
-            for some, waits, before in waiting:
-                ready = ends.take(before if vector is None else vector[before], axis=0)
-                if lag is not None:
-                    ready += lag[waits, None]
-                if delays is not None:
-                    ready += delays.take(waits, axis=0)
-                if latest is None:
-                    latest = ready
-                elif some is None:
-                    np.maximum(latest, ready, out=latest)
-                else:
-                    latest[some] = np.maximum(latest[some], ready)
-            ends[rows if vector is None else vector[rows]] = found if latest is None else latest + found
-
-    @cached_property
-    def _every_step(self) -> list[_RowsOfLevel]:
-        return [*self._steps(0, len(self))]
-
-    def _steps(self, begin: int, stop: int) -> Iterator[_RowsOfLevel]:
-        """Yield the rows from one to another in parts of a level each."""
-        low, high = np.searchsorted(self._levels, [begin + 1, stop])
-        inside = self._levels[low:high].tolist()
-        for start, end in zip([begin, *inside], [*inside, stop], strict=True):
-            check_deadline()
-            firsts = self.first[start:end]
-            counts = self.first[start + 1 : end + 1] - firsts
-            waiting: list[tuple[Ints | None, Ints, Ints]] = []
-            for number in range(int(counts.max(initial=0))):
-                some = np.flatnonzero(counts > number)
-                waits = firsts[some] + number
-                waiting.append((None if len(some) == end - start else some, waits, self.before[waits]))
-            yield slice(start, end), waiting
+        lags = np.zeros(len(self.before), ends.dtype) if lag is None else lag
+        if compiled is not None:
+            more, lasting = ends[:0] if delays is None else np.ascontiguousarray(delays), np.ascontiguousarray(lengths)
+            compiled.sweep(begin, self.first, self.before, vector, lags, more, lasting, ends)
+            return
+        stops = self.first[begin : begin + len(lengths) + 1].tolist()
+        for row, (first, stop, lasting) in enumerate(zip(stops, stops[1:], lengths, strict=False), begin):
+            if not row & EVERY:
+                check_deadline()
+            ready = ends[vector[self.before[first:stop]]] + lags[first:stop, None]
+            ready = ready if delays is None else ready + delays[first:stop]
+            ends[vector[row]] = ready.max(axis=0, initial=0) + lasting
 
     def longest(self, ends: Ints, delays: Ints | None = None) -> Ints:
         """Return 1 for the rows of a longest path of each case, whose ends are given, and 0 for all others."""

@@ -189,14 +189,7 @@ def moved_plan(schedule: Schedule, device: int, order: Sequence[int]) -> Plan:
     return plan
 
 
-class _Found(NamedTuple):
-    """A move that gains; of equal makespans the one that was tried first comes first."""
-
-    makespan: int
-    number: int
-    task: int
-    start: int
-    to: int
+_Found = tuple[int, int, tuple[int, int, int]]  # a move that gains: its makespan, when it was tried, and the move
 
 
 def best_moves(schedule: Schedule, tasks: TimedTasks) -> tuple[list[OrderMove], bool]:
@@ -205,13 +198,13 @@ def best_moves(schedule: Schedule, tasks: TimedTasks) -> tuple[list[OrderMove], 
     for number, (move, after) in enumerate(_timed_moves(schedule, tasks)):
         is_complete &= move is not None
         if move is not None and after is not None and (makespan := _makespan(after)) < tasks.makespan:
-            found.append(_Found(makespan, number, *move))
-    alike: dict[tuple[int, int, int], list[_Found]] = {}
-    for one in sorted(found, key=lambda one: (one.task, one.makespan, one.to)):
-        group = alike.pop((one.task, one.makespan, one.to - 1), [])
-        alike[one.task, one.makespan, one.to] = [*group, one]
-    groups = sorted(alike.values(), key=min)[:MOST_MOVES]
-    return [_move(schedule, tasks, min(group), (group[0].to, group[-1].to)) for group in groups], is_complete
+            found.append((makespan, number, move))
+    alike: dict[tuple[int, int, int], list[_Found]] = {}  # by task, makespan and last position
+    for one in sorted(found, key=lambda one: (one[2][0], one[0], one[2][2])):
+        makespan, _, (task, _, to) = one
+        alike[task, makespan, to] = [*alike.pop((task, makespan, to - 1), []), one]
+    groups = sorted(alike.values(), key=min)[:MOST_MOVES]  # of equal makespans the one that was tried first
+    return [_move(schedule, tasks, min(group), (group[0][2][2], group[-1][2][2])) for group in groups], is_complete
 
 
 def shortened(schedule: Schedule) -> Iterator[Schedule]:
@@ -277,8 +270,8 @@ def _makespan(schedule: Schedule) -> int:
 
 
 def _move(schedule: Schedule, tasks: TimedTasks, found: _Found, places: tuple[int, int]) -> OrderMove:
-    device, problem = tasks.machine[found.task], schedule.problem
-    after = _retimed(schedule, tasks, found.task, found.start, found.to)
-    slot, makespan = schedule.plan.slot(found.task), in_units(found.makespan, problem.ticks.per_unit)
+    makespan, _, (task, start, to) = found
+    device, after = tasks.machine[task], _retimed(schedule, tasks, task, start, to)
+    slot, makespan_then = schedule.plan.slot(task), in_units(makespan, schedule.problem.ticks.per_unit)
     memory, fits = (after.peak_memory[device], after.memory[device]), device not in after.over_budget
-    return OrderMove(slot, device, found.start, found.to, makespan, *memory, fits, *places)
+    return OrderMove(slot, device, start, to, makespan_then, *memory, fits, *places)

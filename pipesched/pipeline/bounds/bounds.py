@@ -201,37 +201,6 @@ class DeviceJobs(NamedTuple):
         parts = [self, *([DeviceJobs(*(values[behind] for values in self))] if behind.any() else [])]
         return max((Job(int(one.heads.min()), total(one.works), int(one.tails.min())) for one in parts), key=sum)
 
-    def fewer(self) -> list[Job]:
-        """Return jobs of which Jackson's preemptive schedule is as long: many become one.
-
-        It is as long as the longest stretch. One is shorter than that of all jobs if it leaves out more work than its
-        least head and tail are larger. So only a few of the smallest heads and tails can begin and end the longest one:
-        larger ones count as if they were the largest of those.
-        """
-        least, most = ([int(of(ends)) for ends in (self.heads, self.tails)] for of in (np.min, np.max))
-        late = _first_beyond(self.heads, self.works, most[1] - least[1])
-        long = _first_beyond(self.tails, self.works, most[0] - least[0])
-        is_kept = (self.heads < late) | (self.tails < long)
-        heads, works, tails = (values[is_kept] for values in self)
-        rest = [Job(late, total(self.works) - total(works), long)] if len(works) < len(self.works) else []
-        if not len(works):
-            return rest
-        heads, tails = np.minimum(heads, late), np.minimum(tails, long)
-        order = np.lexsort((tails, heads))
-        heads, works, tails = heads[order], works[order], tails[order]
-        first = np.flatnonzero(np.append(True, (heads[1:] != heads[:-1]) | (tails[1:] != tails[:-1])))
-        return DeviceJobs(heads[first], np.add.reduceat(works, first), tails[first]).listed() + rest
-
-
-def _first_beyond(ends: Ints, works: Ints, more: int) -> int:
-    """Return the head (or tail) from which on stretches are shorter than that of all jobs, or the largest."""
-    # each that begins so late leaves out more work than its head is larger than the least one, and `more`
-    order = np.argsort(ends)
-    rising, own = ends[order], works[order]
-    last = np.flatnonzero(own.cumsum() - own <= in_range(rising - rising[0], more) + more)[-1]
-    following = rising[rising > rising[last]]
-    return int(following[0] if len(following) else rising[-1])
-
 
 MOST_CHUNKS = 100  # of a device: bounds by stays look at each with each
 
@@ -553,7 +522,7 @@ def _bounds(single: PassBounds) -> Iterator[Unsaid]:
         stretch = longest_stretch(jobs.listed()) if is_plain else jobs.whole_stretch()
         yield sum(stretch), partial(single.in_words, device, stretch)
         if not is_plain and len(jobs.works) <= MOST_UNLIKE:  # of units that are alike, it is as long
-            yield jackson_preemptive(jobs.fewer()), f"Jackson's preemptive schedule of device {device}"
+            yield jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device}"
     if not single.problem.has_step:
         return
     # by network lanes, and by side work that several devices share: they have all its time at least
