@@ -79,16 +79,6 @@ def test_steps_solved_beside_every_order(config: Config) -> None:
         assert outcome.status == "optimal"
 
 
-@pytest.mark.slow
-@part(4)
-@given(step_configs(("linear",), has_side=True), st.sampled_from(["1f1b", "naive", "zb-h1", "zb-h2", "list"]))
-def test_side_work_in_bubbles(config: Config, name: str) -> None:
-    """Side work in bubbles never takes longer than all of it first, whatever else the step has."""
-    problem = make_problem(**config)
-    makespans: list[Any] = [run(problem, name, side_rule=rule).schedule.makespan_ticks for rule in ("bubbles", "first")]
-    assert makespans[0] <= makespans[1]
-
-
 @given(step_configs(most_devices=2, most_microbatches=2), st.randoms(use_true_random=False), st.booleans())
 def test_no_bound_is_above_the_optimum(config: Config, random: Random, is_split: bool) -> None:
     """Of the schedule of any plan the bound is at most what the best plan takes."""

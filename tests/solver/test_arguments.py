@@ -14,12 +14,10 @@ from hypothesis import given
 
 import pipesched
 from pipesched import ConfigError, Event, Family, PipeschedWarning, Plan, Problem
-from pipesched.pipeline.problem.kinds import KEEP_ONLY, MemorySavings
+from pipesched.pipeline.problem.kinds import MemorySavings
 from pipesched.schedulers.registry import Catalogue, family
-from pipesched.solver.feasible import variants_of
-from pipesched.solver.model import full_model
-from pipesched.solver.policy import DEFAULT, ExactPolicy, PortfolioPolicy, SolvePolicy, VariantPolicy
-from pipesched.solver.portfolio import family_schedule, named_candidates, ruled_candidates
+from pipesched.solver.policy import DEFAULT, PortfolioPolicy, SolvePolicy
+from pipesched.solver.portfolio import family_schedule, named_candidates
 from pipesched.solver.recompute_offload import PlainVariant
 from pipesched.solver.request import SolveRequest
 from pipesched.solver.solve import solve_request
@@ -225,9 +223,6 @@ def test_a_budget_instead_of_the_problem_s() -> None:
         pipesched.solve(problem, budget=[1, 2, 3])
 
 
-V = pipesched.make_problem(devices=4, stages=8, microbatches=12, forward=5, backward=10, p2p=1, budget=3, placement="v")
-
-
 def test_a_solve_takes_it() -> None:
     """Without time for rules of list scheduling, their best schedule is not found."""
     problem = pipesched.make_problem(devices=3, stages=6, microbatches=5, forward=5, backward=10, budget=2.5)
@@ -240,22 +235,3 @@ def test_a_solve_takes_it() -> None:
     assert poor is not None
     assert (usual.source, usual.value) == ("list (longest-tail)", 195)
     assert poor.value > 195
-
-
-@pytest.mark.parametrize("allowed", [KEEP_ONLY, MemorySavings(recompute=True)])
-def test_every_case_has_it(allowed: MemorySavings) -> None:
-    """Those of a solve, and those that advice tries."""
-    asked = SolvePolicy(variants=VariantPolicy(easy=1))
-    assert all(case.policy is asked for case in variants_of(V, None, allowed, asked))
-    assert all(case.policy is DEFAULT for case in variants_of(V, None, allowed))
-
-
-def test_what_is_large_is_its_to_say() -> None:
-    """Rules with every tie, and how CP-SAT searches, by the number of operations."""
-    (case,) = variants_of(V, None, KEEP_ONLY, SolvePolicy(portfolio=PortfolioPolicy(slow=191)))
-    assert case.index.size == 192
-    assert not any(candidate.source.startswith("list (none") for candidate in ruled_candidates(case))
-    (case,) = variants_of(
-        V, None, KEEP_ONLY, SolvePolicy(variants=VariantPolicy(easy=191), exact=ExactPolicy(relaxed=191))
-    )
-    assert not full_model(case, 0, 10_000).is_small

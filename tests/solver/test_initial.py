@@ -10,17 +10,16 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
-from pipesched import NoSchedule, Problem, Schedule, StoppedBy, explain, make_problem, solve
+from pipesched import NoSchedule, Problem, StoppedBy, explain, make_problem, solve
 from pipesched.core.clock import Clock
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.problem.kinds import KEEP_ONLY, MemorySavings
-from pipesched.results.timed_moves import shortened
 from pipesched.schedulers.registry import FAMILIES
 from pipesched.solver.feasible import feasible, placed
 from pipesched.solver.recompute_offload import PlainVariant, RecomputeOffloadVariant
 from pipesched.solver.search import Search, initial_candidates, offer_initial
-from pipesched.solver.variant import Candidate, Variant
+from pipesched.solver.variant import Variant
 from tests.examples import at_night_but, examples, part
 from tests.strategies import problems
 
@@ -235,21 +234,3 @@ def test_no_move_that_fits_shortens_the_answer(seed: int) -> None:
     found = explain(solve(make_problem(**uneven(seed)), method="portfolio", time_limit=20, advice=False))
     assert found.moves_complete
     assert not [move for move in found.moves if move.fits]
-
-
-def test_what_the_portfolio_ends_with_is_reached_by_auto_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search that finds a little less, from which no move goes on, does not keep away the moves of the portfolio."""
-    problem = make_problem(**uneven(68))
-    alone = solve(problem, method="portfolio", time_limit=20, advice=False)
-    ends: list[Schedule] = []
-
-    def search(found: Search, *_: object) -> None:
-        assert found.best is not None
-        number, source = found.candidates.index(found.best), found.best.schedule
-        ends.append(next(iter(shortened(source))))
-        found.offer(number, Candidate("other", ends[0]))
-
-    monkeypatch.setattr("pipesched.solver.solve.search_in_turn", search)
-    monkeypatch.setattr("pipesched.solver.solve.shortened", lambda one: () if one is ends[0] else shortened(one))
-    both = solve(problem, time_limit=20, advice=False, polish=False)
-    assert ends[0].makespan > both.schedule.makespan == alone.schedule.makespan

@@ -14,7 +14,7 @@ from pipesched import Event, WorkerDied
 from pipesched.cli.groups import GROUPS
 from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.core.cpsat import Limits
-from pipesched.executors.opening import chosen, others_at_a_time
+from pipesched.executors.opening import chosen
 from pipesched.pipeline.problem.kinds import KEEP_ONLY
 from pipesched.solver import ahead as ahead_module
 from pipesched.solver.ahead import VariantsAhead, WorkAhead
@@ -47,16 +47,6 @@ def search_of(policy: SolvePolicy = DEFAULT, **values: Any) -> Search:
     problems = feasible(placed(pipesched.make_problem(**values), None), KEEP_ONLY)
     cases = [PlainVariant(problem, policy=policy) for problem in problems]
     return Search(cases, Limits(seconds=60), Clock(60))
-
-
-def test_processes_of_this_machine_are_one_less() -> None:
-    """This process is one of those that search at a time; others do not share its cores."""
-
-    class Elsewhere(Workers):
-        shares_cores = False
-
-    assert others_at_a_time(Workers()) == 1
-    assert others_at_a_time(Elsewhere()) == 2
 
 
 @pytest.mark.parametrize(("given", "cases", "threads"), [(0, 5, 3), (0, 2, 3), (0, 1, 6), (4, 5, 4)])

@@ -23,6 +23,7 @@ from pipesched.solver.policy import DEFAULT
 from pipesched.solver.recompute_offload import PlainVariant, RecomputeOffloadVariant
 from pipesched.solver.search import Search
 from pipesched.solver.solve import prove
+from tests.examples import at_night_but
 from tests.fake_clock import LATER, FakeClock
 from tests.results.test_best_cut import DEEPSEEK
 
@@ -143,7 +144,17 @@ def test_what_was_tried_on_other_cuts_is_not_called_untried(monkeypatch: pytest.
 UNIT: dict[str, Any] = {"forward": 1, "backward_input": 1, "backward_weight": 1}
 FIRST = 1_000  # looks until there is a first schedule, at most
 NEVER = 86_400  # looks: all steps come to their ends
-STEPS = ["bounds", "quick schedules", "portfolio", "periodic", "one device", "justification", "improvement", "CP-SAT"]
+STEPS = [
+    "bounds",
+    "quick schedules",
+    "portfolio",
+    "periodic",
+    "one device",
+    "justification",
+    "improvement",
+    "CP-SAT",
+    "CP-SAT alone",
+]
 
 
 def open_problem() -> pipesched.Problem:
@@ -200,10 +211,8 @@ def test_stopped_before_it_begins(problem: pipesched.Problem, fake_clock: FakeCl
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("method", "step"), [*(("auto", step) for step in STEPS), ("cpsat", "CP-SAT"), ("improve", "improvement")]
-)
-def test_stopped_from_another_thread(method: str, step: str, fake_clock: FakeClock) -> None:
+@pytest.mark.parametrize("step", at_night_but(("bounds", "portfolio", "improvement", "CP-SAT alone"), STEPS))
+def test_stopped_from_another_thread(step: str, fake_clock: FakeClock) -> None:
     """In the midst of any step: soon the best so far comes back, checked and within its budget."""
     stop, began = StopEvent(), list[int]()
     heard: list[Event] = []
@@ -214,7 +223,8 @@ def test_stopped_from_another_thread(method: str, step: str, fake_clock: FakeClo
             began.append(fake_clock.now)
             fake_clock.stop_at(2, stop)
 
-    settings: dict[str, Any] = {"method": method, "time_limit": NEVER, "workers": 1}
+    step, _, alone = step.partition(" alone")
+    settings: dict[str, Any] = {"method": "cpsat" if alone else "auto", "time_limit": NEVER, "workers": 1}
     outcome = answered(lambda: pipesched.solve(open_problem(), stop=stop, listener=listen, **settings))
     assert stop.is_set()
     assert fake_clock.now <= began[0] + LATER
@@ -231,15 +241,17 @@ def test_stopped_from_another_thread(method: str, step: str, fake_clock: FakeClo
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("problem", "limit"),
+    ("problem", "limit", "saves"),
     [
-        *((open_problem(), limit) for limit in (5, 500, 5_000, 40_000)),
-        *((on_a_v(), limit) for limit in (30, 700)),
-        *((large_problem(), limit) for limit in (5, 500)),
-        pytest.param(large_problem(), 1_000, marks=pytest.mark.nightly),  # models for CP-SAT take a minute to make
+        *((open_problem(), limit, saves) for limit, saves in ((5, False), (500, True), (40_000, False))),
+        (on_a_v(), 700, False),
+        (large_problem(), 5, True),
+        *(pytest.param(*case, marks=pytest.mark.nightly) for case in (
+            (open_problem(), 5_000, True), (on_a_v(), 30, True), (large_problem(), 500, False),
+            (large_problem(), 1_000, False),  # models for CP-SAT take a minute to make
+        )),
     ],
-)
-@pytest.mark.parametrize("saves", [False, True], ids=["keeping", "saving"])
+)  # fmt: skip
 def test_time_limits_hold(problem: pipesched.Problem, limit: float, saves: bool, fake_clock: FakeClock) -> None:
     """Whatever the size: a schedule that fits soon after the limit."""
     result = pipesched.solve(problem, time_limit=limit, recompute=saves, workers=1)

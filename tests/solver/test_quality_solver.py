@@ -208,7 +208,7 @@ SAVED_exact = Table(
     golden={"saving, makespan": (18, 300, 22), "saving, span": (18, 300, 22)},
 )
 
-test_optima_where_activations_are_kept = golden_test(KEPT)
+test_optima_where_activations_are_kept = golden_test(KEPT, nightly=True)
 test_optima_where_memory_is_saved = golden_test(SAVED_exact)
 
 
@@ -297,7 +297,7 @@ WINDOWED = Table(
     },
 )
 
-test_windows_shorten_the_makespan = golden_test(WINDOWED)
+test_windows_shorten_the_makespan = golden_test(WINDOWED, nightly=True)
 
 
 # Each rule that saves memory, on one order that is over its budget, makes no worse schedules than it did.
@@ -348,7 +348,7 @@ FORWARDS_FIRST = Table(
 )
 
 test_each_rule_that_saves_memory_where_backwards_come_first = golden_test(BACKWARDS_FIRST)
-test_each_rule_that_saves_memory_where_forwards_come_first = golden_test(FORWARDS_FIRST)
+test_each_rule_that_saves_memory_where_forwards_come_first = golden_test(FORWARDS_FIRST, nightly=True)
 
 
 # The portfolio with offload and recompute: its parts are no worse than they were.

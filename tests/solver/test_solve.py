@@ -164,7 +164,7 @@ def test_settled_without_cpsat() -> None:
     assert done.stdout == "False\n"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_auto_takes_the_best_placement() -> None:
     """Over linear, loop and v at a budget of 3: v and split backwards win, each placement alone is no better."""
     values: dict[str, Any] = {"devices": 4, "stages": 8, "microbatches": 4, **UNIT, "budget": 2}
@@ -254,7 +254,7 @@ UNIT_retained: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(("budget", "best"), [(1.5, 72), (2, 72), (2.5, 41), (3, 41), (4, 31), (4.5, 28)])
+@pytest.mark.parametrize(("budget", "best"), [(1.5, 72), (2.5, 41), (4.5, 28)])
 def test_the_optimum_under_a_budget(budget: float, best: int) -> None:
     """P4 M8, f = b = w = 1, half an activation beside each that waits for W: proved, and within the budget."""
     outcome = solve(make_problem(**UNIT_retained, retain=1.5, budget=budget), time_limit=30)

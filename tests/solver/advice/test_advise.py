@@ -140,23 +140,11 @@ def test_when_there_is_none(problem: dict[str, Any], options: dict[str, Any]) ->
     assert report_of(problem, **options).advice is None
 
 
-def test_the_limit_of_the_command_counts() -> None:
-    """Also where so much of a limit of one second is kept for start and output that less is left for the solve."""
-    assert report_of(SMALL, whole_limit=1.0, time_limit=0.6, advice=True).advice
-    assert report_of(SMALL, whole_limit=0.9, time_limit=0.8, advice=True).advice is None
-
-
 def test_where_it_is_asked_for() -> None:
     """Also where a bound settles the answer without a search."""
     report = report_of({"devices": 2, "microbatches": 3}, advice=True)
     assert report.stopped_by == "proof"
     assert [one.change for one in report.advice or ()] == ["split backward", "6 microbatches"]
-
-
-def test_a_span_has_no_advice() -> None:
-    """Advice compares makespans, so asking for it with another objective is an error."""
-    with pytest.raises(pipesched.ConfigError, match="compares makespans, and `objective` is span"):
-        report_of(SMALL, objective="span", advice=True)
 
 
 @pytest.mark.parametrize(

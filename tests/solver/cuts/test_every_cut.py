@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from itertools import combinations, islice
+from itertools import combinations
 from random import Random
 
 import pytest
@@ -62,16 +62,6 @@ def large(*, split: bool, chunks: int = 1) -> Chain:
 )  # fmt: skip
 def test_the_bounds_of_two_models_are_known(chain: Chain, bound: float) -> None:
     assert least_of_every_cut(chain) == Fraction(str(bound)) * chain.per_unit
-
-
-def test_of_the_most_balanced_cuts_one_alone_has_the_least_bound() -> None:
-    """All seven have a largest work of 50.49."""
-    chain = large(split=True)
-    first, *others = islice(cuts_in_order(chain) or (), 400)
-    assert first.ends == (4, 8, 12, 17, 21, 25, 29, 33)
-    balanced = [cut for cut in others if cut.work == first.work]
-    assert {cut.bound / chain.per_unit for cut in balanced} == {1702.08}
-    assert len(balanced) == 6
 
 
 def a_chain(random: Random, *, single: bool) -> Chain:

@@ -86,6 +86,7 @@ def test_no_cut_is_below_the_bound_and_optimal_is_the_best_of_all(seed: int, chu
     assert report.cuts.status == "optimal"  # such small cases are solved to the end
 
 
+@pytest.mark.nightly
 def test_one_chunk_of_a_large_model_is_proved_over_all_cuts() -> None:
     """Of its seven most balanced cuts one allows 1658.73, the others 1702.08."""
     outcome = pipesched.solve(pipesched.make_problem(**LARGE), advice=False)
