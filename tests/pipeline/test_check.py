@@ -75,13 +75,6 @@ def test_a_plan_of_another_number_of_microbatches(microbatches: int) -> None:
         Schedule(problem, plan, [0] * plan.index.size, [0] * plan.index.size)
 
 
-def test_a_pair_on_two_devices() -> None:
-    """A pair of stages that live on different devices breaks a rule, wherever it runs."""
-    problem = make_problem(devices=2, microbatches=2, placement="linear")
-    schedule = scheduled(problem, [["0F0", "(0F1;1B0)OVERLAP_F_B", "0B0", "0B1"], ["1F0", "1F1", "1B1"]])
-    assert any(names(sentence) >= {"0F1", "1B0"} for sentence in violations(schedule))
-
-
 @pytest.mark.parametrize("overlap", [None, 3])
 def test_a_pair_that_lasts_as_long_as_its_parts_alone(overlap: int | None) -> None:
     """Where F and B cost the same, a pair that lasts only that long got one of them for nothing."""

@@ -374,12 +374,6 @@ def test_a_stage_without_layers_retains_nothing() -> None:
     assert make_problem(devices=3, layers=8, layer=layer, layout=[4, 0, 4]).memory.retain == (0.5, 0, 0.5)
 
 
-def test_latencies_between_as_many_layers_as_stages() -> None:
-    """A list by boundary of layers also holds where each stage is a layer, and a document has it once."""
-    one = make_problem(devices=2, layers=2, layer={"forward": [1, 2]}, p2p=[1])
-    assert (one.costs.p2p, one.layers is not None and one.layers.layout) == ((1,), (1, 1))
-
-
 # Layers of which each microbatch has its own costs: stages that are given by tables, cut by a layout.
 
 TABLE: dict[str, Any] = {
@@ -503,14 +497,6 @@ def test_forwards_alone_are_cut_by_forwards() -> None:
     assert (train.layers.layout, forwards.layers.layout) == ((1, 3), (3, 1))
     assert (forwards.layers.layer.backward, forwards.layers.layer.recompute) == (0, 0)
     assert forwards.costs.backward == (0, 0)
-
-
-def test_recomputed_layers_of_tables() -> None:
-    """A number of layers to recompute takes those rows again, and keeps the rest of the activation, in the mean."""
-    problem = make_problem(devices=2, stages=4, layout=[2, 2], **TABLE)
-    made = run(problem, "1f1b", recompute=1).problem
-    assert made.costs.recompute == ((1, 2), 1)
-    assert made.memory.checkpoint == (0.6, Fraction(2, 3))
 
 
 @pytest.mark.parametrize("mode", ["train", "forward"])

@@ -24,7 +24,6 @@ from pipesched import (
     run,
     schedule_plan,
     solve,
-    sweep,
 )
 from pipesched.core.reasons import Idle
 from pipesched.documents import json_text, schedule as documents
@@ -232,20 +231,6 @@ def test_others_take_queues() -> None:
     assert check(solved) == []
     assert solved.report is not None
     assert solved.report.value == solved.schedule.makespan >= solved.report.lower_bound
-
-
-def test_a_sweep_varies_the_queue() -> None:
-    """A sweep over queues has in each what a run has; an order goes with every queue, and free drops it."""
-    config = "devices: 3\nstages: 6\nmicrobatches: 6\ncosts: {forward: 1, backward: 2, p2p: 0.25}\n"
-    swept = sweep(config, "messages", QUEUES, ["interleaved"])
-    found = [point.comparison.entries[0].outcome for point in swept]
-    assert [one and one.schedule.makespan for one in found] == [44.5, 44.5, 44.5, 54.5, 80]
-    ordered = sweep(config, "messages", ["free", "rank"], ["interleaved"], overrides={"messages": {"order": "best"}})
-    assert [one.comparison.entries[0].outcome.schedule.makespan for one in ordered] == [44.5, 44.5]  # type: ignore[union-attr]
-    with pytest.raises(ConfigError, match="did you mean 'rank'"):
-        sweep(config, "messages", ["rnk"])
-    with pytest.raises(ConfigError, match="varies or replaces"):
-        sweep(config, "messages", ["rank"], overrides={"messages": "edge"})
 
 
 def test_a_plan_keeps_its_messages_in_another_queue() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -143,17 +142,3 @@ def test_few_slots_that_run_otherwise(algorithm: str, device: int, share: float)
         assert again == {slot for slot in slots if begin + steady.ticks <= slot[4] < begin + 2 * steady.ticks}
     strict = steady_state(schedule)
     assert strict is None or (strict.others == 0 and strict.end - strict.start <= steady.end - steady.start)
-
-
-def test_a_disturbance_is_no_part_of_it() -> None:
-    """A backward of another length in the middle ends the stretch: the longer side is left."""
-    schedule = scheduled("1f1b", stages=8)
-    number = schedule.plan.index.row("B", 7)[30]
-    ends = [*schedule.end_ticks]
-    ends[number] -= 1
-    steady, whole = steady_state(replace(schedule, end_ticks=ends)), steady_state(schedule)
-    assert steady is not None
-    assert whole is not None
-    assert (steady.start, steady.ticks) == (whole.start, whole.ticks)
-    assert steady.end == schedule.start_ticks[number]
-    assert unfolded(slots_of(schedule), steady) == slots_of(schedule)

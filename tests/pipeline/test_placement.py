@@ -122,17 +122,6 @@ def test_any_plan_says_where_its_stages_live(problem: Problem, random: Random, p
         assert found == placement
 
 
-def test_a_bidirectional_plan_by_hand() -> None:
-    """Each half of the microbatches goes another way round: a mirrored placement."""
-    plan = planned("0F0 1F1 1B1 0B0", "1F0 0F1 1B0 0B1")
-    assert placement_of(plan) == Placement((0, 1), mirrored=True)
-
-
-def test_a_plan_of_one_direction() -> None:
-    """Both halves on the same devices, in any order: no mirror."""
-    assert placement_of(planned("1F0 1F1 1B0 1B1", "0F0 0F1 0B0 0B1")) == Placement((1, 0))
-
-
 @pytest.mark.parametrize(
     ("rows", "message"),
     [

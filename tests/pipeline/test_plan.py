@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import assume, example, given, strategies as st
+from hypothesis import example, given, strategies as st
 
 import pipesched
 from pipesched import ConfigError, InvalidSchedule, Op, Plan, Problem, Schedule, make_problem, schedule_plan
-from pipesched.documents.schedule import document
 from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.plan.plan import LanePair, plan_from_slots
 from pipesched.pipeline.problem.ops import OpIndex, parse_slot
@@ -102,35 +100,6 @@ def test_ways_to_write_an_order(rows: Any) -> None:
     assert texts_of(plan) == [row.split() for row in ROWS]
     assert (repr(plan), len(plan)) == ("Plan(2 devices, 8 operations of F/B)", 8)
     assert pipesched.schedule_plan(TWO, plan).makespan == 9
-
-
-def test_an_open_placement() -> None:
-    """A problem that leaves its placement open can be planned, and has the one that the plan shows."""
-    free = replace(TWO, placement=None)
-    schedule = pipesched.schedule_plan(free, pipesched.plan(free, ROWS[::-1]))
-    assert schedule.problem.placement == pipesched.Placement((1, 0))
-    assert pipesched.check(schedule) == []
-
-
-@examples(10)
-@given(problems(("linear", "loop"), saving=True), st.data())
-@pytest.mark.slow
-def test_a_solved_schedule_comes_back_from_its_texts(problem: Problem, data: st.DataObject) -> None:
-    """Its slots, transfers and waits, as texts without times, are a plan that runs and keeps every rule and budget."""
-    budget = data.draw(st.lists(st.integers(1, 6), min_size=problem.devices, max_size=problem.devices))
-    tight = replace(problem, memory=replace(problem.memory, budget=tuple(budget)))
-    try:
-        solved = pipesched.solve(tight, offload=True, method="portfolio", time_limit=5)
-    except pipesched.NoSchedule:
-        assume(False)
-    written = document(solved)
-    texts = {key: [[entry["op"] for entry in row] for row in written.get(key, [])] for key in ("devices", "transfers")}
-    plan = pipesched.plan(
-        solved.problem, texts["devices"], transfers=texts["transfers"], waits=written.get("waits", [])
-    )
-    schedule = pipesched.schedule_plan(solved.problem, plan)
-    assert pipesched.check(schedule) == []
-    assert (schedule.fits, schedule.offloaded) == (True, solved.schedule.offloaded)
 
 
 @given(

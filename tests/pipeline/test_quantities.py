@@ -137,17 +137,6 @@ def test_a_config_and_its_overrides() -> None:
     assert set(map(to_fraction, problem.memory.activation)) == {Fraction(2**30, 10**9)}
 
 
-def test_blocks_have_units_too() -> None:
-    """Period and starts of a building block are times."""
-    block = "algorithm: {block: {period: 3ms, forward: [0, 1000us], backward: [4 ms, 2ms]}}\n"
-    problem = pipesched.load(f"{CONFIG}time_unit: ms\n{block}")
-    measured = pipesched.run(problem, "block", period="3ms", forward=[0, "1000us"], backward=["4 ms", "2ms"])
-    plain = pipesched.run(problem, "block", period=3, forward=[0, 1], backward=[4, 2])
-    assert measured.metrics == plain.metrics
-    with pytest.raises(ConfigError, match="must be a time, not '3GB'"):
-        pipesched.run(problem, "block", period="3GB", forward=[0, 1], backward=[4, 2])
-
-
 @pytest.mark.parametrize("size", ["1kB", "1234.567MB", "500MB", "1B", "80GB"])
 @pytest.mark.parametrize("unit", ["GiB", "TiB", "GB", "KiB"])
 def test_documents_hold_converted_memory(size: str, unit: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
-from pipesched import ConfigError, InvalidSchedule, NoSchedule, NotApplicable, Problem, Schedule, check
+from pipesched import NoSchedule, NotApplicable, Problem, Schedule, check
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse
 from pipesched.pipeline.bounds.bounds import lower_bound
@@ -247,18 +247,3 @@ def test_it_is_said_everywhere(tmp_path: Path) -> None:
     assert '"rounds":4' in outcome.to_html(tmp_path / "x.html").read_text(encoding="utf-8").replace(" ", "")
     swept = pipesched.sweep(tmp_path / "c.yaml", "rounds", [1, 2, 3], ["naive"])
     assert [(point.comparison[0].metrics or {})["makespan"] for point in swept] == [7, 13, 19]
-
-
-def test_what_others_say_of_rounds() -> None:
-    """An order is refused, and a plan that waits for itself; and what trains runs no rounds."""
-    problem = made([1, 1], 2, 2)
-    with pytest.raises(ConfigError, match="has no effect beside `rounds`"):
-        pipesched.run(problem, "naive", order=[1, 0, 2, 3])
-    settled = made([1, 1], 2, 2, placement="linear")
-    rows = [["0F2", "0F0", "0F1", "0F3"], ["1F0", "1F1", "1F2", "1F3"]]
-    with pytest.raises(InvalidSchedule, match="deadlock"):
-        pipesched.schedule_plan(settled, pipesched.plan(settled, rows))
-    with pytest.raises(NotApplicable, match="no order of forward passes alone"):
-        pipesched.run(problem, "1f1b")
-    with pytest.raises(ConfigError, match="did you mean 'rounds'"):
-        pipesched.load("devices: 2\nmode: forward\nround: 3\n")

@@ -18,7 +18,6 @@ from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.layers.recut import saved_by_moving
 from pipesched.pipeline.plan.plan import LanePair
 from pipesched.pipeline.plan.schedule import timed_schedule
-from pipesched.pipeline.problem.ops import parse_op
 from tests.examples import examples
 from tests.oracle.alike import Stuck, parts, replay, require_replayed
 from tests.strategies import (
@@ -160,15 +159,6 @@ def legal(text: str = "") -> Schedule:
     devices, lanes = [["0F0", "0F1", "0R1", "0B1", "0B0"]], [["0O0"], ["0L0"]]
     texts = [[op for op in row if op != text] for row in (*devices, *lanes)]
     return scheduled_saving(one_device(recompute=1, offload=1), texts[:1], texts[1:])
-
-
-def moved(schedule: Schedule, text: str, start: int = 0, end: int = 0) -> Schedule:
-    """The schedule with an operation starting and ending that many ticks later."""
-    starts, ends = list(schedule.start_ticks), list(schedule.end_ticks)
-    number = schedule.plan.index.number(parse_op(text))
-    starts[number] += start
-    ends[number] += end
-    return Schedule(schedule.problem, schedule.plan, starts, ends)
 
 
 @pytest.mark.parametrize(("text", "missing"), [("0O0", "0O0"), ("0L0", "0L0"), ("0F1", "0F1"), ("0B0", "0B0")])
@@ -319,17 +309,3 @@ def test_uneven_microbatches() -> None:
     }  # fmt: skip
     by_layer = pipesched.run(pipesched.make_problem(**layers, layout=[2, 2, 2, 4], sizes=sizes), "1f1b").schedule
     assert saved_by_moving(by_layer) == 21 * 3
-
-
-def test_uneven_slices_and_forwards_alone() -> None:
-    """An overhead of each slice counts, and where forwards run alone nothing else does."""
-    common: dict[str, Any] = {
-        "devices": 2, "stages": 4, "placement": "linear", "microbatches": 2, "forward": [1, 1, 2, 1],
-    }  # fmt: skip
-    cut = pipesched.make_problem(**common, slices={"count": 2, "overhead": 1})
-    forwards = pipesched.make_problem(**common, slices=2, mode="forward")
-    # Device 1 works 2 x 9 and 2 x 2 x 2 overheads for each of its stages, or 2 x 3 forwards.
-    for problem, works in ((cut, (2 * 6 + 16, 2 * 9 + 16)), (forwards, (4, 6))):
-        schedule = pipesched.run(problem, "list").schedule
-        assert tuple(schedule.useful) == works
-        assert saved_by_moving(schedule) == schedule.problem.ticks.per_unit * Fraction(works[1] - works[0], 2)
