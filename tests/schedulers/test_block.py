@@ -209,17 +209,6 @@ def test_1f1b_as_a_block() -> None:
     assert squeezed.plan.note == "the block holds 4 chunks a device by residence"
 
 
-def test_squeezing_and_not() -> None:
-    """A block with waits keeps them in its order only where it is not squeezed."""
-    waits = {"period": 3, "forward": [0, 3], "backward": [9, 4]}
-    kept = run(two(), "block", **waits, squeeze=False).schedule
-    squeezed = run(two(), "block", **waits).schedule
-    assert texts_of(kept.plan)[1] == ["1F0", "1B0", "1F1", "1B1", "1F2", "1B2", "1F3", "1B3"]
-    assert texts_of(kept.plan)[0][:5] == ["0F0", "0F1", "0F2", "0F3", "0B0"]
-    assert squeezed.makespan_ticks <= kept.makespan_ticks
-    assert max(squeezed.peak_grains) == max(kept.peak_grains) == 4
-
-
 def test_peak_allows_more() -> None:
     """More than what the block holds lets forwards move further up; the note still says what the block holds."""
     block = {"period": 3, "forward": [0, 1], "backward": [4, 2]}

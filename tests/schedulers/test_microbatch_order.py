@@ -25,8 +25,6 @@ from tests.oracle.setup import read_setup
 from tests.pipeline.test_units import chances, judge_schedule, placements_of, plan_of, randoms
 from tests.strategies import texts_of
 
-FIXED = [name for name in every_name({}) if not family(name).looks_at_each]
-
 
 def fed_family(config: Config, name: str, again: bool = False, away: bool = False) -> FedFamily:
     """The family on the problem, with the recompute or the offload of all of its stages."""
@@ -55,19 +53,6 @@ def judge(fed: FedFamily, random: Random) -> None:
         schedule = fed.schedule(order)
         assert makespans[entry] == schedule.makespan_ticks <= timer.longest
         assert [*peaks[:, entry]] == schedule.peak_grains
-
-
-@pytest.mark.parametrize("name", at_night_but(FIXED[::5], FIXED))
-@pytest.mark.slow
-def test_families(name: str) -> None:
-    """Every family whose positions stay, with sizes, tables, speeds and links, on both ways of a mirrored placement."""
-
-    @part(4)
-    @given(configs(placements_of(name)), randoms)
-    def judged(config: Config, random: Random) -> None:
-        judge(fed_family(config, name), random)
-
-    judged()
 
 
 @given(

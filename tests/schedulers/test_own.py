@@ -276,20 +276,6 @@ def plain(problem):
 """
 
 
-def test_files_with_families(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PIPESCHED_FAMILIES names files; one that cannot be loaded, or registers nothing, is a message with its name."""
-    file, broken, empty = (tmp_path / name for name in ("fine.py", "broken.py", "empty.py"))
-    file.write_text(FILE, encoding="utf-8")
-    broken.write_text("import pipesched\nx = (\n", encoding="utf-8")
-    empty.write_text("x = 1\n", encoding="utf-8")
-    monkeypatch.setenv(own.PATHS, str(file))
-    assert pipesched.run(PROBLEM, "from-a-file").schedule.makespan == pipesched.run(PROBLEM, "naive").schedule.makespan
-    for wrong, said in ((broken, r"broken.py:2: cannot be loaded: SyntaxError"), (empty, "registers no family")):
-        monkeypatch.setenv(own.PATHS, str(wrong))
-        with pytest.raises(ConfigError, match=said):
-            pipesched.run(PROBLEM, "something")
-
-
 def test_a_search_of_layouts_says_what_it_raises() -> None:
     """Its points are left out with its first message, with file and line, and those of others are found."""
     space: dict[str, Any] = {

@@ -9,7 +9,6 @@ from hypothesis import given, strategies as st
 
 from pipesched import Outcome, make_problem, run
 from pipesched.pipeline.check.check import violations
-from tests.strategies import texts_of
 
 
 def unit(algorithm: str, devices: int, microbatches: int, stages: int | None = None, **values: Any) -> Outcome:
@@ -112,30 +111,7 @@ def test_chimera(devices: int, microbatches: int, makespan: int) -> None:
     assert even.schedule.bubble == pytest.approx((devices - 2) / (2 * microbatches + devices - 2), abs=1e-15)
 
 
-FORWARDS = ["0F0.0", "0F0.1", "0F1.0", "0F1.1"]
-ORDERS: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [  # family, problem, options, rows by hand
-    ("sequential", {"devices": 2, "microbatches": 3}, {}, ["0F0 0B0 0F1 0B1 0F2 0B2", "1F0 1B0 1F1 1B1 1F2 1B2"]),
-    ("naive", {"devices": 2, "microbatches": 2}, {}, ["0F0 0F1 0B0 0B1", "1F0 1F1 1B0 1B1"]),
-    ("naive", {"devices": 2, "microbatches": 2}, {"lifo": True}, ["0F0 0F1 0B1 0B0", "1F0 1F1 1B1 1B0"]),
-    ("naive", {"devices": 1, "microbatches": 2, "slices": 2}, {"lifo": True},
-     [" ".join([*FORWARDS, "0B1.1 0B1.0 0B0.1 0B0.0"])]),
-    ("1f1b", {"devices": 3, "microbatches": 4}, {},
-     ["0F0 0F1 0F2 0B0 0F3 0B1 0B2 0B3", "1F0 1F1 1B0 1F2 1B1 1F3 1B2 1B3", "2F0 2B0 2F1 2B1 2F2 2B2 2F3 2B3"]),
-    ("1f1b", {"devices": 2, "microbatches": 1}, {}, ["0F0 0B0", "1F0 1B0"]),
-    ("eager-1f1b", {"devices": 3, "microbatches": 6}, {},
-     ["0F0 0F1 0F2 0F3 0F4 0F5 0B0 0B1 0B2 0B3 0B4 0B5", "1F0 1F1 1F2 1F3 1B0 1F4 1B1 1F5 1B2 1B3 1B4 1B5",
-      "2F0 2F1 2B0 2F2 2B1 2F3 2B2 2F4 2B3 2F5 2B4 2B5"]),
-    ("looped-bfs", {"devices": 2, "stages": 4, "microbatches": 3}, {},
-     ["0F0 0F1 0F2 2F0 2F1 2F2 2B2 2B1 2B0 0B2 0B1 0B0", "1F0 1F1 1F2 3F0 3F1 3F2 3B2 3B1 3B0 1B2 1B1 1B0"]),
-]  # fmt: skip
 sizes = st.integers(1, 8), st.integers(1, 16)
-
-
-@pytest.mark.parametrize(("name", "problem", "options", "rows"), ORDERS)
-def test_orders_by_hand(name: str, problem: dict[str, Any], options: dict[str, Any], rows: list[str]) -> None:
-    """One microbatch at a time; all F, then all B; P-d-1 or 2(P-d-1)+1 forwards first; chunk by chunk."""
-    plan = run(make_problem(**problem), name, **options).schedule.plan
-    assert [" ".join(row) for row in texts_of(plan)] == rows
 
 
 @given(*sizes, st.integers(0, 3))
@@ -161,15 +137,6 @@ def test_figures_of_1f1b(devices: int, microbatches: int, forward: int, backward
         assert schedule.peak_grains == [min(devices - d, microbatches) for d in range(devices)]
 
 
-@pytest.mark.parametrize(("devices", "microbatches"), [(4, 8), (8, 16), (8, 32)])
-def test_eager_1f1b_hides_p2p(devices: int, microbatches: int) -> None:
-    """With p2p as long as a forward it is faster than 1F1B, at more memory."""
-    problem = make_problem(devices=devices, microbatches=microbatches, p2p=1)
-    eager, plain = run(problem, "eager-1f1b").schedule, run(problem, "1f1b").schedule
-    assert eager.makespan_ticks < plain.makespan_ticks
-    assert sum(eager.peak_grains) > sum(plain.peak_grains)
-
-
 def seq_1f1b(devices: int, microbatches: int, slices: Any, **given: Any) -> Outcome:
     """Of f 4, B 8 a device."""
     costs = {"forward": 4, "backward": 8, **given}
@@ -186,13 +153,6 @@ def test_figures_of_seq_1f1b(devices: int, microbatches: int, slices: int) -> No
     held = [min(devices - 1 - d + slices, units) / slices for d in range(devices)]
     assert schedule.peak_memory == pytest.approx(held)
     assert outcome.status == "optimal"
-
-
-@given(*sizes, st.integers(1, 2))
-def test_one_slice_is_1f1b(devices: int, microbatches: int, chunks: int) -> None:
-    """Without slices, when named, Seq1F1B is 1F1B, on fused stages too."""
-    problem = make_problem(devices=devices, stages=devices * chunks, microbatches=microbatches)
-    assert texts_of(run(problem, "seq-1f1b").schedule.plan) == texts_of(run(problem, "1f1b").schedule.plan)
 
 
 sliced_sizes = st.integers(1, 6), st.integers(1, 9), st.integers(1, 5)

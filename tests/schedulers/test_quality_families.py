@@ -9,13 +9,11 @@ import pytest
 
 from pipesched import NotApplicable, Plan, Schedule, algorithms, make_problem, run, schedule_plan
 from pipesched.core.arrays import ceil_div
-from pipesched.core.listsched import PRIORITIES, TIES
 from pipesched.pipeline.bounds.bounds import lower_bound
 from pipesched.pipeline.check.check import checked
 from pipesched.pipeline.plan.lowering import lower
 from pipesched.schedulers.block import POLICIES, Dispatcher, Policy, squeeze
 from pipesched.schedulers.family import prepare
-from pipesched.schedulers.list_scheduler import list_scheduler
 from pipesched.schedulers.registry import family
 from pipesched.schedulers.trials import Effort, shorten_path
 from pipesched.schedulers.zero_bubble import EFFORT, Switches, greedy_orders, zb_auto
@@ -23,15 +21,12 @@ from tests.quality_table import (
     DRAWN_BLOCKS,
     FREE,
     ON_V,
-    PROBLEMS,
     SPLIT,
     UNLIKE,
     Table,
-    bound_of,
     free,
     golden_test,
     on_v,
-    problem_of,
     split,
     split_trial,
     v_trial,
@@ -130,7 +125,7 @@ HASTY = Table(
 )
 PLANNED = Table(orders_reached, least, variants=("list",), cases=tuple(UNLIKE), golden={"list": (280, 914, 19080, 149)})
 test_searched = golden_test(SEARCHED, nightly=True)
-test_searched_in_haste = golden_test(HASTY)
+test_searched_in_haste = golden_test(HASTY, nightly=True)
 test_planned_anew = golden_test(PLANNED, nightly=True)
 NAMED = {
     f"patience {Fraction(one.patience, 4)}, ahead {one.ahead}{'' if one.weight_first else ', I before W'}": one
@@ -279,41 +274,6 @@ SPANS = Table(
 )
 test_the_local_search_shortens_the_makespan = golden_test(MAKESPANS)
 test_the_local_search_shortens_the_span = golden_test(SPANS)
-
-
-def list_scheduler_reached(rule: str, case: str) -> int:
-    """Return the makespan of a list schedule by a priority and a tie."""
-    priority, _, tie = rule.partition(", ")
-    schedule = schedule_plan(problem_of(case), list_scheduler(problem_of(case), priority=priority, tie=tie))
-    assert schedule.fits
-    return schedule.makespan_ticks
-
-
-LISTED = Table(
-    list_scheduler_reached,
-    bound_of,
-    variants=[
-        *(f"{priority}, dfs" for priority in PRIORITIES),
-        *(f"none, {tie}" for tie in TIES if tie not in ("dfs", "lifo")),
-    ],
-    cases=tuple(PROBLEMS),
-    golden={
-        "none, dfs": (34, 204, 2690, 80, 245, 69, 367, 221, 1960, 107),
-        "asap, dfs": (34, 190, 2800, 90, 298, 121, 421, 242, 2820, 98),
-        "alap, dfs": (34, 190, 2800, 90, 270, 121, 419, 242, 2820, 94),
-        "mobility, dfs": (37, 181, 2690, 67, 234, 69, 343, 215, 1960, 98),
-        "successors, dfs": (33, 181, 2690, 74, 268, 71, 334, 215, 2060, 98),
-        "descendants, dfs": (34, 190, 2800, 90, 268, 121, 423, 242, 2820, 94),
-        "none, input": (34, 190, 2800, 90, 273, 125, 416, 242, 2820, 94),
-        "none, reverse": (34, 204, 2690, 78, 301, 69, 367, 299, 2660, 107),
-        "none, fifo": (33, 200, 2730, 77, 305, 123, 417, 229, 2820, 101),
-        "none, bfs": (34, 190, 2800, 90, 298, 121, 421, 242, 2820, 94),
-        "none, random": (34, 193, 2910, 81, 270, 91, 390, 255, 2400, 101),
-        "none, most-descendants": (34, 190, 2800, 90, 268, 121, 423, 242, 2820, 94),
-        "none, pairing": (33, 181, 2690, 90, 273, 121, 416, 240, 2820, 94),
-    },
-)
-test_each_priority_and_each_tie = golden_test(LISTED)
 NO_EFFORT = Effort(operations=0, rounds=0, slack=EFFORT.slack)
 
 
