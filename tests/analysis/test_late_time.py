@@ -97,16 +97,6 @@ def test_a_slow_link(tmp_path: Path, algorithm: str, chunks: int, microseconds: 
     assert_parts_add_up(timeline)
 
 
-def test_a_slow_link_of_a_busy_machine(tmp_path: Path) -> None:
-    """Where most messages take longer than the link the recorded waits tell that both directions are slow."""
-    more = Random(1)
-    latency = lambda boundary: 30_000_000 + more.choice([0, 40, 45, 50]) * 1_000_000 if boundary == 1 else 0  # noqa: E731
-    timeline = pipesched.read_traces(torch_traces(tmp_path, ran(four_ranks(), latency), CLOCKS, apart=True))
-    assert timeline.offsets == pytest.approx([clock / 1000 for clock in CLOCKS], abs=6000)
-    assert timeline.p2p[1].p2p == pytest.approx(75_000, abs=5000)
-    assert all(row.p2p < 6000 for row in timeline.p2p if row.boundary != 1)
-
-
 def test_a_slow_rank(tmp_path: Path) -> None:
     """Operations that a rank begins late although their inputs are there: runtime, also where other devices wait."""
     steps = ran(four_ranks(), lambda _: 0, lambda slot: 500_000 if slot.stage == 2 else 0)
@@ -279,18 +269,6 @@ def test_whose_memory_it_is(tmp_path: Path) -> None:
         assert captured.get().count(MEASURED_MEMORY) == times
         (_, name), *_ = memory_key([outcome.schedule])
         assert name.startswith(MEASURED_MEMORY) == bool(times)
-
-
-def test_explore_says_the_same(tmp_path: Path) -> None:
-    """The reasons of gaps in the editor are those of the explanation; an edit has no late time left."""
-    steps = ran(four_ranks(), lambda _: 210_000, lambda slot: 90_000 * (slot.stage == 3))
-    timeline = pipesched.read_traces(torch_traces(tmp_path, steps, CLOCKS, apart=True))
-    board = board_of(timeline.outcome)
-    said = [gap_words(gap, "us") for gap in timeline.explanation.gaps]
-    assert [board.gap_words(gap) for gap in board.gaps] == said
-    assert {"message", "runtime"} <= {gap.idle.value for gap in board.gaps}
-    edited = board.reordered(0, board.tasks.orders[0])
-    assert not {gap.idle for gap in edited.gaps} & {Idle.LATE, Idle.MESSAGE, Idle.RUNTIME}
 
 
 def test_the_page_has_both_classes(tmp_path: Path) -> None:

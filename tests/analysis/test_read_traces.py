@@ -24,6 +24,7 @@ from pipesched.analysis.measured import files as stream
 from pipesched.analysis.measured.timeline import config_text
 from pipesched.schedulers.registry import FAMILIES
 from tests.analysis.traces_of_runs import Ran, made, one_run, primus_files, replayed, torch_traces
+from tests.examples import at_night_but
 from tests.stepped import forwards, sized
 
 Steps = list[list[list[Ran]]]
@@ -191,7 +192,7 @@ def test_primus(seed: int) -> None:
     assert check(timeline.outcome) == []
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", at_night_but((0,), range(4)))
 @pytest.mark.parametrize("algorithm", ["1f1b", "zb-h1", "zb-h2", "looped-bfs", "interleaved-zb", "v-half"])
 def test_equal_lengths_tell_the_clocks(tmp_path: Path, algorithm: str, seed: int) -> None:
     """Waits inside the ranges, uneven stages: equal times of a kind settle clocks that messages alone leave open."""
@@ -202,21 +203,6 @@ def test_equal_lengths_tell_the_clocks(tmp_path: Path, algorithm: str, seed: int
     steps = uneven_steps(schedule, random)
     clocks = [random.randint(-(10**9), 10**9) for _ in range(2)]
     assert_measured(pipesched.read_traces(torch_traces(tmp_path, steps, clocks)), steps, clocks)
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "apart"), [("zb-h1", False), ("zb-h1", True), ("interleaved", True), ("1f1b-v", True)]
-)
-def test_messages_that_take_their_time(tmp_path: Path, algorithm: str, apart: bool) -> None:
-    """Latency is the same in both directions, so it does not count as the difference of two clocks."""
-    schedule = made(algorithm, 2, 1 if algorithm == "zb-h1" else 2, 8)
-    assert schedule is not None
-    for seed in range(4):
-        random = Random(seed)
-        steps = uneven_steps(schedule, random, latency=60)
-        clocks = [random.randint(-(10**9), 10**9) for _ in range(2)]
-        timeline = pipesched.read_traces(torch_traces(tmp_path, steps, clocks, apart=apart))
-        assert timeline.offsets[1] == pytest.approx((clocks[1] - clocks[0]) / 1000, abs=0.008)
 
 
 def uneven_steps(schedule: Schedule, random: Random, latency: int = 0) -> Steps:

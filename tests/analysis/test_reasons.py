@@ -31,7 +31,6 @@ from pipesched import (
 from pipesched.analysis.explain import what_if, why
 from pipesched.comparing.compare import every_name
 from pipesched.core.reasons import Idle, legal_places
-from pipesched.documents.explanation import explanation_document
 from pipesched.pipeline.bounds.memory import least_capacity
 from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.plan.step import Shard, SideItem
@@ -425,16 +424,6 @@ def test_lanes_make_time_of_the_class_transfer() -> None:
     assert [str(slot) for slot in found.critical_path][:2] == ["0UNSHARD0", "0F0"]
     assert [str(slot) for slot in found.critical_path][-3:] == ["0REDUCE_GRAD", "0REDUCE_TIED", "0OPTIMIZER"]
     assert found.slack["1REDUCE_GRAD"] == 388 - 5 - 355
-
-
-def test_costs_of_the_step() -> None:
-    """Each cost of the step has a row: side work by item, tied gradients once; the document says side or stage."""
-    rows = explanation_document(explain(small()))["sensitivity"]
-    keys = {(row.get("stage"), row.get("side"), row["kind"]) for row in rows}
-    assert {(0, None, "REDUCE_TIED"), (3, None, "UNSHARD"), (2, None, "REDUCE_GRAD"), (1, None, "OPTIMIZER"),
-            (None, 0, "E"), (None, 0, "G")} <= keys  # fmt: skip
-    assert (3, None, "REDUCE_TIED") not in keys
-    assert not [key for key in keys if key[2] == "RESHARD"]
 
 
 def test_changed_costs_of_the_step() -> None:

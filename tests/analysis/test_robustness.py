@@ -26,6 +26,7 @@ from pipesched.render.scatter import Histograms
 from pipesched.render.table import display_parts
 from pipesched.schedulers.registry import FAMILIES
 from tests.analysis import plain
+from tests.examples import at_night_but
 from tests.oracle.reasons import PlainSchedule
 from tests.strategies import SETTLED, plan_of, problems, random_plan, whole_steps
 
@@ -68,7 +69,7 @@ def test_each_sample_is_a_replay(problem: pipesched.Problem, random: Any) -> Non
     assert still.tolist() == pytest.approx([schedule.makespan] * 2, rel=1e-15)
 
 
-@pytest.mark.parametrize("name", [*FAMILIES, "saved"])
+@pytest.mark.parametrize("name", at_night_but(("1f1b", "zb-v", "dualpipe", "saved"), (*FAMILIES, "saved")))
 def test_each_family(name: str) -> None:
     """The samples and the slow devices of every family, and of a schedule that recomputes and offloads."""
     try:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import permutations
 
-import pytest
 from hypothesis import given, strategies as st
 
 from pipesched.core.arrays import ceil_div, round_up
@@ -18,13 +17,12 @@ from pipesched.core.bounds import (
     head_work_tail,
     jackson_preemptive,
     least_length,
-    memory_area,
     sharpened,
 )
 from pipesched.core.listsched import list_schedule
 from pipesched.core.tasks import TaskGraph, arrow
 from pipesched.core.timing import heads, tails
-from tests.core.graphs import random_graphs, six_by_six
+from tests.core.graphs import random_graphs
 
 # Carlier, The one-machine sequencing problem, EJOR 11 (1982): (head, work, tail). Schrage's rule 53, optimum 50.
 CARLIER = [Job(*row) for row in [(10, 5, 7), (13, 6, 26), (11, 7, 24), (20, 4, 21), (30, 3, 8), (0, 6, 17), (30, 2, 0)]]
@@ -125,20 +123,6 @@ def test_merging_equal_jobs_and_their_order_change_nothing(jobs: list[Job], unit
     assert head_work_tail(merged(jobs), units) == head_work_tail(shuffled, units) == head_work_tail(jobs, units)
 
 
-def test_ft06_bounds_stay_below_the_known_optimum() -> None:
-    """FT06 (optimum 55): its longest job is 47, its busiest machine 43 ticks, and no machine's bound exceeds 55."""
-    graph = six_by_six()
-    before, after = heads(graph), tails(graph)
-    assert critical_path(graph) == 47
-    bounds = []
-    for machine in range(6):
-        tasks = [task for task in range(36) if graph.resources[task] == machine]
-        jobs = [Job(before[task], graph.durations[task], after[task]) for task in tasks]
-        assert jackson_preemptive(jobs) == head_work_tail(jobs) >= sum(job.work for job in jobs)
-        bounds.append(jackson_preemptive(jobs))
-    assert 47 <= max(bounds) <= 55
-
-
 @given(data=st.data())
 def test_no_list_schedule_beats_a_bound(data: st.DataObject) -> None:
     """Critical path, and the energy bound of each resource by its heads and tails, are met by every schedule."""
@@ -153,15 +137,6 @@ def test_no_list_schedule_beats_a_bound(data: st.DataObject) -> None:
         assert head_work_tail(jobs, capacity) <= makespan
         if capacity == 1:
             assert jackson_preemptive(jobs) <= makespan
-
-
-@pytest.mark.parametrize(
-    ("area", "capacity", "head", "tail", "bound"),
-    [(96, 4, 0, 0, 24), (96, 1, 0, 0, 96), (97, 4, 0, 0, 25), (10, 3, 2, 5, 11), (0, 3, 2, 5, 7)],
-)
-def test_memory_area_by_hand(area: int, capacity: int, head: int, tail: int, bound: int) -> None:
-    """Little's law: head + area over capacity, rounded up, + tail."""
-    assert memory_area(area, capacity, head, tail) == bound
 
 
 def test_a_delivery_lengthens_the_critical_path() -> None:

@@ -157,4 +157,4 @@ SHAVED = Table(
     },
 )
 
-test_shaving_and_branching = golden_test(SHAVED)
+test_shaving_and_branching = golden_test(SHAVED, nightly=True)

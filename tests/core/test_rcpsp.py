@@ -25,40 +25,6 @@ def _bench() -> ModuleType:
 
 
 BENCH = _bench()
-PROJECT = """\
-************************************************************************
-PRECEDENCE RELATIONS:
-jobnr.    #modes  #successors   successors
-   1        1          2           2   3
-   2        1          1           4
-   3        1          1           4
-   4        1          0
-************************************************************************
-REQUESTS/DURATIONS:
-jobnr. mode duration  R 1  R 2
-------------------------------------------------------------------------
-  1      1     0       0    0
-  2      1     3       2    1
-  3      1     4       2    0
-  4      1     0       0    0
-************************************************************************
-RESOURCEAVAILABILITIES:
-  R 1  R 2
-    3    1
-************************************************************************
-"""
-
-
-def test_a_small_project(tmp_path: Path) -> None:
-    """Two jobs that ask for 2 of 3 units each: one after the other. With 4 units they run at once."""
-    path = tmp_path / "small.sm"
-    path.write_text(PROJECT)
-    project = BENCH.read_project(path)
-    assert project.durations == [0, 3, 4, 0]
-    assert project.precedences == [(0, 1), (0, 2), (1, 3), (2, 3)]
-    assert project.requests == [[0, 0], [2, 1], [2, 0], [0, 0]]
-    assert BENCH.solve_project(project, Limits()).objective == 7
-    assert BENCH.solve_project(project._replace(capacities=[4, 1]), Limits()).objective == 4
 
 
 @pytest.mark.parametrize("name", QUICK)

@@ -19,11 +19,11 @@ from hypothesis import given, strategies as st
 from pipesched import ConfigError, InvalidSchedule, hls
 from pipesched.core.listsched import PRIORITIES, TIES
 from pipesched.core.optimum import lower_bound
-from pipesched.core.reasons import NOTHING, Idle
+from pipesched.core.reasons import Idle
 from pipesched.hls.graph import DataflowGraph, Delay, Dependence, parse_program, rewrite
 from pipesched.hls.modulo import pipeline
 from pipesched.hls.outcome import list_outcome, solve
-from pipesched.hls.schedule import HardwareSchedule, UnitClass, Units, assign_classes, checked, lower, make_units
+from pipesched.hls.schedule import HardwareSchedule, Units, assign_classes, checked, lower, make_units
 from tests.examples import examples
 from tests.hls.conftest import Classic, UnitsOf, broken_rules, least_latency, most_alive
 from tests.strategies import dataflows, unit_sets
@@ -36,27 +36,6 @@ def explained(
     text: str, counts: Mapping[str, int], *more: Mapping[str, int] | Sequence[str]
 ) -> hls.HardwareExplanation:
     return hls.explain(list_outcome(hls.parse_program(text), make_units(counts, *more)))  # type: ignore[arg-type]
-
-
-def test_a_pipelined_unit_by_hand() -> None:
-    """A multiplication of three cycles occupies its unit for one; the other two are transfer, at the end too."""
-    found = explained("a*b + c*d", {"mul": 1, "add": 1}, {"mul": 3}, ["mul"])
-    assert found.gaps == [
-        (("mul", 0), 2, 4, Idle.TRANSFER, "*2", None),
-        (("mul", 0), 4, 5, Idle.DRAIN, "+3", None),
-        (("add", 0), 0, 1, Idle.WARM_UP, "*1", "+3"),
-        (("add", 0), 1, 2, Idle.WARM_UP, "*2", "+3"),
-        (("add", 0), 2, 4, Idle.TRANSFER, "*2", "+3"),
-    ]
-    assert (found.critical_path, found.slack) == (["*1", "*2", "+3"], {"*1": 0, "*2": 0, "+3": 0})
-    assert found.sensitivity == [("mul", 1, 1, 1, 4, 6), ("add", 1, 1, 1, None, 6)]
-    last = explained("(a+b)*c", {"mul": 1, "add": 1}, {"mul": 3}, ["mul"])
-    assert last.latency == 4
-    assert last.gaps[:2] == [
-        (("mul", 0), 0, 1, Idle.WARM_UP, "+1", "*2"),
-        (("mul", 0), 2, 4, Idle.TRANSFER, "*2", None),
-    ]
-    assert last.gaps[2:] == [(("add", 0), 1, 2, Idle.DRAIN, "*2", None), (("add", 0), 2, 4, Idle.TRANSFER, "*2", None)]
 
 
 def test_why_an_operation_starts_when_it_does() -> None:
@@ -252,15 +231,6 @@ def test_the_bound_is_that_of_the_outcome(graph: DataflowGraph, units: Units) ->
     assert (one.method, other.method) == (outcome.method, "")
 
 
-def test_tags_stand_only_where_the_latency_has_a_rest() -> None:
-    """A unit that is free when its result is there counts by its operations, any other by what follows them."""
-    units = (UnitClass("mul", 1, 3, 1), UnitClass("add", 1, 2, 2))
-    tasks = hls.explain(list_outcome(hls.parse_program("a*b + c"), units)).tasks
-    assert tasks.delivery_tags == [0, NOTHING]
-    assert [*tasks.deliveries] == [2, 0]
-    assert [(arc.lag, arc.tag) for arc in tasks.inputs[1]] == [(2, 0)]
-
-
 LONG = 40  # iterations after which nothing of before the loop is left in copies of the programs drawn here
 LEAST = 1e-9  # a list schedule, repeated
 
@@ -383,40 +353,12 @@ def adders(units: Units) -> Units:
     return tuple(unit for unit in units if unit.name == "add")
 
 
-FIR = "y = c0*x + c1*x@1 + c2*x@2"
-BY_HAND = "y = c0*x + c1*x1 + c2*x2\nx2 = x1\nx1 = x\n"
-FORWARDS = "x1 = x@1\nx2 = x1@1\ny = c0*x + c1*x1 + c2*x2\n"
-
-
-@pytest.mark.parametrize("text", [FIR, BY_HAND, FORWARDS])
-@pytest.mark.parametrize(("mul", "add", "found"), [(3, 2, (1, 3, 7)), (1, 2, (3, 4, 4)), (1, 1, (3, 4, 4))])
-def test_a_filter_is_the_same_in_every_form(text: str, mul: int, add: int, found: tuple[int, int, int]) -> None:
-    """A delay line written as x@k, as copies below, and as copies above: one interval, latency and registers."""
-    graph = parse_program(text, loop=True)
-    assert graph.delays == (Delay("x", 1, 1), Delay("x", 3, 2))
-    schedule = pipeline(graph, make_units({"mul": mul, "add": add}), time_limit=10).schedule
-    assert (schedule.interval, schedule.latency, schedule.registers) == found
-
-
-def test_the_order_of_copies_decides() -> None:
-    """Copied upwards, x2 is what x1 was; copied downwards, both are the x of the iteration before."""
-    graph = parse_program("y = x1 + x2\nx1 = x\nx2 = x1\n", loop=True)
-    assert graph.delays == (Delay("x", 0, 1),)
-
-
 def test_the_check_respects_distances() -> None:
     """A sum of 3 cycles may be read by itself every cycle three iterations later, not two."""
     units = make_units({"add": 1}, {"add": 3}, ["add"])
     checked(HardwareSchedule(parse_program("y = a + y@3", loop=True), units, [0], [0], [0], interval=1))
     with pytest.raises(InvalidSchedule, match="y of iteration 2"):
         checked(HardwareSchedule(parse_program("y = a + y@2", loop=True), units, [0], [0], [0], interval=1))
-
-
-def test_before_its_assignment_a_name_is_that_of_one_iteration_earlier() -> None:
-    """After it too, the name with @1 is what the name was at the end of the last iteration."""
-    plain = parse_program("s = s + a\nt = s + b", loop=True).dependences
-    assert parse_program("s = s@1 + a\nt = s + b", loop=True).dependences == plain
-    assert Dependence(0, 1, 1) in parse_program("s = s@1 + a\nt = s@1 + b", loop=True).dependences
 
 
 def test_one_run_of_a_loop_counts_its_own_values_only() -> None:
@@ -445,27 +387,6 @@ def test_names_of_other_letters_and_names_that_look_like_it() -> None:
 def test_outside_a_loop_it_needs_one() -> None:
     with pytest.raises(ConfigError, match=r"'x@1', a value of an earlier iteration, needs a loop \(`pipeline`\)"):
         parse_program("y = a + x@1")
-
-
-def test_a_constant_is_the_same_in_every_iteration() -> None:
-    """Neither a number, nor a copy of one, nor copies of each other, have anything to wait for or to hold."""
-    graph = parse_program("k = 3\ny = a + k@2\nz = p@1 + y\np = q\nq = p\n", loop=True)
-    assert (graph.dependences, graph.delays) == ((Dependence(0, 1),), ())
-
-
-@pytest.mark.parametrize(
-    ("delay", "said"),
-    [
-        (Delay("x", 1, 1), r"delays\[0\]: must be a whole number of at least 0 \(at most 0\), not 1"),
-        (Delay("x", 0, 0), r"delays\[0\]: must be a whole number of at least 1, not 0"),
-        (Delay(1, 0, 1), "delays: must be a text, not 1"),  # type: ignore[arg-type]
-        (("x", 0, 1), r"delays\[0\]: must be Delays"),
-    ],
-)
-def test_a_delay_of_a_graph_is_checked(delay: Delay, said: str) -> None:
-    operations = parse_program("a + b").operations
-    with pytest.raises(ConfigError, match=said):
-        DataflowGraph(operations, delays=(delay,))
 
 
 PROVEN = {  # (graph, cycles of a multiplication, pipelined): {(adders, multipliers): latency}
