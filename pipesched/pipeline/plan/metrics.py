@@ -406,7 +406,7 @@ class ScheduleMetrics:
         beside = self._beside if self.plan.index.scoped or self.plan.messages else ()
         if self.plan.lanes or not graph.duration.all():
             # Transfers take and free at any time, and slots of no length several times at one instant.
-            own = [max(level for _, level in self._steps(device, ())) for device in devices]
+            own = [max(level for _, level in self._levels(tasks, ())) for tasks in self._tasks_on]
         else:  # the peak is at some start
             lines = self.plan.own_lines[: len(devices)]
             levels = (np.cumsum(graph.take[line] - graph.give[line]) + graph.give[line] for line in lines)
@@ -460,9 +460,9 @@ class ScheduleMetrics:
         """Return the same in grains."""
         if what == ACTIVATIONS:
             return self._peak_activations
-        own = [_changes(stay for stay in self._beside if (stay.device, stay.what) == (device, what))
-               for device in range(self.problem.devices)]  # fmt: skip
-        return [max(level for _, level in _levels(*changes)) for changes in own]
+        nothing, devices = column(()), range(self.problem.devices)
+        rows = [[stay for stay in self._beside if (stay.device, stay.what) == (device, what)] for device in devices]
+        return [max(level for _, level in self._levels(nothing, row)) for row in rows]
 
     def memory_steps(self, device: int, without: str = "") -> Iterator[tuple[int, int]]:
         """Return the memory of a device over time that is not static: (tick, grains from then on), ticks rising.
@@ -471,32 +471,24 @@ class ScheduleMetrics:
         problem does not have.
         """
         device = require_device(device, self.problem.devices)
-        return self._steps(device, [stay for stay in self._beside if stay.device == device and stay.what != without])
-
-    def _steps(self, device: int, beside: Sequence[Residency]) -> Iterator[tuple[int, int]]:
-        tasks, more = np.append(self.plan.own_lines[device], self._transfers[device]), _changes(beside)
-        times = np.concatenate([self.times.start[tasks], self.times.end[tasks], more[0]])
-        changes = np.concatenate([self.graph.take[tasks], -self.graph.give[tasks], more[1]])
-        return _levels(times, changes)
+        beside = [stay for stay in self._beside if stay.device == device and stay.what != without]
+        return self._levels(self._tasks_on[device], beside)
 
     @cached_property
-    def _transfers(self) -> list[Ints]:
-        tasks = column(chain.from_iterable(chain.from_iterable(self.plan.lanes)))
-        return [tasks[self.graph.pool[tasks] == device] for device in range(self.problem.devices)]
+    def _tasks_on(self) -> list[Ints]:
+        """The slots of each device, and its transfers."""
+        lines = self.plan.own_lines[: len(self.plan.orders)]
+        moves = column(chain.from_iterable(chain.from_iterable(self.plan.lanes)))
+        return [np.append(line, moves[self.graph.pool[moves] == device]) for device, line in enumerate(lines)]
 
-
-def _changes(beside: Iterable[Residency]) -> tuple[Ints, Ints]:
-    """Return what stays take and give back: ticks, and grains."""
-    held = [*beside]
-    times = [*(stay.start for stay in held), *(stay.end for stay in held)]
-    return column(times), column([*(stay.grains for stay in held), *(-stay.grains for stay in held)])
-
-
-def _levels(times: Ints, changes: Ints) -> Iterator[tuple[int, int]]:
-    """Yield the level from each time on: (tick, grains), from 0 on."""
-    order = np.argsort(times, kind="stable")
-    rising, levels = times[order], np.cumsum(changes[order])
-    lasts = np.append(rising[1:] != rising[:-1], True)[: len(rising)]  # what happens at a time counts together
-    if not len(rising) or rising[0]:
-        yield 0, 0
-    yield from zip(rising[lasts].tolist(), levels[lasts].tolist(), strict=True)
+    def _levels(self, tasks: Ints, beside: Sequence[Residency]) -> Iterator[tuple[int, int]]:
+        """Yield what tasks and others hold together from each time on: (tick, grains), from 0 on."""
+        starts, ends, grains = (column(getattr(stay, key) for stay in beside) for key in ("start", "end", "grains"))
+        times = np.concatenate([self.times.start[tasks], self.times.end[tasks], starts, ends])
+        changes = np.concatenate([self.graph.take[tasks], -self.graph.give[tasks], grains, -grains])
+        order = np.argsort(times, kind="stable")
+        rising, levels = times[order], np.cumsum(changes[order])
+        lasts = np.append(rising[1:] != rising[:-1], True)[: len(rising)]  # what happens at a time counts together
+        if not len(rising) or rising[0]:
+            yield 0, 0
+        yield from zip(rising[lasts].tolist(), levels[lasts].tolist(), strict=True)

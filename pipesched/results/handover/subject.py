@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from operator import ne
 from typing import Any, NamedTuple
@@ -95,7 +95,6 @@ class Refusal(NamedTuple):
 Answer = HandoverText | Refusal
 
 
-@dataclass(frozen=True, eq=False)
 class Subject:
     """A schedule to hand over. `layers` are the items of each stage, None where they are not known.
 
@@ -104,30 +103,12 @@ class Subject:
     that is not known.
     """
 
-    outcome: Outcome
-    layers: tuple[StageItems, ...] | None = None
-    made_by: str = ""
-    fed: str = ""
-
-    @property
-    def schedule(self) -> Schedule:
-        """The schedule."""
-        return self.outcome.schedule
-
-    @property
-    def problem(self) -> Problem:
-        """The problem as it was scheduled."""
-        return self.outcome.problem
-
-    @property
-    def devices(self) -> int:
-        """P."""
-        return self.problem.devices
-
-    @property
-    def microbatches(self) -> int:
-        """M."""
-        return self.problem.microbatches
+    def __init__(
+        self, outcome: Outcome, layers: tuple[StageItems, ...] | None = None, made_by: str = "", fed: str = ""
+    ) -> None:
+        self.outcome, self.layers, self.made_by, self.fed = outcome, layers, made_by, fed
+        self.schedule, self.problem = outcome.schedule, outcome.problem
+        self.devices, self.microbatches = self.problem.devices, self.problem.microbatches  # P and M
 
     @cached_property
     def chunks(self) -> int:
