@@ -57,7 +57,7 @@ from pipesched.pipeline.problem.quantities import (
     ticks_per_unit,
     to_fraction,
 )
-from pipesched.pipeline.problem.units import SHARED, Slices, exact_table
+from pipesched.pipeline.problem.units import SHARED, Slices
 
 BEST, BALANCED, EQUAL, GIVEN = "best", "balanced", "equal", "given"
 RULES = (BEST, BALANCED, EQUAL, GIVEN)
@@ -483,7 +483,7 @@ def _latencies(
         found = length_text(p2p, entries, MOST_LAYERS)
         raise ConfigError(f"must be one number, or a list of {needed}; this one has {found}", "p2p")
     between = "one a boundary between layers"
-    latencies = exact_table("p2p", entries, count - 1, between, time, microbatches)
+    latencies = exact_numbers("p2p", entries, count - 1, between, time, microbatches=microbatches)
     return latencies if len({*latencies}) > 1 or rows_of(latencies) > 1 else None
 
 
@@ -568,10 +568,8 @@ def _entries(part: str, given: Any, time: Unit, size: Unit, microbatches: int) -
             entries = first_entries(value, MOST_LAYERS)
             if not entries or len(entries) > MOST_LAYERS:
                 raise ConfigError(f"must list 1 to {MOST_LAYERS:,} layers", name)
-            if isinstance(given, Blocks) and any(map(is_several, entries)):
-                numbers[name] = exact_table(name, entries, len(entries), "one a layer", unit, microbatches)
-            else:
-                numbers[name] = exact_numbers(name, entries, len(entries), "one a layer", unit, most)
+            rows = microbatches if isinstance(given, Blocks) else None
+            numbers[name] = exact_numbers(name, entries, len(entries), "one a layer", unit, most, microbatches=rows)
         except ConfigError as error:
             place = f"{name}[{error.entry}]" if isinstance(error.entry, int) else name
             raise ConfigError(error.message, part, entry=place) from None

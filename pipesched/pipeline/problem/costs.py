@@ -186,9 +186,6 @@ class Costs(Displayable):
         """The others, which follow from these."""
         return {"backward", *HALVES} - {*self.given_backward}
 
-    def __getstate__(self) -> dict[str, Any]:
-        return fields_of(self)
-
 
 COSTS = declared(Costs, "costs")
 PER_STAGE = tuple(name for name, one in COSTS.items() if one.of_stages and not one.once)
@@ -453,9 +450,6 @@ class Memory(Displayable):
     def __repr__(self) -> str:
         budget = "" if self.budget is None else f", budget={one_or_all(self.budget, BRIEF)}"
         return f"Memory(activation={one_or_all(self.activation, BRIEF)}{budget}, unit={shown(self.unit, BRIEF // 2)})"
-
-    def __getstate__(self) -> dict[str, Any]:
-        return fields_of(self)
 
 
 MEMORY_KEYS = declared(Memory, "memory")

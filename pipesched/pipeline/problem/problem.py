@@ -289,12 +289,10 @@ class Problem(Displayable):
                 require_name(words, made[key], key, key)
             else:
                 require_label(made[key], key)
-        require_type(self.cutter, (Cutter, type(None)), "a Cutter or None", "cutter")
         if self.speed is not None:
             made["speed"] = exact_speed(self.speed, self.devices)
         if self.links is not None:
             made["links"] = exact_links(self.links, self.devices)
-        require_type(self.messages, (Messages, type(None)), "Messages or None", "messages")
         made["messages"] = None if self.messages is None or self.messages.is_free else self.messages
         if self.messages is not None and self.devices == 1:
             raise ConfigError("have no effect on one device, which sends none", "messages")
@@ -333,29 +331,30 @@ class Problem(Displayable):
             raise ConfigError(NO_STEP, "placement")
 
     def _require_lengths(self) -> None:
-        """Raise ConfigError for costs, memory, factors and slices of other stages, microbatches or devices."""
-        require_type(self.costs, Costs, "Costs", "costs")
-        require_type(self.memory, Memory, "Memory", "memory")
-        for key, stages in (("costs", self.costs.stages), ("memory", len(self.memory.activation))):
-            if stages != self.stages:
-                raise ConfigError(f"are for {stages} stages; the problem has {self.stages}", key)
-        for key, count in (("costs", self.costs.microbatches), ("activation", self.memory.microbatches)):
-            if count not in (None, self.microbatches):
-                raise ConfigError(f"are of {count} microbatches; the problem has {self.microbatches}", key)
-        if self.memory.budget is not None and len(self.memory.budget) != self.devices:
-            raise ConfigError(f"is for {len(self.memory.budget)} devices; the problem has {self.devices}", "budget")
-        require_type(self.sizes, (Sizes, type(None)), "Sizes or None", "sizes")
-        require_type(self.slices, Slices, "Slices", "slices")
-        if self.sizes is not None and len(self.sizes.work) != self.microbatches:
-            what = f"are of {len(self.sizes.work)} microbatches; the problem has {self.microbatches}"
-            raise ConfigError(what, "sizes")
+        """Raise ConfigError for parts of other types, and of other stages, microbatches or devices."""
+        for key, (kind, what) in NOUNS.items():
+            require_type(getattr(self, key), kind, what, key)
+        costs, memory, sizes, layers = self.costs, self.memory, self.sizes, self.layers
+        of_stages, of_microbatches = ("stages", self.stages), ("microbatches", self.microbatches)
+        lengths: Sequence[tuple[str, str, int | None, tuple[str, int]]] = (
+            ("costs", "are for", costs.stages, of_stages),
+            ("memory", "are for", len(memory.activation), of_stages),
+            ("costs", "are of", costs.microbatches, of_microbatches),
+            ("activation", "are of", memory.microbatches, of_microbatches),
+            ("budget", "is for", None if memory.budget is None else len(memory.budget), ("devices", self.devices)),
+            ("sizes", "are of", None if sizes is None else len(sizes.work), of_microbatches),
+            ("layers", "are cut into", None if layers is None else len(layers.layout), of_stages),
+        )
+        for key, what, count, (noun, due) in lengths:
+            if count not in (None, due):
+                raise ConfigError(f"{what} {count} {noun}; the problem has {due}", key)
         for key in SHARED:
             if (rows := len(getattr(self.slices, key))) not in (1, self.stages):
                 raise ConfigError(f"have the {key} of {rows} stages; there are {self.stages}", "slices")
 
     def _require_placed(self) -> None:
-        """Raise ConfigError for a placement, or layers, of other stages, layers of other costs, and other lanes."""
-        placement = require_type(self.placement, (Placement, type(None)), "a Placement or None", "placement")
+        """Raise ConfigError for a placement of other stages, layers that do not make the costs, and other lanes."""
+        placement, layers = self.placement, self.layers
         if placement is None and self.devices > self.stages:
             raise ConfigError(f"must be at most `stages` ({self.stages}), not {shown(self.devices)}", "devices")
         if placement is not None and len(placement.devices) != self.stages:
@@ -363,11 +362,8 @@ class Problem(Displayable):
             raise ConfigError(what, "placement")
         if placement is not None and placement.last != self.devices - 1:
             raise ConfigError(f"uses {placement.last + 1} devices; the problem has {self.devices}", "placement")
-        layers = require_type(self.layers, (Layers, type(None)), "Layers or None", "layers")
-        if layers is not None and len(layers.layout) != self.stages:
-            raise ConfigError(f"are cut into {len(layers.layout)} stages; the problem has {self.stages}", "layers")
-        is_open = layers is not None and placement is None and layers.rule != GIVEN
-        if is_open and not layers.make(self.costs, self.memory):  # they would change if the stages were cut anew
+        is_open = placement is None and layers is not None and layers.rule != GIVEN
+        if layers and is_open and not layers.make(self.costs, self.memory):  # which would change with another cut
             raise ConfigError("do not make these costs and this memory; set them without layers", "layers")
         if str(self.lanes) == "pair":
             raise ConfigError("'pair' is no longer known: each device has lanes of its own ('device')", "lanes")
@@ -530,6 +526,16 @@ def require_size(letters: str, stages: int, microbatches: int, slices: int) -> N
 
 
 PROBLEM_KEYS = declared(Problem)
+NOUNS: dict[str, tuple[Any, str]] = {  # the types of parts, for a check
+    "costs": (Costs, "Costs"),
+    "memory": (Memory, "Memory"),
+    "sizes": (Sizes | None, "Sizes or None"),
+    "slices": (Slices, "Slices"),
+    "placement": (Placement | None, "a Placement or None"),
+    "layers": (Layers | None, "Layers or None"),
+    "cutter": (Cutter | None, "a Cutter or None"),
+    "messages": (Messages | None, "Messages or None"),
+}
 PLAIN = [name for name, one in PROBLEM_KEYS.items() if isinstance(one.shape, (Label, OneOf))]  # texts, as they are
 
 

@@ -431,19 +431,41 @@ def exact_number(
 
 
 def exact_numbers(
-    key: str, value: Any, count: int, each: str, unit: Unit | None, most: int | None = None, *, positive: bool = False
-) -> tuple[Exact, ...]:
+    key: str,
+    value: Any,
+    count: int,
+    each: str,
+    unit: Unit | None,
+    most: int | None = None,
+    *,
+    positive: bool = False,
+    microbatches: int | None = None,
+) -> tuple[Any, ...]:
     """Return `count` numbers of a unit: from a list of so many, or one number for all; `each` says what has one.
 
-    Raises ConfigError, about `key` and the entry at fault.
+    With `microbatches` an entry may list one for each of them. Raises ConfigError, about `key` and the entry at fault.
     """
     if not is_several(value):
         return listed_numbers(key, [value], unit, most, positive=positive, row=None) * count
     entries = first_entries(value, count)
+    rows = [] if microbatches is None else [is_several(entry) for entry in entries]
     if len(entries) != count:
-        found = length_text(value, entries, count)
-        raise ConfigError(f"a list here needs {count} numbers ({each}); this one has {found}", key)
-    return listed_numbers(key, entries, unit, most, positive=positive)
+        what, found = "entries" if any(rows) else "numbers", length_text(value, entries, count)
+        raise ConfigError(f"a list here needs {count} {what} ({each}); this one has {found}", key)
+    if microbatches is None or not any(rows):
+        return listed_numbers(key, entries, unit, most, positive=positive)
+    table = list[Any]()
+    for entry, (row, is_row) in enumerate(zip(entries, rows, strict=True)):
+        if not is_row:
+            table.append(canonical(exact_number(key, row, unit, entry=entry)))
+            continue
+        numbers = first_entries(row, microbatches)
+        if len(numbers) != microbatches:
+            what = f"{microbatches} numbers (one a microbatch); this row has {length_text(row, numbers, microbatches)}"
+            raise ConfigError(f"needs {what}", key, entry=entry)
+        exact = listed_numbers(key, numbers, unit, row=(entry,))
+        table.append(exact[0] if len({*exact}) == 1 else exact)
+    return tuple(table)
 
 
 def listed_numbers(

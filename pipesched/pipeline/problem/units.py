@@ -22,7 +22,6 @@ from pipesched.pipeline.problem.quantities import (
     TIME,
     Exact,
     Unit,
-    canonical,
     count_of,
     exact_number,
     exact_numbers,
@@ -318,32 +317,9 @@ class Extent(NamedTuple):
             return listed_numbers(field.name, [value], unit, number.most, row=None)[0]
         counts = {"stage": self.stages, "boundary": self.stages - 1, "device": self.devices}
         count, each = counts[shape.per], EACH[shape.per]
-        if shape.rows and is_several(value):
-            return exact_table(field.name, value, count, each, unit, self.microbatches)
-        return exact_numbers(field.name, value, count, each, unit, number.most, positive=number.above)
-
-
-def exact_table(key: str, value: Any, count: int, each: str, unit: Unit | None, microbatches: int) -> Table:
-    """Return the entries of a list of `count`, each a number or a list of one a microbatch.
-
-    Raises ConfigError, about the key and the entry at fault.
-    """
-    entries = first_entries(value, count)
-    if len(entries) != count:
-        what, found = "entries" if any(map(is_several, entries)) else "numbers", length_text(value, entries, count)
-        raise ConfigError(f"a list here needs {count} {what} ({each}); this one has {found}", key)
-    table = list[Entry]()
-    for entry, row in enumerate(entries):
-        if not is_several(row):
-            table.append(canonical(exact_number(key, row, unit, entry=entry)))
-            continue
-        numbers = first_entries(row, microbatches)
-        if len(numbers) != microbatches:
-            what = f"{microbatches} numbers (one a microbatch); this row has {length_text(row, numbers, microbatches)}"
-            raise ConfigError(f"needs {what}", key, entry=entry)
-        exact = listed_numbers(key, numbers, unit, row=(entry,))
-        table.append(exact[0] if len({*exact}) == 1 else exact)
-    return tuple(table)
+        rows = self.microbatches if shape.rows else None
+        positive = number.above
+        return exact_numbers(field.name, value, count, each, unit, number.most, positive=positive, microbatches=rows)
 
 
 def read_units(
