@@ -100,31 +100,22 @@ def require_number(
     return number
 
 
-def require_sequence(values: object, key: str) -> Sequence[Any]:
-    """Return `values` if they are a list or a tuple."""
-    if not isinstance(values, (list, tuple)):
-        raise ConfigError(f"must be a list, not {shown(values)}", key)
-    return values
+def _of_type(kind: Any, what: str) -> Callable[[object, str], Any]:
+    def require(value: object, key: str) -> Any:
+        return require_type(value, kind, what, key)
+
+    return require
 
 
-def require_flag(value: object, key: str) -> bool:
-    """Return `value` if it is True or False."""
-    if not isinstance(value, bool):
-        raise ConfigError(f"must be true or false, not {shown(value)}", key)
-    return value
+require_sequence: Callable[[object, str], Sequence[Any]] = _of_type((list, tuple), "a list")
+require_flag: Callable[[object, str], bool] = _of_type(bool, "true or false")
+require_text: Callable[[object, str], str] = _of_type(str, "a text")
 
 
 def require_label(value: object, key: str) -> str:
     """Return `value` if it is one line of text."""
     if not isinstance(value, str) or not value.isprintable():
         raise ConfigError(f"must be one line of text, not {shown(value)}", key)
-    return value
-
-
-def require_text(value: object, key: str) -> str:
-    """Return `value` if it is a text."""
-    if not isinstance(value, str):
-        raise ConfigError(f"must be a text, not {shown(value)}", key)
     return value
 
 

@@ -114,12 +114,12 @@ def _setup(section: str) -> list[Schema]:
         properties = {key: OneOf(*names).or_null for key, names in own.items()}
         properties |= {"tie_word_embeddings": Flag().or_null, "dropout": Number(most=1).or_null}
         properties["model_type"] = Label().or_null  # known or not: `architectures` may name one that is
-        return [*Label().schema(), {"type": "object", "properties": properties}]
+        return [*Label().schemas, {"type": "object", "properties": properties}]
     if section == "hardware":
-        return [HARDWARE["preset"].shape.one, *ByKey(HARDWARE).schema()]
+        return [HARDWARE["preset"].shape.one, *ByKey(HARDWARE).schemas]
     if section == "trust":
-        return ByKey(declared(TrustSection, "trust")).schema()
-    [found] = ByKey(OF_SETUP[section]).schema()
+        return [*ByKey(declared(TrustSection, "trust")).schemas]
+    [found] = ByKey(OF_SETUP[section]).schemas
     if section == "batch":
         return [{**found, "anyOf": [{"required": ["sequence", "global"]}, {"required": ["lengths"]}]}]
     return [{**found, "required": ["gpus"]} if section == "parallel" else found]

@@ -54,7 +54,7 @@ class ValueShape:
 
     An option calls it `metavar` ("": it has none), people `form`, a type checker `hint`. `is_number`: a number, or
     several; `rounds`: it holds numbers of which nine digits count. A plain value stands for the entry `short` of a
-    mapping. `words` may stand for it.
+    mapping. `words` may stand for it. Of the JSON Schemas `schemas` one holds for a value.
     """
 
     metavar = ""
@@ -64,21 +64,17 @@ class ValueShape:
     rounds = False
     short: str | None = None
     words: tuple[str, ...] = ()
-
-    def schema(self) -> list[Schema]:
-        """Return the JSON Schemas of which one holds for a value."""
-        raise NotImplementedError
+    schemas: Sequence[Schema] = ()
 
     @property
     def one(self) -> Schema:
         """The JSON Schema of a value."""
-        found = self.schema()
-        return found[0] if len(found) == 1 else {"anyOf": found}
+        return self.schemas[0] if len(self.schemas) == 1 else {"anyOf": [*self.schemas]}
 
     @property
     def or_null(self) -> Schema:
         """The JSON Schema of a value that may be absent."""
-        return {"anyOf": [*self.schema(), NULL]}
+        return {"anyOf": [*self.schemas, NULL]}
 
     def in_file(self, plain: Any) -> Any:
         """Return a value of a file, in which no text counts as the number that it spells."""
@@ -95,17 +91,14 @@ class Number(ValueShape):
         self, dimension: Dimension | None = None, *, least: float = 0, above: bool = False, most: int | None = None
     ) -> None:
         self.dimension, self.above, self.most = dimension, above, most
-        self._limits = {"exclusiveMinimum" if above else "minimum": least} | ({} if most is None else {"maximum": most})
+        number = {"type": "number", "exclusiveMinimum" if above else "minimum": least}
+        self.schemas = [number if most is None else {**number, "maximum": most}]
         noun = "a number" if dimension is None else dimension.noun
         self.form = f"{noun} {'above' if above else 'from'} {least}" + ("" if most is None else f" to {most}")
-
-    def schema(self) -> list[Schema]:
-        number = {"type": "number", **self._limits}
-        if self.dimension is None:
-            return [number]
-        units = "|".join([*self.dimension.units, *(MICRO if self.dimension is TIME else ())])
-        text = rf"^\s*\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?\s*({units})\s*$"
-        return [number, {"type": "string", "pattern": text}]
+        if dimension is not None:
+            units = "|".join([*dimension.units, *(MICRO if dimension is TIME else ())])
+            text = rf"^\s*\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?\s*({units})\s*$"
+            self.schemas.append({"type": "string", "pattern": text})
 
 
 class Count(ValueShape):
@@ -116,38 +109,29 @@ class Count(ValueShape):
 
     def __init__(self, least: int = 1, most: int | None = None) -> None:
         self.least = least
-        self._limits = {"minimum": least} | ({} if most is None else {"maximum": most})
+        self.schemas = [{"type": "integer", "minimum": least, **({} if most is None else {"maximum": most})}]
         self.form = f"a whole number from {least}" + ("" if most is None else f" to {most:,}")
-
-    def schema(self) -> list[Schema]:
-        return [{"type": "integer", **self._limits}]
 
 
 class Label(ValueShape):
     """A text."""
 
     metavar, form, hint = "TEXT", "a text", "str"
-
-    def schema(self) -> list[Schema]:
-        return [{"type": "string"}]
+    schemas = ({"type": "string"},)
 
 
 class Flag(ValueShape):
     """True or false."""
 
     form, hint = "true or false", "bool"
-
-    def schema(self) -> list[Schema]:
-        return [{"type": "boolean"}]
+    schemas = ({"type": "boolean"},)
 
 
 class LayoutText(ValueShape):
     """A layout in Megatron-LM's letters."""
 
     metavar, hint, form = "TEXT", "str", "Megatron-LM's text"
-
-    def schema(self) -> list[Schema]:
-        return [{"type": "string", "pattern": r"^[EtmL|()*0-9,\s]+$"}]
+    schemas = ({"type": "string", "pattern": r"^[EtmL|()*0-9,\s]+$"},)
 
 
 class OneOf(ValueShape):
@@ -158,9 +142,7 @@ class OneOf(ValueShape):
     def __init__(self, *names: str) -> None:
         self.words = names
         self.form = ", ".join(names)
-
-    def schema(self) -> list[Schema]:
-        return [{"enum": [*self.words]}]
+        self.schemas = [{"enum": [*names]}]
 
 
 class ListOf(ValueShape):
@@ -171,13 +153,10 @@ class ListOf(ValueShape):
     ) -> None:
         self.shape, self.metavar = shape, metavar
         self.is_number, self.rounds = shape.is_number, shape.rounds
-        self._limits = {"minItems": least} if least else {}
-        self._limits |= {"maxItems": most} if most is not None else {}
-        self._limits |= {"uniqueItems": True} if unique else {}
+        limits = {"minItems": least or None, "maxItems": most, "uniqueItems": unique or None}
+        given = {key: limit for key, limit in limits.items() if limit is not None}
+        self.schemas = [{"type": "array", "items": shape.one, **given}]
         self.form, self.hint = f"a list, each {shape.form}", f"Sequence[{shape.hint}]"
-
-    def schema(self) -> list[Schema]:
-        return [{"type": "array", "items": self.shape.one, **self._limits}]
 
     def in_file(self, plain: Any) -> Any:
         return [self.shape.in_file(one) for one in plain] if isinstance(plain, list) else super().in_file(plain)
@@ -197,10 +176,7 @@ class Each(ValueShape):
         self.dimension = number.dimension
         self.form = f"{number.form}, or a list of one a {per}" + (" and microbatch" if rows else "")
         self.hint = "Number | Sequence[Number | Sequence[Number]]" if rows else "Number | Sequence[Number]"
-
-    def schema(self) -> list[Schema]:
-        entry = Either(self.number, ListOf(self.number)) if self.rows else self.number
-        return [self.number.one, *ListOf(entry).schema()]
+        self.schemas = [number.one, *ListOf(Either(number, ListOf(number)) if rows else number).schemas]
 
 
 class Either(ValueShape):
@@ -214,9 +190,7 @@ class Either(ValueShape):
         self.words = tuple(word for one in shapes for word in one.words)
         self.form = "; or ".join(one.form for one in shapes)
         self.hint = " | ".join(dict.fromkeys(one.hint for one in shapes))
-
-    def schema(self) -> list[Schema]:
-        return [found for one in self.shapes for found in one.schema()]
+        self.schemas = [found for one in shapes for found in one.schemas]
 
     def in_file(self, plain: Any) -> Any:
         for one in self.shapes:
@@ -233,10 +207,7 @@ class Searched(Either):
     def __init__(self, *shapes: ValueShape, metavar: str = "", several: str = "") -> None:
         super().__init__(*shapes, metavar=metavar or shapes[0].metavar)
         self.several = several or f"{self.metavar}[,{self.metavar}..]|{AUTO}"
-
-    def schema(self) -> list[Schema]:
-        one = Either(*self.shapes)
-        return [*one.schema(), *ListOf(one).schema(), {"const": AUTO}]
+        self.schemas = [*self.schemas, *ListOf(Either(*shapes)).schemas, {"const": AUTO}]
 
 
 class ByKey(ValueShape):
@@ -248,17 +219,14 @@ class ByKey(ValueShape):
     def __init__(
         self, entries: Mapping[str, ValueShape | Field], required: Sequence[str] = (), short: str | None = None
     ) -> None:
-        self.fields = {key: one for key, one in entries.items() if isinstance(one, Field)}
+        fields = {key: one for key, one in entries.items() if isinstance(one, Field)}
         self.entries = {key: one.shape if isinstance(one, Field) else one for key, one in entries.items()}
-        self._required, self.short = required, short
+        self.short = short
         self.rounds = any(one.rounds for one in self.entries.values())
         self.form, self.hint = f"a mapping of {', '.join(entries)}", "Mapping[str, Any]"
-
-    def schema(self) -> list[Schema]:
-        known = {key: one.one if key in self._required else one.or_null for key, one in self.entries.items()}
-        known = {key: self.fields[key].described(one) if key in self.fields else one for key, one in known.items()}
-        required = {"required": [*self._required]} if self._required else {}
-        return [{**object_schema(known), **required}]
+        known = {key: one.one if key in required else one.or_null for key, one in self.entries.items()}
+        known = {key: fields[key].described(one) if key in fields else one for key, one in known.items()}
+        self.schemas = [object_schema(known) | ({"required": [*required]} if required else {})]
 
     def in_file(self, plain: Any) -> Any:
         if not isinstance(plain, dict):
@@ -273,11 +241,8 @@ class ByName(ValueShape):
     is_number = rounds = True
 
     def __init__(self, shape: ValueShape) -> None:
-        self._shape = shape
         self.form, self.hint = f"a mapping from numbers, each {shape.form}", f"Mapping[int, {shape.hint}]"
-
-    def schema(self) -> list[Schema]:
-        return [{"type": "object", "additionalProperties": self._shape.one}]
+        self.schemas = [{"type": "object", "additionalProperties": shape.one}]
 
 
 def object_schema(properties: dict[str, Schema]) -> Schema:
