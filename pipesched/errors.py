@@ -40,10 +40,10 @@ class ConfigError(PipeschedError):
         self.message, self.key, self.entry, self.where = message, key, entry, where
 
     def __str__(self) -> str:
-        subject = self.where or self.key
-        if not subject:
-            return self.message
-        return f"{subject}{_place(self.entry)}: {self.message}"
+        subject, entry = self.where or self.key, () if self.entry is None else self.entry
+        steps = entry if isinstance(entry, tuple) else (entry,)
+        place = "".join(f".{step}" if isinstance(step, str) else f"[{step}]" for step in steps)
+        return f"{subject}{place}: {self.message}" if subject else self.message
 
     def at(self, where: str) -> ConfigError:
         """Return the same error, saying `where` the value at fault was given."""
@@ -52,13 +52,6 @@ class ConfigError(PipeschedError):
     def about(self, key: str) -> ConfigError:
         """Return the same error about the parameter `key`; one that names a parameter already stays as it is."""
         return self if self.key else type(self)(self.message, key, entry=self.entry, where=self.where)
-
-
-def _place(entry: Place | None) -> str:
-    if entry is None:
-        return ""
-    steps = entry if isinstance(entry, tuple) else (entry,)
-    return "".join(f".{step}" if isinstance(step, str) else f"[{step}]" for step in steps)
 
 
 @contextmanager

@@ -70,11 +70,10 @@ def _file(source: str) -> Path | None:
     try:
         if path.is_file():
             return path
-        is_folder = path.is_dir()
+        if path.is_dir():
+            raise ConfigError(f"{source} is a directory; give a file or an expression")
     except (OSError, ValueError):  # too long for a file name, or a NUL
         return None
-    if is_folder:
-        raise ConfigError(f"{source} is a directory; give a file or an expression")
     if FILE_NAME.search(source):
         raise ConfigError(f"cannot read {source!r}: there is no such file")
     return None

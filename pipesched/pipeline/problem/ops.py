@@ -154,14 +154,6 @@ class ScopedRows(NamedTuple):
         """The number of operations."""
         return sum(self.counts)
 
-    def place_of(self, offset: int) -> tuple[int, int]:
-        """Return the stage or item of an operation, and which of its operations it is."""
-        for place, count in enumerate(self.counts):
-            if offset < count:
-                return place, offset
-            offset -= count
-        raise IndexError(offset)
-
 
 @dataclass(frozen=True)
 class OpIndex:
@@ -218,13 +210,17 @@ class OpIndex:
         first = (self.letters.index(kind) * self.stages + stage) * self.units
         return range(first, first + self.units)
 
-    def _scoped(self, number: int) -> tuple[ScopedRows, int]:
-        """Return the rows of an operation of the step, and its place among all of its kind."""
+    def _scoped(self, number: int) -> tuple[ScopedRows, int, int]:
+        """Return the rows of an operation of the step, its stage or item, and which of its operations it is."""
         offset = number - self.passes
         for rows in (*self.scoped, *self.sent):
-            if offset < rows.size:
-                return rows, offset
-            offset -= rows.size
+            if offset >= rows.size:
+                offset -= rows.size
+                continue
+            for place, count in enumerate(rows.counts):
+                if offset < count:
+                    return rows, place, offset
+                offset -= count
         raise IndexError(number)
 
     def rows(self, kind: str) -> list[range]:
@@ -263,8 +259,7 @@ class OpIndex:
     def op(self, number: int) -> Op:
         """Return the operation of a number, of a message its SEND."""
         if number >= self.passes and (self.scoped or self.sent):
-            rows, offset = self._scoped(number)
-            place, which = rows.place_of(offset)
+            rows, place, which = self._scoped(number)
             if rows.kind in MESSAGE_KINDS:
                 return message_op(place, rows.kind, which, 1 if rows.kind in SIDE_MESSAGES else self.slices)
             return StepOp._make((place, rows.kind, which if rows.numbered else NO_NUMBER, 0))
@@ -302,8 +297,7 @@ class OpIndex:
         """Return the stage of an operation, or the item of side work."""
         row = number // self.units
         if row >= len(self.letters) * self.stages and (self.scoped or self.sent):
-            rows, offset = self._scoped(number)
-            return rows.place_of(offset)[0]
+            return self._scoped(number)[1]
         return row % self.stages
 
     def owner_of(self, number: int) -> int:

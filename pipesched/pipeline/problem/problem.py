@@ -544,21 +544,22 @@ COLUMNS = (*PER_STAGE, "p2p")
 
 def in_order(problem: Problem, order: Sequence[int]) -> Problem:
     """Return the problem whose i-th microbatch is `order[i]` of this one: a list of all microbatches."""
-    columns = {key: getattr(problem.costs, key) for key in COLUMNS}
-    tables: dict[str, Any] = {key: taken(column, order) for key, column in columns.items() if column is not None}
-    return replace(
-        problem,
-        costs=replace(problem.costs, **tables),
-        memory=replace(problem.memory, activation=taken(problem.memory.activation, order)),
-        sizes=problem.sizes and problem.sizes.taken(order),
-        layers=problem.layers and problem.layers.taken(order),
-        side=tuple(_item_of(item, lambda times: taken([times], order)[0]) for item in problem.side),
+    sizes, layers = problem.sizes and problem.sizes.taken(order), problem.layers and problem.layers.taken(order)
+    return _with_entries(problem, lambda _, entry: taken([entry], order)[0], sizes=sizes, layers=layers)
+
+
+def _with_entries(problem: Problem, change: Callable[[str, Entry], Any], **others: Any) -> Problem:
+    """Return the problem with `others`, and each entry of its tables changed, by their keys, that of `side` too."""
+    columns = {key: getattr(problem.costs, key) or () for key in COLUMNS}
+    tables: dict[str, Any] = {
+        key: tuple(change(key, one) for one in column) for key, column in columns.items() if column
+    }
+    activation = tuple(change("activation", entry) for entry in problem.memory.activation)
+    side = (
+        replace(item, **{key: change("side", times) for key, times in _times_of_each(item)}) for item in problem.side
     )
-
-
-def _item_of(item: SideItem, change: Callable[[tuple[Exact, ...]], Any]) -> SideItem:
-    """Return side work with its times changed where there is one for each microbatch."""
-    return replace(item, **{key: change(times) for key, times in _times_of_each(item)})
+    costs, memory = replace(problem.costs, **tables), replace(problem.memory, activation=activation)
+    return replace(problem, costs=costs, memory=memory, side=tuple(side), **others)
 
 
 def _times_of_each(item: SideItem) -> Iterator[tuple[str, tuple[Exact, ...]]]:
@@ -579,22 +580,16 @@ def typical(problem: Problem) -> Problem:
     sizes = problem.sizes
     ones = (1,) * problem.microbatches
     work, held, sent = (sizes.work, sizes.activation, sizes.message) if sizes else (ones, ones, ones)
-    by_key = {"p2p": sent, "offload": held, "reload": held}
-    columns: dict[str, Any] = {
-        key: tuple(_mean(entry, by_key.get(key, work)) for entry in column)
-        for key in COLUMNS
-        if key != "overlap" and (column := getattr(problem.costs, key)) is not None
-    }
-    activation = tuple(_mean(entry, held) for entry in problem.memory.activation)
-    return replace(
-        problem,
-        costs=replace(problem.costs, **columns, resolution=1),
-        memory=replace(problem.memory, activation=activation),
-        sizes=None,
-        layers=None,
-        cutter=None,
-        side=tuple(_item_of(item, lambda times: (_mean(times, ones),)) for item in problem.side),
-    )
+    by_key = {"p2p": sent, "offload": held, "reload": held, "activation": held, "overlap": ones, "side": ones}
+
+    def mean(key: str, entry: Entry) -> Any:
+        factors = by_key.get(key, work)
+        products = (one * to_fraction(by) for one, by in zip(entries_of(entry, len(factors)), factors, strict=True))
+        found = canonical(rounded(sum(products, Fraction(0)) / len(factors)))
+        return (found,) if key == "side" else found
+
+    made = _with_entries(problem, mean, sizes=None, layers=None, cutter=None)
+    return replace(made, costs=replace(made.costs, overlap=problem.costs.overlap, resolution=1))
 
 
 def differs(problem: Problem) -> bool:
@@ -625,8 +620,3 @@ def alike(problem: Problem) -> Sequence[Sequence[int]]:
     for microbatch, first in enumerate(equals(problem)):
         groups.setdefault((placement.is_second(microbatch, count), first), []).append(microbatch)
     return [*groups.values()]
-
-
-def _mean(entry: Entry, factors: Sequence[Exact]) -> Exact:
-    products = (one * to_fraction(by) for one, by in zip(entries_of(entry, len(factors)), factors, strict=True))
-    return canonical(rounded(sum(products, Fraction(0)) / len(factors)))
