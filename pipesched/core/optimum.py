@@ -74,7 +74,7 @@ class Relaxation:
                 self.bounds.append((0, 1))
                 if tick > self.earliest[task]:
                     self._rule([(task, tick - 1)], [(task, tick)], 0)
-        for before, after, lag in graph.arrows():
+        for before, after, lag in graph.edges:
             gap = graph.durations[before] + lag
             for tick in range(self.earliest[after], self.latest[after]):
                 self._rule([(after, tick)], [(before, tick - gap)], 0)
@@ -206,10 +206,6 @@ class Bounds(NamedTuple):
     earliest: list[int]
     latest: list[int]
 
-    def copy(self) -> Bounds:
-        """Return a copy, to be changed."""
-        return Bounds(self.earliest.copy(), self.latest.copy())
-
 
 class Windows:
     """The windows of the tasks of `graph`, which become narrower; `deadline` is one of time.monotonic.
@@ -219,7 +215,7 @@ class Windows:
 
     def __init__(self, graph: TaskGraph, bounds: Bounds, deadline: float) -> None:
         self.graph = graph
-        self.bounds = bounds.copy()
+        self.bounds = Bounds(*map(list, bounds))
         self.relaxation = Relaxation(graph, *bounds, deadline)
 
     def slack(self, task: int) -> int:
@@ -228,7 +224,7 @@ class Windows:
 
     def reset(self, bounds: Bounds) -> None:
         """Set the windows to `bounds`, which may be wider than they are."""
-        self.bounds = bounds.copy()
+        self.bounds = Bounds(*map(list, bounds))
         for task, window in enumerate(zip(*bounds, strict=True)):
             self.relaxation.narrow(task, *window)
 
@@ -255,15 +251,11 @@ class Windows:
 
         The tasks that most others wait for come first: they narrow most windows.
         """
-
-        def rank(task: int) -> tuple[int, int]:
-            return -len(self.graph.successors[task]), self.slack(task)
-
         self.relaxation.check()
         yield self.relaxation.middles()
         waiting = {task for task in range(len(self.graph)) if self.slack(task)}
         for _ in range(min(MOST_SHAVED, len(waiting))):
-            task = min(waiting, key=rank)
+            task = min(waiting, key=lambda one: (-len(self.graph.successors[one]), self.slack(one)))
             waiting.remove(task)
             yield from self._shave_end(task, at_front=True)
             yield from self._shave_end(task, at_front=False)
@@ -297,9 +289,8 @@ class Branching:
 
     def run(self) -> Iterator[Listing]:
         """Yield schedules, some outside the bounds, until no window is left to split or the time is over."""
-        fits = False
+        fits, backwards = False, backwards_in_time(self.graph)
         waiting: list[tuple[Bounds, Part | None]] = [(self.bounds, None)]
-        backwards = backwards_in_time(self.graph)
         try:
             self.windows = Windows(self.graph, self.bounds, self.deadline)
             while waiting:
@@ -377,10 +368,12 @@ class HorizonSearch:
 
     def _by_ticks(self, seconds: float) -> Iterator[Listing]:
         """Search with CP-SAT within the windows as they are by now."""
-        if terms_of(self.graph, self.branching.bounds) > MOST_TERMS:
+        bounds = self.branching.bounds
+        lasts = zip(*bounds, self.graph.durations, strict=True)
+        if sum(terms(last - first + 1, time) for first, last, time in lasts) > MOST_TERMS:
             return
         model = TimeIndexed()
-        state(model, self.graph, self.branching.bounds)
+        state(model, self.graph, bounds)
         left = self.limits.seconds - (monotonic() - self.begin)
         if left <= 0:
             return
@@ -392,22 +385,11 @@ class HorizonSearch:
             yield Listing(answer.starts, "time-indexed CP-SAT")
 
 
-def columns_of(bounds: Bounds) -> int:
-    """Return how many columns the linear relaxation has."""
-    return sum(bounds.latest) - sum(bounds.earliest) + 1
-
-
-def terms_of(graph: TaskGraph, bounds: Bounds) -> int:
-    """Return about how many terms a time-indexed model has."""
-    needs = zip(*bounds, graph.durations, strict=True)
-    return sum(terms(last - first + 1, time) for first, last, time in needs)
-
-
 def state(model: TaskModel, graph: TaskGraph, bounds: Bounds) -> None:
     """Add `graph` to a model: each task in its window, its precedences, the units of its resource."""
     for first, duration, last in zip(bounds.earliest, graph.durations, bounds.latest, strict=True):
         model.task(duration, first, last)
-    for edge in graph.arrows():
+    for edge in graph.edges:
         model.after(*edge)
     for resource, capacity in enumerate(graph.unit_counts):
         users = [task for task, used in enumerate(graph.resources) if used == resource and graph.durations[task]]
@@ -505,7 +487,8 @@ def _searched(margins: Margins, best: Optimum, limits: Limits, begin: float) -> 
         gap = best.length - best.bound
         if gap > FEW_TICKS:
             best = _by_intervals(margins, best, limits._replace(seconds=min(FIRST_SECONDS * gap, left(FIRST_PART))))
-        columns = columns_of(margins.within(best.length))
+        earliest, latest = margins.within(best.length)
+        columns = sum(latest) - sum(earliest) + 1  # of the linear relaxation
         if best.is_open and columns < MOST_COLUMNS:
             is_easy = columns < FEW_COLUMNS and best.length - best.bound <= FEW_TICKS
             best = _by_horizons(margins, best, limits, monotonic() + left(PART if is_easy else PART_OF_MANY))

@@ -141,10 +141,6 @@ class TaskGraph:
         """The greatest common divisor of all durations and lags (1 when nothing takes time)."""
         return gcd(*self.durations, *self.edges.lag.tolist()) or 1
 
-    def arrows(self) -> Iterator[tuple[int, int, int]]:
-        """Yield every single precedence as (before, after, lag)."""
-        return iter(self.edges)
-
     @cached_property
     def waits(self) -> WaitTable:
         """What each task waits for."""
@@ -193,7 +189,7 @@ def violations(
     if missing:
         yield from (f"{name(task)} never starts" for task in missing)
         return
-    for before, after, lag in graph.arrows():
+    for before, after, lag in graph.edges:
         ready = starts[before] + graph.durations[before] + lag
         if starts[after] < ready:
             yield f"{name(after)} starts at {starts[after]}, before {name(before)} lets it at {ready}"
@@ -204,8 +200,11 @@ def violations(
         if resource != NOWHERE:
             yield from _overfull(graph, starts, tasks, resource, name)
     for pool, capacity in enumerate(capacities):
-        if capacity is not None:
-            peak = max(accumulate(change for _, change in memory_changes(graph, starts, pool)), default=0)
+        if capacity is not None:  # what is given back at a time comes before what is taken
+            own = [task for task, there in enumerate(graph.pools) if there == pool]
+            events = [(starts[task], graph.takes[task]) for task in own]
+            events += [(starts[task] + graph.durations[task], -graph.gives[task]) for task in own]
+            peak = max(accumulate(change for _, change in sorted(events)), default=0)
             if peak > capacity:
                 yield f"memory pool {pool} reaches {peak}, over its capacity of {capacity}"
 
@@ -220,13 +219,3 @@ def _overfull(
         if len(running) >= graph.unit_counts[resource]:
             yield f"resource {resource}: {name(task)} starts at {start} while {name(running[0][1])} is running"
         heappush(running, (start + graph.durations[task], task))
-
-
-def memory_changes(graph: TaskGraph, starts: Sequence[int], pool: int) -> list[tuple[int, int]]:
-    """Return the (time, change) events of a pool in order; what is given back at a time comes before what is taken."""
-    events: list[tuple[int, int]] = []
-    for task, own in enumerate(graph.pools):
-        if own == pool:
-            events.append((starts[task], graph.takes[task]))
-            events.append((starts[task] + graph.durations[task], -graph.gives[task]))
-    return sorted(event for event in events if event[1])

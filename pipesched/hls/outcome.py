@@ -202,7 +202,7 @@ def _order_remark(tasks: TaskGraph, seed: int) -> Iterator[str]:
         number = {task: new for new, task in enumerate(order)}
         columns = (tasks.durations, tasks.resources, tasks.deliveries)
         durations, resources, deliveries = ([column[task] for task in order] for column in columns)
-        edges = [arrow(number[before], number[after], lag) for before, after, lag in tasks.arrows()]
+        edges = [arrow(number[before], number[after], lag) for before, after, lag in tasks.edges]
         mixed = TaskGraph(durations, resources, tasks.unit_counts, edges, deliveries=deliveries)
         for tie, found in lengths.items():
             found.append(length_of(mixed, list_schedule(mixed, priority="alap", tie=tie).starts))

@@ -28,7 +28,7 @@ def best_in_time(bounds: Iterator[Bound], quantum: int) -> Bound:
     with suppress(TimeIsUp):
         for bound in bounds:
             best = max(best, bound, key=lambda one: one.ticks)
-    return best.rounded_up(quantum)
+    return Bound(ceil_div(best.ticks, quantum) * quantum, best.reason)
 
 
 def plain_bounds(variant: Variant) -> Iterator[Bound]:

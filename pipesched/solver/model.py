@@ -267,7 +267,7 @@ class RecomputeOffloadModel(TaskModel):
 
     def dependencies(self) -> None:
         """Start F, B, I and W after what they wait for, with the latency between devices, and number microbatches."""
-        for before, after, lag in self.graph.arrows():
+        for before, after, lag in self.graph.edges:
             self.after(before, after, lag // self.quantum)
 
     def choices(self) -> None:

@@ -10,7 +10,7 @@ from hypothesis import assume, given, strategies as st
 from pipesched.core import optimum
 from pipesched.core.cpsat import Limits, SearchAnswer, TimeIndexed
 from pipesched.core.listsched import length_of
-from pipesched.core.optimum import Bounds, Branching, HorizonSearch, Impossible, Windows, columns_of, terms_of
+from pipesched.core.optimum import Bounds, Branching, HorizonSearch, Impossible, Windows
 from pipesched.core.tasks import TaskGraph, violations
 from tests.core.graphs import STUBBORN, THREE_ON_TWO, draw_small, schedules, six_by_six, within
 from tests.examples import examples
@@ -108,12 +108,6 @@ def test_the_first_relaxation_is_often_enough() -> None:
     search = HorizonSearch(six_by_six(), within(six_by_six(), 54), Limits(seconds=60))
     assert list(search.run()) == []
     assert search.refuted_by == "linear relaxation"
-
-
-def test_how_large_the_models_are() -> None:
-    """Starts 0..2 of a task of 2 ticks: two columns and the spare one; three starts of up to five ticks."""
-    graph, bounds = TaskGraph([2], [0], [1]), Bounds([0], [2])
-    assert (columns_of(bounds), terms_of(graph, bounds)) == (3, 15)
 
 
 def windows(graph: TaskGraph, bounds: Bounds) -> Windows:

@@ -23,7 +23,7 @@ from pipesched.core.listsched import (
     length_of,
     list_schedule,
 )
-from pipesched.core.tasks import NOWHERE, Edges, TaskGraph, arrow, memory_changes, violations
+from pipesched.core.tasks import NOWHERE, Edges, TaskGraph, arrow, violations
 from pipesched.core.timing import heads, tails, topological_order
 from pipesched.pipeline.plan.lowering import lower
 from pipesched.pipeline.problem.ops import OpIndex
@@ -43,7 +43,7 @@ def makespan(graph: TaskGraph, starts: Sequence[int]) -> int:
 def ready_times(graph: TaskGraph, starts: Sequence[int]) -> list[int]:
     """When the predecessors of each task let it start."""
     ready = [0] * len(graph)
-    for before, after, lag in graph.arrows():
+    for before, after, lag in graph.edges:
         ready[after] = max(ready[after], starts[before] + graph.durations[before] + lag)
     return ready
 
@@ -130,14 +130,15 @@ def test_no_unit_idles_while_a_ready_task_fits(data: st.DataObject) -> None:
     starts = attempt(graph, data.draw(rules), capacities).starts
     for task, ready in enumerate(ready_times(graph, starts)):
         resource, cap = graph.resources[task], capacities[graph.pools[task]]
-        events = memory_changes(graph, starts, graph.pools[task])
+        own = [other for other in range(len(graph)) if graph.pools[other] == graph.pools[task]]
         for now in range(ready, starts[task]):
             busy = sum(
                 starts[other] <= now < starts[other] + graph.durations[other]
                 for other in range(len(graph))
                 if graph.resources[other] == resource
             )
-            used = sum(change for time, change in events if time <= now)
+            used = sum(graph.takes[other] for other in own if starts[other] <= now)
+            used -= sum(graph.gives[other] for other in own if starts[other] + graph.durations[other] <= now)
             full = cap is not None and graph.takes[task] > 0 and used + graph.takes[task] > cap
             assert full or busy == graph.unit_counts[resource]
 
@@ -267,7 +268,7 @@ def test_what_holds_without_memory(problem: Problem, random: object) -> None:
     inserted = insert_in_order(graph, topological_order(graph), [None] * problem.devices)
     assert inserted is not None
     ends = [start + time for start, time in zip(inserted.starts, graph.durations, strict=True)]
-    for before, after, lag in graph.arrows():
+    for before, after, lag in graph.edges:
         assert inserted.starts[after] >= ends[before] + lag
     assert sorted(task for order in inserted.orders for task in order) == list(range(len(graph)))
     for order in inserted.orders:

@@ -20,7 +20,7 @@ from tests.examples import examples
 
 def brute_force(graph: TaskGraph) -> int:
     """The least length, by trying every start of every task up to a horizon that is long enough."""
-    horizon = sum(graph.durations) + sum(lag for _, _, lag in graph.arrows())
+    horizon = sum(graph.durations) + sum(lag for _, _, lag in graph.edges)
     best = horizon + 1
     for starts in product(range(horizon), repeat=len(graph)):
         if length_of(graph, starts) < best and not any(violations(graph, starts)):

@@ -23,7 +23,7 @@ def replay(graph: TaskGraph, orders: Sequence[Sequence[int]]) -> list[int]:
         for order in orders:
             for before, after in pairwise(order):
                 start[after] = max(start[after], start[before] + graph.durations[before])
-        for before, after, lag in graph.arrows():
+        for before, after, lag in graph.edges:
             start[after] = max(start[after], start[before] + graph.durations[before] + lag)
         if start == old:
             return start
@@ -31,7 +31,7 @@ def replay(graph: TaskGraph, orders: Sequence[Sequence[int]]) -> list[int]:
 
 def has_circle(graph: TaskGraph, orders: Sequence[Sequence[int]]) -> bool:
     """Whether precedences and orders together leave tasks that can never be taken off the graph."""
-    arrows = {(before, after) for before, after, _ in graph.arrows()}
+    arrows = {(before, after) for before, after, _ in graph.edges}
     arrows |= {pair for order in orders for pair in pairwise(order)}
     left = set(range(len(graph)))
     while free := {task for task in left if not any(a in left for a, b in arrows if b == task)}:
@@ -118,7 +118,7 @@ def test_a_task_in_no_order_stays_untimed(data: st.DataObject) -> None:
     line = draw_line(data, graph)
     kept = line[: data.draw(st.integers(0, len(line)))]
     orders = draw_orders(data, kept)
-    inside = [arrow(a, b, lag) for a, b, lag in graph.arrows() if a in kept and b in kept]
+    inside = [arrow(a, b, lag) for a, b, lag in graph.edges if a in kept and b in kept]
     alone = TaskGraph(graph.durations, graph.resources, graph.unit_counts, inside)
     expected = [start if task in kept else UNTIMED for task, start in enumerate(replay(alone, orders))]
     starts, ends = earliest_times(graph, orders)
@@ -131,7 +131,7 @@ def test_waiting_for_a_task_in_no_order_is_invalid_and_no_deadlock(data: st.Data
     """Leaving out a task that others wait for is said as such: both are named, and it is not called a circle."""
     graph = data.draw(random_graphs())
     assume(graph.edges)
-    missing = data.draw(st.sampled_from(sorted({before for before, _, _ in graph.arrows()})))
+    missing = data.draw(st.sampled_from(sorted({before for before, _, _ in graph.edges})))
     orders = draw_orders(data, [task for task in draw_line(data, graph) if task != missing])
     with pytest.raises(InvalidSchedule, match=rf"task \d+ waits for task {missing}, which no order holds") as caught:
         earliest_times(graph, orders)
@@ -140,7 +140,7 @@ def test_waiting_for_a_task_in_no_order_is_invalid_and_no_deadlock(data: st.Data
 
 def one_by_one(graph: TaskGraph) -> TaskGraph:
     """The same graph with every bundle taken apart."""
-    return TaskGraph(graph.durations, graph.resources, graph.unit_counts, [arrow(*each) for each in graph.arrows()])
+    return TaskGraph(graph.durations, graph.resources, graph.unit_counts, [arrow(*each) for each in graph.edges])
 
 
 @given(data=st.data())
@@ -214,7 +214,7 @@ def all_paths(graph: TaskGraph) -> Iterator[tuple[int, int, int]]:
     while stack:
         first, last, ticks = stack.pop()
         yield first, last, ticks
-        stack += [(first, b, ticks + lag + graph.durations[b]) for a, b, lag in graph.arrows() if a == last]
+        stack += [(first, b, ticks + lag + graph.durations[b]) for a, b, lag in graph.edges if a == last]
 
 
 def test_tails_count_deliveries() -> None:
@@ -244,7 +244,7 @@ def test_topological_order_is_a_permutation_that_keeps_every_arrow(data: st.Data
     graph = data.draw(random_graphs())
     order = topological_order(graph)
     assert sorted(order) == list(range(len(graph)))
-    assert all(order.index(before) < order.index(after) for before, after, _ in graph.arrows())
+    assert all(order.index(before) < order.index(after) for before, after, _ in graph.edges)
 
 
 def test_a_task_may_wait_twice_for_the_same_one() -> None:
@@ -280,7 +280,7 @@ def test_a_bundle_of_two_sizes_is_refused() -> None:
 def test_predecessors_and_successors_mirror_the_arrows(data: st.DataObject) -> None:
     """Both tables hold every arrow exactly once, seen from its two ends, and have a row for every task."""
     graph = data.draw(random_graphs())
-    arrows = Counter(graph.arrows())
+    arrows = Counter(graph.edges)
     before = Counter((a, b, lag) for b, row in enumerate(graph.predecessors) for a, lag in row)
     after = Counter((a, b, lag) for a, row in enumerate(graph.successors) for b, lag in row)
     assert before == after == arrows
@@ -293,7 +293,7 @@ def test_predecessors_and_successors_mirror_the_arrows(data: st.DataObject) -> N
 def is_valid(graph: TaskGraph, starts: Sequence[int], capacities: Sequence[int | None]) -> bool:
     """The rules, read tick by tick: arrows, units in use, memory in use after all that happens at that tick."""
     ends = [start + time for start, time in zip(starts, graph.durations, strict=True)]
-    if min(starts) < 0 or any(starts[after] < ends[before] + lag for before, after, lag in graph.arrows()):
+    if min(starts) < 0 or any(starts[after] < ends[before] + lag for before, after, lag in graph.edges):
         return False
     tasks = range(len(graph))
     for now in range(max(ends) + 1):

@@ -245,7 +245,7 @@ def test_every_schedule_within_the_budget_keeps_them(given_schedule: tuple[Probl
     problem, schedule = given_schedule
     case = PlainVariant(problem)
     starts = sorted_rows(case, schedule.start_ticks)
-    for before, after, lag in case.ordered.arrows():
+    for before, after, lag in case.ordered.edges:
         assert starts[before] + case.graph.durations[before] + lag <= starts[after]
 
 

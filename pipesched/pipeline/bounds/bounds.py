@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from itertools import chain
+from itertools import chain, product
 from math import gcd
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from pipesched.checks import require_label, require_whole, shown
-from pipesched.core.arrays import Ints, ceil_div, column, in_range, np, round_up, total
+from pipesched.core.arrays import Ints, ceil_div, column, in_range, np, total
 from pipesched.core.bounds import Job, critical_path, head_work_tail, jackson_preemptive, longest_stretch
 from pipesched.core.clock import check_deadline
 from pipesched.core.tasks import TaskGraph
@@ -71,13 +71,9 @@ def step_ends(problem: Problem) -> StepEnds:
         gathered[device] += ticks.gather[stage]
         released[stage] = gathered[device]
     for number, item in enumerate(problem.side):
-        away = [(device, 0 if device == there[item.into] else ticks.side_p2p[number]) for device in item.devices]
+        lags = [0 if device == there[item.into] else ticks.side_p2p[number] for device in item.devices]
         before, after = (  # the least of any microbatch
-            min(
-                ticks.side_lasts(key, number, microbatch, device) + lag
-                for device, lag in away
-                for microbatch in distinct_microbatches(problem, number, key)
-            )
+            min(time + lag for row in side_ticks(problem, number, key) for time, lag in zip(row, lags, strict=True))
             for key in ("forward", "backward")
         )
         released[item.into] = max(released[item.into], before)
@@ -86,28 +82,20 @@ def step_ends(problem: Problem) -> StepEnds:
     return StepEnds(released, behind, gradients, reduced, updated)
 
 
-def distinct_microbatches(problem: Problem, number: int, key: str) -> range:
-    """Return microbatches among which are all times of an item's "forward" or "backward"."""
-    times = getattr(problem.side[number], key)
-    return range(problem.microbatches if times is not None and len(times) > 1 else 1)
-
-
-def side_times(problem: Problem, number: int, key: str) -> Iterator[int]:
-    """Yield for each microbatch the least that an item's "forward" or "backward" lasts on any of its devices."""
-    devices, lasts = problem.side[number].devices, problem.step_ticks.side_lasts
-    each = distinct_microbatches(problem, number, key)
-    every = [min(lasts(key, number, microbatch, device) for device in devices) for microbatch in each]
-    yield from every * (problem.microbatches // len(every))
+def side_ticks(problem: Problem, number: int, key: str) -> list[list[int]]:
+    """Return what an item's "forward" or "backward" lasts on each of its devices, of each microbatch that differs."""
+    item, lasts = problem.side[number], problem.step_ticks.side_lasts
+    times = getattr(item, key)
+    microbatches = range(problem.microbatches if times is not None and len(times) > 1 else 1)
+    return [[lasts(key, number, microbatch, device) for device in item.devices] for microbatch in microbatches]
 
 
 def step_times(problem: Problem) -> Iterator[int]:
     """Yield all durations and latencies of a step that occur, in ticks."""
     ticks = problem.step_ticks
     yield from (*ticks.gather, *ticks.reduce, *ticks.optimizer, ticks.tied, *ticks.side_p2p)
-    for number, item in enumerate(problem.side):
-        for key in ("forward", "backward"):
-            for microbatch in distinct_microbatches(problem, number, key):
-                yield from (ticks.side_lasts(key, number, microbatch, device) for device in item.devices)
+    for number, key in product(range(len(problem.side)), ("forward", "backward")):
+        yield from chain.from_iterable(side_ticks(problem, number, key))
 
 
 class StepJobs:
@@ -163,10 +151,11 @@ class StepJobs:
         """Count side work of a single device there; all other is shared."""
         for number, item in enumerate(self.problem.side):
             lag = 0 if self._there[item.into] in item.devices else self.problem.step_ticks.side_p2p[number]
-            jobs = [Job(0, sum(side_times(self.problem, number, "forward")), lag + behind_use[item.into])]
+            rows = [side_ticks(self.problem, number, key) for key in ("forward", "backward")]
+            forward, backward = (sum(map(min, row)) * (self.problem.microbatches // len(row)) for row in rows)
+            jobs = [Job(0, forward, lag + behind_use[item.into])]
             if item.backward is not None:
-                head = gradients[item.into] + lag
-                jobs.append(Job(head, sum(side_times(self.problem, number, "backward")), 0))
+                jobs.append(Job(gradients[item.into] + lag, backward, 0))
             if len(item.devices) == 1:
                 self.slots[item.devices[0]] += jobs
             else:
@@ -439,10 +428,6 @@ class Bound(Displayable):
     def value(self) -> int | float:
         """The bound in the user's time unit."""
         return in_units(self.ticks, self.per_unit)
-
-    def rounded_up(self, quantum: int) -> Bound:
-        """Return the same bound, raised to a multiple of `quantum` ticks."""
-        return replace(self, ticks=round_up(self.ticks, quantum))
 
 
 def lower_bound(schedule: Schedule) -> Bound:

@@ -312,7 +312,7 @@ def _unplanned(graph: TaskGraph, plan: Plan) -> str:
         if times > 1:
             return f"{plan.index.op(number)} stands twice in the plan"
     machine = {task: number for number, order in enumerate(plan.lines) for task in order.tolist()}
-    for before, after, _ in graph.arrows():
+    for before, after, _ in graph.edges:
         if after in machine and before not in machine:
             where = _machine_name(machine[after], len(plan.orders), 2 * len(plan.lanes))
             return f"{plan.index.op(after)} on {where} waits for {plan.index.op(before)}, which the plan lacks"

@@ -38,7 +38,7 @@ def repeats(case: PlainVariant, found: PeriodicSchedule, microbatches: int) -> N
     graph, block = long.graph, BlockOperations(long, found.microbatches)
     starts = block.repeated(found.starts, found.period)
     ends = [start + time for start, time in zip(starts, graph.durations, strict=True)]
-    for before, after, lag in graph.arrows():
+    for before, after, lag in graph.edges:
         assert starts[after] >= ends[before] + lag
     for device, capacity in enumerate(case.problem.capacity_grains):
         tasks = sorted(
