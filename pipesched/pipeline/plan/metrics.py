@@ -102,7 +102,7 @@ def _side(problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequence[in
             yield Residency(into, SIDE, max(map(ends.__getitem__, needed)), starts[last], output)
 
 
-PARTS = {"gather": ("UNSHARD",), "reduce": ("REDUCE_GRAD",), "tied": ("REDUCE_TIED",), "optimizer": ("OPTIMIZER",)}
+PARTS = {"gather": "UNSHARD", "reduce": "REDUCE_GRAD", "tied": "REDUCE_TIED", "optimizer": "OPTIMIZER"}
 NETWORK = ("gather", "reduce", "tied")
 
 
@@ -114,12 +114,10 @@ class StepTimes:
     """
 
     def __init__(self, schedule: ScheduleMetrics) -> None:
-        self._schedule = schedule
+        self._schedule, self._lasts, self._plan = schedule, schedule.graph.durations, schedule.plan
         own = Times([*schedule.start_ticks], [*schedule.end_ticks])
         self._times: dict[tuple[str, ...], Times] = {(): own}  # by the parts that last no time
-        self._numbers = {
-            part: [*chain.from_iterable(map(schedule.plan.index.of_kind, kinds))] for part, kinds in PARTS.items()
-        }
+        self._numbers = {part: self._plan.index.of_kind(kind) for part, kind in PARTS.items()}
 
     def __repr__(self) -> str:
         shown = ", ".join(self.exposed) or "nothing"
@@ -130,13 +128,12 @@ class StepTimes:
 
     @cached_property
     def _replay(self) -> Retiming:
-        return Retiming(self._schedule.graph, self._schedule.plan.lines)
+        return Retiming(self._schedule.graph, self._plan.lines)
 
     def _times_without(self, parts: tuple[str, ...]) -> Times:
         """Return when all runs where these parts last no time: as with all but the last, until that would begin."""
         if parts not in self._times:
-            before = self._times_without(parts[:-1])
-            durations = [*self._schedule.graph.durations]
+            before, durations = self._times_without(parts[:-1]), [*self._lasts]
             for number in chain.from_iterable(self._numbers[part] for part in parts):
                 durations[number] = 0
             since = min(before.starts[number] for number in self._numbers[parts[-1]])
@@ -145,14 +142,11 @@ class StepTimes:
 
     def exposed_ticks(self, *parts: str) -> int:
         """Return how much shorter the step is where these parts last no time."""
-        durations = self._schedule.graph.durations
-        lasting = tuple(part for part in PARTS if part in parts and any(durations[one] for one in self._numbers[part]))
+        lasting = tuple(part for part in PARTS if part in parts and any(self._lasts[n] for n in self._numbers[part]))
         if not lasting:
             return 0
         ends = self._times_without(lasting).ends
-        return self._schedule.makespan_ticks - max(
-            ends[order[-1]] for order in self._schedule.plan.machines if len(order)
-        )
+        return self._schedule.makespan_ticks - max(ends[line[-1]] for line in self._plan.machines if len(line))
 
     @cached_property
     def pipeline(self) -> int | float:
@@ -170,37 +164,29 @@ class StepTimes:
 
     def time(self, part: str) -> list[int | float]:
         """Return how long each network lane, or for "optimizer" each device, is busy with one of these."""
-        schedule = self._schedule
-        numbers, durations = {*self._numbers[part]}, schedule.graph.durations
-        rows: Sequence[Iterable[int]] = schedule.plan.orders if part == "optimizer" else schedule.plan.network_lanes
-        return [self._units(sum(durations[number] for number in row if number in numbers)) for row in rows]
+        rows: Sequence[Iterable[int]] = self._plan.orders if part == "optimizer" else self._plan.network_lanes
+        return [self._units(sum(self._lasts[one] for one in row if one in self._numbers[part])) for row in rows]
 
     @cached_property
     def _exposed(self) -> list[int]:
-        schedule = self._schedule
-        critical = self._replay.critical(self._times[()])
-        tied = self._numbers["tied"]  # one operation on two lanes
-        if any(critical[number] for number in tied):
-            for number in tied:
-                critical[number] = 1
-        lanes = chain.from_iterable(schedule.plan.network_lanes)
-        return [number for number in lanes if schedule.graph.durations[number] and critical[number]]
+        critical, tied = self._replay.critical(self._times[()]), self._numbers["tied"]
+        is_tied = any(critical[number] for number in tied)  # one operation on two lanes
+        lanes = chain.from_iterable(self._plan.network_lanes)
+        return [one for one in lanes if self._lasts[one] and (critical[one] or (is_tied and one in tied))]
 
     @cached_property
     def exposed(self) -> list[str]:
         """The operations of network lanes without slack that last some time, device by device in the lanes' order."""
-        return [*map(str, map(self._schedule.plan.index.op, self._exposed))]
+        return [*map(str, map(self._plan.index.op, self._exposed))]
 
     def exposed_of(self, part: str) -> list[int]:
         """Return the numbers of those of one of "gather", "reduce" and "tied"."""
-        numbers = {*self._numbers[part]}
-        return [number for number in self._exposed if number in numbers]
+        return [number for number in self._exposed if number in self._numbers[part]]
 
     def hidden_on(self, part: str) -> list[int]:
         """Return the devices on whose lanes one of "gather", "reduce" and "tied" lasts, and none of it is exposed."""
-        exposed, durations = {*self._exposed}, self._schedule.graph.durations
-        lasting = {number for number in self._numbers[part] if durations[number]}
-        rows = [lasting.intersection(lane) for lane in self._schedule.plan.network_lanes]
+        exposed, own = {*self._exposed}, {number for number in self._numbers[part] if self._lasts[number]}
+        rows = map(own.intersection, self._plan.network_lanes)
         return [device for device, row in enumerate(rows) if row and exposed.isdisjoint(row)]
 
     @cached_property

@@ -155,18 +155,12 @@ class Schedule(ScheduleMetrics, HasPage):
     def network(self) -> list[list[TimedOp]]:
         """What the network lane of each device moves, in the order of its program; no lanes without a step."""
         plan, per_unit = self.plan, self.problem.ticks.per_unit
-        return [
-            [
-                TimedOp(
-                    plan.index.op(number),
-                    in_units(self.start_ticks[number], per_unit),
-                    in_units(self.end_ticks[number], per_unit),
-                    None if after == NOTHING_BEFORE else plan.slot(after),
-                )
-                for number, after in program
-            ]
-            for program in plan.network
-        ]
+
+        def timed(number: int, after: int) -> TimedOp:
+            start, end = (in_units(ticks[number], per_unit) for ticks in (self.start_ticks, self.end_ticks))
+            return TimedOp(plan.index.op(number), start, end, None if after == NOTHING_BEFORE else plan.slot(after))
+
+        return [[timed(*entry) for entry in program] for program in plan.network]
 
 
 def schedule_plan(problem: Problem, plan: Plan, lengths: Sequence[int] | None = None) -> Schedule:
@@ -269,10 +263,7 @@ def best_ahead(problem: Problem, timed: Callable[[Problem], Schedule]) -> Schedu
     there = problem.settled_placement.devices
     most = max(there.count(device) for device in range(problem.devices))
     found = [timed(replace(problem, shard=replace(problem.sharding, ahead=ahead))) for ahead in range(1, most + 1)]
-    fitting = [one for one in found if one.fits]
-    if fitting:
-        return min(fitting, key=lambda one: one.makespan_ticks)
-    return min(found, key=lambda one: max(one.memory_grains))
+    return min(found, key=lambda one: (not one.fits, one.makespan_ticks if one.fits else max(one.memory_grains)))
 
 
 def timed_schedule(
@@ -298,12 +289,13 @@ def _ints(times: Sequence[int], key: str) -> Sequence[int]:
     return [*map(int, times)]
 
 
-def _machine_name(machine: int, devices: int, lanes: int) -> str:
+def _machine_name(machine: int, plan: Plan) -> str:
     """Return the name of what runs one operation at a time, by its place among Plan.machines."""
-    if machine < devices:
+    lane = machine - len(plan.orders)
+    if lane < 0:
         return f"device {machine}"
-    is_lane = machine < devices + lanes
-    return f"lane {(machine - devices) // 2}" if is_lane else f"the network lane of device {machine - devices - lanes}"
+    network = lane - 2 * len(plan.lanes)
+    return f"lane {lane // 2}" if network < 0 else f"the network lane of device {network}"
 
 
 def _unplanned(graph: TaskGraph, plan: Plan) -> str:
@@ -314,25 +306,20 @@ def _unplanned(graph: TaskGraph, plan: Plan) -> str:
     machine = {task: number for number, order in enumerate(plan.lines) for task in order.tolist()}
     for before, after, _ in graph.edges:
         if after in machine and before not in machine:
-            where = _machine_name(machine[after], len(plan.orders), 2 * len(plan.lanes))
-            return f"{plan.index.op(after)} on {where} waits for {plan.index.op(before)}, which the plan lacks"
+            here, there = plan.index.op(after), plan.index.op(before)
+            return f"{here} on {_machine_name(machine[after], plan)} waits for {there}, which the plan lacks"
     raise AssertionError("some operation waits for one that no order holds")
 
 
 def _explain(error: Deadlock, plan: Plan) -> str:
     """Return the cycle of a deadlock as a sentence of operations and devices (or lanes)."""
-    index, devices = plan.index, len(plan.orders)
+    index = plan.index
     stuck = [
-        str(index.op(task))
-        if task >= index.first_message
-        else f"{index.op(task)} on " + _machine_name(machine, devices, 2 * len(plan.lanes))
+        (task, str(index.op(task)) + ("" if task >= index.first_message else f" on {_machine_name(machine, plan)}"))
         for task, machine in error.cycle
     ]
-    tasks = [task for task, _ in error.cycle]
     links = [
         f"{here} waits for {index.op(before)}" + (f", which comes after {there}" if before != task else "")
-        for here, before, there, task in zip(
-            stuck, error.awaited, [*stuck[1:], stuck[0]], [*tasks[1:], tasks[0]], strict=True
-        )
+        for (_, here), before, (task, there) in zip(stuck, error.awaited, [*stuck[1:], stuck[0]], strict=True)
     ]
     return "deadlock: " + "; ".join(links)
