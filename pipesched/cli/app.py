@@ -96,8 +96,8 @@ def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 names[key] = f"{group}_{key.replace('.', '_')}"
                 shown.append(option.parameter(names[key], GROUPS[group].panel))
                 taken.update(spellings)
-    if not kept.keys().isdisjoint(PROBLEMS) and name not in OF_FILES:
-        shown.append(options.OWN_FAMILIES.parameter("families", "The algorithm"))
+    schedules = not kept.keys().isdisjoint(PROBLEMS) and name not in OF_FILES
+    shown += [options.OWN_FAMILIES.parameter("families", "The algorithm")] * schedules
     shown.append(options.QUIET.parameter("quiet", "Output"))
 
     def command(quiet: bool = False, families: Sequence[str] | None = None, **values: Any) -> None:
@@ -109,7 +109,9 @@ def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 load_families(file)
             texts = {group: {key: values[one] for key, one in names.items()} for group, names in kept.items()}
             read |= {group: GROUPS[group].read(given) for group, given in texts.items()}
-            _require_effect(**{group: read.get(group) for group in ("target", "screen", "chart")})
+            target, chart = read.get("target"), read.get("chart")
+            if (target and target.force) or (chart and (chart.figure or chart.given)):
+                _require_effect(target, read.get("screen"), chart)
             with nullcontext() if quiet else progress_of(name):
                 function(**{one.name: values[one.name] for one in own if one.name not in GROUPS}, **read)
 
@@ -123,7 +125,7 @@ def _require_effect(target: Target | None, screen: Screen | None, chart: ChartOp
     """Raise ConfigError for options that have no effect beside others."""
     if target is not None and target.force and target.path is None:
         raise ConfigError("--force: has no effect without -o, which names the file")
-    if chart is None or not (chart.figure or chart.given):
+    if chart is None:
         return
     draws = target is not None and str(target.path).lower().endswith(FIGURE_SUFFIXES)
     for name in chart.figure if not draws else ():

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from pipesched.config.values import Algorithm, Values
     from pipesched.pipeline.problem.problem import Problem
     from pipesched.results.comparison import Comparison, Sweep
-    from pipesched.results.outcome import Outcome
 
 
 def command(
@@ -222,14 +221,27 @@ def wanted_charts(text: str | None) -> Charts:
 def print_comparison(
     comparison: Comparison, given: Problem, wanted: Charts, chart: ChartOptions, screen: Screen, *, fold: bool
 ) -> None:
-    """Print a chart for each algorithm and the table; of many algorithms the table first, and the best charts."""
-    from pipesched.render.comparison import ComparisonTable, are_few, drawn
+    """Print a chart for each algorithm and the table; of many algorithms the table first, and the best charts.
 
-    console = console_for(screen)
-    table, chosen = ComparisonTable(comparison, ascii_only=screen.ascii_only, fold=fold), drawn(comparison, wanted)
+    Charts are on one scale; what is far longer than the best is cut, or folded.
+    """
+    from pipesched.render.comparison import ComparisonTable, are_few, drawn, edge, not_drawn, some_devices
+    from pipesched.render.gantt import fold_of
+    from pipesched.render.summary import heading
+
+    console, chosen, view = console_for(screen), drawn(comparison, wanted), chart.view()
+    table = ComparisonTable(comparison, ascii_only=screen.ascii_only, fold=fold)
     if not are_few(comparison):
         console.print(table, *[""] * bool(chosen), sep="\n")
-    _print_charts(chosen, comparison, given, chart, screen)
+    together = [outcome.schedule for outcome in chosen]
+    until = edge(together, comparison, view.end) if chosen else None
+    rows = view.rows if chart.rows else some_devices(given.devices)
+    for outcome in chosen:
+        is_folded = bool(view.fold) and fold_of(outcome.schedule) is not None
+        remarks = not_drawn(outcome.schedule, None if is_folded else view.window(together[0], until).end, rows)
+        console.print(heading(outcome, given).append("".join(f"; {remark}" for remark in remarks), style="dim"))
+        how: dict[str, Any] = {"rows": rows, "together": together, "until": until}
+        console.print(chart_of(outcome, chart, screen, **how, show_legend=outcome is chosen[-1]), "", sep="\n")
     if are_few(comparison):
         console.print(table)
     best = comparison.best
@@ -247,29 +259,6 @@ def require_drawable(comparison: Comparison, wanted: Charts, chart: ChartOptions
     chosen, end = drawn(comparison, wanted), chart.view().end
     for outcome in chosen:
         chart.require_drawable(outcome.schedule, edge([each.schedule for each in chosen], comparison, end))
-
-
-def _print_charts(
-    drawn: Sequence[Outcome], comparison: Comparison, given: Problem, chart: ChartOptions, screen: Screen
-) -> None:
-    """Print the charts on one scale, each with its heading; what is far longer than the best is cut, or folded."""
-    from pipesched.render.comparison import edge, not_drawn, some_devices
-    from pipesched.render.gantt import fold_of
-    from pipesched.render.summary import heading
-
-    if not drawn:
-        return
-    together, view, console = [outcome.schedule for outcome in drawn], chart.view(), console_for(screen)
-    until = edge(together, comparison, view.end)
-    rows = view.rows if chart.rows else some_devices(given.devices)
-    for outcome in drawn:
-        is_folded = bool(view.fold) and fold_of(outcome.schedule) is not None
-        remarks = not_drawn(outcome.schedule, None if is_folded else view.window(together[0], until).end, rows)
-        said = "".join(f"; {remark}" for remark in remarks)
-        console.print(heading(outcome, given).append(said, style="dim"))
-        legend = outcome is drawn[-1]
-        console.print(chart_of(outcome, chart, screen, rows=rows, together=together, until=until, show_legend=legend))
-        console.print()
 
 
 def read_sweep(text: str, values: Values, algorithms: str | Sequence[str], **settings: Any) -> Sweep:

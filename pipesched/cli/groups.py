@@ -89,18 +89,15 @@ COMMAND_FLAGS = {  # parameter of any other function -> its flag
     "units": "--unit",
     "values": "--sweep",
 }
+FLAGS = {**COMMAND_FLAGS, **KEY_FLAGS}  # by all that messages have in backticks
 ARGUMENTS = ("algorithms", "lengths", "plans")  # parameters that are no flags: what is wrong with them says so itself
 _PARAMETER = re.compile(r"`([a-z][a-z_0-9]*(?:\.[a-z_0-9]+)?)(=False)?`")
 
 
 def spell(text: str) -> str:
     """Return a text in which flags replace the parameters in backticks; what has no flag stays as it is."""
-
-    def flag(match: re.Match[str]) -> str:
-        found = {**COMMAND_FLAGS, **KEY_FLAGS}.get(match[1], match[0])
-        return found.replace("--", "--no-", 1) if match[2] and found != match[0] else found
-
-    return _PARAMETER.sub(flag, text.replace("`algorithms()`", "`pipesched list`"))
+    text = text.replace("`algorithms()`", "`pipesched list`")
+    return _PARAMETER.sub(lambda one: FLAGS.get(one[1], one[0]).replace("--", "--no-", 1 if one[2] else 0), text)
 
 
 def spelled(error: ConfigError, given: Collection[str] = ()) -> str:

@@ -106,11 +106,9 @@ class State:
         found = self.board.find(text)
         if found is None:
             example = self.sheet.selected_name or "3B7"
-            self.message = f"{text.strip() or 'nothing'} does not run here; one looks like {example}"
-            return False
+            return self.say(f"{text.strip() or 'nothing'} does not run here; one looks like {example}")
         self.select(found)
-        self.message = ""
-        return True
+        return self.say("", done=True)
 
     def go_to_gap(self, steps: int, *, by_size: bool = False) -> None:
         """Select what stands behind the next idle time, or the previous, of all rows; `by_size` the next smaller."""

@@ -168,11 +168,11 @@ def _sensitivity_table(explanation: Explanation, plan_again: Planner | None) -> 
         place = "item" if row.kind in SIDE_KINDS else "stage"
         table.add_row(f"{kind} of {place} {row.stage}", *cells, *([again] if plan_again else []))
     latencies = sorted(explanation.p2p_sensitivity, key=lambda row: (-row.faster, -row.slower, row.boundary))
-    for latency in latencies[: MOST_COSTS // 2]:
-        if latency.faster or latency.slower:
-            cells = [f"-{latency.faster}" if latency.faster else "0", f"+{latency.slower}", ""]
-            name = f"p2p {latency.boundary}-{latency.boundary + 1}"
-            table.add_row(name, *cells, *([""] if plan_again else []))
+    for one in latencies[: MOST_COSTS // 2]:
+        if one.faster or one.slower:
+            table.add_row(
+                f"p2p {one.boundary}-{one.boundary + 1}", f"-{one.faster}" * bool(one.faster) or "0", f"+{one.slower}"
+            )
     return table
 
 
