@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.groups import spell
@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from pipesched.pipeline.problem.problem import Problem
-    from pipesched.schedulers.family import Family
 
-    Listed = tuple[list[dict[str, Any]], list[RenderableType]]  # the rows of a list, and how they are shown
+    Listed = tuple[Iterable[dict[str, Any]], list[RenderableType]]  # the rows of a list, and how they are shown
 
 PRESETS = {  # kind -> what to know of the table
     "model": "heads: of queries / of keys and values, where these are fewer",
@@ -47,33 +46,21 @@ def command(
     from pipesched.documents.comparison import rows_document
 
     asked = problem.config is not None or bool(problem.overrides)
+    if evidence and (models or hardware or asked):
+        raise ConfigError("--evidence: is a list of its own; give it nothing but the name of a model")
+    others = [*["models"] * models, *["hardware"] * hardware, *["keys"] * keys]
+    if len(others) > 1 and not evidence:
+        raise ConfigError(f"--{'models' if models else 'keys'}: is a list of its own; give one of these alone")
+    if others and not evidence and (algorithms or asked):
+        raise ConfigError("--models, --hardware and --keys list others; give them neither algorithms nor a config")
+    name = "list" if evidence or not others else others[0]
     if evidence:
-        if models or hardware or asked:
-            raise ConfigError("--evidence: is a list of its own; give it nothing but the name of a model")
         rows, parts = _evidence(algorithms or ())
-        show(screen, lambda: rows_document("list", rows), parts)
-        return
-    if models or hardware or keys:
-        if models + hardware + keys > 1:
-            raise ConfigError(f"--{'models' if models else 'keys'}: is a list of its own; give one of these alone")
-        if algorithms or asked:
-            raise ConfigError("--models, --hardware and --keys list others; give them neither algorithms nor a config")
-        name = "keys" if keys else "models" if models else "hardware"
+    elif others:
         rows, parts = _known(name)
-        show(screen, lambda: rows_document(name, rows), parts)
-        return
-    from rich.text import Text
-
-    from pipesched.render.catalogue import CatalogueTable, catalogue_details, catalogue_rows
-
-    families = _named(algorithms)
-    refusals = _refusals(given_config(problem).problem, families) if asked else None
-    parts = [catalogue_details(families, spell)] if algorithms else []
-    if not algorithms or refusals is not None:
-        parts.append(CatalogueTable(families, refusals))
-    if not algorithms and refusals is None:
-        parts.append(Text("pipesched list NAME.. tells all about some, -c CONFIG which of them apply", "dim"))
-    show(screen, lambda: rows_document("list", catalogue_rows(families, refusals)), parts)
+    else:
+        rows, parts = _algorithms(algorithms, given_config(problem).problem if asked else None)
+    show(screen, lambda: rows_document(name, rows), parts)
 
 
 def _evidence(models: Sequence[str]) -> Listed:
@@ -106,24 +93,29 @@ def _known(name: str) -> Listed:
     return rows, [PresetTable(rows, kind), Text(PRESETS[kind], "dim")]
 
 
-def _named(names: Sequence[str] | None) -> Sequence[Family]:
-    """Return the algorithms of these names, or all, also of packages. Raises ConfigError, about no option."""
+def _algorithms(names: Sequence[str] | None, problem: Problem | None) -> Listed:
+    """Return the algorithms of these names, or all, also of packages; and why they do not suit a problem."""
+    from rich.text import Text
+
+    from pipesched.render.catalogue import CatalogueTable, catalogue_details, catalogue_rows
     from pipesched.schedulers.own import look_for
     from pipesched.schedulers.registry import algorithms, family
 
     if not names:
         look_for(None, packages=True)
-        return algorithms()
     with blame(None):
-        return [family(name) for name in names]
-
-
-def _refusals(problem: Problem, families: Sequence[Family]) -> dict[str, str]:
-    """Return for each family why it does not suit the problem; empty where it does."""
-    refusals = dict.fromkeys((one.name for one in families), "")
-    for one in families:
-        try:
-            prepare(problem, one)
-        except NotApplicable as error:
-            refusals[one.name] = str(error)
-    return refusals
+        families = [family(name) for name in names] if names else [*algorithms()]
+    refusals: dict[str, str] | None = None
+    if problem is not None:
+        refusals = dict.fromkeys((one.name for one in families), "")
+        for one in families:
+            try:
+                prepare(problem, one)
+            except NotApplicable as error:
+                refusals[one.name] = str(error)
+    parts: list[RenderableType] = [catalogue_details(families, spell)] if names else []
+    if not names or refusals is not None:
+        parts.append(CatalogueTable(families, refusals))
+    if not names and refusals is None:
+        parts.append(Text("pipesched list NAME.. tells all about some, -c CONFIG which of them apply", "dim"))
+    return catalogue_rows(families, refusals), parts

@@ -132,7 +132,7 @@ class PresetTable:
 
     def __init__(self, rows: Iterable[Row], kind: str) -> None:
         self.kind = kind
-        self.lines = [_model(row) if kind == "model" else _hardware(row) for row in rows]
+        self.lines = [(_model if kind == "model" else _hardware)(row) for row in rows]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         name, *numbers, source = ((key, width_of(key, (line[key] for line in self.lines))) for key in self.lines[0])

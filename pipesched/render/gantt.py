@@ -63,7 +63,7 @@ from pipesched.render.scene import (
     fit_parts,
     in_all,
     lane_rows,
-    look_of,
+    looks_of,
     number,
     operation_times,
     quantum,
@@ -165,8 +165,7 @@ class ColourCells:
         self.cuts = label != "auto" or not by_kind
         if label == "auto":
             self.label = "op" if longest < narrowest else "microbatch"
-        self.chunk = chunk_of_stage(schedule)
-        self.chunks = max(self.chunk) + 1
+        self.look = looks_of(schedule, by_kind=by_kind)
 
     def lines(self, runs: Sequence[Run]) -> list[Line]:
         """Return the line that shows `runs`."""
@@ -198,7 +197,7 @@ class ColourCells:
             return fill_of_kind(op.kind)
         if run.shared:
             return fill(None, op.kind)
-        return fill(*look_of(op, self.chunk, self.chunks, self.plan.index.slices, by_kind=self.by_kind))
+        return fill(*self.look(op))
 
 
 def label_of(label: str, op: Op, paired: Op | None, width: int) -> str:

@@ -319,10 +319,16 @@ def chunk_of(op: Op, of_stages: Sequence[int]) -> int:
 Looks = tuple[int | None, str, int, int, float | None]  # of a slot, as `colour_of` and `fill` take them
 
 
-def look_of(op: Op, of_stages: Sequence[int], chunks: int, slices: int, *, by_kind: bool) -> Looks:
-    """Return the hue of a slot, its kind, its chunk and the count of chunks, and the place of its slice."""
-    hue = None if by_kind or op.kind in OF_STAGES else op.microbatch  # None: that of its kind
-    return hue, op.kind, chunk_of(op, of_stages), chunks, None if hue is None else place_of(op.slice, slices)
+def looks_of(schedule: Schedule, *, by_kind: bool) -> Callable[[Op], Looks]:
+    """Return what says the hue of a slot, its kind, its chunk and the count of chunks, and the place of its slice."""
+    of_stages, slices = chunk_of_stage(schedule), schedule.plan.index.slices
+    chunks = max(of_stages) + 1
+
+    def look(op: Op) -> Looks:
+        hue = None if by_kind or op.kind in OF_STAGES else op.microbatch  # None: that of its kind
+        return hue, op.kind, chunk_of(op, of_stages), chunks, None if hue is None else place_of(op.slice, slices)
+
+    return look
 
 
 Spelling = Callable[[str], str]  # turns the parameters in a text, which stand in backticks, into what a reader types

@@ -55,7 +55,7 @@ from pipesched.render.scene import (
     counted,
     device_row,
     lane_rows,
-    look_of,
+    looks_of,
     number,
     with_unit,
 )
@@ -370,8 +370,7 @@ class Chart:
         self.unit = schedule.problem.ticks.per_unit
         self.memory = view.shows_memory(schedule)
         self.devices, self.lanes, self.height, self.left_out = layout(schedule, view)
-        self.chunk = chunk_of_stage(schedule)
-        self.chunks = max(self.chunk) + 1
+        self.look, self.chunks = looks_of(schedule, by_kind=self.by_kind), max(chunk_of_stage(schedule)) + 1
         self.slices = schedule.plan.index.slices
         self.bars = [bar for row in (*self.devices, *self.lanes) for bar in bars(schedule, row, window)]
         self.kinds = {bar.op.kind for bar in self.bars}
@@ -478,7 +477,7 @@ class Chart:
             self.axes.annotate(text, (0, height), xycoords=("axes fraction", "data"), **look)
 
     def _colour(self, op: Op) -> Rgb:
-        return colour_of(*look_of(op, self.chunk, self.chunks, self.slices, by_kind=self.by_kind))
+        return colour_of(*self.look(op))
 
 
 def labels_of(charts: Sequence[Chart]) -> dict[str, tuple[str, float]]:

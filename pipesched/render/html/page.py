@@ -22,7 +22,7 @@ from pipesched.pipeline.problem.kinds import ALL_KINDS, LANES
 from pipesched.render.comparison import some_devices
 from pipesched.render.html.data import IDLE_LOOKS, STRIPES, Palette, schedule_data
 from pipesched.render.palette import HUES, IDLE_MARKS, Rgb, colour_of, text_on
-from pipesched.render.scene import LETTERS, OF_STAGES, Row, chunk_of_stage, device_row, lane_rows, look_of, number
+from pipesched.render.scene import LETTERS, OF_STAGES, Row, device_row, lane_rows, looks_of, number
 from pipesched.results.comparison import Comparison, refused
 from pipesched.results.kinds import COMPARISON, RESULTS, SCHEDULE, kind_of
 from pipesched.results.outcome import Outcome
@@ -80,7 +80,7 @@ class _Chart:
     def __init__(self, schedule: Schedule, per_unit: float, height: int) -> None:
         self.schedule, self.height = schedule, height
         self.scale = per_unit / schedule.problem.ticks.per_unit
-        self.chunk = chunk_of_stage(schedule)
+        self.look = looks_of(schedule, by_kind=False)
         self.names: list[str] = []
         self.areas: list[str] = []
         self.boxes: dict[tuple[Rgb, int], list[str]] = {}  # by colour, and by how many share the height of a row
@@ -112,7 +112,7 @@ class _Chart:
             x, width, paired = start * self.scale, (end - start) * self.scale, plan.paired(slot)
             ops = [plan.index.op(slot)] if paired is None else [plan.index.op(slot), paired]
             for place, op in enumerate(ops):
-                colour = colour_of(*look_of(op, self.chunk, max(self.chunk) + 1, plan.index.slices, by_kind=False))
+                colour = colour_of(*self.look(op))
                 middle = y + (place + 0.5) * self.height / (len(ops) * sharing)
                 box = f"M{_short(x)} {_short(middle)}h{_short(max(width - 0.4, 0.3))}"
                 self.boxes.setdefault((colour, len(ops) * sharing), []).append(box)
