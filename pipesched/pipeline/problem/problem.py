@@ -90,49 +90,29 @@ P = TypeVar("P")  # the type of problems, which know cutters and not the other w
 
 @runtime_checkable
 class Cutter(Protocol[P]):
-    """What a problem was derived from, where its stages can be cut anew: for another number, or another placement."""
+    """What a problem was derived from, where its stages can be cut anew: for another number, or another placement.
 
-    def cut(self, problem: P, placement: Placement) -> P:
-        """Return `problem` cut for a placement, which it then has. Raises NotApplicable where there is no such cut."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether a solve may choose where stages end."""
+    `cut` and `require_recompute` raise NotApplicable. SetupCutter, that of a model on GPUs, describes each member.
+    """
 
     @property
-    def seeks_best(self) -> bool:
-        """Whether a run looks for the cut of least makespan under its algorithm."""
-
+    def is_open(self) -> bool: ...
     @property
-    def kinds(self) -> Sequence[object]:
-        """What each item is, in all that counts in a stage; of alike items that is the same."""
-
+    def seeks_best(self) -> bool: ...
     @property
-    def layers_before(self) -> list[int]:
-        """How many layers the first 0, 1, .. items are."""
-
-    def at_spans(self, problem: P, spans: Sequence[tuple[int, int]]) -> P:
-        """Return `problem`, on its placement, with stages of these items, which need not stand side by side."""
-
+    def kinds(self) -> Sequence[object]: ...
     @property
-    def ends(self) -> tuple[int, ...]:
-        """The item behind each stage."""
-
+    def layers_before(self) -> list[int]: ...
     @property
-    def layers_of_stages(self) -> tuple[int, ...]:
-        """The layers of each stage."""
-
-    def cut_items(self, problem: P) -> CutItems:
-        """Return what each item takes and holds at least, on a placement of so many stages a device."""
-
-    def cut_at(self, problem: P, ends: Sequence[int]) -> P:
-        """Return `problem`, on its placement, with stages that end before these items."""
-
-    def require_recompute(self) -> None:
-        """Raise NotApplicable where a recompute is part of the costs already, and none can be an operation."""
-
-    def facts(self) -> Mapping[str, Any]:
-        """Return what trainers have options for, by the keys of their tables; `stages` are the items of each stage."""
+    def ends(self) -> tuple[int, ...]: ...
+    @property
+    def layers_of_stages(self) -> tuple[int, ...]: ...
+    def cut(self, problem: P, placement: Placement) -> P: ...
+    def at_spans(self, problem: P, spans: Sequence[tuple[int, int]]) -> P: ...
+    def cut_items(self, problem: P) -> CutItems: ...
+    def cut_at(self, problem: P, ends: Sequence[int]) -> P: ...
+    def require_recompute(self) -> None: ...
+    def facts(self) -> Mapping[str, Any]: ...
 
 
 DEVICES, LATENCY, SPEED = ListOf(Count(0)), Number(TIME), Number(least=0.001, most=1000)

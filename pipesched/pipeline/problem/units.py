@@ -280,20 +280,14 @@ EACH = {"stage": "one a stage", "boundary": "one a boundary between stages", "de
 
 def _lengths(tables: Mapping[str, Any], sizes: Any, stages: int) -> Iterator[tuple[str, Place, int]]:
     """Yield the length of each list for all microbatches, with its parameter and its place in that."""
-    if isinstance(sizes, Sizes):
-        yield "sizes", "work", len(sizes.work)
-    for name, value in sizes.items() if isinstance(sizes, Mapping) else ():
-        if is_listed(value):
-            yield "sizes", str(name), len(value)
-    for number, item in enumerate(first_entries(tables["side"], MOST_ITEMS)) if is_listed(tables["side"]) else ():
-        for name in ("forward", "backward") if isinstance(item, Mapping) else ():
-            if is_listed(item.get(name)):
-                yield "side", (number, name), len(item[name])
-    for key in TABLED:
-        rows = first_entries(tables[key], stages) if is_listed(tables[key]) else ()
-        for entry, row in enumerate(rows):
-            if is_listed(row):
-                yield key, entry, len(row)
+    factors = {"work": sizes.work} if isinstance(sizes, Sizes) else sizes if isinstance(sizes, Mapping) else {}
+    found: list[tuple[str, Place, Any]] = [("sizes", str(name), value) for name, value in factors.items()]
+    items = first_entries(tables["side"], MOST_ITEMS) if is_listed(tables["side"]) else ()
+    known = [(number, item) for number, item in enumerate(items) if isinstance(item, Mapping)]
+    found += [("side", (number, name), item.get(name)) for number, item in known for name in ("forward", "backward")]
+    listed = [key for key in TABLED if is_listed(tables[key])]
+    found += [(key, entry, row) for key in listed for entry, row in enumerate(first_entries(tables[key], stages))]
+    yield from ((key, entry, len(value)) for key, entry, value in found if is_listed(value))
 
 
 class Extent(NamedTuple):
