@@ -1,17 +1,25 @@
 """Side work in the idle times of a schedule: forwards late, backwards early, and better places.
 
+An encoder's forward E and backward G, of 2 ticks, may run on either of two devices, for stage 0. By the rule `first`
+they stand before and behind all passes, by `bubbles` where devices would wait:
+
+    first, 32 ticks     device 0   E0 E2 F0 F1 B0 F2 B1 B2 G0 G2     device 1   E1 F0 B0 F1 B1 F2 B2 G1
+    bubbles, 28 ticks   device 0   E0 F0 E2 F1 B0 F2 B1 G0 B2 G2     device 1   E1 F0 B0 F1 B1 F2 B2 G1
+
 Forwards are put in while time runs backwards, from the last possible starts of all slots: what finds no gap stands
 before all slots, in turn on the devices that are free there. Backwards are put in behind what they wait for, and else
-behind all slots. So neither delays a slot by more than what the other devices cannot take over.
+behind all slots. So neither delays a slot by more than what the other devices cannot take over. Then some of the side
+work is taken out and put in again, while that makes the schedule shorter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import cache
 from itertools import chain, count
 from random import Random
+from typing import NamedTuple
 
 from pipesched.core.clock import EVERY, check_deadline
 from pipesched.core.tasks import reversed_graph
@@ -27,16 +35,77 @@ from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.options import FIRST
 
 LOOK = 32  # gaps of a device that are looked at for one piece of work, before its last
+ALL_WAYS = 4_000  # slots up to which all ways are tried, else the first one alone
 
 
-FreeTime = tuple[int, int, int | None]  # of a device: between which slots it is, from when on, and until when (or None)
-SideTask = tuple[Op, Sequence[tuple[int, int, int]]]  # with each device that may run it, from when on, and for how long
+class Filling(NamedTuple):
+    """How side work is put in: which kind first, whose devices the other one takes, and whether between slots too."""
+
+    kinds: str
+    between: bool
 
 
-Placed = tuple[Op, int, int]  # an operation, its device, and the place of its gap there
+WAYS = (Filling("GE", True), Filling("EG", True), Filling("GE", False), Filling("EG", False))
 
 
-def fill(gaps: Sequence[Sequence[FreeTime]], works: Iterable[SideTask]) -> list[Placed]:
+def side_schedule(problem: Problem, plan: Plan, rule: str | None = None) -> Schedule:
+    """Return the schedule of a plan of passes with side work by a rule, None: bubbles. Raises Deadlock.
+
+    By `bubbles` it is never longer than by `first`, and within the budget where that is.
+    """
+    if not problem.side or rule == FIRST or plan.index.scoped:
+        return schedule_plan(problem, plan)
+    problem = settled(problem, plan)
+    if problem.sharding.ahead == AUTO:
+        return best_ahead(problem, lambda one: side_schedule(one, plan, rule))
+    best = first = schedule_plan(problem, plan)
+    insertion = SideInsertion(problem, plan)
+    for way in WAYS if len(insertion.alone.start_ticks) <= ALL_WAYS else WAYS[:1]:
+        with suppress(InvalidSchedule):  # slots of no length may let it wait in a circle
+            found = insertion.schedule(way)
+            best = found if _is_better(found, best, first) else best
+    return improved(insertion, best, first)
+
+
+def _is_better(found: Schedule, best: Schedule, first: Schedule) -> bool:
+    """Return whether a schedule is preferred to another one: within the budget, then shorter; never above `first`."""
+    if found.makespan_ticks > first.makespan_ticks:
+        return False
+    return (not found.fits, found.makespan_ticks) < (not best.fits, best.makespan_ticks)
+
+
+class FreeGap(NamedTuple):
+    """A free time of a device: the place among its slots, from when on, and until when (None: for ever), in ticks."""
+
+    place: int
+    begin: int
+    end: int | None
+
+
+class SideChoice(NamedTuple):
+    """A device that may run a piece of side work, from when on, and for how long, in ticks."""
+
+    device: int
+    ready: int
+    length: int
+
+
+class SideTask(NamedTuple):
+    """An operation of side work, and the devices that may run it."""
+
+    op: Op
+    choices: Sequence[SideChoice]
+
+
+class Placed(NamedTuple):
+    """An operation, its device, and the place of its gap there."""
+
+    op: Op
+    device: int
+    place: int
+
+
+def fill(gaps: Sequence[Sequence[FreeGap]], works: Iterable[SideTask]) -> list[Placed]:
     """Return a place for each work, one after another; `gaps` are those of each device, in order of time.
 
     Each goes where it ends first, of equals to the device that has less of it.
@@ -45,21 +114,22 @@ def fill(gaps: Sequence[Sequence[FreeTime]], works: Iterable[SideTask]) -> list[
     for step, (op, choices) in zip(count(1), works):
         if not step & EVERY:
             check_deadline()
-        ends = [(devices[one].first_end(ready, length), (one, ready, length)) for one, ready, length in choices]
-        (end, gap), (device, ready, length) = min(ends, key=lambda one: (one[0][0], loads[one[1][0]]))
-        loads[device] += length
-        placed.append((op, device, devices[device].put(gap, end, ready)))
+        ends = [(devices[one.device].first_end(one), one) for one in choices]
+        (end, gap), chosen = min(ends, key=lambda one: (one[0][0], loads[one[1].device]))
+        loads[chosen.device] += chosen.length
+        placed.append(Placed(op, chosen.device, devices[chosen.device].put(gap, end, chosen.ready)))
     return placed
 
 
 class _FreeDevice:
     """The gaps of a device; work fills each of them from its beginning."""
 
-    def __init__(self, gaps: list[FreeTime]) -> None:
+    def __init__(self, gaps: list[FreeGap]) -> None:
         self.gaps, self.first = gaps, 0
 
-    def first_end(self, ready: int, length: int) -> tuple[int, int]:
-        """Return when work of a length can end first, and in which gap that is."""
+    def first_end(self, choice: SideChoice) -> tuple[int, int]:
+        """Return when a work can end first here, and in which gap that is."""
+        _, ready, length = choice
         last = len(self.gaps) - 1
         room = max(length, 1)  # work of no length would fit a gap that ends as it gets ready, before what it waits for
         for gap in range(self.first, min(self.first + LOOK, last)):
@@ -72,7 +142,7 @@ class _FreeDevice:
     def put(self, gap: int, end: int, ready: int) -> int:
         """Fill a gap up to `end`, and return its place; gaps that are over before `ready` are left behind."""
         place, _, until = self.gaps[gap]
-        self.gaps[gap] = place, end, until
+        self.gaps[gap] = FreeGap(place, end, until)
         while self.first < len(self.gaps) - 1:
             _, low, high = self.gaps[self.first]
             if high is not None and max(low, ready) < high:
@@ -84,11 +154,6 @@ class _FreeDevice:
 Rows = list[list[int | Op]]  # the slots of each device: numbers of passes, and operations of the step
 Part = tuple[int, int]  # an item of side work, and a microbatch
 BOTH = {"E": "forward", "G": "backward"}
-
-
-# how side work is put in: which kind first, whose devices the other one takes, and whether between slots too
-Filling = tuple[str, bool]
-WAYS: Sequence[Filling] = (("GE", True), ("EG", True), ("GE", False), ("EG", False))
 
 
 class SideInsertion:
@@ -166,10 +231,10 @@ class SideInsertion:
             ready, home, lag = times.ready(item.into, microbatch), there[item.into], ticks.side_p2p[number]
             alike = microbatch if len(lengths) > 1 else 0
             choices = [
-                (device, ready + (lag if device != home else 0), self.lasts(key, number, alike, device))
+                SideChoice(device, ready + (lag if device != home else 0), self.lasts(key, number, alike, device))
                 for device in ((devices[part],) if part in devices else item.devices)
             ]
-            yield ready, (StepOp._make((number, kind, microbatch, 0)), choices)
+            yield ready, SideTask(StepOp._make((number, kind, microbatch, 0)), choices)
 
 
 class _SlotTimes:
@@ -195,14 +260,14 @@ class _SlotTimes:
         rows = [self.index.row(kind, stage)[units] for kind in self.index.gradients]
         return max(self.ends[number] for number in chain(*rows))
 
-    def gaps(self, device: int, last: int, shortest: int) -> list[FreeTime]:
+    def gaps(self, device: int, last: int, shortest: int) -> list[FreeGap]:
         """Return where a device is free for work that is not shorter; `last` slots at the end keep their place."""
         order, gathers = self.schedule.plan.orders[device], dict[int, list[int]]()  # behind each slot: work delays them
         unshards = self.index.of_kind("UNSHARD") if self.schedule.problem.sharding.divides("weights") else ()
         for number, after in self.schedule.plan.network[device] if unshards else ():
             if number in unshards:
                 gathers.setdefault(after, []).append(number)
-        count, found = len(order) - last, list[FreeTime]()
+        count, found = len(order) - last, list[FreeGap]()
         for place in range(count + 1):
             before = order[place - 1] if place else NOTHING_BEFORE
             low = self.ends[before] if place else 0
@@ -210,7 +275,7 @@ class _SlotTimes:
             is_last = place == (0 if self.late else count)
             if is_last or high - low >= max(shortest, 1):
                 begin, end = (-high, -low) if self.late else (low, high)
-                found.append((place, begin, None if is_last else end))
+                found.append(FreeGap(place, begin, None if is_last else end))
         return found[::-1] if self.late else found
 
 
@@ -220,8 +285,8 @@ FEWEST_ROUNDS = 6  # with fewer it is not worth its time
 PARTS = 4  # of the side work that are taken out at once, at most
 
 
-def improved(insertion: SideInsertion, best: Schedule, is_better: Callable[[Schedule, Schedule], bool]) -> Schedule:
-    """Return the best schedule that is found from this one on, or itself."""
+def improved(insertion: SideInsertion, best: Schedule, first: Schedule) -> Schedule:
+    """Return the best schedule that is found from this one on, or itself; `first` is that of the rule."""
     rounds = min(MOST_ROUNDS, MOST_SLOTS // len(best.start_ticks))
     random, here = Random(0), best
     if rounds < FEWEST_ROUNDS or best.makespan_ticks == lower_bound(best).ticks:
@@ -236,7 +301,7 @@ def improved(insertion: SideInsertion, best: Schedule, is_better: Callable[[Sche
             found = insertion.again(here, some, WAYS[turn // PARTS % len(WAYS)])
         except InvalidSchedule:
             continue
-        if is_better(found, best):
+        if _is_better(found, best, first):
             best = found
         if found.makespan_ticks <= here.makespan_ticks and (found.fits or not here.fits):
             here, tight = found, _tight(found)
@@ -249,32 +314,3 @@ def _tight(schedule: Schedule) -> list[Part]:
     numbers = chain(index.of_kind("E"), index.of_kind("G"))
     tight = (one for one in numbers if ends[one] - late[one] == schedule.last_ticks)
     return [*dict.fromkeys((op.stage, op.microbatch) for op in map(index.op, tight))]
-
-
-ALL_WAYS = 4_000  # slots up to which all ways are tried, else the first one alone
-
-
-def side_schedule(problem: Problem, plan: Plan, rule: str | None = None) -> Schedule:
-    """Return the schedule of a plan of passes with side work by a rule, None: bubbles. Raises Deadlock.
-
-    By `bubbles` it is never longer than by `first`, and within the budget where that is.
-    """
-    if not problem.side or rule == FIRST or plan.index.scoped:
-        return schedule_plan(problem, plan)
-    problem = settled(problem, plan)
-    if problem.sharding.ahead == AUTO:
-        return best_ahead(problem, lambda one: side_schedule(one, plan, rule))
-    best = first = schedule_plan(problem, plan)
-    insertion = SideInsertion(problem, plan)
-    for way in WAYS if len(insertion.alone.start_ticks) <= ALL_WAYS else WAYS[:1]:
-        with suppress(InvalidSchedule):  # slots of no length may let it wait in a circle
-            found = insertion.schedule(way)
-            best = found if _is_better(found, best, first) else best
-    return improved(insertion, best, lambda found, so_far: _is_better(found, so_far, first))
-
-
-def _is_better(found: Schedule, best: Schedule, first: Schedule) -> bool:
-    """Return whether a schedule is preferred to another one: within the budget, then shorter; never above `first`."""
-    if found.makespan_ticks > first.makespan_ticks:
-        return False
-    return (not found.fits, found.makespan_ticks) < (not best.fits, best.makespan_ticks)
