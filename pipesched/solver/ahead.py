@@ -83,11 +83,6 @@ class VariantsAhead(WorkAhead[AheadResult]):
         self._known: dict[int, tuple[Rank | None, Candidate | None]] = {}  # when the work on a variant began
         self._at_a_time = 1 if pool is None else 1 + others_at_a_time(pool)
 
-    def share(self, search: Search, variants: int) -> float:
-        """Return the seconds for the next of so many variants: most of those left, as the most promising is first."""
-        equal = min(self._at_a_time / variants, 1.0) if variants else 1.0
-        return search.clock.left * max(equal, search.policy.variants.first_part)
-
     def limits(self, limits: Limits, variants: int) -> Limits:
         """Return limits for one of so many variants here: without a number of threads, those at a time share cores."""
         if limits.workers or not getattr(self.pool, "shares_cores", False):
@@ -130,7 +125,7 @@ class VariantsAhead(WorkAhead[AheadResult]):
         if not self._is_heuristic and (rank != search.rank or candidate is not search.candidates[number]):
             self.drop(number)
             return False
-        search.at(f"worker, {'portfolio, ' * self._is_heuristic}{search.variants[number].name}")
+        search.tell(f"worker, {'portfolio, ' * self._is_heuristic}{search.variants[number].name}")
         try:
             better, bound, is_cut_off, named = self.result(number)
         except TimeIsUp:
@@ -142,7 +137,9 @@ class VariantsAhead(WorkAhead[AheadResult]):
             search.cut_off.add(number)
         if better is not None:
             search.offer(number, better, heuristic=self._is_heuristic)
-            search.add_named(named, search.variants[number].value(better.schedule))
+            if search.variants[number].value(better.schedule) == search.value:
+                for name, memory in named.items():
+                    search.named[name] = min(memory, search.named.get(name, memory))
         return True
 
 

@@ -7,12 +7,11 @@ to microbatch, and its longest path runs through one residence after another: ce
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from operator import add
 
 from pipesched.core.arrays import ceil_div
 from pipesched.core.bounds import Job, jackson_preemptive
-from pipesched.core.clock import Clock, TimeIsUp, check_deadline
+from pipesched.core.clock import Clock, check_deadline
 from pipesched.core.timing import UNREACHED, heads, tails
 from pipesched.pipeline.bounds.bounds import Bound, PassBounds, budget_bounds, problem_bounds, work_bounds
 from pipesched.pipeline.bounds.memory import capacity_edges, order_edges, residences
@@ -20,15 +19,6 @@ from pipesched.solver.model import TunedModel, latest_starts
 from pipesched.solver.search import Search
 from pipesched.solver.step_model import StepRules
 from pipesched.solver.variant import Variant
-
-
-def best_in_time(bounds: Iterator[Bound], quantum: int) -> Bound:
-    """Return the best of the bounds that are found before time is up, 0 if none was."""
-    best = Bound(0, "")
-    with suppress(TimeIsUp):
-        for bound in bounds:
-            best = max(best, bound, key=lambda one: one.ticks)
-    return Bound(ceil_div(best.ticks, quantum) * quantum, best.reason)
 
 
 def plain_bounds(variant: Variant) -> Iterator[Bound]:
@@ -107,7 +97,7 @@ def raise_by_device(search: Search, number: int, clock: Clock) -> None:
     lowest = min(bound.ticks for bound in search.bounds)
     if search.best is None or least > most or least > lowest or clock.is_over or not suits(variant):
         return
-    search.at(f"one device, {variant.name}")
+    search.tell(f"one device, {variant.name}")
     device = most_promising(variant)
     limits = search.limits._replace(seconds=clock.left, effort=12.0, gap=0.0, workers=1)
     answer = DeviceModel(variant, device, least, most).solve(limits)

@@ -31,7 +31,6 @@ from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.schedulers.plan_of import joined, with_joins
 from pipesched.schedulers.side_work import side_schedule
 from pipesched.solver import portfolio
-from pipesched.solver.bounds import best_in_time
 from pipesched.solver.model import PipelineModel
 from pipesched.solver.neighbourhood import improve
 from pipesched.solver.portfolio import justify
@@ -123,12 +122,11 @@ class ChoosingVariant(PlainVariant):
     def ordered(self) -> TaskGraph:
         return self.graph.changed(edges=[self.graph.edges, *self.orders])
 
-    def bound(self) -> Bound:
+    def bounds(self) -> Iterator[Bound]:
         if self.has_model:
-            return super().bound()
+            return super().bounds()
         bounds = problem_bounds if self.objective == "makespan" else work_bounds
-        paired = self.problem.costs.overlap is not None
-        return best_in_time(bounds(self.problem, self.letters, paired=paired), self.quantum)
+        return iter(bounds(self.problem, self.letters, paired=self.problem.costs.overlap is not None))
 
     def named_candidates(self, *, slow: bool | None = None) -> Iterator[Candidate]:
         yield from portfolio.family_candidates(self, slow=slow)

@@ -63,7 +63,9 @@ def placed_with(problem: Problem, names: str | Sequence[str] | None, chunks: Seq
     for count in chunks or [0]:
         stages = count * problem.devices or problem.stages
         try:
-            other = problem if stages == problem.stages else _split_as(problem, open_cut(problem, stages))
+            other = problem if stages == problem.stages else open_cut(problem, stages)
+            if other.costs.split != problem.costs.split:  # whatever is derived
+                other = replace(other, costs=replace(other.costs, split=problem.costs.split))
             found += placed(other, names)
         except NotApplicable as error:
             reasons.setdefault(error.message, error)
@@ -94,12 +96,15 @@ def placed(problem: Problem, names: str | Sequence[str] | None) -> list[Problem]
         require_name((AUTO, *PLACEMENTS), name, "placement", "placement")
         try:
             for placement in _called(problem, name):
-                problems.setdefault(placement, _split_as(problem, settled(problem, placement)))
+                other = settled(problem, placement)
+                if other.costs.split != problem.costs.split:
+                    other = replace(other, costs=replace(other.costs, split=problem.costs.split))
+                problems.setdefault(placement, other)
         except ConfigError as error:
             reasons.append(error.message)
     if not problems:
         raise NotApplicable("; ".join(reasons), "placement")
-    return in_same_ticks(list(problems.values()))
+    return _in_same_ticks([*problems.values()])
 
 
 def with_fused(problem: Problem, names: str | Sequence[str] | None, placed_ones: Sequence[Problem]) -> list[Problem]:
@@ -116,22 +121,16 @@ def with_fused(problem: Problem, names: str | Sequence[str] | None, placed_ones:
         for size in (size for size in range(2, chunks + 1) if chunks % size == 0):
             with suppress(NotApplicable):
                 found += placed(fuse(problem, problem.stages // size), names)
-    return in_same_ticks(found)
+    return _in_same_ticks(found)
 
 
-def in_same_ticks(problems: Sequence[Problem]) -> list[Problem]:
+def _in_same_ticks(problems: Sequence[Problem]) -> list[Problem]:
     """Return problems whose ticks are alike, so that they may be compared: devices' speeds make other ones of cuts."""
     finest = max(problem.ticks.per_unit for problem in problems)
     return [
         one if one.ticks.per_unit == finest else replace(one, costs=replace(one.costs, resolution=finest))
         for one in problems
     ]
-
-
-def _split_as(problem: Problem, cut: Problem) -> Problem:
-    """Return a problem that was cut anew with its backward whole or split as that of another, whatever is derived."""
-    split = problem.costs.split
-    return cut if cut.costs.split == split else replace(cut, costs=replace(cut.costs, split=split))
 
 
 def _called(problem: Problem, name: str) -> Iterator[Placement]:

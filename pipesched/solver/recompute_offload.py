@@ -34,7 +34,7 @@ from pipesched.pipeline.problem.ops import Op, OpIndex
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.plan_of import one_forward_one_backward, split_one_forward_one_backward
 from pipesched.solver import portfolio
-from pipesched.solver.bounds import best_in_time, plain_bounds, recompute_offload_bounds
+from pipesched.solver.bounds import plain_bounds, recompute_offload_bounds
 from pipesched.solver.model import full_model, recompute_offload_model, sorted_rows
 from pipesched.solver.neighbourhood import improve
 from pipesched.solver.variant import Candidate, Improvement, Variant
@@ -352,8 +352,8 @@ class RecomputeOffloadVariant(Variant):
         """The greatest common divisor of all times, in ticks."""
         return lower(self.problem, self.full).quantum
 
-    def bound(self) -> Bound:
-        return best_in_time(recompute_offload_bounds(self, self.full.letters), self.quantum)
+    def bounds(self) -> Iterator[Bound]:
+        return recompute_offload_bounds(self, self.full.letters)
 
     def named_candidates(self) -> Iterator[Candidate]:
         return map(self._of_variant, portfolio.named_candidates(self))
@@ -451,9 +451,7 @@ class PlainVariant(Variant):
     fed_candidates = portfolio.fed_candidates
     ruled_candidates = portfolio.ruled_candidates
     quick_named_candidates = portfolio.quick_named_candidates
-
-    def bound(self) -> Bound:
-        return best_in_time(plain_bounds(self), self.quantum)
+    bounds = plain_bounds
 
     @cached_property
     def ordered(self) -> TaskGraph:

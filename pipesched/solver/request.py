@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from threading import Event as StopEvent
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +75,9 @@ class SolveRequest:
     limits: Limits = field(init=False)
     chooses: bool = field(init=False)  # whether the costs give the whole backward beside its halves
     runs: Executor | str | None = field(init=False)  # what runs it, as `chosen` says
+    split_problem: Problem = field(init=False)  # with its backward whole or split, as asked
+    allowed: MemorySavings = field(init=False)  # what may be done to save memory
+    start: Schedule | None = field(init=False)  # the schedule to begin from
 
     def __post_init__(self) -> None:
         if require_problem(self.problem).slices.rule is not None:
@@ -105,13 +107,21 @@ class SolveRequest:
                 object.__setattr__(self, "problem", one_way(self.problem, split=self.split_backward))
         for flag in ("offload", "recompute", "polish"):
             require_flag(getattr(self, flag), flag)
+        problem, split = self.problem, self.split_backward
+        split_problem = problem if split is None else replace(problem, costs=replace(problem.costs, split=split))
+        object.__setattr__(self, "split_problem", split_problem)
+        object.__setattr__(self, "allowed", MemorySavings(self.offload, self.recompute))
         self._require_effect()
-        if is_known(self.hint, loads=True):
-            object.__setattr__(self, "hint", run(self.problem, self.hint))  # type: ignore[arg-type]
-        if self.start is not None and not isinstance(self.start, Schedule):
-            raise ConfigError("must be a Schedule, an Outcome, or an algorithm", "hint")
+        start = None
+        if self.hint is not None:
+            found = run(problem, self.hint) if is_known(self.hint, loads=True) else self.hint  # type: ignore[arg-type]
+            object.__setattr__(self, "hint", found)
+            start = found.schedule if isinstance(found, Outcome) else found
+            if not isinstance(start, Schedule):
+                raise ConfigError("must be a Schedule, an Outcome, or an algorithm", "hint")
+        object.__setattr__(self, "start", start)
         jobs = require_whole(self.jobs, "jobs", most=MOST_WORKERS)
-        object.__setattr__(self, "runs", chosen(self.executor, jobs))
+        object.__setattr__(self, "runs", None if jobs == 1 and self.executor is None else chosen(self.executor, jobs))
         self._require_open_cut()
 
     def _require_effect(self) -> None:
@@ -159,24 +169,7 @@ class SolveRequest:
         if self.cuts not in (None, 1):
             raise ConfigError(f"must be 1, not {self.cuts}: {why}", "cuts")
 
-    @cached_property
-    def split_problem(self) -> Problem:
-        """The problem with its backward whole or split, as asked."""
-        if self.split_backward is None:
-            return self.problem
-        return replace(self.problem, costs=replace(self.problem.costs, split=self.split_backward))
-
     @property
     def splits_backward(self) -> bool:
         """Whether the backward runs as I and W."""
         return self.split_problem.costs.split
-
-    @property
-    def allowed(self) -> MemorySavings:
-        """What may be done to save memory."""
-        return MemorySavings(self.offload, self.recompute)
-
-    @property
-    def start(self) -> Schedule | None:
-        """The schedule to begin from."""
-        return self.hint.schedule if isinstance(self.hint, Outcome) else self.hint  # type: ignore[return-value]

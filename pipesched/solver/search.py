@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -18,9 +18,8 @@ from pipesched.pipeline.bounds.memory import least_capacity, taken_by_backwards
 from pipesched.pipeline.check.check import checked
 from pipesched.pipeline.plan.plan import Plan
 from pipesched.pipeline.plan.schedule import schedule_plan, timed_schedule
-from pipesched.pipeline.problem.quantities import in_units, plain
+from pipesched.pipeline.problem.quantities import in_units
 from pipesched.pipeline.problem.units import FORWARD_ONLY
-from pipesched.results.outcome import BestHeuristic
 from pipesched.solver.portfolio import warn_of_bug
 from pipesched.solver.variant import Candidate, Variant
 
@@ -80,6 +79,7 @@ class Search:
         self.size = max(variant.index.size for variant in variants)  # operations of the largest one
         self.bounds = [Bound(0, "", self.per_unit) for _ in variants]
         self.candidates: list[Candidate | None] = [None for _ in variants]  # the best of each variant
+        self.ranks: list[Rank | None] = [None for _ in variants]  # of those
         self.best: Candidate | None = None
         self.value = 0  # of the best, in ticks
         self.rank: Rank | None = None  # of the best
@@ -104,22 +104,20 @@ class Search:
         """The variants where something better may be found, the most promising first."""
         within = 1 + self.limits.gap
         numbers = [n for n, bound in enumerate(self.bounds) if self.best is None or self.value > bound.ticks * within]
-        return sorted(numbers, key=lambda number: (self.value_of(number), self.bounds[number].ticks))
+        values = [inf if rank is None else rank.value for rank in self.ranks]
+        return sorted(numbers, key=lambda number: (values[number], self.bounds[number].ticks))
 
     @property
     def is_at_the_end(self) -> bool:
         """Whether so little of the time limit is left that it is what ends a search."""
         return self.clock.left <= 0.02 * self.limits.seconds
 
-    def value_of(self, number: int) -> float:
-        """Return the objective of the best schedule of a variant; infinite without one."""
-        candidate = self.candidates[number]
-        return float("inf") if candidate is None else self.variants[number].value(candidate.schedule)
-
-    def at(self, step: str) -> None:
-        """Begin a step of the solve, and tell the listener."""
-        self.step = step
-        self._tell()
+    def tell(self, step: str | None = None) -> None:
+        """Tell the listener where the solve stands, as it begins a step, or has found something better."""
+        self.step = self.step if step is None else step
+        if self.listener is not None:
+            source, value = (self.best.source, in_units(self.value, self.per_unit)) if self.best else ("", None)
+            self.listener(Event(self.step, self.clock.seconds, value, source, self.bound.value))
 
     def try_all(
         self,
@@ -148,53 +146,33 @@ class Search:
         """
         if candidate.family is not None:
             self.seen.add(candidate.family)
-        if not candidate.schedule.fits:
+        schedule = candidate.schedule
+        if not schedule.fits:
             return False
-        rank = self._rank(number, candidate)
+        value, held = self.variants[number].value(schedule), max(schedule.memory_grains)
+        rank = Rank(value, Fraction(held, schedule.problem.grains.per_unit), candidate.family is None, number)
         is_better = self.rank is None or rank < self.rank
         if is_better:
             try:
                 with deadline(Clock()) if self.best is None else nullcontext():  # the first counts, however late
-                    checked(candidate.schedule)
+                    checked(schedule)
             except InvalidSchedule as error:
                 warn_of_bug(candidate.source, error)
                 return False
         if heuristic and (self.heuristic is None or rank < self.heuristic[0]):
             self.heuristic = rank, candidate.source
-        own = self.candidates[number]
-        is_best_of_variant = own is None or rank < self._rank(number, own)
+        own = self.ranks[number]
+        is_best_of_variant = own is None or rank < own
         if is_best_of_variant:
-            self.candidates[number] = candidate
+            self.candidates[number], self.ranks[number] = candidate, rank
         if is_better:
             if self.best is None or rank.value < self.value:
                 self.named.clear()
             self.best, self.value, self.rank = candidate, rank.value, rank
-            self._tell()
-        if candidate.family is not None:
-            self.add_named({candidate.family: rank.memory}, rank.value)
+            self.tell()
+        if candidate.family is not None and value == self.value:
+            self.named[candidate.family] = min(rank.memory, self.named.get(candidate.family, rank.memory))
         return is_best_of_variant
-
-    def _rank(self, number: int, candidate: Candidate) -> Rank:
-        schedule = candidate.schedule
-        return Rank(
-            self.variants[number].value(schedule),
-            Fraction(max(schedule.memory_grains), schedule.problem.grains.per_unit),
-            candidate.family is None,
-            number,
-        )
-
-    @property
-    def equal(self) -> dict[str, int | float]:
-        """The named schedules with the value of the best, but for itself: what their largest device holds."""
-        names = sorted(self.named, key=lambda name: (self.named[name], name))
-        best = self.best.family if self.best else None
-        return {name: plain(self.named[name]) for name in names if name != best}
-
-    def add_named(self, named: Mapping[str, Fraction], value: int) -> None:
-        """Take note of named schedules of a value, in ticks, with the memory they hold: those that equal the best."""
-        if self.best is not None and value == self.value:
-            for name, memory in named.items():
-                self.named[name] = min(memory, self.named.get(name, memory))
 
     def raise_bound(self, number: int, bound: Bound) -> None:
         """Take note of a bound on the objective of a variant."""
@@ -202,20 +180,7 @@ class Search:
             before = self.bound.ticks
             self.bounds[number] = replace(bound, per_unit=self.per_unit)
             if self.bound.ticks > before:
-                self._tell()
-
-    @property
-    def best_heuristic(self) -> BestHeuristic | None:
-        """The best schedule that no search made, with its value in the user's time unit."""
-        if self.heuristic is None:
-            return None
-        rank, source = self.heuristic
-        return BestHeuristic(source, in_units(rank.value, self.per_unit))
-
-    def _tell(self) -> None:
-        if self.listener is not None:
-            source, value = (self.best.source, in_units(self.value, self.per_unit)) if self.best else ("", None)
-            self.listener(Event(self.step, self.clock.seconds, value, source, self.bound.value))
+                self.tell()
 
 
 Orders = list[list[int]]
@@ -231,7 +196,7 @@ def offer_initial(search: Search) -> None:
     """Offer a schedule that fits, unless the solve is stopped; its plan says where it took longer than the limit."""
     clock = Clock(stop=search.clock.stop)
     for number, variant in enumerate(search.variants):
-        search.at(f"first schedule, {variant.name}")
+        search.tell(f"first schedule, {variant.name}")
         with suppress(TimeIsUp), deadline(clock):
             if any(search.offer(number, candidate, heuristic=True) for candidate in initial_candidates(variant)):
                 candidate = search.candidates[number]

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from itertools import chain
+from operator import methodcaller
 from threading import Event as StopEvent
 from typing import TYPE_CHECKING, Any
 
 from pipesched.core.clock import Clock, TimeIsUp, check_deadline, deadline
 from pipesched.errors import ConfigError, NoSchedule
-from pipesched.executors.opening import FEWEST_OPERATIONS, lent
+from pipesched.executors.opening import FEWEST_OPERATIONS, lent, others_at_a_time
 from pipesched.pipeline.bounds.bounds import Bound, work_bounds
 from pipesched.pipeline.check.check import checked
 from pipesched.pipeline.layers.layers import BEST
@@ -27,16 +28,16 @@ from pipesched.pipeline.plan.schedule import Schedule, queued
 from pipesched.pipeline.plan.step import BEST as BEST_ORDER, Messages
 from pipesched.pipeline.problem.kinds import MemorySavings
 from pipesched.pipeline.problem.problem import Problem
-from pipesched.pipeline.problem.quantities import Number, in_units
+from pipesched.pipeline.problem.quantities import Number, in_units, plain
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.covered import of_search
-from pipesched.results.outcome import CutReport, Outcome, SolveReport, Status, StoppedBy, TriedCut
+from pipesched.results.outcome import BestHeuristic, CutReport, Outcome, SolveReport, Status, StoppedBy, TriedCut
 from pipesched.results.timed_moves import shortened
 from pipesched.solver.advice import advised, kept_seconds
 from pipesched.solver.ahead import VariantsAhead
 from pipesched.solver.bounds import raise_by_device
 from pipesched.solver.cuts.tried import FamilyCuts, Tried, families_on, fused_for_families, of_families, tried
-from pipesched.solver.feasible import as_variants, feasible, least_step, placed_with, with_fused, within
+from pipesched.solver.feasible import as_variants, feasible, least_step, placed, placed_with, with_fused, within
 from pipesched.solver.periodic.search import PeriodicPhase, can_repeat
 from pipesched.solver.portfolio import family_candidates, named_candidates
 from pipesched.solver.request import SolveRequest
@@ -130,7 +131,8 @@ def solve_request(request: SolveRequest) -> Outcome:
     """
     if request.problem.messages is not None and request.advice:
         raise ConfigError("has no effect where `messages` queue", "advice")
-    messages, request = request.problem.messages, replace(request, problem=with_queues(request.problem, None))
+    messages = request.problem.messages
+    request = request if messages is None else replace(request, problem=with_queues(request.problem, None))
     clock = Clock(request.limits.seconds, request.stop)
     given = _tried(request, clock)
     variants = as_variants(given.problems, request.objective, request.allowed, request.policy)
@@ -147,7 +149,7 @@ def solve_request(request: SolveRequest) -> Outcome:
         if (schedule := variants[number].adopted(one.schedule)) is not None:
             search.offer(number, Candidate(one.name, schedule, one.name), heuristic=True)
     periods = PeriodicPhase(search, request.method)
-    with lent(request.runs, FEWEST_OPERATIONS) as pool:
+    with nullcontext() if request.runs is None else lent(request.runs, FEWEST_OPERATIONS) as pool:
         if pool is not None and isinstance(request.runs, str):
             clock.limit = max(clock.limit - 0.3, clock.limit / 2)  # seconds: to end the processes
         stopped_by = _run(search, request, pool, periods)
@@ -158,7 +160,7 @@ def solve_request(request: SolveRequest) -> Outcome:
     outcome = _outcome(search, request, given, stopped_by, periods)
     is_settled = stopped_by in (StoppedBy.PROOF, StoppedBy.GAP) and not search.is_begun
     if messages is None:
-        return outcome if is_settled and request.advice is None else advised(outcome, request, search.at)
+        return outcome if is_settled and request.advice is None else advised(outcome, request, search.tell)
     return _queued(outcome, search, Messages(messages.queue, messages.order or BEST_ORDER))
 
 
@@ -185,21 +187,23 @@ def _queued(outcome: Outcome, search: Search, messages: Messages) -> Outcome:
 def _tried(request: SolveRequest, clock: Clock) -> Tried:
     """Return what is tried, each problem on its placement and its cut."""
     problem = request.split_problem
-    placed = placed_with(problem, request.placement, request.chunks or ())
+    named, chunks = request.placement, request.chunks
+    placed_ones = placed_with(problem, named, chunks) if chunks else placed(problem, named)
     if request.keeps_cuts or not is_cut_open(problem):
-        return Tried(feasible(with_fused(problem, request.placement, placed), request.allowed), None)
+        others = placed_ones if problem.shard is None else with_fused(problem, named, placed_ones)
+        return Tried(feasible(others, request.allowed), None)
     count = 3 if request.cuts is None else request.cuts
     part, counts_ways = clock.part(0.4 * request.limits.seconds), request.objective == "makespan"
     if not seeks_best(problem):
-        return tried(placed, count, request.allowed, part, counts_ways=counts_ways)
+        return tried(placed_ones, count, request.allowed, part, counts_ways=counts_ways)
 
     def families() -> FamilyCuts:
         slow = 0.6 if request.method == "portfolio" else 0.2  # of the time: for slow ones, which come last
         parts = (part * request.limits.seconds for part in (0.6, slow))
-        return of_families(problem, placed, *(clock.part(max(part, 2.0)) for part in parts))
+        return of_families(problem, placed_ones, *(clock.part(max(part, 2.0)) for part in parts))
 
-    fused = [] if problem.has_units else fused_for_families(problem, placed)
-    return tried(placed, count, request.allowed, part, fused=fused, families=families, counts_ways=counts_ways)
+    fused = [] if problem.has_units else fused_for_families(problem, placed_ones)
+    return tried(placed_ones, count, request.allowed, part, fused=fused, families=families, counts_ways=counts_ways)
 
 
 def _cuts(search: Search, number: int) -> CutReport:
@@ -224,24 +228,27 @@ def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: 
     try:
         kept = 0.03 * search.clock.limit  # for the moves at the end
         search.clock.limit -= kept
-        with closing(VariantsAhead(pool, _try_portfolio, is_heuristic=True)) as portfolios:
-            left = _heuristics(search, request.start, periods, portfolios)
-        first = _best(search)
-        periods.go_on()
+        with (
+            nullcontext() if pool is None else closing(VariantsAhead(pool, _try_portfolio, is_heuristic=True)) as ahead
+        ):
+            left = _heuristics(search, request.start, periods, ahead)
+        first = None if search.best is None or search.rank is None else (search.rank.placement, search.best)
+        if periods.numbers:
+            periods.go_on()
         if request.method not in {"portfolio", "periodic"}:
             search_in_turn(search, request.method, pool)
         search.clock.limit += kept
-        _shorten(search, [one for one in first if one[1] is not search.best])  # which the portfolio alone does
+        _shorten(search, first)  # too, which the portfolio alone does
         stopped_by = _stopped_by(search)
         clock = search.clock.part(min(0.1 * search.limits.seconds, max(2.0, search.clock.seconds)))
         for number, candidates in left:  # named schedules left out at a bound: of equal values the one that holds least
             if search.best is not None and not clock.is_over and search.bounds[number].ticks <= search.value:
-                search.at(f"ties, {search.variants[number].name}")
+                search.tell(f"ties, {search.variants[number].name}")
                 search.try_all(number, candidates, clock, heuristic=True, to_the_end=True)
-        is_named = search.rank is not None and not search.rank.is_anonymous
-        if request.polish and request.method != "portfolio" and search.best is not None and not is_named:
-            number = search.candidates.index(search.best)
-            search.at(f"{POLISHING}, {search.variants[number].name}")
+        is_searched = request.polish and request.method != "portfolio"
+        if is_searched and search.rank is not None and search.rank.is_anonymous:
+            number = search.rank.placement
+            search.tell(f"{POLISHING}, {search.variants[number].name}")
             lower_memory(search, number, search.clock.part(0.1 * search.limits.seconds))
             _shorten(search)
     except KeyboardInterrupt:
@@ -265,7 +272,7 @@ def _stopped_by(search: Search) -> StoppedBy:
 
 
 def _heuristics(
-    search: Search, hint: Schedule | None, periods: PeriodicPhase, ahead: VariantsAhead
+    search: Search, hint: Schedule | None, periods: PeriodicPhase, ahead: VariantsAhead | None
 ) -> list[tuple[int, Iterator[Candidate]]]:
     """Bound every variant, then try the hint, then the portfolio until a bound is met or its time is up.
 
@@ -276,14 +283,17 @@ def _heuristics(
     left: list[tuple[int, Iterator[Candidate]]] = []
     if hint is None and search.size > search.policy.portfolio.slow:
         offer_initial(search)
-    search.at("bounds")
+    search.tell("bounds")
     _raise_bounds(search)
     if hint is not None:
         _take_hint(search, hint)
-    named = _named(search)
+    named: list[Iterator[Candidate]] = [*map(methodcaller("named_candidates"), search.variants)]
+    if search.size > search.policy.portfolio.one_limit:
+        named = _try_families_first(search, named)
     order = _try_quick_schedules(search)
-    ahead.try_large(search, [number for number in order if number in search.open][1:])
-    order.sort(key=ahead.sent.__contains__)  # what workers try comes last
+    if ahead is not None:
+        ahead.try_large(search, [*filter(search.open.__contains__, order)][1:])
+        order.sort(key=ahead.sent.__contains__)  # what workers try comes last
     if search.size > search.policy.variants.large:
         periods.first_rounds(search.clock.part(0.35 * search.limits.seconds))  # before algorithms that take long
     for number in order:
@@ -293,47 +303,42 @@ def _heuristics(
             break
         fed = variant.fed_candidates()
         left.append((number, chain(named[number], fed)))
-        if (search.best is None or number in search.open) and not ahead.took(search, number):
+        is_open = search.best is None or number in search.open
+        if is_open and not (ahead is not None and ahead.took(search, number)):
             _try_portfolio(search, number, named[number], fed)
-    for last_resort in (offer_initial, find_initial):
-        if search.best is None:
-            last_resort(search)
+    if search.best is None:
+        find_initial(search)
     return left
 
 
-def _named(search: Search) -> list[Iterator[Candidate]]:
-    """Return the named candidates of each variant; of large ones, whose fast algorithms come first, those not tried."""
-    variants = search.variants
-    named: list[Iterator[Candidate]] = [variant.named_candidates() for variant in variants]
-    if search.size > search.policy.portfolio.one_limit:
-        if all(variant.keeps_activations for variant in variants):
-            quick = [family_candidates(variant, slow=False) for variant in variants]
-            _try_families(search, quick)
-            named = [*map(chain, quick, (named_candidates(variant, slow=True) for variant in variants))]
-        _try_families(search, named)
-    return named
-
-
-def _best(search: Search) -> list[tuple[int, Candidate]]:
-    """Return the best candidate with the number of its variant, if there is one."""
-    return [(number, one) for number, one in enumerate(search.candidates) if one is not None and one is search.best]
-
-
-def _shorten(search: Search, others: Sequence[tuple[int, Candidate]] = ()) -> None:
-    """Make the best schedule, and then others, shorter by single moves in the order of a device, until none helps."""
-    for number, own in [*_best(search), *others]:
+def _shorten(search: Search, first: tuple[int, Candidate] | None = None) -> None:
+    """Make the best schedule shorter by single moves in the order of a device, until none helps; then a `first` one."""
+    if search.best is None or search.rank is None:
+        return
+    more = [] if first is None or first[1] is search.best else [first]
+    for number, own in [(search.rank.placement, search.best), *more]:
         if search.value == search.bound.ticks or search.variants[0].objective != "makespan":
             return
-        search.at(f"moves, {search.variants[number].name}")
+        search.tell(f"moves, {search.variants[number].name}")
         candidates = (Candidate(f"{own.source}, moves", one) for one in shortened(own.schedule))
         search.try_all(number, candidates, search.clock)
 
 
+def _try_families_first(search: Search, named: list[Iterator[Candidate]]) -> list[Iterator[Candidate]]:
+    """Try named algorithms, fast ones first: of large variants they are quicker than lists; return those not tried."""
+    if all(variant.keeps_activations for variant in search.variants):
+        quick = [family_candidates(variant, slow=False) for variant in search.variants]
+        _try_families(search, quick)
+        named = [*map(chain, quick, (named_candidates(variant, slow=True) for variant in search.variants))]
+    _try_families(search, named)
+    return named
+
+
 def _try_families(search: Search, named: Sequence[Iterator[Candidate]]) -> None:
-    """Try the named algorithms of all variants, the least bound first: for large ones they are quicker than lists."""
+    """Try the named algorithms of all variants, the least bound first."""
     for number in sorted(range(len(named)), key=lambda number: search.bounds[number].ticks):
         if search.best is None or number in search.open:
-            search.at(f"algorithms, {search.variants[number].name}")
+            search.tell(f"algorithms, {search.variants[number].name}")
             search.try_all(number, named[number], search.clock, heuristic=True)
             search.is_family_left |= search.clock.is_over
 
@@ -343,7 +348,7 @@ def _try_portfolio(
 ) -> None:
     """Try named algorithms, for which there is all the time, then list scheduling, then best orders of microbatches."""
     variant, policy = search.variants[number], search.policy.portfolio
-    search.at(f"portfolio, {variant.name}")
+    search.tell(f"portfolio, {variant.name}")
     search.try_all(number, variant.named_candidates() if named is None else named, search.clock, heuristic=True)
     search.is_family_left |= search.clock.is_over
     seconds = policy.part * search.limits.seconds - search.clock.seconds
@@ -384,7 +389,7 @@ def _try_quick_schedules(search: Search) -> list[int]:
         if search.clock.is_over:
             break
         if search.best is None or number in search.open:
-            search.at(f"quick schedules, {search.variants[number].name}")
+            search.tell(f"quick schedules, {search.variants[number].name}")
             search.try_all(number, candidates, search.clock, heuristic=True)
     return order
 
@@ -414,12 +419,16 @@ def _outcome(
     bound = search.bound
     if is_open and (search.others is None or bound.reason != search.others.reason):
         bound = replace(bound, reason=f"the least over all cuts: {bound.reason}")
-    number = search.candidates.index(search.best)
+    assert search.rank is not None
+    number = search.rank.placement
     objective = search.variants[number].objective
     cuts, variant, choice = _cuts(search, number) if is_open else None, search.variants[number], None
     if cuts is not None and seeks_best(problem := search.best.schedule.problem):
         choice = CutChoice(cuts.layout, BEST, len(cuts.tried), all_cuts(problem))
     placements = tuple(dict.fromkeys(one.name for one in search.variants))
+    equal, heuristic = sorted((held, name) for name, held in search.named.items()), None
+    if search.heuristic is not None:
+        heuristic = BestHeuristic(search.heuristic[1], in_units(search.heuristic[0].value, search.per_unit))
     cut_off: list[str] = []
     not_tried: list[str] = []
     if search.value != search.bound.ticks:
@@ -441,10 +450,10 @@ def _outcome(
             seconds=search.clock.seconds,
             stopped_by=stopped_by,
             source=search.best.source,
-            heuristic=search.best_heuristic,
+            heuristic=heuristic,
             placements=placements,
-            equal=search.equal,
-            repetition=periods.report(number),
+            equal={name: plain(held) for held, name in equal if name != search.best.family},
+            repetition=periods.report(number) if periods.methods else None,
             cuts=cuts,
             cut_off=tuple(dict.fromkeys(cut_off)),  # searches for bounds that had too little time
             not_tried=tuple(dict.fromkeys(not_tried)),  # at all, or on their best cuts
@@ -461,14 +470,20 @@ def search_in_turn(search: Search, method: str, pool: Executor | None) -> None:
     """
     waiting, cut_off = set(range(len(search.variants))), set[int]()
     unbegun: dict[int, float] = {}  # the time, in seconds, with which no model of a variant could be begun
-    with closing(VariantsAhead(pool, partial(_search_variant, clock=None, method=method))) as ahead:
+    work = partial(_search_variant, clock=None, method=method)
+    at_a_time = 1 if pool is None else 1 + others_at_a_time(pool)
+    with nullcontext() if pool is None else closing(VariantsAhead(pool, work)) as ahead:
         while search.best and not search.is_at_the_end:
             numbers = [number for number in search.open if number in waiting]
+            equal = min(at_a_time / max(len(numbers) or len(cut_off) + len(unbegun), 1), 1.0)
+            share = search.clock.left * max(equal, search.policy.variants.first_part)  # the most promising one is first
             if numbers:
                 search.is_begun = True
-                clock = search.clock.part(ahead.share(search, len(numbers)))
+                clock = search.clock.part(share)
                 search.cut_off.discard(numbers[0])
-                if not ahead.took(search, numbers[0]):
+                if ahead is None:
+                    _search_variant(search, numbers[0], clock, method)
+                elif not ahead.took(search, numbers[0]):
                     given, search.limits = search.limits, ahead.limits(search.limits, len(numbers))
                     ahead.begin(search, numbers[1:], clock.left)
                     _search_variant(search, numbers[0], clock, method)
@@ -479,7 +494,6 @@ def search_in_turn(search: Search, method: str, pool: Executor | None) -> None:
                 elif numbers[0] in search.cut_off:
                     unbegun[numbers[0]] = clock.limit
             else:
-                share = ahead.share(search, len(cut_off) + len(unbegun))
                 waiting = cut_off | {number for number, seconds in unbegun.items() if share > seconds}
                 if not waiting:
                     return
@@ -502,24 +516,25 @@ def _search_variant(search: Search, number: int, clock: Clock | None, method: st
         share = 1.0 if is_last and takes_all else improvement.part
         own, part = search.candidates[number], clock.part(share * clock.left)
         if own is not None and not own.schedule.plan.pairs:
-            search.at(f"{improvement.name}, {variant.name}")
+            search.tell(f"{improvement.name}, {variant.name}")
             search.try_all(number, improvement.search(variant, own.schedule, search.limits, part), part)
     searches = not variant.keeps_activations or method == "cpsat" or size <= policy.large
     if searches and variant.has_model and number in search.open and not clock.is_over:
-        search.at(f"{PROVING}, {variant.name}")
+        search.tell(f"{PROVING}, {variant.name}")
         with suppress(TimeIsUp), deadline(clock):
             prove(search, number, clock)
 
 
 def find_initial(search: Search) -> None:
-    """Let CP-SAT look for a schedule where no heuristic found one that fits: of small variants with a step.
+    """Offer a schedule that fits; where no heuristic finds one, let CP-SAT look for it: of small variants with a step.
 
     Of others list scheduling finds one, if any order fits.
     """
-    for number, variant in enumerate(search.variants):
+    offer_initial(search)
+    for number, variant in enumerate(search.variants if search.best is None else ()):
         if not variant.problem.has_step or not variant.has_model or variant.index.size > variant.policy.variants.large:
             continue
-        search.at(f"{PROVING}, {variant.name}")
+        search.tell(f"{PROVING}, {variant.name}")
         clock = search.clock.part(search.clock.left / (len(search.variants) - number))
         with suppress(TimeIsUp), deadline(clock):
             prove(search, number, clock)

@@ -27,7 +27,7 @@ from pipesched.pipeline.problem.ops import Op, Pair
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.plan_of import of_passes
 from pipesched.schedulers.side_work import side_schedule
-from pipesched.solver.bounds import best_in_time, step_bounds
+from pipesched.solver.bounds import step_bounds
 from pipesched.solver.portfolio import refined
 from pipesched.solver.recompute_offload import PlainVariant, RecomputeOffloadVariant
 from pipesched.solver.step_model import StepRules, WholeStepModel
@@ -169,8 +169,8 @@ class StepVariant(PlainVariant):
     def _of(self, bare: Problem) -> Variant:
         return PlainVariant(bare, self.objective, policy=self.policy)
 
-    def bound(self) -> Bound:
-        return best_in_time(step_bounds(self, self.rules), self.quantum)
+    def bounds(self) -> Iterator[Bound]:
+        return step_bounds(self, self.rules)
 
     def adopted(self, schedule: Schedule) -> Schedule | None:
         plan = schedule.plan

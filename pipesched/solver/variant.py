@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from typing import ClassVar, NamedTuple
 
 from pipesched.core.arrays import round_up
-from pipesched.core.clock import Clock
+from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import heads, topological_order
@@ -146,9 +147,17 @@ class Variant(ABC):
         """The local searches for this variant, in the order of trial. They know only kept activations."""
         return ()
 
-    @abstractmethod
     def bound(self) -> Bound:
-        """Return the best bound on the objective that costs no search."""
+        """Return the best bound on the objective that costs no search, of those found before time is up."""
+        best = Bound(0, "")
+        with suppress(TimeIsUp):
+            for bound in self.bounds():
+                best = max(best, bound, key=lambda one: one.ticks)
+        return Bound(round_up(best.ticks, self.quantum), best.reason)
+
+    @abstractmethod
+    def bounds(self) -> Iterator[Bound]:
+        """Yield bounds on the objective that cost no search."""
 
     @abstractmethod
     def named_candidates(self) -> Iterator[Candidate]:

@@ -71,8 +71,8 @@ def test_a_portfolio_elsewhere_is_a_portfolio_here() -> None:
     assert here.best is not None
     assert there.best is not None
     assert here.best.schedule.plan.orders == there.best.schedule.plan.orders
-    assert (here.value, here.best.source, here.best_heuristic, here.equal) == (
-        there.value, there.best.source, there.best_heuristic, there.equal,
+    assert (here.value, here.best.source, here.heuristic, here.named) == (
+        there.value, there.best.source, there.heuristic, there.named,
     )  # fmt: skip
 
 

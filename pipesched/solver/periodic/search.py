@@ -348,13 +348,8 @@ def pays(variant: Variant) -> bool:
     """Return whether a periodic schedule may be better than list schedules: under a budget, with a steady state."""
     problem = variant.problem
     limits = [most for most in problem.capacity_grains if most is not None]
-    return (
-        can_repeat(variant)
-        and bool(limits)
-        and problem.devices > 1
-        and problem.microbatches >= 2 * problem.devices
-        and len(variant.graph) > variant.policy.variants.easy
-    )
+    is_steady = problem.devices > 1 and problem.microbatches >= 2 * problem.devices and bool(limits)
+    return is_steady and len(variant.graph) > variant.policy.variants.easy and can_repeat(variant)
 
 
 class PeriodicPhase:
@@ -378,7 +373,7 @@ class PeriodicPhase:
             self._round(numbers[0], clock)
         number = next((number for number in self.search.open if number in self.methods), None)
         if self.alone and number is not None and not self.search.clock.is_over:
-            self.search.at(f"{PERIODIC}, shorter periods, {self.search.variants[number].name}")
+            self.search.tell(f"{PERIODIC}, shorter periods, {self.search.variants[number].name}")
             refuted = self.methods[number].refute(self.search.clock)
             self.search.try_all(number, refuted, self.search.clock, to_the_end=True)
 
@@ -401,7 +396,7 @@ class PeriodicPhase:
         return self.alone or (wins and method.search.fruitless < 2)
 
     def _round(self, number: int, clock: Clock) -> None:
-        self.search.at(f"{PERIODIC}, {self.search.variants[number].name}")
+        self.search.tell(f"{PERIODIC}, {self.search.variants[number].name}")
         self.search.try_all(number, self.methods[number].candidates(clock), clock)
 
     def report(self, number: int) -> Repetition | None:
