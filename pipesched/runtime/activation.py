@@ -8,6 +8,8 @@ only looks on. So what autograd frees is free, and a storage can be emptied and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from time import perf_counter
 from typing import Any
 from weakref import ref
 
@@ -114,3 +116,56 @@ class Activation:
 
 
 Host = Callable[[int], Any]
+
+
+class Transfers:
+    """Copies on a CPU. `host` makes a buffer of so many bytes (uint8)."""
+
+    def __init__(self, host: Host | None) -> None:
+        self._host = host or partial(torch.empty, dtype=torch.uint8)
+
+    def offload(self, activation: Activation) -> int:
+        """Move an activation to the host, and return the bytes that left the device."""
+        moved = 0
+        for box in activation.boxes():
+            if box.storage is not None:
+                buffer = self._host(box.nbytes)
+                if buffer.dtype != torch.uint8 or buffer.numel() < box.nbytes:
+                    found = f"{buffer.numel()} {buffer.dtype}"
+                    raise ValueError(f"`host` must return at least {box.nbytes} bytes of uint8, not {found}")
+                box.host = buffer.view(-1)[: box.nbytes]
+                here = torch.empty(0, dtype=torch.uint8, device=box.device)
+                here = here.set_(box.storage, 0, (box.nbytes,), (1,))  # what is in the box
+                box.host.copy_(here, non_blocking=True)  # which a copy between CPUs does not heed
+                box.storage = None
+                moved += box.nbytes
+        return moved
+
+    def load(self, activation: Activation) -> int:
+        """Bring an activation back into new storages, and return their bytes."""
+        moved = 0
+        for box in activation.boxes():
+            if box.host is not None:
+                back = torch.empty(box.nbytes, dtype=torch.uint8, device=box.device)
+                back.copy_(box.host)
+                box.storage, box.host = back.untyped_storage(), None
+                moved += box.nbytes
+        return moved
+
+    def before_operation(self, offloads: int) -> None:
+        """Let what comes wait for so many offloads of this step, and drop what these read; on a CPU that is done."""
+
+    def before_backward(self, activation: Activation | None) -> None:
+        """Let the computation wait for the load of an activation; on a CPU it is there."""
+
+    def finish(self) -> None:
+        """Wait for all that is under way, at the end of a step."""
+
+    def mark(self, kind: str) -> Any:
+        """Return a mark of the time at which the device comes here in what runs operations of this kind."""
+        return perf_counter()
+
+    def milliseconds(self, first: Any, second: Any) -> float:
+        """Return the time between two marks."""
+        took: float = (second - first) * 1000
+        return took

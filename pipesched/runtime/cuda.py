@@ -17,8 +17,8 @@ import torch
 import torch.distributed as dist
 
 from pipesched.pipeline.problem.kinds import KINDS
-from pipesched.runtime.activation import Activation, Host
-from pipesched.runtime.channels import LENGTH, Shape, Transfers, shapes_of_header
+from pipesched.runtime.activation import Activation, Host, Transfers
+from pipesched.runtime.channels import LENGTH, Shape, shapes_of_header
 from pipesched.runtime.team import MEETING, PATIENCE, Team
 from pipesched.runtime.torch_internals import nccl_group
 

@@ -9,8 +9,7 @@ import torch
 
 from pipesched.errors import ConfigError
 from pipesched.executors import cores
-from pipesched.runtime.activation import Host
-from pipesched.runtime.channels import Transfers
+from pipesched.runtime.activation import Host, Transfers
 
 CPU, CUDA = "cpu", "cuda"
 

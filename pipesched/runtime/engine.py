@@ -13,7 +13,8 @@ from torch.profiler import record_function
 
 from pipesched.pipeline.problem.kinds import KINDS
 from pipesched.pipeline.problem.ops import Op
-from pipesched.runtime.channels import Shape, Transfers, header_of, shapes_of
+from pipesched.runtime.activation import Transfers
+from pipesched.runtime.channels import Shape, header_of, shapes_of
 from pipesched.runtime.program import RECEIVE, RUN, SEND, ProgramStep, taker_of
 from pipesched.runtime.stage import StageRunner, has_gradient
 
