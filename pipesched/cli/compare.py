@@ -32,7 +32,7 @@ from pipesched.pipeline.problem.quantities import has_unit
 from pipesched.results.kinds import COMPARISON, SWEEP
 
 if TYPE_CHECKING:
-    from pipesched.comparing.candidates import Candidate
+    from pipesched.comparing.compare import Candidate
     from pipesched.config.load import Config
     from pipesched.config.values import Algorithm, Values
     from pipesched.pipeline.problem.problem import Problem
@@ -344,7 +344,7 @@ def read_candidates(
     names: Sequence[str], files: Sequence[tuple[str | None, str]], source: ProblemSource
 ) -> tuple[NamedCandidates, ProblemSource]:
     """Return what is compared, and the problem: without a config that of the first document. Raises ConfigError."""
-    from pipesched.comparing.candidates import GivenAlgorithm, GivenPlan, candidates, name_files, problem_of_plans
+    from pipesched.comparing.compare import GivenAlgorithm, GivenPlan, candidates, name_files, problem_of_plans
     from pipesched.config.load import load_config
     from pipesched.config.values import rounding_note
     from pipesched.pipeline.problem.suspicions import other_stages

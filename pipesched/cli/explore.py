@@ -147,7 +147,7 @@ def _of_traces(files: list[str], plan: str | None, ranges: str | None, source: P
 
 def _of_file(name: str, source: ProblemSource) -> tuple[Outcome, PipelinePlanner]:
     """Return the schedule of a file, checked, and what plans its problem anew."""
-    from pipesched.comparing.candidates import GivenPlan, problem_of_plans
+    from pipesched.comparing.compare import GivenPlan, problem_of_plans
     from pipesched.config.values import Source
     from pipesched.documents.problem import problem_document
     from pipesched.pipeline.check.check import checked

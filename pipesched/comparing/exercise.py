@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipesched.checks import require_label, require_number, require_sequence
-from pipesched.comparing.candidates import candidates, scheduled
+from pipesched.comparing.compare import candidates, scheduled
 from pipesched.config.load import load_config
 from pipesched.config.values import TASK, Source, source_of
 from pipesched.errors import ConfigError, NotApplicable

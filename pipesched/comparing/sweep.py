@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import MOST_WORKERS, require_mapping, require_name, require_number, require_whole, shown
-from pipesched.comparing.candidates import candidates, problem_of_plans
-from pipesched.comparing.compare import Algorithms, comparison_calls, run_calls
+from pipesched.comparing.compare import Algorithms, candidates, comparison_calls, problem_of_plans, run_calls
 from pipesched.errors import ConfigError
 from pipesched.executors.opening import chosen
 from pipesched.pipeline.problem.problem import Problem

@@ -16,8 +16,7 @@ from hypothesis import given, strategies as st
 import pipesched
 from pipesched import ConfigError, Entry, NotApplicable, Problem, compare, grade, load, sweep
 from pipesched.cli.compare import read_sweep
-from pipesched.comparing.candidates import candidates, name_files
-from pipesched.comparing.compare import DEFAULT, every_name
+from pipesched.comparing.compare import DEFAULT, candidates, every_name, name_files
 from pipesched.comparing.sweep import sweep_points, varied_field
 from pipesched.config.load import load_values
 from pipesched.documents.comparison import comparison_document, sweep_document, sweep_of

@@ -20,8 +20,7 @@ from pipesched.estimation.trust.facts import KINDS, facts_of, shape_of
 from pipesched.estimation.trust.inside import fields_outside, what_to_measure
 from pipesched.estimation.trust.residuals import NOISE, START, ResidualModel
 from pipesched.solver.request import SolveRequest
-from pipesched.tuning import answer as answer_module, tune as tuning_module
-from pipesched.tuning.answer import LARGEST_SHARE, MOST_NEAR_MISSES, nearest_misses
+from pipesched.tuning import tune as tuning_module
 from pipesched.tuning.judged import (
     FACTORS,
     UNCERTAIN,
@@ -37,6 +36,7 @@ from pipesched.tuning.prune import facts_of_point, measured_part
 from pipesched.tuning.result import NearMiss
 from pipesched.tuning.space import read_space
 from pipesched.tuning.trial import TrialTask
+from pipesched.tuning.tune import LARGEST_SHARE, MOST_NEAR_MISSES, nearest_misses
 from tests.estimation.setups import setup
 from tests.tuning.made import MADE, MODEL, ROWS, layout, run_of, trial, trusted
 from tests.tuning.spaces import DENSE_FIRST, GPU, LLAMA, SPACE, Config, enumerated, fastest, is_sure
@@ -406,7 +406,7 @@ def test_the_nearest_misses() -> None:
 @pytest.mark.slow
 def test_no_near_misses_once_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Points are not estimated for it then, and the answer is there."""
-    monkeypatch.setattr(answer_module, "near_miss", lambda *_, **__: pytest.fail("a near miss is estimated"))
+    monkeypatch.setattr(tuning_module, "near_miss", lambda *_, **__: pytest.fail("a near miss is estimated"))
     assert pipesched.tune(None, WISHED, time_limit=1e-9, **SPACE).near_misses == ()
 
 
