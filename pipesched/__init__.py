@@ -25,8 +25,7 @@ from pipesched.version import __version__
 # writes their types
 _NAMES = {
     "analysis.explain": "Explanation explain",
-    "analysis.measured.measured_step": "MeasuredLatency",
-    "analysis.measured.timeline": "MeasuredCost Timeline read_traces",
+    "analysis.measured.timeline": "MeasuredCost MeasuredLatency Timeline read_traces",
     "analysis.robustness": "Robustness RobustnessRow robustness",
     "comparing.compare": "compare",
     "comparing.exercise": "Grade grade",

@@ -3,9 +3,9 @@
 from typing import Any
 
 from pipesched.analysis.explain import Explanation as Explanation, explain as explain
-from pipesched.analysis.measured.measured_step import MeasuredLatency as MeasuredLatency
 from pipesched.analysis.measured.timeline import (
     MeasuredCost as MeasuredCost,
+    MeasuredLatency as MeasuredLatency,
     Timeline as Timeline,
     read_traces as read_traces,
 )

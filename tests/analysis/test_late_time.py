@@ -19,9 +19,8 @@ from rich.console import Console
 import pipesched
 from pipesched import Gantt, NotApplicable, Op, Outcome, Schedule, Timeline, check, schedule_plan
 from pipesched.analysis.measured.clocks import Transit
-from pipesched.analysis.measured.measured_step import MeasuredMessages, latencies
 from pipesched.analysis.measured.ranges import PER_UNIT, Range, idle_as_waits
-from pipesched.analysis.measured.timeline import config_text
+from pipesched.analysis.measured.timeline import MeasuredMessages, config_text, latencies
 from pipesched.analysis.measured.torch_profiler import GpuSpans
 from pipesched.core.reasons import Idle
 from pipesched.documents.explanation import explanation_document, timeline_document
