@@ -126,36 +126,35 @@ class _Cuts:
         ends: Ends = tuple(cuts[max(some, key=lambda number: tuple(layouts[number].tolist()))].tolist())
         return ends
 
-    def ranked(self, cuts: Ints, over: Ints, makespans: Ints) -> list[Ends]:
+    def ranked(self) -> list[Ends]:
+        """Return the best cuts, of all or of those that a search tries."""
+        if self.all * self.times.slots > MOST_TRIED:
+            return self._searched()
+        inner = [*combinations(range(1, self.items), self.stages - 1)]
+        ends = np.hstack([np.array(inner, np.int64).reshape(len(inner), -1), np.full((len(inner), 1), self.items)])
+        return self._ranked(ends, *self.time(ends))
+
+    def _ranked(self, cuts: Ints, over: Ints, makespans: Ints) -> list[Ends]:
         """Return the best cut, then the quickest ones, as many as are planned; those within the budget come first."""
         fits = over == 0 if (over == 0).any() else over >= 0
         best = self.best(cuts[fits & (makespans == makespans[fits].min())])
         order = np.lexsort((makespans, ~fits))[:PLANNED]
         return [*dict.fromkeys([best, *map(tuple, cuts[order].tolist())])]
 
-
-class _Search:
-    """Goes down from several cuts by moves of a layer, and by two of them at once, until none helps."""
-
-    def __init__(self, cuts: _Cuts) -> None:
-        self.cuts, self.times = cuts, cuts.times
-
     @property
     def is_over(self) -> bool:
         """Whether as much was replayed as may be."""
-        return len(self.cuts.known) * self.times.slots > MOST_SEARCHED
+        return len(self.known) * self.times.slots > MOST_SEARCHED
 
-    def ranked(self) -> list[Ends]:
-        """Return the best cuts that were found."""
-        cuts = self.cuts
-        starts = [*dict.fromkeys(ends for ends in _begun(cuts) if min(np.diff(ends, prepend=0)) > 0)]
-        cuts.learn(np.array(starts))
-        self._go_down(starts, cuts.is_limited)
-        if cuts.is_limited and all(over for over, _ in cuts.known.values()):
+    def _searched(self) -> list[Ends]:
+        """Go down from several cuts by moves of a layer, and by two of them at once, until none helps."""
+        starts = [*dict.fromkeys(ends for ends in _begun(self) if min(np.diff(ends, prepend=0)) > 0)]
+        self.learn(np.array(starts))
+        self._go_down(starts, self.is_limited)
+        if self.is_limited and all(over for over, _ in self.known.values()):
             self._go_down(starts, False)
-        rows = [*cuts.known]
-        over, makespans = (np.array(values) for values in zip(*cuts.known.values(), strict=True))
-        return cuts.ranked(np.array(rows), over, makespans)
+        over, makespans = (np.array(values) for values in zip(*self.known.values(), strict=True))
+        return self._ranked(np.array([*self.known]), over, makespans)
 
     def _go_down(self, starts: Sequence[Ends], limited: bool) -> None:
         for start in sorted(starts, key=lambda ends: self._worth(ends, limited))[:DESCENTS]:
@@ -164,7 +163,7 @@ class _Search:
                 here = self._better(here, limited)
 
     def _worth(self, ends: Ends, limited: bool) -> tuple[int, int]:
-        over, makespan = self.cuts.known[ends]
+        over, makespan = self.known[ends]
         return (abs(over), makespan) if limited else (0, makespan)
 
     def _better(self, here: Ends, limited: bool) -> Ends | None:
@@ -172,8 +171,8 @@ class _Search:
         # the longest path of a cut says what others take at least: only those are timed that this lets be shorter
         counts, path = np.diff(here, prepend=0), self.times.path(np.array([here]))
         each = path.counts.reshape(-1, self.times.columns).sum(axis=1)
-        stages = np.arange(len(each)) % self.cuts.stages
-        order = np.argsort(-np.bincount(stages, each, minlength=self.cuts.stages), kind="stable")
+        stages = np.arange(len(each)) % self.stages
+        order = np.argsort(-np.bincount(stages, each, minlength=self.stages), kind="stable")
         sources = order[counts[order] > 1][:MOST_STAGES].tolist()
         pairs = [(source, target) for source in sources for target in order[-MOST_STAGES:].tolist() if source != target]
         one = np.zeros((len(pairs), len(counts)), np.int64)
@@ -193,7 +192,7 @@ class _Search:
         return self._among(here, two, self.times.at_least(path, np.cumsum(two, axis=1)), limited)
 
     def _among(self, here: Ends, counts: Ints, least: Ints, limited: bool) -> Ends | None:
-        self.cuts.rescale()
+        self.rescale()
         own = self._worth(here, limited)
         order = np.argsort(least, kind="stable")
         if not own[0]:  # else each may be nearer to the budget
@@ -202,7 +201,7 @@ class _Search:
             if self.is_over:
                 return None
             ends = np.cumsum(counts[order[first : first + BATCH]], axis=1)
-            self.cuts.learn(ends, None if own[0] or not limited else self._worth(here, limited)[1])
+            self.learn(ends, None if own[0] or not limited else self._worth(here, limited)[1])
             best = min(map(tuple, ends.tolist()), key=lambda ends: self._worth(ends, limited))
             if self._worth(best, limited) < self._worth(here, limited):
                 return best
@@ -268,7 +267,7 @@ def best_cut(
     if not is_settled:
         return _planned(problem, plan, schedule)
     cuts = _Cuts(CutTimes(problem, plan(problem)))
-    ends, tried = _ranked(cuts)[0], len(cuts.known) or cuts.all
+    ends, tried = cuts.ranked()[0], len(cuts.known) or cuts.all
     return _chosen(cut_at(problem, ends), tried)
 
 
@@ -287,20 +286,11 @@ def best_cut_of(problem: Problem, plan: Plan) -> Problem:
         timed_plan(problem, plan)
     except InvalidSchedule:
         return problem
-    return cut_at(problem, _ranked(_Cuts(CutTimes(problem, plan)))[0])
+    return cut_at(problem, _Cuts(CutTimes(problem, plan)).ranked()[0])
 
 
 def _chosen(problem: Problem, tried: int, planned: int | None = None) -> tuple[Problem, CutChoice]:
     return problem, CutChoice(layout_of(problem), BEST, tried, all_cuts(problem), planned)
-
-
-def _ranked(cuts: _Cuts) -> list[Ends]:
-    """Return the best cuts, of all or of those that a search tries."""
-    if cuts.all * cuts.times.slots > MOST_TRIED:
-        return _Search(cuts).ranked()
-    inner = [*combinations(range(1, cuts.items), cuts.stages - 1)]
-    ends = np.hstack([np.array(inner, np.int64).reshape(len(inner), -1), np.full((len(inner), 1), cuts.items)])
-    return cuts.ranked(ends, *cuts.time(ends))
 
 
 def _planned(
@@ -342,7 +332,7 @@ def _planned(
             order = plan(cut_at(problem, begun))
             times = CutTimes(problem, order) if times is None else times.under(order)
             cuts = _Cuts(times, begun)
-            ranked = _ranked(cuts)
+            ranked = cuts.ranked()
             tried = max(tried, len(cuts.known) or cuts.all)
             most = max(LEAST_PLANNED, min(PLANNED, MOST_PLANNED // cuts.times.slots))
         following = next((ends for ends in ranked if ends not in found), None)
