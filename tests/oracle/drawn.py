@@ -320,6 +320,11 @@ def random_texts(step: Step, random: Random, *, split: float = 0, pair: float = 
     return completed(step, rows, random)
 
 
+def suited(kinds: Config, **chances: float) -> dict[str, float]:
+    """The chances of `random_texts` that suit plans of these kinds: slices have no pairs, forwards nothing."""
+    return {key: value for key, value in chances.items() if not kinds or (key == "split" and "slices" in kinds)}
+
+
 def completed(step: Step, rows: list[list[str]], random: Random, transfers: Sequence[Sequence[str]] = ()) -> Texts:
     """Random passes with all else that a random plan has."""
     rows = _with_side_work(step, rows, random, transfers)

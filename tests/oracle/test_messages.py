@@ -14,7 +14,7 @@ from pipesched.pipeline.bounds.bounds import lower_bound
 from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.problem.ops import other_end
 from tests.examples import part
-from tests.oracle.drawn import Config, random_texts, step_configs
+from tests.oracle.drawn import Config, random_texts, step_configs, suited
 from tests.oracle.messages import Ends, Queued, by_pytorch, replay_queued
 from tests.oracle.replay import Stuck
 from tests.oracle.step_replay import Texts
@@ -80,13 +80,7 @@ def test_random_steps(kinds: dict[str, Any]) -> None:
     @given(step_configs(**kinds), RANDOM, CHANCES, CHANCES, CHANCES, QUEUES)
     def judged(config: Config, random: Random, split: float, pair: float, again: float, queue: str) -> None:
         assume(config["devices"] > 1)
-        chances = (
-            {}
-            if "forward_only" in kinds
-            else {"split": split}
-            if kinds
-            else {"split": split, "pair": pair, "again": again}
-        )
+        chances = suited(kinds, split=split, pair=pair, again=again)
         require_alike(*run_both(config, random_texts(read_step(config), random, **chances), queue))
 
     judged()

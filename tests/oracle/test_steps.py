@@ -16,7 +16,7 @@ from pipesched.pipeline.bounds.bounds import lower_bound
 from pipesched.pipeline.check.check import violations
 from pipesched.schedulers.side_work import side_schedule
 from tests.examples import examples, part
-from tests.oracle.drawn import Config, completed, random_rows, random_texts, step_configs
+from tests.oracle.drawn import Config, completed, random_rows, random_texts, step_configs, suited
 from tests.oracle.replay import Stuck
 from tests.oracle.step_replay import (
     COSTS,
@@ -139,15 +139,8 @@ def test_random_plans(kinds: dict[str, Any]) -> None:
 
     @given(step_configs(**kinds), st.randoms(use_true_random=False), CHANCES, CHANCES, CHANCES)
     def judged(config: Config, random: Random, split: float, pair: float, again: float) -> None:
-        chances = (
-            {}
-            if "forward_only" in kinds
-            else {"split": split}
-            if kinds
-            else {"split": split, "pair": pair, "again": again}
-        )
         step = read_step(config)
-        texts = random_texts(step, random, **chances)
+        texts = random_texts(step, random, **suited(kinds, split=split, pair=pair, again=again))
         require_alike(scheduled(make_problem(**config), texts), step, replay_step(step, texts))
 
     judged()
