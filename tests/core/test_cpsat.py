@@ -1,13 +1,16 @@
-"""CP-SAT's thread: Ctrl-C or an event stops loading and the search, whose end is waited for; callbacks may raise."""
+"""CP-SAT's thread, which Ctrl-C or an event stops, and whose callbacks may raise; PSPLIB's projects to their optima."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 from itertools import pairwise
+from pathlib import Path
 from random import Random
 from threading import Event, Thread, Timer, get_ident
 from time import sleep
+from types import ModuleType
 
 import pytest
 
@@ -190,3 +193,37 @@ def test_ctrl_c_while_or_tools_loads(cause: BaseException | None, monkeypatch: p
     monkeypatch.setattr(cpsat, "import_module", interrupted)
     with pytest.raises(ImportError if cause is None else KeyboardInterrupt):
         cpsat.load("sat.python.cp_model")
+
+
+# PSPLIB's projects, to their published optima.
+
+ROOT = Path(__file__).parents[2]
+PSPLIB = ROOT / "tests" / "data" / "psplib"
+QUICK = ("j3012_7", "j3017_6", "j301_1", "j3028_6", "j3033_4", "j3044_1", "j309_1", "j601_1", "j6022_5", "j6034_1")
+
+
+def _bench() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("bench_rcpsp", ROOT / "scripts" / "bench_rcpsp.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+BENCH = _bench()
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_projects_to_their_known_optima(name: str) -> None:
+    """The instances that are proved in a moment; scripts/bench_rcpsp.py takes all of them."""
+    project = BENCH.read_project(PSPLIB / f"{name}.sm")
+    answer = BENCH.solve_project(project, Limits(seconds=60))
+    assert (answer.status, answer.objective) == ("optimal", BENCH.read_optima(PSPLIB)[name])
+    users = [[job for job in range(len(project.durations)) if project.requests[job][r]] for r in range(4)]
+    for tick in range(answer.objective):
+        for resource, jobs in enumerate(users):
+            running = [job for job in jobs if answer.starts[job] <= tick < answer.starts[job] + project.durations[job]]
+            assert sum(project.requests[job][resource] for job in running) <= project.capacities[resource]
+    for before, after in project.precedences:
+        assert answer.starts[before] + project.durations[before] <= answer.starts[after]

@@ -83,12 +83,6 @@ def test_two_copies_by_name(devices: int, waves: int, parts: int) -> None:
     assert parts > 1 or placement.written == placement_name(placement, devices) == "bidirectional"
 
 
-@pytest.mark.parametrize("value", ["auto", None])
-def test_left_to_the_algorithm(value: str | None) -> None:
-    """`auto` and None leave the placement open."""
-    assert make_problem(devices=2, stages=4, placement=value).placement is None
-
-
 @given(st.sampled_from(sorted(PLACEMENTS)), st.integers(1, 5), st.integers(1, 2))
 def test_stages_on_are_those_that_run_there(name: str, devices: int, waves: int) -> None:
     """A device holds the weights of exactly the stages that some microbatch runs there."""

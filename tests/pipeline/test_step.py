@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, strategies as st
 
 from pipesched import ConfigError, Problem, make_problem, run
 from pipesched.pipeline.bounds.bounds import work_bounds
 from pipesched.pipeline.layers.recut import fuse
 from pipesched.pipeline.plan.step import Shard, SideItem
 from pipesched.pipeline.problem.costs import STATIC_PARTS, STEP_TIMES
+from pipesched.pipeline.problem.placement import named_placement
 from pipesched.pipeline.problem.problem import differs, equals, in_order, typical
 from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.pipeline.problem.readers import with_budget
 from pipesched.solver.advice import with_microbatches
+from tests.oracle.alike import parts, replay
 from tests.stepped import REDUCED
-from tests.strategies import problems
+from tests.strategies import problems, random_plan
 
 TWO: dict[str, Any] = {"devices": 2, "microbatches": 3, "forward": 5, "backward": 10}
 
@@ -168,6 +172,39 @@ def test_twice_the_microbatches() -> None:
     half = [{"forward": 2, "backward": 3, "p2p": 2, "activation": 0.5, "static": 7}]
     layer = {"forward": 1, "gather": 3, "weights": 5, "activation": 0.5}
     assert changed == make_problem(**{**given, "layer": layer}, side=half, microbatches=8)
+
+
+# Fused stages: the same model in fewer, larger ones.
+
+
+def test_absent_costs_stay_absent() -> None:
+    """Overlap, offload and a budget that nobody gave are not made up; an overlap of 0 stays one."""
+    fused = fuse(make_problem(devices=2, stages=4), 2)
+    assert (fused.costs.overlap, fused.costs.offload, fused.costs.reload, fused.memory.budget) == (None,) * 4
+    assert fuse(make_problem(devices=2, stages=4, overlap=0), 2).costs.overlap == (0, 0)
+
+
+@given(problems(("linear",), least=1, split=False), st.randoms(use_true_random=False))
+def test_the_same_model(problem: Problem, random: Random) -> None:
+    """Any plan of the fused stages takes as long, and holds as much, as the same plan with its stages one by one."""
+    linear = named_placement("linear", problem.devices, problem.devices)
+    fused = replace(fuse(problem, problem.devices), placement=linear)
+    size = problem.stages // problem.devices
+    plan = random_plan(fused, random)
+    unfused = [[text for slot in row for text in _one_by_one(slot, size)] for row in plan]
+    whole, apart = replay(fused, plan), replay(problem, unfused)
+    assert (whole.makespan, whole.span, whole.busy) == (apart.makespan, apart.span, apart.busy)
+    held, due = (
+        [peak / one.grains.per_unit for peak in peaks] for one, peaks in ((fused, whole.peak), (problem, apart.peak))
+    )
+    assert held == due
+
+
+def _one_by_one(slot: str, size: int) -> list[str]:
+    """The operations of the stages that were fused into one: forwards up, backwards down."""
+    [(stage, kind, mb, _)] = parts(slot)
+    stages = list(range(stage * size, (stage + 1) * size))
+    return [f"{one}{kind}{mb}" for one in (stages if kind == "F" else stages[::-1])]
 
 
 @given(problems())

@@ -72,23 +72,10 @@ def test_zb_h1_idles_as_published(f: int, b: int, w: int) -> None:
     assert schedule.makespan_ticks - schedule.ideal_ticks == 3 * (f + b - w)
 
 
-def test_peaks_of_the_overlapped_families() -> None:
-    """P4 M8: 1f1b-overlap 8, 6, 4, 2; interleaved-overlap with two chunks 12, 10, 8, 6 chunks."""
-    assert peaks(unit("1f1b-overlap", 4, 8)) == [8, 6, 4, 2]
-    assert peaks(unit("interleaved-overlap", 4, 8, 8)) == [12, 10, 8, 6]
-
-
 def test_a_pair_that_hides_half_is_faster() -> None:
     """Where a pair takes less than its parts, the overlapped schedule beats plain 1F1B, and the bound stays below."""
     outcome = unit("1f1b-overlap", 4, 16, overlap=2)
     assert outcome.bound.ticks <= outcome.schedule.makespan_ticks < unit("1f1b", 4, 16).schedule.makespan_ticks
-
-
-@pytest.mark.parametrize(("name", "group"), [("gis", 4), ("gis-h", 2)])
-def test_peak_of_the_grouped_families(name: str, group: int) -> None:
-    """PipeOffload: device 0 holds (V-1)g + P chunks; GIS-H takes g = P/2."""
-    for chunks in (2, 3, 4):
-        assert peaks(unit(name, 4, 8, 4 * chunks))[0] == (chunks - 1) * group + 4
 
 
 @pytest.mark.parametrize(
