@@ -179,7 +179,7 @@ def least_of(case: PlainVariant, device: int | None) -> int:
 
 
 @pytest.mark.slow
-@given(tight(most_devices=3, most_microbatches=4, most_chunks=2))
+@given(tight(most_devices=2, most_microbatches=4, most_chunks=2))
 @examples(40)
 def test_never_above_an_optimum_device(problem: Problem) -> None:
     """No device alone needs longer than the exact model of all devices, which knows none of the extra precedences."""
