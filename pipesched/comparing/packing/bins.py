@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from heapq import heapify, heappop, heapreplace
 from math import fsum
 from operator import itemgetter
@@ -54,10 +55,6 @@ class Bins:
             found[number].append(document)
         return found
 
-    @property
-    def ranks(self) -> int:
-        return len(self.takes)
-
     def of_rank(self, rank: int) -> slice:
         return slice(rank * self.microbatches, (rank + 1) * self.microbatches)
 
@@ -89,6 +86,7 @@ class Bins:
             held[[first, second]] = held[[second, first]]
 
 
+@lru_cache(maxsize=16)
 def shape_of(positions: Positions, work: int, rounds: int) -> tuple[Ints, Ints]:
     """Return the best works of the microbatches of one rank, and the places for a long document, the best first.
 

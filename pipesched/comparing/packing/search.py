@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import chain
 from random import Random
@@ -20,7 +20,6 @@ from pipesched.comparing.packing.bins import Assignment, Bins, DocumentSizes, in
 from pipesched.comparing.packing.bound import rates_of, sum_of
 from pipesched.comparing.packing.timing import Filled, RankTimes, Timed, none_empty, positions_of, within
 from pipesched.core.arrays import Ints, np
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.results.document_costs import Rate, load_of
 
 FASTEST = 3  # ranks that are asked to take something
@@ -93,28 +92,24 @@ def _give(bins: Bins, slow: int, fast: Sequence[int], most: int) -> bool:
     """Move a document from a slow rank to the first of the fast ones where that makes the slower of both shorter."""
     given = bins.documents_of(slow)
     given = _some(given[bins.count[bins.bin_of[given]] > 1], MOST_GIVEN)
-    left = bins.taken(slow, (bins.bin_of[given] % bins.microbatches, -bins.amounts[:, given]))  # without each
+    m, left = bins.microbatches, bins.taken(slow, (bins.bin_of[given] % bins.microbatches, -bins.amounts[:, given]))
     helps = left < bins.takes[slow]
-    return bool(helps.any()) and any(_give_to(bins, slow, rank, given[helps], left[helps], most) for rank in fast)
-
-
-def _give_to(bins: Bins, slow: int, fast: int, given: Ints, left: Ints, most: int) -> bool:
-    """Move one of the documents to a fast rank, if that helps; `left` is what the slow one takes without each."""
-    m = bins.microbatches
-    middle = (bins.takes[slow] + bins.takes[fast]) // 2
-    near = np.argsort(np.abs(left - middle), kind="stable")[: max(most // m, 1)]
-    chosen, target = np.repeat(near, m), np.tile(np.arange(m), len(near))
-    has_room = bins.room[fast * m + target] >= bins.documents.tokens[given[chosen]]
-    chosen, target = chosen[has_room], target[has_room]
-    if not len(chosen):
-        return False
-    taken = bins.taken(fast, (target, bins.amounts[:, given[chosen]]))
-    best = _best(left[chosen], taken)
-    if max(left[chosen[best]], taken[best]) >= bins.takes[slow]:
-        return False
-    bins.put(int(given[chosen[best]]), int(fast * m + target[best]))
-    bins.takes[slow], bins.takes[fast] = left[chosen[best]], taken[best]
-    return True
+    given, left = given[helps], left[helps]  # and what the slow rank takes without each
+    for rank in fast if len(given) else ():
+        middle = (bins.takes[slow] + bins.takes[rank]) // 2
+        near = np.argsort(np.abs(left - middle), kind="stable")[: max(most // m, 1)]
+        chosen, target = np.repeat(near, m), np.tile(np.arange(m), len(near))
+        has_room = bins.room[rank * m + target] >= bins.documents.tokens[given[chosen]]
+        chosen, target = chosen[has_room], target[has_room]
+        if not len(chosen):
+            continue
+        taken = bins.taken(rank, (target, bins.amounts[:, given[chosen]]))
+        best = _best(left[chosen], taken)
+        if max(left[chosen[best]], taken[best]) < bins.takes[slow]:
+            bins.put(int(given[chosen[best]]), int(rank * m + target[best]))
+            bins.takes[slow], bins.takes[rank] = left[chosen[best]], taken[best]
+            return True
+    return False
 
 
 def _some(documents: Ints, most: int) -> Ints:
@@ -175,7 +170,7 @@ def roam(bins: Bins, rounds: int, most: int) -> None:
     random, least, kept = Random(0), int(bins.takes.max()), bins.bin_of.copy()
     for left in range(rounds, 0, -1):
         slowest = int(bins.takes.argmax())
-        ranks = (bins.documents_of(rank) for rank in (slowest, random.randrange(bins.ranks)))
+        ranks = (bins.documents_of(rank) for rank in (slowest, random.randrange(len(bins.takes))))
         i, j = (documents[random.choices(range(len(documents)), k=most)] for documents in ranks)
         _exchange(bins, i, j, most, int(bins.takes[slowest]) + 1 + least * left // (LONGER * rounds))
         if (longest := int(bins.takes.max())) < least:
@@ -237,7 +232,7 @@ class _PackingSearch:
         self.problem = times.without_budget(microbatches)
         self.positions = positions_of(self.problem, times.algorithm)
         self.sizes, self._one = self._scaled()
-        works, self._places = _shape(self.problem, times.algorithm)
+        works, self._places = shape_of(self.positions, WHOLE, ROUNDS_ALIKE)  # if documents could be cut anywhere
         alike = works.astype(np.float64)
         share = (alike * (int(self.sizes.work.sum()) / WHOLE / ranks)).astype(np.int64)
         self._alike = np.repeat(share[:, None], ranks, axis=1)
@@ -355,12 +350,6 @@ class _PackingSearch:
             best = min(known, key=known.__getitem__, default=0)
             made.append([members[n] for n in orders[best]])
         return made
-
-
-@lru_cache(maxsize=16)
-def _shape(problem: Problem, algorithm: str) -> tuple[Ints, Ints]:
-    """Return the best works of the microbatches of one rank, in all WHOLE, if documents could be cut anywhere."""
-    return shape_of(positions_of(problem, algorithm), WHOLE, ROUNDS_ALIKE)
 
 
 def fill(works: Sequence[int], tokens: Sequence[int], aims: Sequence[int], cap: int) -> Filled | None:
