@@ -14,7 +14,16 @@ from itertools import repeat
 from pipesched.estimation.hardware import FULL_BYTES
 from pipesched.estimation.memory import state_bytes
 from pipesched.estimation.setup import ALLGATHER, ALLTOALL, Setup, ShardGroup
-from pipesched.estimation.terms import MESSAGES, PER_MS, Term, Terms, around, passed, to_all, to_one
+from pipesched.estimation.terms import (
+    MESSAGES,
+    PER_MS,
+    Term,
+    Terms,
+    collective_time,
+    link_time,
+    message_time,
+    ring_time,
+)
 from pipesched.pipeline.plan.step import NOTHING
 from pipesched.pipeline.problem.placement import Placement
 
@@ -39,7 +48,7 @@ def tensor_terms(setup: Setup, operation: str, *, experts: bool = False) -> Iter
     elif setup.parallel.sequence and operation != FORWARD:
         sent *= 1.5
     exposed = setup.hardware.efficiency.tensor_exposed if setup.training.tensor_overlap else 1.0
-    yield to_all(setup, "tensor-parallel communication", sent, ranks, exposed=exposed)
+    yield collective_time(setup, "tensor-parallel communication", sent, ranks, exposed=exposed)
 
 
 def expert_terms(setup: Setup, operation: str = FORWARD) -> Iterable[Term]:
@@ -55,7 +64,7 @@ def expert_terms(setup: Setup, operation: str = FORWARD) -> Iterable[Term]:
     apart = parallel.expert_tensor
     if apart > 1:
         gathered = 2 * own * mixture.active * (apart - 1)  # gather before the experts, reduce and scatter after them
-        yield to_all(setup, "tensor-parallel communication of experts", gathered, apart)
+        yield collective_time(setup, "tensor-parallel communication of experts", gathered, apart)
 
 
 def _dispatched(setup: Setup, active: int, sent: float) -> Term:
@@ -64,15 +73,15 @@ def _dispatched(setup: Setup, active: int, sent: float) -> Term:
     inside = min(ranks, max(1, setup.neighbours // apart))
     nodes = -(-ranks // inside)
     if setup.training.dispatcher == ALLGATHER:
-        return to_all(setup, DISPATCH_AND_COMBINE, sent * (ranks - 1), ranks, apart=apart)
+        return collective_time(setup, DISPATCH_AND_COMBINE, sent * (ranks - 1), ranks, apart=apart)
     if setup.training.dispatcher == ALLTOALL:
         copies = sent * active / ranks
         over_links, across = copies * (inside - 1), copies * (ranks - inside)
     else:  # to how many other ranks, and nodes, a token goes whose experts are spread among them at random
         others, abroad = ((groups - 1) * (1 - (1 - 1 / groups) ** active) for groups in (ranks, nodes))
         over_links, across = sent * others * (inside - 1) / inside * (ranks / (ranks - 1)), sent * abroad
-    links = passed(setup, DISPATCH_AND_COMBINE, over_links, "link in the node", hardware.inside)
-    network = passed(setup, DISPATCH_AND_COMBINE, across, "network", hardware.outside)
+    links = link_time(setup, DISPATCH_AND_COMBINE, over_links, "link in the node", hardware.inside)
+    network = link_time(setup, DISPATCH_AND_COMBINE, across, "network", hardware.outside)
     return max(links, network, key=lambda term: term.value)  # both at once
 
 
@@ -92,7 +101,7 @@ def boundary_time(setup: Setup, *, across: bool, copies: int = 1) -> Term:
     """
     model = setup.model
     sent = FULL_BYTES * setup.tokens * model.hidden * model.streams * copies / setup.parallel.spread
-    return to_one(setup, "p2p", sent, across=across)
+    return message_time(setup, "p2p", sent, across=across)
 
 
 def boundary_times(setup: Setup, placement: Placement, copies: Iterable[int] = repeat(1)) -> list[Fraction]:
@@ -125,10 +134,10 @@ def data_terms(setup: Setup, dense: Fraction, experts: Fraction, low: Fraction =
     gathered again. Of dense parameters the weights of `low` are in low precision.
     """
     shared, gradient = setup.training.distributed_optimizer, state_bytes(setup.training).gradient
-    terms = []
+    exposed, terms = setup.hardware.efficiency.data_exposed, list[Term]()
     for name, count, (ranks, _, apart) in setup.shard_parts(dense, experts):
         if ranks > 1:
-            spread = partial(to_all, setup, ranks=ranks, apart=apart, exposed=setup.hardware.efficiency.data_exposed)
+            spread = partial(collective_time, setup, ranks=ranks, apart=apart, exposed=exposed)
             each = float(count) * (ranks - 1) / ranks
             terms.append(spread(f"gradients{name}", each * (gradient if shared else 2 * gradient)))
             if shared:
@@ -146,7 +155,7 @@ def gather_terms(setup: Setup, dense: Fraction, experts: Fraction, low: Fraction
         if group.ranks > 1:
             less = saved_bytes(setup, experts if name else low)
             sent = (each * float(count) - less) * (group.ranks - 1) / group.ranks
-            terms.append(around(setup, f"weights{name}", sent, group, gathers=True))
+            terms.append(ring_time(setup, f"weights{name}", sent, group, gathers=True))
     return tuple(terms)
 
 
@@ -164,9 +173,9 @@ def _summed(setup: Setup, name: str, size: float, group: ShardGroup, *, gathered
     """Yield the sum of so many bytes over a group, of which each rank has a part, unless they are gathered again."""
     if group.ranks > 1:
         sent = size * (group.ranks - 1) / group.ranks
-        yield around(setup, name, sent, group)
+        yield ring_time(setup, name, sent, group)
         if gathered:
-            yield around(setup, f"{name}, gathered again", sent, group)
+            yield ring_time(setup, f"{name}, gathered again", sent, group)
 
 
 def tied_terms(setup: Setup, placement: Placement) -> Terms:
@@ -176,4 +185,4 @@ def tied_terms(setup: Setup, placement: Placement) -> Terms:
         return ()
     each = state_bytes(setup.training).gradient
     sent = each * setup.padded_vocabulary * setup.model.hidden / setup.parallel.tensor
-    return (to_one(setup, "tied gradients", sent, across=is_across(setup, first, last)),)
+    return (message_time(setup, "tied gradients", sent, across=is_across(setup, first, last)),)

@@ -45,20 +45,20 @@ def recomputed(terms: Iterable[Term]) -> Terms:
     return tuple(term._replace(name=f"{AGAIN}{term.name}", kind=RECOMPUTE) for term in terms)
 
 
-def kernels(setup: Setup, name: str, count: int) -> Term:
+def kernel_time(setup: Setup, name: str, count: int) -> Term:
     """Return what so many kernels take beside their work."""
     each = setup.hardware.efficiency.kernel
     return Term(name, count * each * 1e-3, f"{count} x {each:g} us", LAUNCHES)
 
 
-def moved(setup: Setup, name: str, size: float, kind: str = TRAFFIC) -> Term:
+def traffic_time(setup: Setup, name: str, size: float, kind: str = TRAFFIC) -> Term:
     """Return the time of bytes that are read and written in the memory of a GPU."""
     hardware, share = setup.hardware, setup.hardware.efficiency.memory
     formula = f"{size / 1e6:.6g} MB / ({hardware.bandwidth:g} GB/s x {share:.3g})"
     return Term(name, size / (hardware.bandwidth * share) * 1e-6, formula, kind)
 
 
-def passed(setup: Setup, name: str, sent: float, link: str, rate: float, exposed: float = 1.0) -> Term:
+def link_time(setup: Setup, name: str, sent: float, link: str, rate: float, exposed: float = 1.0) -> Term:
     """Return the time of bytes over a link of so many GB/s, of which a part is `exposed`: nothing hides it."""
     share = setup.hardware.efficiency.network
     part = "" if exposed == 1 else f" x {exposed:.3g} exposed"
@@ -66,14 +66,14 @@ def passed(setup: Setup, name: str, sent: float, link: str, rate: float, exposed
     return Term(name, sent / (rate * share) * 1e-6 * exposed, formula, COMMUNICATION)
 
 
-def to_one(setup: Setup, name: str, sent: float, *, across: bool) -> Term:
+def message_time(setup: Setup, name: str, sent: float, *, across: bool) -> Term:
     """Return the time of bytes that a rank sends to one other; `across` nodes or inside one."""
     hardware = setup.hardware
     link, rate = ("network", hardware.outside) if across else ("link in the node", hardware.inside)
-    return passed(setup, name, sent, link, rate)
+    return link_time(setup, name, sent, link, rate)
 
 
-def to_next(setup: Setup, sent: float) -> Term:
+def ring_message_time(setup: Setup, sent: float) -> Term:
     """Return the time of bytes that a rank sends to the next one that shares its sequence, a tensor rank to its like.
 
     In a ring over several nodes all wait for the edge between two of them: one network card, that of the sending rank,
@@ -84,11 +84,11 @@ def to_next(setup: Setup, sent: float) -> Term:
     if setup.parallel.context * apart > setup.neighbours:
         card = hardware.nic / min(hardware.gpus_per_nic, apart)
         link, rate, hop = "network", min(rate, card), HOP_NETWORK
-    term = passed(setup, "message", sent, link, rate)
+    term = link_time(setup, "message", sent, link, rate)
     return term._replace(value=float(term.value) + hop / PER_MS, formula=f"{term.formula} + {hop:g} us")
 
 
-def to_all(
+def collective_time(
     setup: Setup, name: str, sent: float, ranks: int, *, apart: int = 1, exposed: float = 1.0, gathers: bool = False
 ) -> Term:
     """Return the time of the bytes of a collective; where it `gathers` over many nodes, it is slower than a sum."""
@@ -98,16 +98,16 @@ def to_all(
         ways = max(1, setup.neighbours // apart)
         link = "network" if ways == 1 else f"network of {ways} ranks,"
         rate = min(rate, hardware.outside * ways)
-    term = passed(setup, name, sent, link, rate, exposed)
+    term = link_time(setup, name, sent, link, rate, exposed)
     if not gathers or ranks * apart < WIDE * setup.neighbours:
         return term
     return term._replace(value=float(term.value) / GATHERED, formula=f"{term.formula} / {GATHERED:g} of many nodes")
 
 
-def around(setup: Setup, name: str, sent: float, group: ShardGroup, *, gathers: bool = False) -> Term:
+def ring_time(setup: Setup, name: str, sent: float, group: ShardGroup, *, gathers: bool = False) -> Term:
     """Return the time of the bytes of a collective that goes around a ring, and of the hops on the way."""
     ranks, apart = group.ranks, group.apart
-    term = to_all(setup, name, sent, ranks, apart=apart, gathers=gathers)
+    term = collective_time(setup, name, sent, ranks, apart=apart, gathers=gathers)
     nodes = -(-ranks // max(1, setup.neighbours // apart))
     late, hops = 0.0, []
     hop = HOP_PCIE if setup.hardware.nvlink is None else HOP_NVLINK

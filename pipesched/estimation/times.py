@@ -30,12 +30,12 @@ from pipesched.estimation.terms import (
     PRODUCTS,
     Term,
     Terms,
-    kernels,
-    moved,
+    collective_time,
+    kernel_time,
     recomputed,
-    to_all,
-    to_next,
+    ring_message_time,
     total,
+    traffic_time,
 )
 from pipesched.pipeline.plan.step import OPTIMIZER_STATES
 
@@ -122,8 +122,8 @@ def mixer_terms(setup: Setup, operation: str) -> Iterable[Term]:
     if mixer.index:
         scores = times * n * mixer.index * float(setup.batch.attended) / mixer.stride
         yield _core(setup, f"scores of {mixer.name}", scores, kernel_share(setup.batch.sequence, causal=True))
-    yield moved(setup, f"elementwise work of {mixer.name}", times * n * mixer.moved / t)
-    yield kernels(setup, f"kernels of {mixer.name}", times * mixer.kernels)
+    yield traffic_time(setup, f"elementwise work of {mixer.name}", times * n * mixer.moved / t)
+    yield kernel_time(setup, f"kernels of {mixer.name}", times * mixer.kernels)
 
 
 def context_terms(setup: Setup, operation: str) -> Iterable[Term]:
@@ -134,21 +134,21 @@ def context_terms(setup: Setup, operation: str) -> Iterable[Term]:
     if model.mixer is not None and model.mixer.memory:
         columns, share = model.mixer.into + model.mixer.out, steps / parallel.context / parallel.tensor
         size = FULL_BYTES * setup.tokens * columns * share
-        yield to_all(setup, "heads of the state dealt out", size, parallel.context, apart=parallel.tensor)
+        yield collective_time(setup, "heads of the state dealt out", size, parallel.context, apart=parallel.tensor)
     if not model.heads:
         return
     keys = model.key if latent is None else model.heads * (latent.nope + latent.rope)
     size = 2 * FULL_BYTES * setup.tokens * keys / parallel.tensor * (1 if operation == FORWARD else 2)
     if setup.training.context == GATHER:
         name = "gather of keys and values" if operation == FORWARD else "gather and reduce-scatter of keys and values"
-        yield to_all(setup, name, steps * size, parallel.context, apart=parallel.tensor)
+        yield collective_time(setup, name, steps * size, parallel.context, apart=parallel.tensor)
         return
     width = model.values if latent is None else model.heads * latent.value
     each, count = MERGED if operation == FORWARD else BACK
-    yield moved(setup, "merging of partial results", steps * each * setup.tokens * width / parallel.tensor)
-    yield kernels(setup, "kernels of merging", steps * count)
+    yield traffic_time(setup, "merging of partial results", steps * each * setup.tokens * width / parallel.tensor)
+    yield kernel_time(setup, "kernels of merging", steps * count)
     # what messages take longer than attention; the last one of a gradient brings it home, behind all attention
-    message, own = to_next(setup, size), float(core_terms(setup, operation)[1].value) / steps
+    message, own = ring_message_time(setup, size), float(core_terms(setup, operation)[1].value) / steps
     alone = 0 if operation == FORWARD else 1
     parts = [f"{steps - alone} x max(0, {message.formula} - {own:.4g} ms of attention)"] * (steps > alone)
     parts += [message.formula] * alone
@@ -245,11 +245,11 @@ def layer_times(setup: Setup, *, experts: bool) -> ItemTimes:
             *tensor_terms(setup, operation, experts=experts),
             *context_terms(setup, operation),
             *(expert_terms(setup, operation) if experts else ()),
-            kernels(setup, "kernels", KERNELS[operation] * blocks // 2),
+            kernel_time(setup, "kernels", KERNELS[operation] * blocks // 2),
         )
         for operation in (FORWARD, INPUT)
     )
-    launches = kernels(setup, "kernels", KERNELS[WEIGHT] * blocks // 2)
+    launches = kernel_time(setup, "kernels", KERNELS[WEIGHT] * blocks // 2)
     weights: Terms = (*_products(setup, products, WEIGHT, low=True), launches)
     if experts:
         forward, backward = _launched(FORWARD, forward), _launched(INPUT, backward)
@@ -295,7 +295,7 @@ def _quantized(setup: Setup, operation: str, *, experts: bool) -> Iterable[Term]
         hidden += (latent.query_rank + latent.key_value_rank) / setup.parallel.spread
     inner = inputs + width if operation == FORWARD else results + (model.products - 1) * width
     each = FULL_BYTES * recipe.passes + recipe.copies_on(setup.hardware) * recipe.each  # read and written of a number
-    yield moved(setup, QUANTIZED, float(each) * setup.tokens * (hidden + inner / split))
+    yield traffic_time(setup, QUANTIZED, float(each) * setup.tokens * (hidden + inner / split))
 
 
 def _elementwise(setup: Setup, *, experts: bool) -> Iterable[Term]:
@@ -309,7 +309,7 @@ def _elementwise(setup: Setup, *, experts: bool) -> Iterable[Term]:
         width = mixture.active * mixture.width + mixture.shared
         routed = 8 * (mixture.latent or model.hidden) * mixture.active
     inner = rope + (4 if model.mlp == "plain" else 6) * width + routed
-    yield moved(setup, "elementwise", setup.tokens * (norms + inner / parallel.tensor))
+    yield traffic_time(setup, "elementwise", setup.tokens * (norms + inner / parallel.tensor))
     if not setup.training.flash_attention and model.heads:
         yield _unfused_bytes(setup)
 
@@ -317,7 +317,7 @@ def _elementwise(setup: Setup, *, experts: bool) -> Iterable[Term]:
 def _unfused_bytes(setup: Setup) -> Term:
     model = setup.model
     scores = model.heads * float(setup.batch.attended) / setup.parallel.tensor * (13 if model.dropout else 8)
-    return moved(setup, "softmax of attention", setup.tokens * scores, ATTENTION)
+    return traffic_time(setup, "softmax of attention", setup.tokens * scores, ATTENTION)
 
 
 def _launched(operation: str, terms: Terms) -> Terms:
@@ -333,16 +333,16 @@ def head_times(setup: Setup) -> ItemTimes:
     model, rows, t = setup.model, setup.padded_vocabulary, setup.parallel.tensor
     product = (Product("head", 2 * setup.tokens * model.hidden * rows / t),)
     logits = setup.tokens * rows / t
-    forward = (*_products(setup, product, FORWARD), moved(setup, "loss", 12 * logits))
-    backward = (*_products(setup, product, INPUT), moved(setup, "loss", 5 * logits))
+    forward = (*_products(setup, product, FORWARD), traffic_time(setup, "loss", 12 * logits))
+    backward = (*_products(setup, product, INPUT), traffic_time(setup, "loss", 5 * logits))
     return ItemTimes(forward, backward, tuple(_products(setup, product, WEIGHT)), forward)
 
 
 def embedding_times(setup: Setup) -> ItemTimes:
     """Return the times of the embedding: memory traffic, and no input gradient."""
     size = 4 * setup.tokens * setup.model.hidden
-    forward = (moved(setup, "look-up", size),)
-    return ItemTimes(forward, (), (moved(setup, "gradient of the rows", size),), forward)
+    forward = (traffic_time(setup, "look-up", size),)
+    return ItemTimes(forward, (), (traffic_time(setup, "gradient of the rows", size),), forward)
 
 
 def mtp_times(setup: Setup) -> ItemTimes:
