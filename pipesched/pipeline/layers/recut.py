@@ -28,7 +28,7 @@ from pipesched.pipeline.layers.layers import (
 from pipesched.pipeline.layers.layout_text import StageItems
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.plan.step import SideItem, divisors
-from pipesched.pipeline.problem.costs import AVERAGED, HALVES, SIZES, STATIC_PARTS, Costs, Entry, Memory, added
+from pipesched.pipeline.problem.costs import AVERAGED, HALVES, SIZES, STATIC_PARTS, Costs, Entry, added
 from pipesched.pipeline.problem.placement import Placement, named_placement
 from pipesched.pipeline.problem.problem import NO_STEP, Problem
 from pipesched.pipeline.problem.quantities import Exact, to_fraction
@@ -132,15 +132,7 @@ def recut(problem: Problem, placement: Placement) -> Problem:
         weighed = replace(weighed, **parts)
         layout = balanced_layout(weighed, placement, problem.microbatches, problem.memory, speeds_of(problem))
         layers = replace(layers, layout=layout)
-    return replace(
-        problem,
-        stages=stages,
-        placement=placement,
-        costs=costs_of(problem.costs, layers),
-        memory=memory_of(problem.memory, layers),
-        layers=layers,
-        side=_side_into(problem, stages),
-    )
+    return _made_of(layers, problem, stages=stages, placement=placement, layers=layers)
 
 
 def fitted_to(problem: Problem, placement: Placement) -> Problem:
@@ -218,21 +210,23 @@ def _likely_placement(devices: int, stages: int) -> Placement:
     return named_placement("linear" if stages % devices else "loop", devices, stages)
 
 
-def costs_of(costs: Costs, layers: Layers) -> Costs:
-    """Return the costs of the stages of a layout; of `costs` one latency and the split of the backward stay."""
+def _made_of(layers: Layers, problem: Problem, **others: Any) -> Problem:
+    """Return `problem` with the costs and the memory that a layout of layers makes, and with these `others`.
+
+    Of its own one latency, the split of the backward, budget, unit, and parts that all stages have alike stay.
+    """
+    costs, memory, stages, latencies = problem.costs, problem.memory, len(layers.layout), layers.latencies
     times: dict[str, Any] = {key: None if getattr(layers.layer, key) is None else layers.amounts(key) for key in TIMES}
-    latency = costs.p2p[0] if costs.p2p else 0
-    own = layers.latencies
-    p2p = (latency,) * (len(layers.layout) - 1) if own is None else own
-    return replace(costs, **times, p2p=p2p, resolution=layers.resolution)
-
-
-def memory_of(memory: Memory, layers: Layers) -> Memory:
-    """Return the memory of the stages of a layout; of `memory` the budget, the unit, and parts of all stages stay."""
-    stages = len(layers.layout)
+    p2p = (costs.p2p[0] if costs.p2p else 0,) * (stages - 1) if latencies is None else latencies
     shares: dict[str, Any] = {key: layers.shares(key) or (getattr(memory, key)[0],) * stages for key in AVERAGED}
     sizes: dict[str, Any] = {key: layers.amounts(key) for key in SIZES}
-    return replace(memory, **shares, **sizes)
+    return replace(
+        problem,
+        costs=replace(costs, **times, p2p=p2p, resolution=layers.resolution),
+        memory=replace(memory, **shares, **sizes),
+        side=problem.side if stages == problem.stages else _side_into(problem, stages),
+        **others,
+    )
 
 
 def speeds_of(problem: Problem) -> list[Fraction] | None:
@@ -349,7 +343,7 @@ def at_spans(problem: Problem, spans: Sequence[tuple[int, int]]) -> Problem:
     assert layers is not None  # is_cut_open
     first = len(beside_layers(layers.first))
     other = layers.at([tuple(min(max(end - first, 0), layers.count) for end in span) for span in spans])  # type: ignore[misc]
-    return replace(problem, costs=costs_of(problem.costs, other), memory=memory_of(problem.memory, other))
+    return _made_of(other, problem)
 
 
 def layers_before(problem: Problem) -> list[int]:
@@ -419,17 +413,14 @@ def cut_at(problem: Problem, ends: Sequence[int]) -> Problem:
     first, count = len(beside_layers(layers.first)), layers.count
     places = [min(max(end - first, 0), count) for end in (0, *ends)]
     layers = replace(layers, layout=tuple(end - begin for begin, end in pairwise(places)))
-    return replace(
-        problem, costs=costs_of(problem.costs, layers), memory=memory_of(problem.memory, layers), layers=layers
-    )
+    return _made_of(layers, problem, layers=layers)
 
 
 def with_layout(problem: Problem, layout: Sequence[int]) -> Problem:
     """Return `problem`, whose layers may be cut anew, with a layout that is given, for any number of stages."""
     assert problem.layers is not None  # can_be_cut
-    layers, stages = replace(problem.layers, layout=tuple(layout), rule=GIVEN), len(layout)
-    costs, memory = costs_of(problem.costs, layers), memory_of(problem.memory, layers)
-    return replace(problem, stages=stages, costs=costs, memory=memory, layers=layers, side=_side_into(problem, stages))
+    layers = replace(problem.layers, layout=tuple(layout), rule=GIVEN)
+    return _made_of(layers, problem, stages=len(layout), layers=layers)
 
 
 def layout_of(problem: Problem) -> tuple[int, ...]:
