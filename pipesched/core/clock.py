@@ -41,7 +41,8 @@ class Clock:
     @property
     def left(self) -> float:
         """The seconds until the limit; 0 once the clock was stopped."""
-        return 0.0 if self.is_stopped else max(self.limit - self.seconds, 0.0)
+        is_stopped = self.stop is not None and self.stop.is_set()
+        return 0.0 if is_stopped else max(self.limit - (monotonic() - self.began), 0.0)
 
     @property
     def is_stopped(self) -> bool:
@@ -49,7 +50,7 @@ class Clock:
 
     @property
     def is_over(self) -> bool:
-        return self.seconds >= self.limit or self.is_stopped
+        return not self.left
 
     def part(self, seconds: float) -> Clock:
         """Return a clock that starts now, and is over after `seconds`, or when this clock is."""
@@ -69,7 +70,7 @@ def deadline(clock: Clock) -> Iterator[None]:
 def check_deadline() -> None:
     """Raise TimeIsUp if the clock of the surrounding scope is over."""
     clock = _CURRENT.get()
-    if clock is not None and clock.is_over:
+    if clock is not None and not clock.left:
         raise TimeIsUp
 
 

@@ -47,28 +47,25 @@ class PoolLimits:
         if len(self.pool) and not 0 <= self.pool.min() <= self.pool.max() < len(self.capacity):
             raise ValueError(f"memory pools {self.pool.min()} to {self.pool.max()}, {len(self.capacity)} capacities")
 
-    def groups(self) -> tuple[Ints, Ints, Ints]:
+    def groups(self) -> tuple[Ints, Ints, Ints, Ints, Ints]:
         """Return the group of each task, the first group of each resource, and where the tasks of each group begin.
 
-        Tasks of a group ask for the same on the same resource.
+        Tasks of a group ask for the same on the same resource. Then come the resources whose tasks take from each pool,
+        as compressed rows.
         """
-        resource, resources = self.graph.resource, np.arange(len(self.graph.unit_counts) + 1)
-        placed, pools = resource >= 0, len(self.capacity)
+        count, pools = len(self.graph.unit_counts), len(self.capacity)
+        resources, placed = np.arange(count + 1), self.graph.resource >= 0
+        group, own = self.graph.resource.copy(), self.graph.resource[placed]
         if not self.capacities:
-            counts = np.bincount(resource[placed], minlength=len(resources) - 1)
-            return resource, resources, np.cumsum(counts) - counts
+            counts = np.bincount(own, minlength=count)
+            return group, resources, np.cumsum(counts) - counts, np.zeros(pools + 1, int), own[:0]
         amounts, asked = np.unique(self.ask[placed], return_inverse=True)
-        code = (resource[placed] * pools + self.pool[placed]) * len(amounts) + asked
-        group = resource.copy()
+        code = (own * pools + self.pool[placed]) * len(amounts) + asked
         found, group[placed], counts = np.unique(code, return_inverse=True, return_counts=True)
-        return group, np.searchsorted(found, resources * (pools * len(amounts))), np.cumsum(counts) - counts
-
-    def users(self) -> tuple[Ints, Ints]:
-        """Return the resources whose tasks take from each pool, as compressed rows."""
-        count, placed = max(len(self.graph.unit_counts), 1), self.graph.resource >= 0
-        pairs = self.pool[placed] * count + self.graph.resource[placed] if self.capacities else self.pool[:0]
-        pairs = np.unique(pairs)
-        return np.searchsorted(pairs, np.arange(len(self.capacity) + 1) * count), pairs % count
+        pairs = np.unique(self.pool[placed] * max(count, 1) + own)
+        users = np.searchsorted(pairs, np.arange(pools + 1) * max(count, 1)), pairs % max(count, 1)
+        first = np.searchsorted(found, resources * (pools * len(amounts)))
+        return group, first, np.cumsum(counts) - counts, *users
 
     def pools(self, owners: Sequence[int] = (), turns: Sequence[int] = ()) -> list[Ints]:
         """Return the columns of pools in which a task fits when what it asks for is free.
@@ -262,7 +259,7 @@ def _dispatch(limits: PoolLimits, pools: Sequence[Ints], keys: Ints, tie: int, d
     coming = np.argsort(waiting, kind="stable")  # those that wait for none are the first
     place[coming] = np.arange(size)
     place, free = give(place), size - np.count_nonzero(waiting)
-    (group, groups_first, begin), (users_first, users) = limits.groups(), limits.users()
+    group, groups_first, begin, users_first, users = limits.groups()
     counts = np.minimum(np.bincount(resource[resource >= 0], minlength=resources), column(graph.unit_counts))
     first_unit, units = np.cumsum(counts) - counts, np.arange(counts.sum())  # no more of them are ever used
     start, unit, picked = map(give, (np.full(size, UNSTARTED), none(size), none(size)))

@@ -75,10 +75,6 @@ class Retiming:
         times, done = self._run()
         return None if done < len(self.order) else times
 
-    def order_of(self, machine: int) -> Ints:
-        """Return the order of a machine, a view of it as it is now."""
-        return self.order[self._begins[machine] : self._stops[machine]]
-
     def _run(self, *state: Ints) -> tuple[Times, int]:
         """Return the times, and how many tasks have run.
 
@@ -186,20 +182,12 @@ def topological_order(graph: TaskGraph) -> list[int]:
 def arranged(graph: TaskGraph) -> tuple[Ints, Ints]:
     """Return `topological_order`, and how many tasks are before each in the longest chain that leads to it."""
     check_deadline()
-    tasks, height, left = arrange(graph.followers, np.diff(graph.waits.first))
+    follows, waiting = graph.followers, np.diff(graph.waits.first)
+    columns = (follows.first, follows.task, waiting, 0 * waiting, 0 * waiting)
+    _, (left, height, tasks) = run_kernel("arrange", *columns, written=3)
     if left.any():
         raise InvalidSchedule(f"the precedences of tasks {np.flatnonzero(left)[:8].tolist()} form a cycle")
     return tasks, height
-
-
-def arrange(followers: WaitTable, waiting: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return tasks level by level, each behind all that it waits for, their levels, and for how many each still waits.
-
-    `waiting` is for how many at first; it stays above 0 in a cycle.
-    """
-    columns = (followers.first, followers.task, waiting.copy(), 0 * waiting, 0 * waiting)
-    _, (left, height, tasks) = run_kernel("arrange", *columns, written=3)
-    return tasks, height, left
 
 
 def heads(graph: TaskGraph, releases: Iterable[int] = ()) -> list[int]:
@@ -252,12 +240,13 @@ class CaseSweep:
         before, after = np.concatenate([behind - 1, before[kept]]), np.concatenate([behind, after[kept]])
         sequence = np.argsort(after, kind="stable")  # who waits for the same stands by its number
         followers = WaitTable(before[sequence], after[sequence], sequence, count)
-        arranged, _, _ = arrange(followers, np.bincount(after, minlength=count))
+        columns = (followers.first, followers.task, np.bincount(after, minlength=count), 0 * tasks, 0 * tasks)
+        sorted_rows = run_kernel("arrange", *columns, written=1)[1][0]
         row = np.empty(count, dtype=np.int64)
-        row[arranged] = np.arange(count)
+        row[sorted_rows] = np.arange(count)
         waits = WaitTable(row[after], row[before], np.concatenate([np.full(len(behind), _NONE), kept]), count)
         self.first, self.before, self.edges = waits.first, waits.task, waits.lag
-        self.tasks, self.machines = tasks[arranged], machines[arranged]
+        self.tasks, self.machines = tasks[sorted_rows], machines[sorted_rows]
         self.rows = np.split(row, np.cumsum(counts)[:-1]) if counts else []
 
     def __len__(self) -> int:

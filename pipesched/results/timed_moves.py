@@ -132,7 +132,12 @@ def gaps_of(schedule: Schedule, tasks: TimedTasks) -> list[Gap]:
         if capacity is None:
             return True
         if device not in highest:
-            highest[device] = highest_of([*schedule.memory_steps(device)])
+            steps, reach = [*schedule.memory_steps(device)], 1
+            levels = [[level for _, level in steps]]  # entry i of table k is the highest of the 2^k from the i-th on
+            while 2 * reach <= len(steps):
+                levels.append([*map(max, levels[-1], levels[-1][reach:])])
+                reach *= 2
+            highest[device] = [time for time, _ in steps], levels
         times, tables = highest[device]
         time, start = time + first, schedule.start_ticks[task]
         end = min(time + graph.durations[task], start)
@@ -155,18 +160,6 @@ def idle_by_class(schedule: Schedule) -> dict[Idle, int | float]:
     for gap in gaps_of(schedule, timed_tasks(schedule)):
         ticks[gap.idle] += gap.end - gap.start
     return {idle: in_units(time, schedule.problem.ticks.per_unit) for idle, time in ticks.items()}
-
-
-def highest_of(steps: Sequence[tuple[int, int]]) -> tuple[list[int], list[list[int]]]:
-    """Return the times at which the memory of a device changes, and tables of its levels.
-
-    Entry i of table k is the highest of the 2^k levels from the i-th on.
-    """
-    tables, reach = [[level for _, level in steps]], 1
-    while 2 * reach <= len(steps):
-        tables.append([*map(max, tables[-1], tables[-1][reach:])])
-        reach *= 2
-    return [time for time, _ in steps], tables
 
 
 def moved_plan(schedule: Schedule, device: int, order: Sequence[int]) -> Plan:

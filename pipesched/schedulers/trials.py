@@ -45,7 +45,7 @@ def shorten_path(
     """
     here, size, random = Retiming(graph, orders), len(graph), Random(0)
     times, waits, (machine, position) = here.times(), graph.waits, here.positions
-    busy = max(sum(graph.duration[here.order_of(device)].tolist()) for device in range(len(orders)))
+    busy = max(sum(graph.duration[own].tolist()) for own in np.split(here.order, here.bounds[1:-1]))
     tasks: Any = np.arange(size)
     end = in_range(times.end, int(max(times.end.tolist())) * max(slack * rounds, 1))
     columns = (here.bounds, waits.first, waits.task, waits.lag, graph.duration, graph.take, graph.give,

@@ -485,13 +485,13 @@ def budget_bounds(single: PassBounds, least: int, *, alone: bool = False) -> Ite
 
     The latter are multiples of the quantum. With `alone` they are on the span, and there are none by areas.
     """
-    views = single.windows(alone=alone)
+    views, quantum = single.windows(alone=alone), single.quantum
     for window in () if alone else views:
         area = Bound(window.area_bound(), f"memory area of device {window.device}")
         least = max(least, area.ticks)
         yield area
     for window in views:
-        least, known = shortest(window, least, single.quantum), least
+        least, known = shortest(window, least, quantum), least
         if least > known:
             what = "residences and lanes" if window.allowed.offload else "residences"
             yield Bound(least, f"{what} of device {window.device} under the budget")

@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import accumulate, chain, product
+from itertools import accumulate, product
 from operator import add
 from typing import NamedTuple
 
@@ -482,17 +482,6 @@ class Slots(NamedTuple):
     most: int
     fitting: Sequence[tuple[int, ResidencyInequality]]
 
-    def rows_at(self, length: int) -> Iterator[tuple[Sequence[ResidencyCosts], int]]:
-        """Yield for each length of a stay how many that long fit: costs and limit of rows for one length of the step.
-
-        Slot i, counted from 0, is used only where i others are, so i operations later than the first.
-        """
-        step, free = max(min(one.chunk.forward for one in self.stays), min(one.last for one in self.stays)), list[int]()
-        for piece, row in self.fitting:
-            time = length + row.offset  # the same for all
-            free = free or [time - number * step for number in range(self.most) if time >= number * step]
-            yield row.costs, sum(each // piece for each in free)
-
 
 MOST_DOUBLINGS = 60
 
@@ -511,8 +500,13 @@ def shortest(window: DeviceResidencies, least: int, quantum: int) -> int:
         numbers = range(len(chunks) if allowed else 0)  # no chunk has more actions than activations
         factors = [[int(number == chunk) for number, _ in actions] for chunk in numbers]
         limits = [chunks[number].microbatches for number in numbers]
-        own = ((row.costs, row.slope * length + row.offset) for row in rows if length >= row.least)
-        for costs, most in chain(own, chain.from_iterable(one.rows_at(length) for one in slots)):
+        own = [(row.costs, row.slope * length + row.offset) for row in rows if length >= row.least]
+        for one in slots:  # slot i, counted from 0, is used only where i others are, so i operations later
+            step = max(min(stay.chunk.forward for stay in one.stays), min(stay.last for stay in one.stays))
+            times = [length + row.offset for _, row in one.fitting[:1]]  # the same for all
+            free = [time - number * step for time in times for number in range(one.most) if time >= number * step]
+            own += ((row.costs, sum(each // piece for each in free)) for piece, row in one.fitting)
+        for costs, most in own:
             kept = sum(chunk.microbatches * cost[0] for chunk, cost in zip(chunks, costs, strict=True))
             factors.append([costs[number][place] - costs[number][0] for number, place in actions])
             limits.append(most - kept)

@@ -99,7 +99,8 @@ def _of_stages(tables: TimeTables) -> Iterator[Changes]:
             yield there[stages], tables.start[numbers], sign * whole[stages]
     if level_is(problem, "gradients", "weights") and problem.mode == "train":
         late = tables.end.max()  # what a plan lacks starts below 0
-        rows = [tables.grouped(tables.start, kind, tables.width) for kind in tables.present("BW")]
+        shape = tables.index.stages, -1, tables.width
+        rows = [tables.of(tables.start, kind).reshape(shape) for kind in tables.present("BW")]
         first = np.minimum.reduce([np.where(row < 0, late, row).min(axis=2) for row in rows])
         numbers, stages = tables.scoped("REDUCE_GRAD")
         sizes = _grains(problem, problem.memory.gradients)[stages]
@@ -121,7 +122,7 @@ def _of_side_work(tables: TimeTables) -> Iterator[Changes]:
         yield into, end[forwards], output
         yield into, start[column(index.row("F", item.into))[:: index.slices]], -output
         if item.backward is not None:
-            rows = [tables.grouped(end, kind, index.slices)[item.into] for kind in tables.present("BI")]
+            rows = [tables.of(end, kind)[item.into].reshape(-1, index.slices) for kind in tables.present("BI")]
             yield into, np.maximum.reduce([row.max(axis=1) for row in rows]), output
             yield into, start[lasts], -output
 

@@ -367,11 +367,6 @@ class TimeTables:
         table: Ints = values[row.start : row.stop].reshape(self.index.stages, self.index.units)
         return table
 
-    def grouped(self, values: Ints, kind: str, width: int) -> Ints:
-        """Return the same by stage, and by groups of so many units."""
-        groups: Ints = self.of(values, kind).reshape(self.index.stages, -1, width)
-        return groups
-
     def scoped(self, kind: str) -> tuple[Ints, Ints]:
         """Return the operations of a kind of the step, and the stage, or side item, of each."""
         columns = step_columns(self.index)
