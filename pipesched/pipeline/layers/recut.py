@@ -210,7 +210,7 @@ def _likely_placement(devices: int, stages: int) -> Placement:
     return named_placement("linear" if stages % devices else "loop", devices, stages)
 
 
-def _made_of(layers: Layers, problem: Problem, **others: Any) -> Problem:
+def _made_of(layers: Layers, problem: Problem, /, **others: Any) -> Problem:
     """Return `problem` with the costs and the memory that a layout of layers makes, and with these `others`.
 
     Of its own one latency, the split of the backward, budget, unit, and parts that all stages have alike stay.
