@@ -366,7 +366,7 @@ def _space(
             raise ConfigError("is what each layout makes of it; leave it out", key)
     budget = None if is_several(given.get("budget")) else given.get("budget")  # of all devices
     if budget is not None:
-        budget = to_fraction(exact_number("budget", budget, Unit(MEMORY, "GB"), positive=True))
+        budget = to_fraction(exact_number("budget", budget, Unit(MEMORY, "GB"), above=True))
     return Space(
         **unsized,
         candidates=candidates,

@@ -242,12 +242,10 @@ def in_one(values: Iterable[Entry]) -> Iterator[Exact]:
 
 def added(entries: Iterable[Entry]) -> Entry:
     """Return the sum of entries: one number, or one for each microbatch where some entry has that."""
-    values = [*entries]
-    most = max((len(value) for value in values if isinstance(value, tuple)), default=None)
-    if most is None:
-        return canonical(sum(map(to_fraction, values), Fraction(0)))
-    columns = [entries_of(value, most) for value in values]
-    sums = tuple(canonical(sum(column, Fraction(0))) for column in zip(*columns, strict=True))
+    rows = [entry if isinstance(entry, tuple) else (entry,) for entry in entries] or [(0,)]
+    most = max(map(len, rows))
+    columns = zip(*(row if len(row) == most else row * most for row in rows), strict=True)
+    sums = tuple(canonical(sum(map(to_fraction, column), Fraction(0))) for column in columns)
     return sums if len({*sums}) > 1 else sums[0]
 
 

@@ -70,7 +70,7 @@ class Op(_OpFields):
 
     def __repr__(self) -> str:
         part = f", {self.slice}" if self.is_sliced else ""
-        return f"Op({self.stage}, {self.kind!r}, {self.microbatch}{part})"
+        return f"Op({self.stage}, {self.kind!r}, {self.number}{part})"
 
     @property
     def number(self) -> int | None:
@@ -95,9 +95,6 @@ class StepOp(Op):
 
     def __str__(self) -> str:
         return f"{self.stage}{self.kind}" + (f"{self.microbatch}" if self.microbatch >= 0 else "")
-
-    def __repr__(self) -> str:
-        return f"Op({self.stage}, {self.kind!r}, {self.number})"
 
 
 _MAY_BE_NUMBERED = {Scope.STAGE: (False,), Scope.REDUCTION: (False, True)}  # others always are

@@ -209,14 +209,11 @@ def ticks_per_unit(values: Iterable[Fraction]) -> int:
     """Return the smallest power of ten that makes every value whole. Raises ValueError for what is no decimal."""
     scale = 1
     for value in values:
-        rest = value.denominator
-        for prime in (2, 5):
-            while rest % prime == 0:
-                rest //= prime
-        if rest != 1:
+        tens = (10**power for power in range(value.denominator.bit_length()))
+        own = next((one for one in tens if one % value.denominator == 0), None)
+        if own is None:
             raise ValueError(f"{value} is no decimal")
-        while (value * scale).denominator != 1:
-            scale *= 10
+        scale = max(scale, own)
     return scale
 
 
@@ -411,21 +408,15 @@ def count_of(key: str, value: Any) -> int:
 
 
 def exact_number(
-    key: str,
-    value: Any,
-    unit: Unit | None,
-    most: int | None = None,
-    *,
-    positive: bool = False,
-    entry: Place | None = None,
+    key: str, value: Any, unit: Unit | None, most: int | None = None, *, above: bool = False, entry: Place | None = None
 ) -> Fraction:
-    """Return a number from 0 on (`positive`: above it), at most `most`, in a unit; it may name one of its own.
+    """Return a number from 0 on (`above`: above it), at most `most`, in a unit; it may name one of its own.
 
     Raises ConfigError, about `key` and its `entry`.
     """
     number = read_number(value, unit, key, entry)
-    if number < 0 or (positive and not number) or (most is not None and number > most):
-        allowed = "more than 0" if positive else "at least 0" if most is None else f"between 0 and {most}"
+    if number < 0 or (above and not number) or (most is not None and number > most):
+        allowed = "more than 0" if above else "at least 0" if most is None else f"between 0 and {most}"
         raise ConfigError(f"must be {allowed}, not {shown(value)}", key, entry=entry)
     return number
 
@@ -438,7 +429,7 @@ def exact_numbers(
     unit: Unit | None,
     most: int | None = None,
     *,
-    positive: bool = False,
+    above: bool = False,
     microbatches: int | None = None,
 ) -> tuple[Any, ...]:
     """Return `count` numbers of a unit: from a list of so many, or one number for all; `each` says what has one.
@@ -446,14 +437,14 @@ def exact_numbers(
     With `microbatches` an entry may list one for each of them. Raises ConfigError, about `key` and the entry at fault.
     """
     if not is_several(value):
-        return listed_numbers(key, [value], unit, most, positive=positive, row=None) * count
+        return listed_numbers(key, [value], unit, most, above=above, row=None) * count
     entries = first_entries(value, count)
     rows = [] if microbatches is None else [is_several(entry) for entry in entries]
     if len(entries) != count:
         what, found = "entries" if any(rows) else "numbers", length_text(value, entries, count)
         raise ConfigError(f"a list here needs {count} {what} ({each}); this one has {found}", key)
     if microbatches is None or not any(rows):
-        return listed_numbers(key, entries, unit, most, positive=positive)
+        return listed_numbers(key, entries, unit, most, above=above)
     table = list[Any]()
     for entry, (row, is_row) in enumerate(zip(entries, rows, strict=True)):
         if not is_row:
@@ -474,15 +465,15 @@ def listed_numbers(
     unit: Unit | None,
     most: int | None = None,
     *,
-    positive: bool = False,
+    above: bool = False,
     row: tuple[int, ...] | None = (),
 ) -> tuple[Exact, ...]:
     """Return the numbers of a list, of the `row` of a table, or where that is None the only one, by `exact_number`."""
     known = plain_numbers(values, MOST_DIGITS)
-    if known is not None and (most is None or max(known) <= most) and not (positive and 0 in known):
+    if known is not None and (most is None or max(known) <= most) and not (above and 0 in known):
         return known
     places = [None if row is None else (*row, entry) if row else entry for entry in range(len(values))]
     return tuple(
-        canonical(exact_number(key, value, unit, most, positive=positive, entry=place))
+        canonical(exact_number(key, value, unit, most, above=above, entry=place))
         for value, place in zip(values, places, strict=True)
     )

@@ -312,8 +312,7 @@ class Extent(NamedTuple):
         counts = {"stage": self.stages, "boundary": self.stages - 1, "device": self.devices}
         count, each = counts[shape.per], EACH[shape.per]
         rows = self.microbatches if shape.rows else None
-        positive = number.above
-        return exact_numbers(field.name, value, count, each, unit, number.most, positive=positive, microbatches=rows)
+        return exact_numbers(field.name, value, count, each, unit, number.most, above=number.above, microbatches=rows)
 
 
 def read_units(
