@@ -53,6 +53,15 @@ def test_memory_area_by_hand() -> None:
     assert Bound(1428, "memory area of device 0") in problem_bounds(problem, "FIW", paired=False)
 
 
+def test_memory_area_with_recomputation_by_hand() -> None:
+    """Half of an activation for 2 F + 2 B, 12, the other half for F, R and B, 8, or for 12 too if R takes longer."""
+    sizes: dict[str, Any] = {"devices": 2, "microbatches": 3, "placement": "linear", "activation": 1, "budget": 1}
+    for recompute, area in ((2, 3 * 10), (6, 3 * 12)):
+        saved: dict[str, Any] = {"recompute": recompute, "checkpoint": Decimal("0.5")}
+        problem = make_problem(**sizes, forward=2, backward=4, **saved)
+        assert Bound(area, "memory area of device 0") in problem_bounds(problem, "FBR", paired=False)
+
+
 def test_a_bound_is_rounded_up_to_a_sum_of_costs() -> None:
     """Three activations for 2 F + 2 I, 12, and 0.7 of each for W, 2, take 40.2 of room 1; costs are even, so 42."""
     part = Decimal("0.7")

@@ -15,7 +15,7 @@ from pipesched import Family, NoSchedule, NotApplicable, Outcome, Plan, Problem,
 from pipesched.comparing.compare import every_name
 from pipesched.pipeline.check.check import violations
 from pipesched.schedulers.family import prepare
-from pipesched.schedulers.ordering import FedFamily, FedPlan, count_orders, rules, works
+from pipesched.schedulers.ordering import FedFamily, FedPlan, count_orders, every_order, in_turn, rules, verl, works
 from pipesched.schedulers.registry import family
 from pipesched.schedulers.saved_plan import saved_plan, savings
 from tests.examples import at_night_but, examples, part
@@ -123,6 +123,12 @@ def one_a_device(**values: Any) -> Any:
     return make_problem(devices=2, **values)
 
 
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=9))
+def test_verl_as_published(work: list[int]) -> None:
+    """Equal work is told apart by the number, as in verl's `rearrange_micro_batches`."""
+    assert verl(one_a_device(sizes={"work": work})) == tuple(orders.verl(work))
+
+
 @pytest.mark.parametrize(
     ("values", "work"),
     [
@@ -153,6 +159,39 @@ def test_by_work_as_an_option(rule: str, order: tuple[int, ...]) -> None:
     assert outcome.order == order
     assert outcome.ordering is not None
     assert outcome.ordering.source("1f1b") == f"{rule} first"
+
+
+@st.composite
+def drawn_equals(draw: st.DrawFn) -> list[int]:
+    """Of up to six microbatches the first that equals each."""
+    kinds = draw(st.lists(st.integers(0, 3), min_size=1, max_size=6))
+    return [kinds.index(kind) for kind in kinds]
+
+
+@given(drawn_equals())
+def test_every_order_once(equal: list[int]) -> None:
+    """They are the permutations in which equal microbatches stand by their numbers, in lexicographical order."""
+    expected = [
+        order
+        for order in permutations(range(len(equal)))
+        if all(
+            order.index(first) < order.index(one) for one in order for first in range(one) if equal[first] == equal[one]
+        )
+    ]
+    assert [*map(tuple, every_order(equal).tolist())] == expected
+    assert count_orders(equal) == len(expected)
+
+
+@given(drawn_equals(), st.randoms(use_true_random=False))
+def test_equal_ones_in_turn(equal: list[int], random: object) -> None:
+    """Of all orders with the same kinds in the same places, that one comes first."""
+    order = random.sample(range(len(equal)), len(equal))  # type: ignore[attr-defined]
+    same = [
+        other
+        for other in permutations(range(len(equal)))
+        if all(equal[one] == equal[two] for one, two in zip(order, other, strict=True))
+    ]
+    assert in_turn(order, equal) == min(same)
 
 
 @pytest.mark.parametrize(("equal", "count"), [([0] * 64, 1), ([0] * 7 + [7], 8), ([*range(20)], 2432902008176640000)])
