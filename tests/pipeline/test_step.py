@@ -177,6 +177,18 @@ def test_twice_the_microbatches() -> None:
 # Fused stages: the same model in fewer, larger ones.
 
 
+def test_fractions_are_weighted_by_the_activation() -> None:
+    """1 of 1 and half of 3 is 2.5 of 4 retained; none of 1 and a tenth of 3 is 0.3 of 4 kept."""
+    problem = make_problem(
+        devices=1, stages=2, activation=[1, 3], retain=[1, Decimal("0.5")], checkpoint=[0, Decimal("0.1")]
+    )
+    fused = fuse(problem, 1)
+    assert fused.memory.retain == (0.625,)
+    assert fused.memory.checkpoint == (0.075,)
+    assert Fraction(fused.grains.largest["retained"][0], fused.grains.per_unit) == Fraction(5, 2)
+    assert Fraction(fused.grains.largest["checkpointed"][0], fused.grains.per_unit) == Fraction(3, 10)
+
+
 def test_absent_costs_stay_absent() -> None:
     """Overlap, offload and a budget that nobody gave are not made up; an overlap of 0 stays one."""
     fused = fuse(make_problem(devices=2, stages=4), 2)
