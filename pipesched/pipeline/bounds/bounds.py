@@ -8,7 +8,7 @@ work of a step beside its passes counts as jobs too: of devices, of network lane
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -344,34 +344,28 @@ class PassBounds:
         """Return what each device with a limit may keep, offload and recompute."""
         if self.problem.mode == FORWARD_ONLY or not any(self.problem.capacity_grains):
             return []
-        stays = self._stays()
-        return [
-            DeviceResidencies(device, tuple(self._chunks(device, stays)), limit, self.allowed, alone, self.paired)
-            for device, limit in enumerate(self.problem.capacity_grains)
-            if limit
-        ]
-
-    def _chunks(self, device: int, stays: Ints) -> Iterable[ResidencyChunk]:
-        """Return the activations on a device, equal ones together; the least of each stage where that is too many."""
-        # numbers of what is recomputed or offloaded are about whole stages
-        rows = (
-            (stage, self.model.where[stage, self.units] == device)
-            for stage in self.problem.settled_placement.stages_on(device)
-        )
-        by_stage = [(stage, stays[stage, here].tolist(), self.counts[here].tolist())
-                    for stage, here in rows if here.any()]  # fmt: skip
-        if not (self.model.is_plain or any(self.allowed)):
-            chunks = Counter[ResidencyChunk]()
-            for stage, own, counts in by_stage:
-                for stay, count in zip(own, counts, strict=True):
-                    chunks[ResidencyChunk(stage, 0, *stay)] += count
-            if len(chunks) <= MOST_CHUNKS:
-                return [chunk._replace(microbatches=count) for chunk, count in chunks.items()]
-        merged = ((stage, sum(counts), [*zip(*own, strict=True)]) for stage, own, counts in by_stage)
-        return (
-            ResidencyChunk(stage, count, *map(min, columns))._replace(largest=max(columns[-1]))
-            for stage, count, columns in merged
-        )
+        stays, capacities = self._stays(), self.problem.capacity_grains
+        found = list[DeviceResidencies]()
+        for device, limit in enumerate(capacities):
+            if not limit:
+                continue
+            # equal activations together; the least of each stage where that is too many
+            stages = self.problem.settled_placement.stages_on(device)
+            rows = ((stage, self.model.where[stage, self.units] == device) for stage in stages)
+            by_stage = [(stage, stays[stage, here].tolist(), self.counts[here].tolist())
+                        for stage, here in rows if here.any()]  # fmt: skip
+            merged = ((stage, sum(counts), [*zip(*own, strict=True)]) for stage, own, counts in by_stage)
+            chunks = tuple(ResidencyChunk(stage, count, *map(min, columns))._replace(largest=max(columns[-1]))
+                           for stage, count, columns in merged)  # fmt: skip
+            if not (self.model.is_plain or any(self.allowed)):  # what is recomputed or offloaded is about whole stages
+                unlike = Counter[ResidencyChunk]()
+                for stage, own, counts in by_stage:
+                    for stay, count in zip(own, counts, strict=True):
+                        unlike[ResidencyChunk(stage, 0, *stay)] += count
+                if len(unlike) <= MOST_CHUNKS:
+                    chunks = tuple(chunk._replace(microbatches=count) for chunk, count in unlike.items())
+            found.append(DeviceResidencies(device, chunks, limit, self.allowed, alone, self.paired))
+        return found
 
     def _stays(self) -> Ints:
         """Return by stage and unit the fields of ResidencyChunk from `head` on."""

@@ -68,9 +68,9 @@ def least_capacity(problem: Problem, device: int, allowed: MemorySavings = KEEP_
     stages = problem.settled_placement.stages_on(device)
     here = problem.model.where[np.ix_(column(stages), problem.model.unlike[0][:: problem.model.slices])] == device
     is_gone = allowed.offload or problem.mode == FORWARD_ONLY  # between forward and backward
-    held = _sizes(problem, stages, "checkpointed" if allowed.recompute else "activation").sum(axis=2)
+    held, peaks = _held(problem, stages, "checkpointed" if allowed.recompute else "activation")
     kept = np.where(here, held * (not is_gone), 0)
-    needed = kept.cumsum(axis=0) - kept + _peaks(problem, stages)
+    needed = kept.cumsum(axis=0) - kept + peaks
     if problem.has_step:  # whole weights, and gradients beside the activations of a whole backward
         # of a split one it is W that needs the gradients, which may run once other activations are gone
         grains, has_whole = problem.step_grains, not problem.costs.split and problem.mode != FORWARD_ONLY
@@ -82,25 +82,24 @@ def least_capacity(problem: Problem, device: int, allowed: MemorySavings = KEEP_
     return max(needed[here].tolist(), default=0)
 
 
-def _sizes(problem: Problem, stages: Sequence[int], name: str) -> Ints:
-    """Return a column of StepModel.sizes, by stage, microbatch and slice; one microbatch for all that are alike."""
+def _held(problem: Problem, stages: Sequence[int], between: str = "activation") -> tuple[Ints, Ints]:
+    """Return what stages hold of each microbatch between its passes, and at its highest, if they run no other one.
+
+    One microbatch stands for all that are alike; `between` is a column of StepModel.sizes.
+    """
     model = problem.model
-    sizes = model.sizes[name][np.ix_(column(stages), model.unlike[0])]
-    return in_range(sizes, 4 * total(sizes.ravel())).reshape(len(stages), -1, model.slices)
-
-
-def _peaks(problem: Problem, stages: Sequence[int]) -> Ints:
-    """Return what stages hold of each microbatch at its highest, if they run no other one meanwhile."""
+    columns = (model.sizes[name][np.ix_(column(stages), model.unlike[0])]
+               for name in ("activation", "retained", "cached", between))  # fmt: skip
+    exact = (in_range(sizes, 4 * total(sizes.ravel())) for sizes in columns)
+    whole, retained, cached, kept = (sizes.reshape(len(stages), -1, model.slices) for sizes in exact)
     # before the backward of the slice that runs first, the last; where all run forwards alone, in some forward
-    whole, retained, cached = (_sizes(problem, stages, name) for name in ("activation", "retained", "cached"))
     if problem.mode == FORWARD_ONLY:
         held = cached.cumsum(axis=2) - cached + whole + (problem.rounds - 1) * cached
     else:
         cached[:, :, -1] = 0
         held = (whole + cached).cumsum(axis=2)
         held = held + np.maximum(retained - whole, 0) if problem.costs.split else held
-    most: Ints = held.max(axis=2)
-    return most
+    return kept.sum(axis=2), held.max(axis=2)
 
 
 def require_least_capacity(problem: Problem, allowed: MemorySavings = KEEP_ONLY) -> None:
@@ -115,7 +114,7 @@ def require_least_capacity(problem: Problem, allowed: MemorySavings = KEEP_ONLY)
         budget = in_units(capacity + static, scale)
         typed = shown(plain(rounded(Fraction(floor + static, scale), up=True)))
         would_fit = [Remedy(f"a budget of {typed} {unit} on device {device}", "budget")]
-        largest = int(_peaks(problem, problem.settled_placement.stages_on(device)).max())  # any order must hold it
+        largest = int(_held(problem, problem.settled_placement.stages_on(device))[1].max())  # any order must hold it
         if largest <= capacity and len(problem.settled_placement.ways) == 1:
             would_fit.append(Remedy("fewer stages a device", "stages"))
         actions = {"recompute": MemorySavings(recompute=True)}
