@@ -511,8 +511,8 @@ MUTATIONS = [
     Mutation(
         name="the worst trial",
         file="schedulers/trials",
-        old="self.timed(min(found, key=",
-        new="self.timed(max(found, key=",
+        old="if least is None or value < least:",
+        new="if least is None or value > least:",
         tests=("schedulers/test_quality_families",),
     ),
     Mutation(
@@ -735,8 +735,8 @@ MUTATIONS = [
     Mutation(
         name="backwards of slices in a block begin one slice too early",
         file="schedulers/block",
-        old="range(index.units))) + index.slices - 1",
-        new="range(index.units))) + index.slices - 2 + (index.slices == 1)",
+        old=".ravel() + index.slices - 1",
+        new=".ravel() + index.slices - 2 + (index.slices == 1)",
         tests=("schedulers/test_published", "schedulers/test_block"),
     ),
 ]

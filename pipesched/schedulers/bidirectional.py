@@ -7,7 +7,6 @@ DualPipe-V has one copy of the weights, and two stages a device on a V.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 
@@ -15,8 +14,6 @@ from pipesched.pipeline.plan.plan import Plan
 from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.family import BoundPlan, Family, NeedsEven
-
-Arranged = tuple[list[int], dict[int, int]]  # the order of a device, and its pairs as forward -> backward
 
 
 def merged(problem: Problem, *, eager: bool = False) -> Plan:
@@ -74,14 +71,14 @@ def dualpipe(problem: Problem) -> Plan:
     devices, count = problem.devices, problem.microbatches
     index, half = OpIndex("FBIW", problem.stages, count), devices // 2
 
-    def arranged(device: int) -> Arranged:
+    orders, pairs = list[list[int]](), dict[int, int]()
+    for device in range(devices):
         rank, own = min(device, devices - 1 - device), device >= half  # own: the direction that enters on this half
         lane = [  # phase 0 is this half's own direction, phase 1 the other one
             (devices - 1 - device if direction else device, direction * count // 2) for direction in (own, not own)
         ]
-        return eight_steps(index, lane, half, rank, count // 2)
-
-    return _of_devices(index, map(arranged, range(devices)))
+        orders.append(eight_steps(index, lane, half, rank, count // 2, pairs))
+    return Plan(index, orders, pairs)
 
 
 def dualpipe_v(problem: Problem, *, whole: bool = False) -> Plan:
@@ -92,21 +89,20 @@ def dualpipe_v(problem: Problem, *, whole: bool = False) -> Plan:
     """
     devices, count = problem.devices, problem.microbatches
     index = OpIndex("FB" if whole else "FBIW", problem.stages, count)
-    lanes = ([(device, 0), (2 * devices - 1 - device, 0)] for device in range(devices))
-    return _of_devices(index, (eight_steps(index, lane, devices, rank, count) for rank, lane in enumerate(lanes)))
+    lanes, pairs = ([(device, 0), (2 * devices - 1 - device, 0)] for device in range(devices)), dict[int, int]()
+    orders = [eight_steps(index, lane, devices, rank, count, pairs) for rank, lane in enumerate(lanes)]
+    return Plan(index, orders, pairs)
 
 
-def _of_devices(index: OpIndex, arranged: Iterable[Arranged]) -> Plan:
-    orders, pairs = zip(*arranged, strict=True)
-    return Plan(index, [*orders], {first: second for own in pairs for first, second in own.items()})
-
-
-def eight_steps(index: OpIndex, lane: list[tuple[int, int]], half: int, rank: int, count: int) -> Arranged:
+def eight_steps(
+    index: OpIndex, lane: list[tuple[int, int]], half: int, rank: int, count: int, pairs: dict[int, int]
+) -> list[int]:
     """Run the eight steps of the device that is `rank` devices from its end of the pipeline, out of `half`.
 
-    Phase p works on stage `lane[p][0]`, on `count` microbatches from `lane[p][1]` on. Where fewer than 2 * half
-    microbatches leave nothing of the steady state, the first operations of the other steps have no microbatch either.
-    Where the numbers have no I and W, a backward is whole: B in place of I, no W, and F before B in place of a pair.
+    That is its order; its pairs come into `pairs`. Phase p works on stage `lane[p][0]`, on `count` microbatches from
+    `lane[p][1]` on. Where fewer than 2 * half microbatches leave nothing of the steady state, the first operations of
+    the other steps have no microbatch either. Where the numbers have no I and W, a backward is whole: B in place of I,
+    no W, and F before B in place of a pair.
     """
     far, steady = half - rank - 1, count - 2 * half + rank + 1
     steps = [*["F0"] * 2 * far, *["F0", "F1"] * (rank + 1), *["I1", "W", "F1"] * far]
@@ -119,7 +115,7 @@ def eight_steps(index: OpIndex, lane: list[tuple[int, int]], half: int, rank: in
         f"{'B' if place <= rank else 'I'}{1 - place % 2}" for place in range(2 * rank + 2)
     ]  # the W of I fill the end
     steps += [*both, *["W", "I0"] * far, *["W"] * (rank + 1)]
-    order, pairs, waiting, is_whole = list[int](), dict[int, int](), deque[int](), "I" not in index.letters
+    order, waiting, is_whole = list[int](), deque[int](), "I" not in index.letters
     done = dict.fromkeys(("F0", "F1", "B0", "B1"), min(steady, 0))  # below 0: these have no microbatch
     for step in steps:
         if step == "W":  # the one that has waited longest
@@ -134,8 +130,8 @@ def eight_steps(index: OpIndex, lane: list[tuple[int, int]], half: int, rank: in
                 numbers.append(index.row("B" if is_whole and kind == "I" else kind, stage)[first + place])
                 waiting += [index.row("W", stage)[first + place]] if kind == "I" and not is_whole else []
         order += numbers if is_whole else numbers[:1]
-        pairs |= {} if is_whole else dict(pairwise(numbers))
-    return order, pairs
+        pairs.update(() if is_whole else pairwise(numbers))
+    return order
 
 
 DUALPIPE = Family(

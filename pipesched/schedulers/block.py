@@ -30,7 +30,6 @@ from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.pipeline.problem.problem import Problem, typical
 from pipesched.pipeline.problem.quantities import canonical
 from pipesched.pipeline.problem.units import SHARED, Slices
-from pipesched.schedulers.plan_of import last_slice_first
 from pipesched.schedulers.trials import Effort, Orders, Trials, trials
 
 
@@ -62,7 +61,7 @@ class Block(NamedTuple):
         first = column([offset for kind in index.letters for offset in self.offsets[kind]])
         period, units = self.period, np.arange(index.units)
         latest = int(first.max()) + (index.units + index.slices) * period
-        late = np.asarray(last_slice_first(index, range(index.units))) + index.slices - 1  # after F of its last slice
+        late = units.reshape(-1, index.slices)[:, ::-1].ravel() + index.slices - 1  # after F of its last slice
         begins = in_range(np.stack([units] * index.stages + [late] * (len(first) - index.stages)), latest) * period
         times: Ints = (in_range(first, latest)[:, None] + begins).ravel()
         return times

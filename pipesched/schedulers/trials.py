@@ -97,18 +97,21 @@ class Trials:
 
     def best(self, found: Iterable[Orders]) -> Schedule:
         """Return the schedule of the orders that are least by the objective, or by the other one among equals."""
-        return self.timed(min(found, key=self._measure))
-
-    def _measure(self, orders: Orders) -> tuple[int, int]:
-        if self.problem.has_step or not all(map(len, orders)):
-            schedule = self.timed(orders)
-            span, makespan = schedule.span_ticks, schedule.makespan_ticks
-        else:  # the same, without a schedule
-            retiming = Retiming(self.graph, orders)
-            times, bounds = retiming.times(), retiming.bounds
-            first, last = times.start[retiming.order[bounds[:-1]]], times.end[retiming.order[bounds[1:] - 1]]
-            span, makespan = int(max(last - first)), int(max(last) - min(first))
-        return (span, makespan) if self.objective == "span" else (makespan, span)
+        best, least = None, None
+        for orders in found:
+            if self.problem.has_step or not all(map(len, orders)):
+                schedule = self.timed(orders)
+                span, makespan = schedule.span_ticks, schedule.makespan_ticks
+            else:  # the same, without a schedule
+                retiming = Retiming(self.graph, orders)
+                times, bounds = retiming.times(), retiming.bounds
+                first, last = times.start[retiming.order[bounds[:-1]]], times.end[retiming.order[bounds[1:] - 1]]
+                span, makespan = int(max(last - first)), int(max(last) - min(first))
+            value = (span, makespan) if self.objective == "span" else (makespan, span)
+            if least is None or value < least:
+                best, least = orders, value
+        assert best is not None
+        return self.timed(best)
 
     def improved(self, schedule: Schedule, effort: Effort) -> Plan:
         """Return the plan of a schedule, after a local search if the ideal is not reached and the effort is enough."""

@@ -104,7 +104,8 @@ def placed(problem: Problem, names: str | Sequence[str] | None) -> list[Problem]
             reasons.append(error.message)
     if not problems:
         raise NotApplicable("; ".join(reasons), "placement")
-    return _in_same_ticks([*problems.values()])
+    found = [*problems.values()]
+    return found if len({one.ticks.per_unit for one in found}) == 1 else _in_same_ticks(found)
 
 
 def with_fused(problem: Problem, names: str | Sequence[str] | None, placed_ones: Sequence[Problem]) -> list[Problem]:

@@ -30,6 +30,7 @@ class VariantPolicy:
     justification_part: float = 0.1  # of the time of a variant: for justification
     neighbourhoods_part: float = 0.6  # of what justification leaves: for windows, unless CP-SAT does not follow
     easy: int = 300  # operations: up to so many, CP-SAT needs no better schedule, no block and no relaxation first
+    end: float = 0.02  # of the time limit: with no more left, it is what ends a search
     large: int = 3_500  # operations: with more, CP-SAT cannot prove; periods come first, and workers try portfolios
 
 

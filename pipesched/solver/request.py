@@ -105,8 +105,9 @@ class SolveRequest:
             require_flag(self.split_backward, "split_backward")
             if self.chooses:
                 object.__setattr__(self, "problem", one_way(self.problem, split=self.split_backward))
-        for flag in ("offload", "recompute", "polish"):
-            require_flag(getattr(self, flag), flag)
+        require_flag(self.offload, "offload")
+        require_flag(self.recompute, "recompute")
+        require_flag(self.polish, "polish")
         problem, split = self.problem, self.split_backward
         split_problem = problem if split is None else replace(problem, costs=replace(problem.costs, split=split))
         object.__setattr__(self, "split_problem", split_problem)
@@ -122,7 +123,8 @@ class SolveRequest:
         object.__setattr__(self, "start", start)
         jobs = require_whole(self.jobs, "jobs", most=MOST_WORKERS)
         object.__setattr__(self, "runs", None if jobs == 1 and self.executor is None else chosen(self.executor, jobs))
-        self._require_open_cut()
+        if self.chunks is not None or self.cuts is not None:
+            self._require_open_cut()
 
     def _require_effect(self) -> None:
         """Raise ConfigError for what does not go with the problem, or has no effect beside another argument."""

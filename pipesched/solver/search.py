@@ -107,11 +107,6 @@ class Search:
         values = [inf if rank is None else rank.value for rank in self.ranks]
         return sorted(numbers, key=lambda number: (values[number], self.bounds[number].ticks))
 
-    @property
-    def is_at_the_end(self) -> bool:
-        """Whether so little of the time limit is left that it is what ends a search."""
-        return self.clock.left <= 0.02 * self.limits.seconds
-
     def tell(self, step: str | None = None) -> None:
         """Tell the listener where the solve stands, as it begins a step, or has found something better."""
         self.step = self.step if step is None else step

@@ -267,8 +267,8 @@ def _stopped_by(search: Search) -> StoppedBy:
     if search.clock.is_stopped:
         return StoppedBy.INTERRUPT
     is_cut_off = any(number in search.cut_off for number in search.open)
-    is_over = is_cut_off or search.is_at_the_end
-    return StoppedBy.TIME_LIMIT if is_over else StoppedBy.SEARCH
+    is_over = search.clock.left <= search.policy.variants.end * search.limits.seconds
+    return StoppedBy.TIME_LIMIT if is_cut_off or is_over else StoppedBy.SEARCH
 
 
 def _heuristics(
@@ -473,7 +473,7 @@ def search_in_turn(search: Search, method: str, pool: Executor | None) -> None:
     work = partial(_search_variant, clock=None, method=method)
     at_a_time = 1 if pool is None else 1 + others_at_a_time(pool)
     with nullcontext() if pool is None else closing(VariantsAhead(pool, work)) as ahead:
-        while search.best and not search.is_at_the_end:
+        while search.best and search.clock.left > search.policy.variants.end * search.limits.seconds:
             numbers = [number for number in search.open if number in waiting]
             equal = min(at_a_time / max(len(numbers) or len(cut_off) + len(unbegun), 1), 1.0)
             share = search.clock.left * max(equal, search.policy.variants.first_part)  # the most promising one is first

@@ -6,9 +6,9 @@ exact model has all operations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partialmethod
 from itertools import islice
 from math import gcd
 from random import Random
@@ -88,10 +88,10 @@ def _held(problem: Problem, device: int) -> int:
     return stages + side
 
 
-def completed(variant: Variant, make: Callable[[Problem], Variant], search: str) -> Iterator[Candidate]:
+def completed(variant: StepRecomputeOffloadVariant | StepVariant, search: str) -> Iterator[Candidate]:
     """Yield what a method finds for the passes of a variant, each order once, with the step by the rule of families."""
     problem, known = variant.problem, set[tuple[object, ...]]()
-    for bare in [*map(make, problems_of_passes(problem, variant.policy.portfolio.held))]:
+    for bare in [*map(variant._of, problems_of_passes(problem, variant.policy.portfolio.held))]:
         for candidate in getattr(bare, search)():
             plan = candidate.schedule.plan
             orders = plan.index.letters, *map(tuple, plan.orders)
@@ -114,20 +114,13 @@ class StepRecomputeOffloadVariant(RecomputeOffloadVariant):
     def _of(self, bare: Problem) -> Variant:
         return RecomputeOffloadVariant(bare, self.objective, self.allowed, policy=self.policy)
 
-    def named_candidates(self) -> Iterator[Candidate]:
-        return completed(self, self._of, "named_candidates")
-
-    def fed_candidates(self) -> Iterator[Candidate]:
-        return completed(self, self._of, "fed_candidates")
-
-    def ruled_candidates(self) -> Iterator[Candidate]:
-        return completed(self, self._of, "ruled_candidates")
-
     def quick_ruled_candidates(self) -> Iterator[Candidate]:
-        return islice(completed(self, self._of, "quick_ruled_candidates"), 1)
+        return islice(completed(self, "quick_ruled_candidates"), 1)
 
-    def quick_named_candidates(self) -> Iterator[Candidate]:
-        return completed(self, self._of, "quick_named_candidates")
+    named_candidates = partialmethod(completed, "named_candidates")
+    fed_candidates = partialmethod(completed, "fed_candidates")
+    ruled_candidates = partialmethod(completed, "ruled_candidates")
+    quick_named_candidates = partialmethod(completed, "quick_named_candidates")
 
     def adopted(self, schedule: Schedule) -> Schedule | None:
         known = schedule_plan(passes_of(schedule.problem), without_step(schedule.plan))
@@ -163,8 +156,7 @@ class StepVariant(PlainVariant):
         parts = self.policy.variants.justification_part, self.policy.variants.neighbourhoods_part
         return tuple(Improvement(MOVES, part, _by_moves) for part in parts)
 
-    def ruled_candidates(self) -> Iterator[Candidate]:
-        return completed(self, self._of, "ruled_candidates")
+    ruled_candidates = partialmethod(completed, "ruled_candidates")
 
     def _of(self, bare: Problem) -> Variant:
         return PlainVariant(bare, self.objective, policy=self.policy)

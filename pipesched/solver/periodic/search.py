@@ -75,11 +75,62 @@ class Seeker:
         return None
 
 
+class PeriodModel(TaskModel):
+    """The question whether a block can repeat with a period (in quanta). `starts` are phases."""
+
+    def __init__(self, block: BlockOperations, period: int) -> None:
+        super().__init__()
+        self.block, self.period = block, period
+        self.starts = [self.model.new_int_var(0, period - 1, "") for _ in block.durations]
+        self.turns: dict[int, Any] = {}
+        self.first: dict[tuple[int, int], Any] = {}
+        self.hops()
+        self.devices()
+        self.memory()
+        self.model.add(self.starts[block.order[0]] == 0)  # where the circle begins is free
+
+    def hops(self) -> None:
+        """Start each operation after what it waits for, so many whole periods later."""
+        for number, (before, gap) in enumerate(zip(self.block.before, self.block.gaps, strict=True)):
+            if before != NO_HOP:
+                least, most = ceil_div(gap - self.period + 1, self.period), ceil_div(gap + self.period - 1, self.period)
+                turns = self.turns[number] = self.model.new_int_var(least, most, "")
+                self.model.add(self.starts[number] + self.period * turns >= self.starts[before] + gap)
+
+    def devices(self) -> None:
+        """Run one operation at a time on each device, around the circle."""
+        for device in range(len(self.block.residences)):
+            for one, other in combinations(self.block.on(device), 2):
+                first = self.model.new_bool_var("")
+                self.first[one, other], self.first[other, one] = first, first.Not()
+                for before, after in ((one, other), (other, one)):
+                    order = self.first[before, after]
+                    ends = self.starts[before] + self.block.durations[before]
+                    self.model.add(ends <= self.starts[after]).only_enforce_if(order)
+                    around = self.starts[after] + self.block.durations[after]
+                    self.model.add(around <= self.starts[before] + self.period).only_enforce_if(order)
+
+    def memory(self) -> None:
+        """Keep what a device holds within its capacity as each forward starts."""
+        for stays, capacity in zip(self.block.residences, self.block.capacities, strict=True):
+            if capacity is not None:
+                counts = [sum(self.turns[number] for number in self.block.path(stay)) for stay in stays]
+                for forward in (stay.first for stay in stays if not stay.from_end):
+                    begun = [1 if stay.first == forward else self.first[stay.first, forward] for stay in stays]
+                    held = [
+                        stay.size * (count + has_begun - self.first[stay.last, forward])
+                        for stay, count, has_begun in zip(stays, counts, begun, strict=True)
+                    ]
+                    self.model.add(sum(held) <= capacity)
+
+
 class PeriodSearch:
     """A search for short periods that goes on from round to round. `best` is what it has found so far."""
 
-    def __init__(self, variant: Variant, seed: int) -> None:
-        self.variant, self.policy, self.random = variant, variant.policy.periods, np.random.default_rng(seed)
+    def __init__(self, variant: Variant, limits: Limits) -> None:
+        self.variant, self.policy, self.random = variant, variant.policy.periods, np.random.default_rng(limits.seed)
+        self.limits = limits
+        self.last_unrolled: PeriodicSchedule | None = None  # the last one whose unrolling came to its end
         problem = variant.problem
         widest = max(len(problem.settled_placement.stages_on(device)) for device in range(problem.devices))
         fitting = self.policy.most_on_device // (widest * len(variant.index.letters))
@@ -160,79 +211,21 @@ class PeriodSearch:
                 yield found
                 step *= 2
 
-
-class PeriodModel(TaskModel):
-    """The question whether a block can repeat with a period (in quanta). `starts` are phases."""
-
-    def __init__(self, block: BlockOperations, period: int) -> None:
-        super().__init__()
-        self.block, self.period = block, period
-        self.starts = [self.model.new_int_var(0, period - 1, "") for _ in block.durations]
-        self.turns: dict[int, Any] = {}
-        self.first: dict[tuple[int, int], Any] = {}
-        self.hops()
-        self.devices()
-        self.memory()
-        self.model.add(self.starts[block.order[0]] == 0)  # where the circle begins is free
-
-    def hops(self) -> None:
-        """Start each operation after what it waits for, so many whole periods later."""
-        for number, (before, gap) in enumerate(zip(self.block.before, self.block.gaps, strict=True)):
-            if before != NO_HOP:
-                least, most = ceil_div(gap - self.period + 1, self.period), ceil_div(gap + self.period - 1, self.period)
-                turns = self.turns[number] = self.model.new_int_var(least, most, "")
-                self.model.add(self.starts[number] + self.period * turns >= self.starts[before] + gap)
-
-    def devices(self) -> None:
-        """Run one operation at a time on each device, around the circle."""
-        for device in range(len(self.block.residences)):
-            for one, other in combinations(self.block.on(device), 2):
-                first = self.model.new_bool_var("")
-                self.first[one, other], self.first[other, one] = first, first.Not()
-                for before, after in ((one, other), (other, one)):
-                    order = self.first[before, after]
-                    ends = self.starts[before] + self.block.durations[before]
-                    self.model.add(ends <= self.starts[after]).only_enforce_if(order)
-                    around = self.starts[after] + self.block.durations[after]
-                    self.model.add(around <= self.starts[before] + self.period).only_enforce_if(order)
-
-    def memory(self) -> None:
-        """Keep what a device holds within its capacity as each forward starts."""
-        for stays, capacity in zip(self.block.residences, self.block.capacities, strict=True):
-            if capacity is not None:
-                counts = [sum(self.turns[number] for number in self.block.path(stay)) for stay in stays]
-                for forward in (stay.first for stay in stays if not stay.from_end):
-                    begun = [1 if stay.first == forward else self.first[stay.first, forward] for stay in stays]
-                    held = [
-                        stay.size * (count + has_begun - self.first[stay.last, forward])
-                        for stay, count, has_begun in zip(stays, counts, begun, strict=True)
-                    ]
-                    self.model.add(sum(held) <= capacity)
-
-
-class PeriodicMethod:
-    """The search for periodic schedules of one variant, which goes on where it stopped."""
-
-    def __init__(self, variant: Variant, limits: Limits) -> None:
-        self.variant, self.limits, self.policy = variant, limits, variant.policy.periods
-        self.search = PeriodSearch(variant, limits.seed)
-        self.unrolled: PeriodicSchedule | None = None  # the last block of which that came to its end
-
     def candidates(self, clock: Clock) -> Iterator[Candidate]:
         """Yield the schedules of the next round of the search, which has the time of `clock`."""
         if len(self.variant.graph) <= self.policy.unrolled:
-            for found in self.search.round():
+            for found in self.round():
                 yield from self._unrolled(found)
             return
-        if self.search.best is self.unrolled:
+        if self.best is self.last_unrolled:
             with suppress(TimeIsUp), deadline(clock.part(0.6 * clock.limit)):
-                deque(self.search.round(), maxlen=0)
-        if self.search.best is not None and self.search.best is not self.unrolled:
-            yield from self._unrolled(self.search.best)
-            self.unrolled = self.search.best
+                deque(self.round(), maxlen=0)
+        if self.best is not None and self.best is not self.last_unrolled:
+            yield from self._unrolled(self.best)
+            self.last_unrolled = self.best
 
     def _unrolled(self, found: PeriodicSchedule) -> Iterator[Candidate]:
-        block = self.search.seeker(found.microbatches).block
+        block = self.seeker(found.microbatches).block
         words = "1 microbatch" if found.microbatches == 1 else f"{found.microbatches} microbatches"
         for schedule in unrolled(self.variant, block, found):
             yield Candidate(f"{PERIODIC}, {words}", schedule, search=PERIODIC)
@@ -244,8 +237,8 @@ class PeriodicMethod:
         both ends. Raises KeyboardInterrupt.
         """
         yield from self._exhausted()
-        seeker = self.search.seeker(1)
-        shortest, part = self.search.shortest_of_one, 0.5
+        seeker = self.seeker(1)
+        shortest, part = self.shortest_of_one, 0.5
         most = seeker.least_refuted if shortest is None else shortest - 1
         while seeker.least_refuted < most and clock.left > 2e-3 * len(seeker.block):  # CP-SAT begins
             period = most if part < 1 else seeker.least_refuted + 1
@@ -265,10 +258,10 @@ class PeriodicMethod:
 
     def _exhausted(self) -> Iterator[Candidate]:
         """Refute the shortest periods on a V by trying all phases, until one is possible, or they are too many."""
-        seeker = self.search.seeker(1)
+        seeker = self.seeker(1)
         if not DownAndUp.applies(seeker.block):
             return
-        decision, shortest = DownAndUp(seeker.block), self.search.shortest_of_one
+        decision, shortest = DownAndUp(seeker.block), self.shortest_of_one
         serial = sum(seeker.block.gaps) + max(seeker.block.durations)
         most = serial if shortest is None else shortest - 1  # below any that was found
         while seeker.least_refuted < most:
@@ -282,9 +275,9 @@ class PeriodicMethod:
             seeker.least_refuted = period
 
     def _found(self, phases: list[int], period: int) -> PeriodicSchedule:
-        starts = self.search.seeker(1).block.starts(np.array([phases]), period)[0]
+        starts = self.seeker(1).block.starts(np.array([phases]), period)[0]
         found = PeriodicSchedule(starts.tolist(), period, 1)
-        self.search.take(found)
+        self.take(found)
         return found
 
 
@@ -359,7 +352,7 @@ class PeriodicPhase:
         suits = {"auto": pays, "periodic": can_repeat}.get(method)
         self.search, self.policy, self.alone = search, search.policy.periods, method == "periodic"
         self.numbers = [number for number, variant in enumerate(search.variants) if suits and suits(variant)]
-        self.methods: dict[int, PeriodicMethod] = {}
+        self.methods: dict[int, PeriodSearch] = {}
 
     def go_on(self) -> None:
         """Let every variant have a round, then the best more; as the only method, also refute periods."""
@@ -383,17 +376,17 @@ class PeriodicPhase:
         for done, number in enumerate(waiting):
             if clock.is_over:
                 return
-            method = PeriodicMethod(self.search.variants[number], self.search.limits)
-            if self.alone or all(method.search.may_beat(other.search) for other in self.methods.values()):
+            method = PeriodSearch(self.search.variants[number], self.search.limits)
+            if self.alone or all(method.may_beat(other) for other in self.methods.values()):
                 self.methods[number] = method
                 self._round(number, clock.part(clock.left / min(len(waiting) - done, 2)))
 
     def _goes_on(self, number: int) -> bool:
         best, method = self.search.candidates[number], self.methods.get(number)
-        if method is None or method.search.is_over:
+        if method is None or method.is_over:
             return False
         wins = best is not None and best is self.search.best and best.search == PERIODIC
-        return self.alone or (wins and method.search.fruitless < 2)
+        return self.alone or (wins and method.fruitless < 2)
 
     def _round(self, number: int, clock: Clock) -> None:
         self.search.tell(f"{PERIODIC}, {self.search.variants[number].name}")
@@ -401,7 +394,7 @@ class PeriodicPhase:
 
     def report(self, number: int) -> Repetition | None:
         """Return what was found and refuted of periodic schedules of a variant; None if nothing was found."""
-        found = self.methods[number].search if number in self.methods else None
+        found = self.methods.get(number)
         if found is None or found.best is None:
             return None
         quantum, per_unit = found.variant.quantum, found.variant.problem.ticks.per_unit

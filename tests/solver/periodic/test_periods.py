@@ -28,7 +28,7 @@ LATENT: dict[str, Any] = {"devices": 4, "stages": 8, "placement": "v", "forward"
 
 
 def found_by(case: PlainVariant, rounds: int = 1) -> list[PeriodicSchedule]:
-    search = PeriodSearch(case, 0)
+    search = PeriodSearch(case, Limits())
     return [found for _ in range(rounds) for found in search.round()]
 
 
@@ -68,7 +68,7 @@ def test_what_is_found_repeats(problem: Problem, more: int) -> None:
 def test_what_is_unrolled_is_a_schedule(problem: Problem) -> None:
     """From every block come schedules of all microbatches that keep every rule; the last is the shortest."""
     case = PlainVariant(problem)
-    search = PeriodSearch(case, 0)
+    search = PeriodSearch(case, Limits())
     for found in search.round():
         block = search.seeker(found.microbatches).block
         values = []
@@ -149,7 +149,7 @@ def test_shorter_than_list_schedules() -> None:
     """With latency and a tight budget on a V, the blocks of the first round end before all that the portfolio finds."""
     values = {**LATENT, "devices": 8, "stages": 16, "microbatches": 48, "budget": 5}
     case, best = PlainVariant(make_problem(**values)), 2198  # of the portfolio, list (none, dfs) and others
-    search = PeriodSearch(case, 0)
+    search = PeriodSearch(case, Limits())
     ends = [
         schedule.makespan
         for found in search.round()
