@@ -459,11 +459,6 @@ class PlainVariant(Variant):
         extra = [*order_edges(self.problem, self.index), *capacity_edges(self.problem, self.index)]
         return self.graph.changed(edges=[self.graph.edges, *extra])
 
-    @cached_property
-    def quantum(self) -> int:
-        """The greatest common divisor of all times, in ticks."""
-        return self.graph.quantum
-
     @property
     def improvements(self) -> Sequence[Improvement]:
         """Justification, then large neighbourhood search."""

@@ -137,10 +137,10 @@ class Variant(ABC):
     def ordered(self) -> TaskGraph:
         """The rules, and all else that is known about the order of the tasks, in ticks."""
 
-    @property
-    @abstractmethod
+    @cached_property
     def quantum(self) -> int:
         """The greatest common divisor of all times in ticks, of which starts without needless pauses are multiples."""
+        return self.graph.quantum
 
     @property
     def improvements(self) -> Sequence[Improvement]:

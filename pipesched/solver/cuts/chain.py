@@ -83,11 +83,15 @@ class Chain:
         return len(self.devices.of_stages)
 
     @cached_property
-    def per_unit(self) -> int:
-        """The ticks in a time unit."""
+    def _times(self) -> set[Fraction]:
         items, links = self.items, self.devices.links or ()
         columns = (items.forward, items.gradient, items.weight, items.pair or (), items.p2p, *links)
-        scale = ticks_per_unit({value for column in columns for value in column})
+        return {value for column in columns for value in column}
+
+    @cached_property
+    def per_unit(self) -> int:
+        """The ticks in a time unit."""
+        scale = ticks_per_unit(self._times)
         return scale if {*self.devices.speed} == {1} else scale * 10**MOST_DIGITS  # durations have more digits
 
     def ticks(self, time: Fraction) -> int:
@@ -97,11 +101,7 @@ class Chain:
     @cached_property
     def quantum(self) -> int:
         """The greatest common divisor of all times in ticks, of which every makespan is a multiple."""
-        if {*self.devices.speed} != {1}:
-            return 1
-        items, links = self.items, self.devices.links or ()
-        columns = (items.forward, items.gradient, items.weight, items.pair or (), items.p2p, *links)
-        return gcd(*(self.ticks(value) for column in columns for value in column)) or 1
+        return 1 if {*self.devices.speed} != {1} else gcd(*map(self.ticks, self._times)) or 1
 
     @cached_property
     def _sums(self) -> dict[str, list[int]]:

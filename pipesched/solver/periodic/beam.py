@@ -418,15 +418,11 @@ class DownAndUp:
 
     def _tables(self, place: int, period: int) -> list[Array]:
         """Return the whole periods of each hop to or from the device before, by its phase (row) and this one's."""
-        every, own, before = np.arange(period), self.way[place].numbers, self.way[place - 1].numbers
-        here, there = every[None, :], every[:, None]
-        gaps = self.block.gaps
-        return [
-            _turns(there, gaps[own[DOWN]], here, period).astype(np.int16),
-            _turns(here, gaps[before[UP]], there, period).astype(np.int16),
-            _turns(there, gaps[own[BACK_DOWN]], here, period).astype(np.int16),
-            _turns(here, gaps[before[BACK_UP]], there, period).astype(np.int16),
-        ]
+        gaps, own, before = self.block.gaps, self.way[place].numbers, self.way[place - 1].numbers
+        here, there = np.arange(period)[None, :], np.arange(period)[:, None]
+        hops = ((there, own[DOWN], here), (here, before[UP], there), (there, own[BACK_DOWN], here),
+                (here, before[BACK_UP], there))  # fmt: skip
+        return [_turns(start, gaps[number], after, period).astype(np.int16) for start, number, after in hops]
 
     def _step(self, levels: Array, place: int, choices: list[Array], period: int) -> Array:
         """Return the levels of a device from those of the one before."""
