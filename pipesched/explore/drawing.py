@@ -22,7 +22,6 @@ from pipesched.render.gantt import (
     WIDE,
     Cells,
     ColourCells,
-    Item,
     LegendKey,
     LetterCells,
     Line,
@@ -91,7 +90,7 @@ class PipelinePainter:
                 row = self.problem.resource(number, Resource(line.lane))
             yield row, line
 
-    def legend(self, look: Look, *, memory: bool) -> Iterator[Item]:
+    def legend(self, look: Look, *, memory: bool) -> Iterator[Line]:
         """Yield the items of the legend."""
         if any(self.schedule.busy_ticks):
             yield from LegendKey([self.schedule], self.layout, memory=memory, by_kind=self.by_kind).items(look)
@@ -127,7 +126,7 @@ class UnitPainter:
     def below(self, number: int, *, memory: bool) -> Iterator[tuple[int, LineBelow]]:
         yield from ()
 
-    def legend(self, look: Look, *, memory: bool) -> Iterator[Item]:
+    def legend(self, look: Look, *, memory: bool) -> Iterator[Line]:
         return self.measured.legend(look, self.layout)
 
 

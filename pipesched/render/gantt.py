@@ -30,19 +30,7 @@ from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.problem.kinds import ALL_KINDS, KINDS, MESSAGE_KINDS, STEP_KINDS
 from pipesched.pipeline.problem.ops import SIDE_MESSAGES, Op
 from pipesched.pipeline.problem.quantities import Number, in_units, plain
-from pipesched.render.palette import (
-    BREAK_MARKS,
-    CRITICAL_STYLE,
-    DIM,
-    HUES,
-    IDLE_MARKS,
-    MARKS,
-    OVER,
-    PAIR_STYLE,
-    fill,
-    fill_of_kind,
-    place_of,
-)
+from pipesched.render.palette import BREAK_MARKS, DIM, HUES, IDLE_MARKS, MARKS, OVER, fill, fill_of_kind, place_of
 from pipesched.render.scene import (
     ABOVE_STATIC,
     LETTERS,
@@ -76,7 +64,9 @@ from pipesched.results.outcome import Outcome
 if TYPE_CHECKING:
     from pipesched.analysis.explain import Explanation
 
-IDLE, ASCII_IDLE, HALF = "·", ".", "▌"
+IDLE, HALF = ("·", "."), "▌"  # the second in ASCII
+PAIR_STYLE = Style(italic=True, underline=True)
+CRITICAL_STYLE = Style(underline=True, bold=True)
 
 Line = list[Segment]
 
@@ -175,7 +165,7 @@ class ColourCells:
         if run.is_break:
             return BREAK_MARKS[False]
         if run.slot is None:
-            return Segment(IDLE * run.width, DIM)
+            return Segment(IDLE[False] * run.width, DIM)
         op, paired = self.plan.index.op(run.slot), self.plan.paired(run.slot)
         style = self._fill(op, run)
         if paired is not None:
@@ -225,7 +215,7 @@ class LetterCells:
 
     def __init__(self, schedule: Schedule, label: str, ascii_only: bool) -> None:
         self.plan, self.label = schedule.plan, label
-        self.idle = ASCII_IDLE if ascii_only else IDLE
+        self.idle = IDLE[ascii_only]
         self.pause = BREAK_MARKS[ascii_only].text
         self.chunk = chunk_of_stage(schedule)
         self.chunks = max(self.chunk) + 1
@@ -296,10 +286,7 @@ def lines_below(
             columns = sum(scale.columns for scale in layout.scales)
             yield LineBelow("", [Segment(MEASURED_MEMORY[:columns], DIM)])
         steps, capacity = [*schedule.memory_steps(device)], schedule.problem.capacity_grains[device]
-        strip: Line = []
-        for scale in layout.scales:
-            strip += [BREAK_MARKS[layout.ascii_only]] if strip else []
-            strip += level_marks(column_levels(steps, scale), full, layout, capacity)
+        strip = level_marks(steps, full, layout, capacity)
         yield LineBelow("mem", strip, peak_text(schedule, device))
     for name, row in lane_rows(schedule, device):
         runs = row.runs(*layout.scales)
@@ -311,29 +298,26 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 ASCII_LEVELS = " 123456789"
 
 
-def level_marks(levels: Sequence[int], full: int, layout: LineFrame, capacity: int | None = None) -> list[Segment]:
-    """Return a mark for each level as a share of `full`; those over `capacity` are red, or `!` without colours."""
-    marks = ASCII_LEVELS if layout.ascii_only else BLOCKS
-    segments = []
-    for level in levels:
-        over = capacity is not None and level > capacity
-        mark = marks[ceil_div(min(level, full) * (len(marks) - 1), full)] if full else marks[0]
-        segments.append(Segment("!" if over and not layout.colour else mark, OVER if over else DIM))
-    return segments
+def level_marks(steps: Sequence[tuple[int, int]], full: int, layout: LineFrame, capacity: int | None = None) -> Line:
+    """Return a mark for each column, and each break: the highest level within it as a share of `full`.
 
-
-def column_levels(steps: Iterable[tuple[int, int]], scale: TimeScale) -> list[int]:
-    """Return the highest level within each column; `steps` are the (tick, level) pairs at which the level changes."""
-    levels = [0] * scale.columns
-    for (time, level), (until, _) in pairwise([*steps, (scale.window.end, 0)]):
-        if until <= scale.window.start or time >= scale.window.end or until == time:
-            continue
-        first = scale.column(max(time, scale.window.start))
-        last = min(scale.column_before(until), scale.columns - 1)
-        for column in range(first, last + 1):
-            if levels[column] < level:
-                levels[column] = level
-    return levels
+    `steps` are the (tick, level) pairs at which the level changes. Those over `capacity` are red, or `!` without
+    colours.
+    """
+    glyphs, marks = ASCII_LEVELS if layout.ascii_only else BLOCKS, Line()
+    for scale in layout.scales:
+        marks += [BREAK_MARKS[layout.ascii_only]] if marks else []
+        (start, end), columns = scale
+        levels = [0] * columns
+        for (time, level), (until, _) in pairwise([*steps, (end, 0)]):
+            if until > start and time < end and until != time:
+                part = slice(scale.column(max(time, start)), min(scale.column_before(until), columns - 1) + 1)
+                levels[part] = [max(level, other) for other in levels[part]]
+        for level in levels:
+            over = capacity is not None and level > capacity
+            mark = glyphs[ceil_div(min(level, full) * (len(glyphs) - 1), full)] if full else glyphs[0]
+            marks.append(Segment("!" if over and not layout.colour else mark, OVER if over else DIM))
+    return marks
 
 
 def full_scale(schedules: Iterable[Schedule]) -> int:
@@ -353,7 +337,6 @@ def peak_text(schedule: Schedule, device: int) -> str:
     return held if budget is None else f"{held}/{number(plain(budget[device]))}"
 
 
-Item = list[Segment]
 MOST_SHADES = 4  # of chunks, or slices, that are shown
 SHARED = "a column that several share: its kinds in turn"
 
@@ -399,11 +382,11 @@ class LegendKey:
         self.chunks = max(max(chunk_of_stage(schedule)) for schedule in schedules) + 1
         self.slices = max(schedule.plan.index.slices for schedule in schedules)
 
-    def items(self, look: Look) -> Iterator[Item]:
+    def items(self, look: Look) -> Iterator[Line]:
         """Yield the items of the legend, for charts that contain what `look` says."""
         yield from self._colour_items(look) if self.layout.colour else self._letter_items(look)
         problem, ascii_only = self.schedules[0].problem, self.layout.ascii_only
-        yield [Segment(ASCII_IDLE if ascii_only else IDLE, DIM), Segment(" idle")]
+        yield [Segment(IDLE[ascii_only], DIM), Segment(" idle")]
         if look.shared:
             yield [Segment(SHARED)]
         if self.memory:
@@ -416,7 +399,7 @@ class LegendKey:
         if look.hidden:
             yield [Segment(f"({counted(look.hidden, 'slot')} too short to show; zoom in)", DIM)]
 
-    def _colour_items(self, look: Look) -> Iterator[Item]:
+    def _colour_items(self, look: Look) -> Iterator[Line]:
         first, second = (None, None) if self.by_kind else (0, 1)
         if self.by_kind:
             yield [Segment("colour by kind:")]
@@ -442,7 +425,7 @@ class LegendKey:
             first_slice, *others = (Segment(f" {part} ", look) for part, look in look_of.items())
             yield [Segment("slice "), first_slice, *[Segment("..")] * (not few), *others]
 
-    def _letter_items(self, look: Look) -> Iterator[Item]:
+    def _letter_items(self, look: Look) -> Iterator[Line]:
         for kind in self.kinds:
             mark = ALL_KINDS[kind].mark if look.apart else ""
             yield [Segment(f"{LETTERS[kind]}{mark} {ALL_KINDS[kind].name}")]
@@ -456,7 +439,7 @@ class LegendKey:
             yield [Segment("below net and optimizers: stage")]
 
 
-def wrap(items: Iterable[Item], width: int) -> Iterator[Segment]:
+def wrap(items: Iterable[Line], width: int) -> Iterator[Segment]:
     """Yield items, two blanks apart, as many on a line as fit; an item longer than a line is cut."""
     used = 0
     for item in items:
@@ -634,7 +617,7 @@ class Gantt(Widely, Displayable):
             if position % AXIS_EVERY == 0:
                 yield from axis(layout, self.schedule.problem.ticks.per_unit, fold and fold.period)
             yield from self._device(device, cells, layout, look)
-        left_out: list[Item] = [[Segment(NOTHING, DIM)]] if self.must_fold else []
+        left_out: list[Line] = [[Segment(NOTHING, DIM)]] if self.must_fold else []
         if fold is not None:
             period = "= one period" if layout.ascii_only else "═ one period"
             gap = [BREAK_MARKS[layout.ascii_only], Segment(f" {fold.text(self.schedule)}", DIM)]

@@ -25,22 +25,7 @@ from pipesched.hls.graph import Operation
 from pipesched.hls.modulo import Intervals
 from pipesched.hls.outcome import COMPARED, HardwareOutcome, RuleTable
 from pipesched.hls.schedule import HardwareSchedule
-from pipesched.render.gantt import (
-    ASCII_IDLE,
-    IDLE,
-    NEWLINE,
-    SHARED,
-    WIDE,
-    Item,
-    Line,
-    LineFrame,
-    Look,
-    Widely,
-    axis,
-    column_levels,
-    level_marks,
-    wrap,
-)
+from pipesched.render.gantt import IDLE, NEWLINE, SHARED, WIDE, Line, LineFrame, Look, Widely, axis, level_marks, wrap
 from pipesched.render.grid import fitting, folded, grid, shortened, uncut, width_of
 from pipesched.render.palette import DIM, HUES, IDLE_MARKS, fill
 from pipesched.render.scene import Row, Run, Window, counted, describe, fit
@@ -62,7 +47,7 @@ class Numbers:
         self.operations, self.gap = operations, " ... " if ascii_only else " … "
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width, items = options.max_width, list[Item]()
+        width, items = options.max_width, list[Line]()
         for operation in self.operations[:MOST]:
             label = f"{operation.name} = "
             most = max(min(LONGEST, width - len(label)), len(self.gap))
@@ -151,7 +136,7 @@ class UnitChart(Widely):
         """Return the lines of a unit, for its runs; `rows` says first where operations stand in their rows."""
         if layout.colour:
             return [[self._filled(run) for run in runs]]
-        idle, size = ASCII_IDLE if layout.ascii_only else IDLE, len(self.schedule.graph)
+        idle, size = IDLE[layout.ascii_only], len(self.schedule.graph)
         kinds, marks, labels, turns = "", "", "", ""
         for run in runs:
             if run.slot is None:
@@ -167,7 +152,7 @@ class UnitChart(Widely):
 
     def _filled(self, run: Run) -> Segment:
         if run.slot is None:
-            return Segment(IDLE * run.width, DIM)
+            return Segment(IDLE[False] * run.width, DIM)
         iteration, task = divmod(run.slot, len(self.schedule.graph))
         hue = iteration if self.period else self.types.index(self._type(task))
         style = fill(hue, "F", 0 if run.shared else self.positions[run.slot] % 2, 2)
@@ -198,12 +183,11 @@ class UnitChart(Widely):
         """Yield the strip of registers in use at the boundary with which a cycle begins."""
         alive = self.schedule.alive
         steps = [(cycle, alive[cycle % len(alive)]) for cycle in range(self.end)]
-        levels = column_levels(steps, layout.scales[0])
-        marks = level_marks(levels, self.schedule.registers, layout)
+        marks = level_marks(steps, self.schedule.registers, layout)
         peak = Segment(str(self.schedule.registers).rjust(layout.tail), DIM)
         yield from (Segment("regs".ljust(layout.gutter), DIM), *marks, peak, NEWLINE)
 
-    def legend(self, look: Look, layout: LineFrame) -> Iterator[Item]:
+    def legend(self, look: Look, layout: LineFrame) -> Iterator[Line]:
         """Yield the items of the legend."""
         if layout.colour and self.period:
             swatches = [Segment(f" {number} ", fill(number, "F", 0, 2)) for number in range(self.iterations)]
@@ -215,7 +199,7 @@ class UnitChart(Widely):
             yield [Segment("type, below: name" + (", then iteration" if self.period else ""))]
         if self.marked:
             yield [Segment(" op ", MARKED) if layout.colour else Segment(MARK), Segment(" critical path")]
-        yield [Segment(ASCII_IDLE if layout.ascii_only else IDLE, DIM), Segment(" idle")]
+        yield [Segment(IDLE[layout.ascii_only], DIM), Segment(" idle")]
         if look.shared:
             yield [Segment(SHARED.replace("kind", "type"))]
         when = " in the steady state" if self.period else ""

@@ -64,8 +64,6 @@ STRIPE = 2.2  # how many times darker stripes are than what they are on
 PALER = 0.4  # the share of white in the hue of the last chunk
 DULLER = {"R": 0.6, "I": 0.15}  # of grey in that of a kind
 BREAK = "≈"
-PAIR_STYLE = Style(italic=True, underline=True)
-CRITICAL_STYLE = Style(underline=True, bold=True)
 DIM = Style(dim=True)
 BREAK_MARKS = Segment(BREAK, DIM), Segment("/", DIM)  # of what stands where time is left out: the second in ASCII
 OVER = Style(color="red", bold=True)

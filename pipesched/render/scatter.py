@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipesched.pipeline.problem.quantities import plain, to_fraction
-from pipesched.render.gantt import NEWLINE, Item, Line, Widely, wrap
+from pipesched.render.gantt import NEWLINE, Line, Widely, wrap
 from pipesched.render.grid import FittedTable, folded, grid, right, shortened
 from pipesched.render.palette import DIM, OVER, ink
 from pipesched.render.scene import number, round_number, with_unit
@@ -190,7 +190,7 @@ class _Plot:
                     if self.grid[passed][across].text == " ":
                         self.grid[passed][across] = Segment(self.glyphs.dot, style)
 
-    def _legend(self) -> Iterator[Item]:
+    def _legend(self) -> Iterator[Line]:
         for mark, name, style in self.scatter.names:
             yield [Segment(mark, style), Segment(f" {shortened(name, self.width - 2)}")]
         if self.scatter.note:
@@ -206,7 +206,7 @@ class _Plot:
             if self.scatter.is_above(point.y):
                 yield [Segment(f"{self.glyphs.above} {point.mark} off the scale: {number(plain(Fraction(point.y)))}")]
 
-    def _shared_marks(self) -> Iterator[Item]:
+    def _shared_marks(self) -> Iterator[Line]:
         """Yield what `a+` stands for, each set of marks once: lines may share a mark with others at other places."""
         sets: dict[str, dict[tuple[str, ...], None]] = {}  # by the mark that is drawn
         for points in self.shared.values():
