@@ -265,12 +265,6 @@ class SearchOptions(NamedTuple):
         "which changes would make it shorter, by heuristics; default: unless bounds settle the answer without a search",
     )
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What was given of the parameters of `pipesched.solve`, but for the hint, which is read later."""
-        others = ("hint", "frontier")
-        return {name: value for name, value in self._asdict().items() if value is not None and name not in others}
-
 
 ONLY = (
     "only what a trainer takes: megatron, torchtitan, pytorch, primus, zero-bubble, deepspeed, megatron-bridge, maxtext"
@@ -321,11 +315,6 @@ class TuningOptions(NamedTuple):
     )
     beyond: bool = option("--beyond", "also layouts that are unlike all published runs, which are else listed apart")
     fits: str | None = option("--fits sure|likely", "whether the best must surely fit (default), or by its estimate")
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What was given of the other parameters of `pipesched.tune`."""
-        return given(**{name: value for name, value in self._asdict().items() if name != "names"})
 
 
 def _only(flag: str, texts: Sequence[str]) -> str:

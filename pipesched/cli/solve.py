@@ -70,7 +70,8 @@ def _read(source: ProblemSource, search: SearchOptions) -> tuple[Config, dict[st
     from pipesched.pipeline.check.check import checked
     from pipesched.schedulers.registry import is_known
 
-    settings = search.settings
+    apart = ("hint", "frontier")  # which are looked at below
+    settings = {name: value for name, value in search._asdict().items() if value is not None and name not in apart}
     if search.frontier:
         refused = {"--hint": search.hint is not None, "--advice": search.advice}
         for flag in (flag for flag, is_given in refused.items() if is_given):

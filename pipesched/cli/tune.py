@@ -59,7 +59,8 @@ def command(
         raise ConfigError(f"--all-rows: has no effect with {beside}, which folds no rows")
     names, source = split_positionals(words, space)
     form = target_format(target, "tuning")
-    settings = {**tuning.settings, **trust.beside(None)}
+    asked = {name: value for name, value in tuning._asdict().items() if name != "names"}
+    settings = {**options.given(**asked), **trust.beside(None)}
     names += tuning.names
     config: Any = config_source(source.config)
     settings["executor"] = executor or options.EVERY_CORE

@@ -288,7 +288,8 @@ def lines_below(
         steps, capacity = [*schedule.memory_steps(device)], schedule.problem.capacity_grains[device]
         strip = level_marks(steps, full, layout, capacity)
         yield LineBelow("mem", strip, peak_text(schedule, device))
-    for name, row in lane_rows(schedule, device):
+    plan = schedule.plan
+    for name, row in lane_rows(schedule, device) if plan.network or plan.messages or plan.lanes else ():
         runs = row.runs(*layout.scales)
         for place, segments in enumerate(cells.lines(runs)):
             yield LineBelow("" if place else name, segments, "", name, row, runs)
