@@ -44,9 +44,8 @@ def console_for(screen: Screen) -> Console:
 
     plain = screen.no_color or screen.ascii_only or bool(os.environ.get("NO_COLOR"))  # bold and dim are colours too
     colours: dict[str, Any] = {"no_color": True, "color_system": None} if plain else {}
-    console = PipeConsole(
-        file=sys.stdout, width=screen.width, highlight=False, markup=False, emoji=False, **colours
-    )  # fmt: skip
+    looks = {**colours, "highlight": False, "markup": False, "emoji": False}
+    console = PipeConsole(file=sys.stdout, width=screen.width, **looks)
     console.width = min(max(console.width, NARROWEST), WIDEST)
     return console
 

@@ -81,11 +81,7 @@ def catalogue_rows(families: Iterable[Family], refusals: Mapping[str, str] | Non
         yield {
             "name": family.name,
             "aliases": aliases(family.name),
-            "placement": family.placement,
-            "stages": family.stages,
-            "needs": family.needs,
-            "bubble": family.bubble,
-            "memory": family.memory,
+            **{key: getattr(family, key) for key in ("placement", "stages", "needs", "bubble", "memory")},
             "options": list(family.options),
             "elsewhere": family.elsewhere,
             "source": family.paper,

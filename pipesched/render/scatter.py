@@ -316,11 +316,7 @@ def _cells_of_row(row: RobustnessRow, decimals: int) -> dict[str, str]:
     worst = row.worst_device
     return {
         QUIET: number(row.makespan),
-        "\nmean": time(row.mean),
-        "\nstd": time(row.std),
-        "\np50": time(row.p50),
-        "\np95": time(row.p95),
-        "\np99": time(row.p99),
+        **{f"\n{key}": time(getattr(row, key)) for key in ("mean", "std", "p50", "p95", "p99")},
         SHARE: "over budget" if row.best_share is None else f"{row.best_share:.1%}",
         SLOW: "" if worst is None else f"d{worst} {number(row.worst_makespan)} {row.price:+.1%}",
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,12 +76,12 @@ def figure(
     part = (start, end, zoom, label, memory, inches, None, None, charts, show)
     view = View(*part, title, font_size, legend, first_microbatch, device_name)
     kind, _ = kind_of(result)
-    if kind not in ("", SCHEDULE, COMPARISON):
-        _require_default(view, TIMELINE, result, "no timeline")
-    if kind != COMPARISON:
-        _require_default(view, ("charts",), result, "nothing to choose from")
-    if kind != SWEEP:
-        _require_default(view, ("show",), result, "no value that varies")
+    lacks = {} if kind in ("", SCHEDULE, COMPARISON) else dict.fromkeys(TIMELINE, "no timeline")
+    lacks |= {} if kind == COMPARISON else {"charts": "nothing to choose from"}
+    lacks |= {} if kind == SWEEP else {"show": "no value that varies"}
+    for key, what in lacks.items():
+        if getattr(view, key) != getattr(View(), key):
+            raise ConfigError(f"has no effect on a result that is a {type(result).__name__}, which has {what}", key)
     return drawing_of(result, view)
 
 
@@ -89,13 +89,6 @@ def require_matplotlib() -> None:
     """Raise ConfigError where figures cannot be drawn."""
     if find_spec("matplotlib") is None:
         raise ConfigError("figures are drawn by matplotlib, which is not installed: pip install 'pipesched[plot]'")
-
-
-def _require_default(view: View, keys: Sequence[str], result: object, lacks: str) -> None:
-    """Raise ConfigError for a field of the view that means nothing for a result, which has not what it is about."""
-    for key in keys:
-        if getattr(view, key) != getattr(View(), key):
-            raise ConfigError(f"has no effect on a result that is a {type(result).__name__}, which has {lacks}", key)
 
 
 def drawing_of(result: object, view: View) -> Drawing:
