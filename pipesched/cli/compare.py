@@ -23,7 +23,7 @@ from pipesched.cli.options import (
     TrustOptions,
     parse_value,
 )
-from pipesched.cli.output import chart_of, console_for, print_where_idle, working
+from pipesched.cli.output import chart_of, console_for, where_idle, working
 from pipesched.cli.progress import doing
 from pipesched.documents.json_text import dump
 from pipesched.errors import ConfigError
@@ -245,8 +245,8 @@ def print_comparison(
     if are_few(comparison):
         console.print(table)
     best = comparison.best
-    if best is not None and best.outcome is not None:
-        print_where_idle(console, best.outcome, best.label)
+    for idle in where_idle(best.outcome, best.label) if best is not None and best.outcome is not None else ():
+        console.print(idle)
     for entry in comparison:
         if entry.outcome is not None and entry.outcome.schedule.plan.note:
             console.print(f"note: {entry.label}: {spell(entry.outcome.schedule.plan.note)}")

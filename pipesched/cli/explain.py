@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pipesched.cli import output, reading
 from pipesched.cli.options import ChartOptions, ProblemSource, Screen, Target, option
-from pipesched.cli.traces import PLAN, RANGES, TIMELINE, all_traces, print_charts, read_timeline, refuse_plan
+from pipesched.cli.traces import PLAN, RANGES, TIMELINE, all_traces, chart_parts, read_timeline, refuse_plan
 from pipesched.errors import ConfigError
 from pipesched.schedulers.options import ORDER
 
@@ -93,11 +94,10 @@ def _explain_timeline(timeline: Timeline, chart: ChartOptions, target: Target, s
     from pipesched.render.gantt import MarkLines
 
     with output.saving(timeline, TIMELINE, target):
-        if not screen.as_json:
-            print_charts(output.console_for(screen), timeline, chart, screen, MarkLines(timeline.explanation))
-        parts = (costs_table(timeline), *remarks(timeline), *messages_tables(timeline), "")
-        shown = (*parts, *explanation_parts(timeline.explanation))
-        output.show(screen, lambda: timeline_document(timeline), shown)
+        charts = chart_parts(timeline, chart, screen, MarkLines(timeline.explanation))
+        tables = (costs_table(timeline), *remarks(timeline), *messages_tables(timeline), "")
+        parts = chain(charts, tables, explanation_parts(timeline.explanation))
+        output.show(screen, lambda: timeline_document(timeline), parts)
 
 
 def _explanation_parts(

@@ -112,15 +112,13 @@ def chart_of(outcome: Outcome, chart: ChartOptions, screen: Screen, **more: Any)
     return Gantt(outcome, ascii_only=screen.ascii_only, spell=spell, **{**part, **more})
 
 
-def print_where_idle(
-    console: Console, outcome: Outcome, name: str = "", *, most_classified: int = MOST_CLASSIFIED
-) -> None:
-    """Print where the idle time of a schedule goes, and what says more about it; `name` says whose it is."""
+def where_idle(outcome: Outcome, name: str = "", *, most_classified: int = MOST_CLASSIFIED) -> Iterator[str]:
+    """Yield where the idle time of a schedule goes, and what says more about it; `name` says whose it is."""
     schedule = outcome.schedule
     if not any(schedule.idle_ticks):
         return
     if schedule.plan.index.size > most_classified:
-        console.print("`pipesched explain` says where idle time goes, and why.")
+        yield "`pipesched explain` says where idle time goes, and why."
         return
     from pipesched.render.palette import IDLE_MARKS
     from pipesched.results.timed_moves import idle_by_class
@@ -128,7 +126,7 @@ def print_where_idle(
     whose, totals = f"{name}: idle" if name else "Idle", idle_by_class(schedule)
     parts = sorted(totals.items(), key=lambda item: -item[1])  # the largest class first
     shares = [f"{time / sum(totals.values()):.0%} {IDLE_MARKS[idle].meaning}" for idle, time in parts if time]
-    console.print(f"{whose} time is {', '.join(shares)}; `pipesched explain` says why.")
+    yield f"{whose} time is {', '.join(shares)}; `pipesched explain` says why."
 
 
 def answer_schedule(
@@ -160,10 +158,9 @@ def answer_schedule(
         console.print(summary(outcome, brief=console.width < 80, **how))
         console.print()
         console.print(sentence(outcome.metrics, outcome.problem.time_unit, outcome.schedule))
-        print_where_idle(console, outcome, most_classified=most_classified)
-        note = outcome.schedule.plan.note
-        for line in ([f"note: {note}"] if note else []) + [*remarks]:
-            console.print(spell(line))
+        idle, note = where_idle(outcome, most_classified=most_classified), outcome.schedule.plan.note
+        for line in (*idle, *map(spell, [f"note: {note}"] if note else []), *map(spell, remarks)):
+            console.print(line)
 
 
 def target_format(target: Target, kind: str) -> Format | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pipesched.cli.options import ChartOptions, ProblemSource, Screen, Target, argument
-from pipesched.cli.output import answer_schedule, print_result, refuse_chart_options, saving, target_format
+from pipesched.cli.output import answer_schedule, print_result, refuse_chart_options, saving, show, target_format
 from pipesched.cli.reading import read_file
-from pipesched.cli.traces import PLAN, RANGES, TIMELINE, are_traces, print_timeline, read_timeline, refuse_plan
+from pipesched.cli.traces import PLAN, RANGES, TIMELINE, are_traces, read_timeline, refuse_plan, timeline_parts
 from pipesched.results.kinds import SCHEDULE, kind_of
 
 
@@ -30,6 +30,7 @@ def command(
     `robust` found as its table. Traces of a run (of torch.profiler, OpenTelemetry, nsys, Primus) become one measured
     schedule.
     """
+    from pipesched.documents.schedule import document
     from pipesched.file_formats.files import ReadSchedule
     from pipesched.pipeline.check.check import checked
 
@@ -42,7 +43,7 @@ def command(
         if chart.given:
             chart.require_drawable(timeline.schedule)
         with saving(shown, kind, target, chart.view):
-            print_timeline(timeline, chart, screen)
+            show(screen, lambda: document(timeline.outcome), timeline_parts(timeline, chart, screen))
         return
     refuse_plan(plan, ranges)
     result = read_file(files[0], problem)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.options import ChartOptions, ProblemSource, Screen, option
-from pipesched.cli.output import chart_of, console_for, print_json, print_where_idle
+from pipesched.cli.output import chart_of, console_for, where_idle
 from pipesched.cli.progress import doing
 from pipesched.cli.reading import flags_of_problem, given_config, read_schedule
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import RenderableType
 
     from pipesched.analysis.measured.timeline import Timeline
     from pipesched.render.gantt import MarkLines
@@ -92,37 +92,30 @@ def _placement(source: ProblemSource) -> Any:
         return list(given) if is_several(given) else None if given == "auto" else given
 
 
-def print_charts(
-    console: Console, timeline: Timeline, chart: ChartOptions, screen: Screen, marks: MarkLines | None = None
-) -> None:
-    """Print what was planned and, below it, what was measured, on one scale; `marks` are of what was measured."""
+def chart_parts(
+    timeline: Timeline, chart: ChartOptions, screen: Screen, marks: MarkLines | None = None
+) -> Iterator[RenderableType]:
+    """Yield what was planned and, below it, what was measured, on one scale; `marks` are of what was measured."""
     from pipesched.render.summary import heading
 
     outcomes = [outcome for _, outcome in timeline.outcomes]
     for outcome in outcomes:
         is_last = outcome is outcomes[-1]
         together, own = [one.schedule for one in outcomes], marks if is_last else None
-        console.print(heading(outcome))
+        yield heading(outcome)
         if chart.charts != "none":
-            console.print(chart_of(outcome, chart, screen, together=together, show_legend=is_last, marks=own))
-        console.print()
+            yield chart_of(outcome, chart, screen, together=together, show_legend=is_last, marks=own)
+        yield ""
 
 
-def print_timeline(timeline: Timeline, chart: ChartOptions, screen: Screen) -> None:
-    """Print the JSON document of the measured schedule, or charts, summary and measured costs."""
+def timeline_parts(timeline: Timeline, chart: ChartOptions, screen: Screen) -> Iterator[RenderableType]:
+    """Yield charts, summary and measured costs of a run."""
     from pipesched.render.explanation import costs_table, remarks
     from pipesched.render.summary import summary
 
-    if screen.as_json:
-        from pipesched.documents.schedule import document
-
-        print_json(document(timeline.outcome))
-        return
-    console = console_for(screen)
-    print_charts(console, timeline, chart, screen)
-    console.print(summary(timeline.outcome, brief=console.width < 80))
-    print_where_idle(console, timeline.outcome)
-    console.print()
-    console.print(costs_table(timeline))
-    for remark in remarks(timeline):
-        console.print(remark)
+    yield from chart_parts(timeline, chart, screen)
+    yield summary(timeline.outcome, brief=console_for(screen).width < 80)
+    yield from where_idle(timeline.outcome)
+    yield ""
+    yield costs_table(timeline)
+    yield from remarks(timeline)
