@@ -222,38 +222,31 @@ class _Times:
             self.overheads[key] = int(to_fraction(slices.overhead_of(key)) * self.scale)
 
     def tables(self, ways: Sequence[Route]) -> dict[str, Sequence[Row]]:
-        """Return the rows of Ticks: equal ones are one list."""
-        found: dict[str, Sequence[Row]] = {
-            key: [self.row(key, stage) for stage in range(len(self.costs.forward))] for key in self.overheads
-        }
+        """Return the rows of Ticks: equal ones are one list.
+
+        A full backward has its own durations, or those of both halves, with the overhead of a slice once.
+        """
+        costs, slices, found = self.costs, self.units.slices, dict[str, Sequence[Row]]()
+        for key, more in self.overheads.items():
+            entries = costs.whole if key == "backward" else getattr(costs, key)
+            parts = self._mean_shares if key == "backward" else getattr(slices, key) if key in SHARED else [None]
+            factor = "" if key == "overlap" else "activation" if key in TRANSFER_TIMES else "work"
+            each = enumerate(entries or ())
+            found[key] = [self.product(entry, factor, parts[stage % len(parts)], more) for stage, entry in each]
+        if not costs.whole:
+            halves, more = [*zip(*(found[key] for key in SHARED[1:]), strict=True)], self.overheads["backward"]
+            once = {tuple(map(id, pair)): pair for pair in halves}
+            sums = {name: [one + other - more for one, other in zip(*pair, strict=True)] for name, pair in once.items()}
+            found["backward"] = [sums[tuple(map(id, pair))] for pair in halves]
         for name, turn in (("p2p", 1), ("p2p_back", -1)):
             found[name] = joined = list[Row]()
-            for boundary, entry in enumerate(self.costs.p2p):
+            for boundary, entry in enumerate(costs.p2p):
                 ends = [None if way.devices is None else way.devices[boundary : boundary + 2][::turn] for way in ways]
                 rows = [self.hop(entry, both) for both in ends]
-                parts = (row[self.units.part(way.microbatches)] for row, way in zip(rows, ways, strict=True))
-                joined.append(rows[0] if len(rows) == 1 else [*chain.from_iterable(parts)])  # one that many may share
+                cut = (row[self.units.part(way.microbatches)] for row, way in zip(rows, ways, strict=True))
+                joined.append(rows[0] if len(rows) == 1 else [*chain.from_iterable(cut)])  # one that many may share
         around = ways[0].devices and (ways[0].devices[-1], ways[0].devices[0])
-        return {**found, "around": [self.hop(self.costs.p2p[0] if self.costs.p2p else 0, around)]}
-
-    def row(self, key: str, stage: int) -> list[int]:
-        """Return the durations of a kind on a stage; equal ones of several stages are one list.
-
-        A full backward has its own, or those of both halves, with the overhead of a slice once.
-        """
-        check_deadline()
-        more = self.overheads[key]
-        if key == "backward":
-            if self.costs.whole:
-                return self.product(self.costs.whole[stage], "work", self._mean_shares[stage], more)
-            halves = [self.row(half, stage) for half in SHARED[1:]]
-            name = (key, *map(id, halves))
-            if name not in self._known:
-                self._known[name] = [one + other - more for one, other in zip(*halves, strict=True)]
-            return self._known[name]
-        shares = self.units.slices.of(key, stage) if key in SHARED else None
-        factor = "" if key == "overlap" else "activation" if key in TRANSFER_TIMES else "work"
-        return self.product(getattr(self.costs, key)[stage], factor, shares, more)
+        return {**found, "around": [self.hop(costs.p2p[0] if costs.p2p else 0, around)]}
 
     def product(
         self, entry: Entry, factor: str, shares: Sequence[Fraction] | None, more: int, link: Exact = 0
@@ -261,6 +254,7 @@ class _Times:
         """Return (cost + link) x factor x share + `more` of each unit; without `shares` of whole microbatches."""
         name = (entry, factor, id(shares), more, link)
         if name not in self._known:
+            check_deadline()
             late = self._costs[link] if link else 0
             count = self.units.microbatches
             entries = (

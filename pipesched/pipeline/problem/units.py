@@ -163,14 +163,9 @@ class Slices(Displayable):
         """Return what every operation of a kind of a slice lasts beside its part."""
         return self.overhead[key != "forward"] if isinstance(self.overhead, tuple) else self.overhead
 
-    def of(self, key: str, stage: int) -> Shares:
-        """Return the parts of the work of a kind on a stage."""
-        rows: tuple[Shares, ...] = getattr(self, key)
-        return rows[stage] if len(rows) > 1 else rows[0]
-
     def whole(self, stage: int) -> Shares:
         """Return the parts of the work of a full backward on a stage: the means of those of its halves."""
-        halves = [self.of(key, stage) for key in SHARED[1:]]
+        halves = [rows[stage % len(rows)] for rows in (self.backward_input, self.backward_weight)]
         return halves[0] if halves[0] == halves[1] else tuple(sum(parts) / 2 for parts in zip(*halves, strict=True))
 
 
