@@ -28,6 +28,7 @@ from pipesched.pipeline.problem.costs import (
     Links,
     Memory,
     exact_links,
+    exact_speed,
     fractions_of,
     require_decimals,
     scaled,
@@ -236,12 +237,12 @@ FORM = "{size: 4, inside: 0.05, between: 0.4}, the same with `groups` instead of
 def read_speed(value: Any, devices: int) -> tuple[Exact, ...]:
     """Return the speed of each device, from a list, one number for all, or numbers by device. Raises ConfigError."""
     if not isinstance(value, Mapping):
-        return exact_numbers("speed", value, devices, "one a device", None)
+        return exact_speed(exact_numbers("speed", value, devices, "one a device", None), devices)
     speeds: list[Exact] = [1] * devices
     for device, speed in value.items():
         number = read_place(device, "device", devices - 1, "speed")
         speeds[number] = canonical(exact_number("speed", speed, None, entry=number))
-    return tuple(speeds)
+    return exact_speed(speeds, devices)
 
 
 def read_links(value: Any, devices: int, time: Unit) -> Links:
