@@ -231,9 +231,7 @@ class Layers:
     @cached_property
     def resolution(self) -> int:
         """The ticks in a time unit that make the times of every layout whole."""
-        values = (getattr(getattr(self, part), key) for part in PARTS for key in TIMES)
-        listed = [value if isinstance(value, tuple) else (value or 0,) for value in values]
-        return ticks_per_unit(map(to_fraction, {one for column in (*listed, self.p2p or ()) for one in in_one(column)}))
+        return max(self.resolution_at([Fraction(1)]), ticks_per_unit(map(to_fraction, in_one(self.p2p or ()))))
 
     def resolution_at(self, speeds: Iterable[Fraction]) -> int:
         """Return the ticks in a time unit that make the times of every layout whole on devices of these speeds."""
