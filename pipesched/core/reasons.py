@@ -247,13 +247,19 @@ def idle_gaps(tasks: TimedTasks, takes: Sequence[int], fits: Fits) -> Iterator[G
     `takes` says what each task takes at its start; `fits` is asked only for one that takes something.
     """
     for device, order in enumerate(tasks.orders[: tasks.devices]):
-        clocks = [0, *accumulate(map(tasks.ends.__getitem__, order), max)]
+        clocks, behind = [0, *accumulate(map(tasks.ends.__getitem__, order), max)], NOTHING
         found, best = list[list[Gap]](), list[GapCandidate | None]([None, None])  # of what stands behind a gap
         for position, task in reversed([*enumerate((*order, NOTHING))]):
-            start, end = clocks[position], tasks.makespan if task == NOTHING else tasks.starts[task]
+            if behind != NOTHING:  # of each sort the least ready, of several the earliest
+                ready = max((tasks.ends[arc.before] + arc.lag for arc in tasks.inputs[behind]), default=0)
+                here, sort = GapCandidate(max(ready, 0), position + 1, behind), 0 if takes[behind] else 1
+                best[sort] = min(here, best[sort] or here)
+            start, end, behind = clocks[position], tasks.makespan if task == NOTHING else tasks.starts[task], task
+            if start >= end:
+                continue
             pieces, gaps = list[Piece](), list[Gap]()
             parts = _free_parts(tasks, device, start, end) if tasks.held else [(start, end, NOTHING)]
-            for begin, until, culprit in parts if start < end else ():
+            for begin, until, culprit in parts:
                 if culprit != NOTHING:
                     pieces.append((begin, until, Idle.QUEUE, culprit))
                 else:
@@ -266,10 +272,6 @@ def idle_gaps(tasks: TimedTasks, takes: Sequence[int], fits: Fits) -> Iterator[G
                 else:
                     gaps.append(Gap(device, begin, until, kind, culprit, task))
             found.append(gaps)
-            if task != NOTHING:  # of each sort the least ready, of several the earliest
-                ready = max((tasks.ends[arc.before] + arc.lag for arc in tasks.inputs[task]), default=0)
-                here, sort = GapCandidate(max(ready, 0), position, task), 0 if takes[task] else 1
-                best[sort] = min(here, best[sort] or here)
         yield from chain.from_iterable(reversed(found))
 
 
