@@ -94,9 +94,9 @@ def test_linear_is_1f1b() -> None:
 class Over(Clock):
     """A clock whose time was up before it began."""
 
-    @property
-    def seconds(self) -> float:
-        return 5.0
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.began -= 5.0
 
 
 def search_of(clock: Clock) -> Search:
