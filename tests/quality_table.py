@@ -19,7 +19,7 @@ from pipesched.core.tasks import TaskGraph, arrow
 from pipesched.hls.schedule import assign_classes, lower, make_units
 from pipesched.pipeline.check.check import checked
 from pipesched.pipeline.problem.kinds import MemorySavings
-from pipesched.schedulers.block import Design, Waits, busiest, in_chunks, published_peak, v_blocks
+from pipesched.schedulers.block import Design, Waits, in_chunks, published_peak, v_blocks, works
 from pipesched.schedulers.trials import Trials, trials
 from pipesched.solver.portfolio import RULES, Pools, listed
 from pipesched.solver.recompute_offload import PlainVariant, RecomputeOffloadVariant
@@ -184,7 +184,7 @@ def split_trial(case: str) -> Trials:
 
 def work_of(problem: Problem) -> int:
     """Return a lower bound on makespan and span: the work of the busiest device, in ticks."""
-    return problem.microbatches * busiest(problem)
+    return problem.microbatches * max(1, *works(problem))
 
 
 @cache

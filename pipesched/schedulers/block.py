@@ -75,15 +75,10 @@ class Block(NamedTuple):
 
 
 def works(problem: Problem) -> list[int]:
-    """Return the work of each device for a microbatch, in ticks."""
+    """Return the work of each device for a microbatch, in ticks; no period can be shorter."""
     mean, placement = problem.ticks.mean, problem.settled_placement
     work = [forward + backward for forward, backward in zip(mean["forward"], mean["backward"], strict=True)]
     return [sum(work[stage] for stage in placement.stages_on(device)) for device in range(problem.devices)]
-
-
-def busiest(problem: Problem) -> int:
-    """Return the work of the busiest device for a microbatch, in ticks (at least 1): no period can be shorter."""
-    return max(1, *works(problem))
 
 
 def in_chunks(problem: Problem) -> tuple[Problem, int]:
@@ -321,7 +316,7 @@ def v_block(problem: Problem, waits: Waits, *, stretched: bool = False) -> Block
     If `stretched`, every hop takes a sixth of the period, whatever it costs; else each takes its own time.
     """
     mean, devices, hops = problem.ticks.mean, problem.settled_placement.devices, problem.devices - 1
-    period = busiest(problem)
+    period = max(1, *works(problem))
     visits = [*range(problem.stages), *reversed(range(problem.stages))]
     lengths = [*mean["forward"], *reversed(mean["backward_input"])]
     down, up, back_down, back_up, *turns = waits

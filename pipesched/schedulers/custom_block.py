@@ -17,7 +17,7 @@ from pipesched.pipeline.plan.plan import Plan
 from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import TIME, Unit, grains_per_unit, in_units, read_number, whole
-from pipesched.schedulers.block import Block, busiest, in_chunks, squeeze as squeezed, with_weights, works
+from pipesched.schedulers.block import Block, in_chunks, squeeze as squeezed, with_weights, works
 from pipesched.schedulers.family import ANY, Family
 
 EXAMPLE = (  # two stages, B = 2F
@@ -65,7 +65,7 @@ def custom_block(
 
 def _note(problem: Problem, block: Block, held: int) -> str:
     """Say how many chunks the block holds, and whether its period is too short or too long for these costs."""
-    work, scale = busiest(problem) * block.parts, problem.ticks.per_unit * block.parts
+    work, scale = max(1, *works(problem)) * block.parts, problem.ticks.per_unit * block.parts
     holds = f"holds {held} {'chunk' if held == 1 else 'chunks'} a device by residence"
     if block.period == work:
         return f"the block {holds}"

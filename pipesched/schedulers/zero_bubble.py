@@ -29,11 +29,11 @@ from pipesched.schedulers.block import (
     Design,
     Waits,
     best_of,
-    busiest,
     costing,
     of_the_mean,
     published_peak,
     v_blocks,
+    works,
 )
 from pipesched.schedulers.family import BoundPlan, Family
 from pipesched.schedulers.one_f_one_b import SPLITTING, alternating
@@ -267,7 +267,7 @@ def unit_block(problem: Problem) -> Block:
     After every third backward there is a pause of 3, so that no two operations of a device meet modulo the period 6.
     It is stretched to the costs of `problem`: a period is the work of the busiest device.
     """
-    stages, period = problem.stages, busiest(problem)
+    stages, period = problem.stages, max(1, *works(problem))
     slot = stages + (3 if problem.devices % 3 == 0 else 0)
     since_pause = (3 - (problem.devices + 2) % 3) % 3
     backwards = []

@@ -150,7 +150,8 @@ class AdvisedChange(NamedTuple):
     @property
     def operations(self) -> int:
         """The operations of a step, as many as are computed."""
-        return count_operations(self.problem, split=self.split)
+        problem, letters = self.problem, letters_of(self.problem.mode, split=self.split)
+        return len(letters) * problem.stages * problem.microbatches * problem.slices.count
 
 
 def changes(request: SolveRequest) -> Iterator[AdvisedChange]:
@@ -162,11 +163,6 @@ def changes(request: SolveRequest) -> Iterator[AdvisedChange]:
             continue
         if change is not None:
             yield change
-
-
-def count_operations(problem: Problem, *, split: bool) -> int:
-    """Return the number of operations of a plain step, whose backward runs as I and W if `split`."""
-    return len(letters_of(problem.mode, split=split)) * problem.stages * problem.microbatches * problem.slices.count
 
 
 def _other_backward(request: SolveRequest) -> AdvisedChange | None:
@@ -380,7 +376,7 @@ def kept_seconds(request: SolveRequest) -> float:
     if request.advice is False or request.objective != "makespan" or is_short:
         return 0.0
     problem, seconds = request.split_problem, min(request.policy.advice.part * request.limits.seconds, 60.0)
-    operations = count_operations(problem, split=problem.costs.split)
+    operations = len(problem.letters) * problem.stages * problem.microbatches * problem.slices.count
     return 0.0 if operations > 0.5 * request.policy.advice.a_second * seconds and not request.advice else seconds
 
 

@@ -126,8 +126,6 @@ def family_candidates(variant: Variant, *, slow: bool | None = None, best: bool 
 
 def fed_candidates(variant: Variant) -> Iterator[Candidate]:
     """Yield the schedule of each family with the best order of its microbatches, where they differ."""
-    if not differs(variant.problem):
-        return
     if len(orders_by_rule(variant.problem)) > 1:
         yield from family_candidates(variant, best=True)
 

@@ -27,7 +27,7 @@ from pipesched.pipeline.plan.message_programs import with_queues
 from pipesched.pipeline.plan.schedule import Schedule, queued
 from pipesched.pipeline.plan.step import BEST as BEST_ORDER, Messages
 from pipesched.pipeline.problem.kinds import MemorySavings
-from pipesched.pipeline.problem.problem import Problem
+from pipesched.pipeline.problem.problem import Problem, differs
 from pipesched.pipeline.problem.quantities import Number, in_units, plain
 from pipesched.results.best_cut import CutChoice
 from pipesched.results.covered import of_search
@@ -301,7 +301,7 @@ def _heuristics(
         if search.clock.is_over:
             search.is_family_left = True
             break
-        fed = variant.fed_candidates()
+        fed = variant.fed_candidates() if differs(variant.problem) else iter(())
         left.append((number, chain(named[number], fed)))
         is_open = search.best is None or number in search.open
         if is_open and not (ahead is not None and ahead.took(search, number)):
