@@ -282,7 +282,7 @@ def test_a_frontier_is_stopped_with_the_points_so_far(fake_clock: FakeClock) -> 
     assert all(point.outcome is not None and pipesched.check(point.outcome) == [] for point in points)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_time_limit_of_a_frontier_is_for_all_points(fake_clock: FakeClock) -> None:
     """Each gets a schedule; the first, at the problem's own budget, takes no more than its share of the time."""
     began: dict[str, float] = {}  # by budget

@@ -145,6 +145,7 @@ def test_the_period_of_a_known_case() -> None:
     assert PeriodModel(narrow, 31).solve(Limits(30, workers=1)).status == "infeasible"
 
 
+@pytest.mark.nightly
 def test_shorter_than_list_schedules() -> None:
     """With latency and a tight budget on a V, the blocks of the first round end before all that the portfolio finds."""
     values = {**LATENT, "devices": 8, "stages": 16, "microbatches": 48, "budget": 5}
