@@ -385,8 +385,7 @@ def read_slices(value: Any, stages: int, time: Unit) -> Slices:
     count = given.get("count", 1)
     if isinstance(count, str) and count == AUTO:
         return _open(given, overhead)
-    with entry_of("slices", "count"):
-        count = _whole(count, or_auto=True)
+    count = _whole(count, "count", or_auto=True)
     if "most" in given:
         raise ConfigError(f"goes with `count: {AUTO}`, not with {count}", "slices", entry="most")
     if "work" not in given:
@@ -408,19 +407,17 @@ def _open(given: Mapping[str, Any], overhead: Entry) -> Slices:
         if key in given and not isinstance(given[key], str):
             what = f"lists parts, and how many there are is to be found (`count: {AUTO}`)"
             raise ConfigError(what, "slices", entry=key)
-    with entry_of("slices", "most"):
-        most = _whole(given.get("most", MOST_TRIED))
+    most = _whole(given.get("most", MOST_TRIED), "most")
     return Slices(overhead=overhead, rule=_rule(given, overhead, most))
 
 
 def _rule(given: Mapping[str, Any], overhead: Entry, most: int) -> SliceRule:
-    with entry_of("slices", "attention"):
-        attention = round(exact_number("slices", given.get("attention", 0), None, most=1), ATTENTION_PLACES)
+    attention = exact_number("slices", given.get("attention", 0), None, most=1, entry="attention")
     tokens = given.get("tokens", EQUAL)
     if isinstance(tokens, str):
         with entry_of("slices", "tokens"):
             require_name((EQUAL, WORK), tokens, "rule", "slices")
-    return SliceRule(most, attention, isinstance(tokens, str) and tokens == WORK, overhead)
+    return SliceRule(most, round(attention, ATTENTION_PLACES), isinstance(tokens, str) and tokens == WORK, overhead)
 
 
 def _tokens_given(given: Mapping[str, Any], count: int) -> Shares | None:
@@ -472,14 +469,15 @@ def _shares(value: Any, count: int, name: str, tokens: Shares | None = None) -> 
     return shares_of(parts, tokens)
 
 
-def _whole(value: Any, *, or_auto: bool = False) -> int:
+def _whole(value: Any, entry: str | None = None, *, or_auto: bool = False) -> int:
     try:
         number = count_of("slices", value)
     except ConfigError:
         number = 0
     if not 1 <= number <= MOST_SLICES:
         other = f", or {AUTO}" if or_auto else ""
-        raise ConfigError(f"must be a whole number from 1 to {MOST_SLICES}{other}, not {shown(value)}", "slices")
+        what = f"must be a whole number from 1 to {MOST_SLICES}{other}, not {shown(value)}"
+        raise ConfigError(what, "slices", entry=entry)
     return number
 
 
