@@ -218,7 +218,7 @@ def list_schedule(
     several tasks of one job share: memory is full of half-done jobs. Then the schedule is made again with every start
     checked to be safe, by the job of each task in `owners`. Raises NoSchedule when that is not possible either. `rooms`
     makes a deadlock rarer: what is to stay free of the pool of each task as it starts (default: nothing). `turns` are
-    all tasks in an order in which each job fits alone, where another than `SafePools` finds is needed for that.
+    all tasks in an order in which each job fits alone, where another than that of the banker is needed for that.
     """
     is_limited = len(graph.take) > 0 and any(capacity is not None for capacity in capacities)
     ranks = look_up(PRIORITIES, priority, "priority", "priority")(graph) if isinstance(priority, str) else priority
