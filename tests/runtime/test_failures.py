@@ -16,6 +16,7 @@ import pytest
 import pipesched
 from pipesched import RankFailed
 from pipesched.documents.schedule import document
+from tests.examples import at_night_but
 from tests.runtime_ranks import DEVICE, Pool, pool_of
 from tests.solved import solved
 from tests.torch_ranks import needs_torch
@@ -46,6 +47,7 @@ STEPS = {
     "raises": ("Planned", "as planned", "1F2"),
     "raises in a backward": ("Planned", "as planned", "1B0"),
     "does not fit": ("RuntimeError", "shapes cannot be multiplied", "1F0"),
+    "BatchNorm": ("ConfigError", "BatchNorm1d, which normalizes over a microbatch", "1F0 on rank 1"),
     "changes its output": (
         "RuntimeError",
         "its output is [15, 32] float64; a step before it was [16, 32] float64, and must stay so with inputs of these",
@@ -54,7 +56,7 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize("what", STEPS)
+@pytest.mark.parametrize("what", at_night_but(["raises in a backward", "does not fit"], STEPS))
 def test_a_rank_that_raises(pool: Pool, what: str) -> None:
     """Its own exception there, and on all others an error that quotes it; a second attempt trains."""
     kind, message, op = STEPS[what]
@@ -87,15 +89,6 @@ def test_ranks_notice_one_after_the_other_that_one_is_gone(pool: Pool, how: str)
 
     noticed = (True, True)
     assert pool.run(DEVICES, notices, how) == [noticed, None if how == "by its end" else noticed, noticed, noticed]
-
-
-def test_batch_norm(pool: Pool) -> None:
-    """A batch normalization is refused on every rank, before a step, with the reason."""
-    found = raised(pool, pipesched.run(problem(), "1f1b").schedule, "BatchNorm")
-    assert [one.kind for one in found] == ["RankFailed", "ConfigError", "RankFailed", "RankFailed"]
-    for one in found:
-        assert "1F0 on rank 1" in one.text
-        assert "BatchNorm1d, which normalizes over a microbatch" in one.text
 
 
 def test_wrong_inputs(pool: Pool) -> None:
@@ -132,14 +125,6 @@ def without_a_load(content: dict[str, Any]) -> str:
     return str(load["op"])
 
 
-def with_a_load_twice(content: dict[str, Any]) -> str:
-    """Load an activation again."""
-    row = next(row for row in content["transfers"] if row)
-    load = next(entry for entry in row if "L" in entry["op"])
-    row.append(load)
-    return str(load["op"])
-
-
 def in_an_order_that_deadlocks(content: dict[str, Any]) -> str:
     """Let the first device run a backward before the forward that it needs."""
     row = content["devices"][0]
@@ -147,12 +132,7 @@ def in_an_order_that_deadlocks(content: dict[str, Any]) -> str:
     return str(row[0]["op"])
 
 
-def without_a_backward(content: dict[str, Any]) -> str:
-    """Leave the last backward out."""
-    return str(content["devices"][0].pop()["op"])
-
-
-@pytest.mark.parametrize("spoil", [without_a_load, with_a_load_twice, in_an_order_that_deadlocks, without_a_backward])
+@pytest.mark.parametrize("spoil", [without_a_load, in_an_order_that_deadlocks])
 def test_wrong_plans(pool: Pool, spoil: Any) -> None:
     """A plan that breaks rules is refused on every rank, by the name of an operation, before anything is sent."""
     content = offloaded()
@@ -186,6 +166,7 @@ def is_alive(process: int) -> bool:
     return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
+@pytest.mark.nightly
 def test_jobs_run_one_after_the_other() -> None:
     """Each rank gets its number and the same arguments; its PyTorch has one thread."""
     from pipesched.runtime.rank_processes import rank_processes
@@ -196,16 +177,16 @@ def test_jobs_run_one_after_the_other() -> None:
         assert call(number) == [(0, 1), (1, 1)]
 
 
-@pytest.mark.parametrize(
-    ("what", "message"),
-    [
-        ("raises", "ConfigError: it: is wrong"),
-        ("dies", "rank 1 ended: process 1 terminated with signal SIGKILL"),
-        ("exits", "rank 1 ended: process 1 terminated with exit code 3"),
-        ("is silent", "no answer of rank 0, 1 within 1 s"),
-    ],
-)
-def test_what_went_wrong(monkeypatch: pytest.MonkeyPatch, what: str, message: str) -> None:
+WENT_WRONG = {
+    "raises": "ConfigError: it: is wrong",
+    "dies": "rank 1 ended: process 1 terminated with signal SIGKILL",
+    "exits": "rank 1 ended: process 1 terminated with exit code 3",
+    "is silent": "no answer of rank 0, 1 within 1 s",
+}
+
+
+@pytest.mark.parametrize("what", at_night_but(["is silent"], WENT_WRONG))
+def test_what_went_wrong(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     """A rank's own error says more than its end, this more than what others heard of it; nobody waits for ever."""
     from pipesched.runtime import rank_processes
     from tests.runtime.broken import fail, own_id
@@ -215,10 +196,11 @@ def test_what_went_wrong(monkeypatch: pytest.MonkeyPatch, what: str, message: st
         ids = call(own_id)
         with pytest.raises(RankFailed) as error:
             call(fail, what, seconds=1 if what == "is silent" else 300)
-    assert str(error.value) == message
+    assert str(error.value) == WENT_WRONG[what]
     assert not any(map(is_alive, ids))
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 @pytest.mark.parametrize("ended", ["by Ctrl-C", "killed"])
 def test_no_rank_outlives_the_first_process(ended: str) -> None:
@@ -240,6 +222,7 @@ def test_no_rank_outlives_the_first_process(ended: str) -> None:
         assert (process.stdout.read(), process.stderr.read()) == ("", "")
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_killed_while_it_starts_a_rank() -> None:
     """A process that is killed before it has told its rank what to run: the rank ends without a traceback."""

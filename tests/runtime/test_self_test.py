@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipesched import ConfigError, Quartiles, load
+from pipesched import ConfigError
 from pipesched.pipeline.problem.kinds import KINDS
 from tests.torch_ranks import needs_torch
 
@@ -169,20 +168,3 @@ def test_bad_arguments(monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], k
     with pytest.raises(ConfigError) as error:
         self_test(**given)
     assert error.value.key == key
-
-
-@pytest.mark.parametrize(("split", "halves", "whole"), [(True, (3, 4), 5), (False, (2.5, 2.5), 5)])
-def test_the_backward_by_its_halves_or_whole(
-    tmp_path: Path, *, split: bool, halves: tuple[float, float], whole: float
-) -> None:
-    """I and W are measured at 3 and 4 ms and B at 5: a config has all three, or the whole alone."""
-    from pipesched.runtime.profiling import TIMES, Profile, StageProfile, config_text
-
-    medians = dict(zip(TIMES, (2.0, 5.0, 3.0, 4.0, 2.0, 1.0, 1.0), strict=True))
-    times = {key: Quartiles(value - 0.5, value, value + 0.5) for key, value in medians.items()}
-    stage = StageProfile(times, 1000, 1.0, 0.5, 4000)
-    profile = Profile("a test", 2, 4, 5, [stage, stage], [Quartiles(0.1, 0.2, 0.3)])
-    (tmp_path / "config.yaml").write_text(config_text(profile, split_backward=split))
-    costs = load(tmp_path / "config.yaml").costs
-    assert (costs.backward[0], costs.split) == (whole, split)
-    assert (costs.backward_input[0], costs.backward_weight[0]) == halves

@@ -31,10 +31,7 @@ def problem(devices: int = 2, stages: int = 4) -> pipesched.Problem:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
-    at_night_but(
-        (("tied", "interleaved"), ("untied", "dualpipe")),
-        product(("tied", "untied"), ("1f1b", "interleaved", "zb-v", "dualpipe")),
-    ),
+    at_night_but((("tied", "interleaved"),), product(("tied", "untied"), ("1f1b", "interleaved", "zb-v", "dualpipe"))),
 )
 def test_a_gpt_has_the_losses_without_a_pipeline(case: tuple[str, str]) -> None:
     """Embedding, blocks and head, tied or not, by four schedules: the losses are those of a plain loop."""
@@ -64,7 +61,7 @@ def test_lengths_that_change_and_weights(algorithm: str) -> None:
         assert found["losses"] == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_gpt_is_profiled() -> None:
     """Its config has the sizes of the data; weights that stages share stand on both."""
     from pipesched.runtime import profile
@@ -119,7 +116,6 @@ def test_random_numbers_of_unequal_rows(dtype: str) -> None:
     ("given", "message"),
     [
         ({"data": f"{GPT}:data", "shape": [8]}, "shape: has no effect beside `data`"),
-        ({"data": f"{GPT}:data", "dtype": "int64"}, "dtype: has no effect beside `data`"),
         ({"data": f"{GPT}:data", "vocab": 3}, "vocab: has no effect beside `data`"),
         ({"data": "gpt"}, "data: must be package.module:function, not 'gpt'"),
         ({"data": f"{GPT}:nothing"}, f"data: '{GPT}' has no function 'nothing'"),
@@ -172,12 +168,13 @@ PROFILED = [  # a model, what it is profiled by, what is said
 ]
 
 
-@pytest.mark.parametrize(("model", "given", "message"), PROFILED)
-def test_mistakes_in_a_profile(model: str, given: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize("case", at_night_but(PROFILED[3:4], PROFILED), ids=range(len(PROFILED)))
+def test_mistakes_in_a_profile(case: tuple[str, dict[str, Any], str]) -> None:
     """One line with type, message, place, shapes and hint; and the traceback beside it."""
     from pipesched.runtime import profile
     from pipesched.runtime.model_source import pieces_of
 
+    model, given, message = case
     if DEVICE == "cuda" and "vocab" in given:
         pytest.skip("an index that is out of range leaves a GPU useless to its process")
     with pytest.raises(pipesched.RankFailed) as error:
@@ -200,11 +197,12 @@ TRAINED = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("model", "given", "steps", "message"), TRAINED)
-def test_mistakes_in_a_training(model: str, given: dict[str, Any], steps: int, message: str) -> None:
+@pytest.mark.parametrize("case", at_night_but(TRAINED[1:2], TRAINED), ids=range(len(TRAINED)))
+def test_mistakes_in_a_training(case: tuple[str, dict[str, Any], int, str]) -> None:
     """The line names the rank; the steps before it are heard."""
     from pipesched.runtime import train
 
+    model, given, steps, message = case
     heard: list[int] = []
     options: dict[str, Any] = {"data": f"{GPT}:data", **given}
     with pytest.raises(pipesched.RankFailed) as error:
@@ -260,7 +258,7 @@ def alone(
     return losses, mine, plain
 
 
-@pytest.mark.parametrize("weights", [None, [1, 1, 1], [0.5, -2, 0], (Fraction(1, 3), 1e-300, 1e9)])
+@pytest.mark.parametrize("weights", [None, [0.5, -2, 0], (Fraction(1, 3), 1e-300, 1e9)])
 @pytest.mark.parametrize("algorithm", ["interleaved", "zb-v"])
 def test_weights(algorithm: str, weights: Any) -> None:
     """Losses come back as they are; the gradient is that of their weighted sum, by default the plain one."""
@@ -298,16 +296,10 @@ def test_weights_in_tensors(kind: str) -> None:
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ([1], "weights: must hold one entry for each of the 2 microbatches, not 1"),
         (3, "weights: must hold one entry for each of the 2 microbatches, not 3"),
-        ({1, 2}, "weights: must hold one entry for each of the 2 microbatches, not {1, 2}"),
         ({0: 1, "1": 2}, "weights[1]: must be a finite number, not null"),
         ([1, float("nan")], "weights[1]: must be a finite number, not nan"),
-        ([float("-inf"), 1], "weights[0]: must be a finite number, not -inf"),
-        ([1, "2"], "weights[1]: must be a finite number, not '2'"),
-        ([1, None], "weights[1]: must be a finite number, not null"),
         ([True, 1], "weights[0]: must be a finite number, not true"),
-        ([10**400, 1], "weights[0]: must be a finite number, not 1e+400"),
         ([[1, 2], [3, 4]], "weights[0]: must be a finite number, not [1, 2]"),
     ],
 )
@@ -320,25 +312,12 @@ def test_what_is_no_weight(weights: Any, message: str) -> None:
     assert str(error.value) == message
 
 
-def test_a_tensor_of_no_dimension_is_no_list_of_weights() -> None:
-    """It has no length to compare."""
-    import torch
-
-    from pipesched.runtime.training_data import loss_weights
-
-    with pytest.raises(ConfigError, match=r"^weights: must hold one entry for each of the 2 microbatches, not tensor"):
-        loss_weights(torch.tensor(3.0), 2)
-
-
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([8], "rows: must hold one entry for each of the 2 microbatches, not 1"),
         ([8, 4, 2], "rows: must hold one entry for each of the 2 microbatches, not 3"),
         (8, "rows: must hold one entry for each of the 2 microbatches, not 8"),
         ([8, 0], "rows[1]: must be a whole number of at least 1, not 0"),
-        ([8, 1.5], "rows[1]: must be a whole number of at least 1, not 1.5"),
-        (["8", 4], "rows[0]: must be a whole number of at least 1, not '8'"),
     ],
 )
 def test_what_are_no_rows(rows: Any, message: str) -> None:
