@@ -15,7 +15,7 @@ import pytest
 import pipesched
 from pipesched import ConfigError, make_problem
 from pipesched.cli import exits
-from pipesched.cli.app import COMMANDS, command_of, make_fast
+from pipesched.cli.app import COMMANDS, make_fast
 from pipesched.cli.exits import ExitStatus
 from pipesched.cli.options import ProblemSource
 from pipesched.cli.reading import given_config
@@ -41,13 +41,6 @@ def test_slow_commands_say_how_to_get_compiled_kernels(
         with exits.guarded(name):
             pass
         assert capsys.readouterr().err.count("install a C compiler, and pipesched again") == notes
-
-
-def test_help_names_every_command(cli: Cli) -> None:
-    """--help names every command."""
-    result = cli("--help")
-    assert result.returncode == 0
-    assert all(f" {name} " in result.stdout for name in COMMANDS)
 
 
 def test_help_loads_no_numpy(process: Cli) -> None:
@@ -155,23 +148,11 @@ def test_what_is_left_to_typer() -> None:
     assert vars(foreign) == {"required": False}
 
 
-def test_brackets_in_a_help_are_text(capsys: pytest.CaptureFixture[str]) -> None:
-    """`pip install 'pipesched[torch]'` is printed whole, and the help of the command stays what it was."""
-    command = command_of("train")
-    before = command.help
-    command.main(["--help"], standalone_mode=False)
-    assert "'pipesched[torch]'" in capsys.readouterr().out
-    assert command.help == before
-
-
 @pytest.mark.parametrize(
     ("words", "flags"),
     [
-        (["run", "zb-h1"], ["run", "--algo", "zb-h1"]),
-        (["run", "model.yaml"], ["run", "-c", "model.yaml"]),
         (["run", "zb-h1", "model.yaml"], ["run", "--algo", "zb-h1", "-c", "model.yaml"]),
         (["run", "model.yaml", "zb-h1"], ["run", "--algo", "zb-h1", "-c", "model.yaml"]),
-        (["compare", "1f1b,zb-h1"], ["compare", "1f1b", "zb-h1"]),
         (["compare", "naive, 1f1b", "zb-h1", "model.yaml"], ["compare", "naive", "1f1b", "zb-h1", "-c", "model.yaml"]),
         (["solve", "model.yaml", "--quiet"], ["solve", "-c", "model.yaml", "--quiet"]),
     ],
@@ -194,15 +175,6 @@ def test_only_what_pytorch_runs(cli: Cli) -> None:
     assert "the best that PyTorch runs" in drawn
 
 
-def test_only_holds_for_sweeps(cli: Cli) -> None:
-    """What no trainer runs has no column in a sweep either."""
-    arguments = ("compare", "dualpipe", "1f1b", "--stages", "4", "--sweep", "microbatches=8,16", "--json")
-    every = json.loads(cli(*arguments).stdout)["rows"]
-    listed = json.loads(cli(*arguments, "--only", "pytorch").stdout)["rows"]
-    assert [row["algorithm"] for row in every] == ["dualpipe", "1f1b"] * 2
-    assert listed == [row for row in every if row["algorithm"] == "1f1b"]
-
-
 def test_rows_of_the_same_time_are_folded(cli: Cli) -> None:
     """--all counts what takes the same time and runs in the same trainers; --all-rows lists it."""
     folded = cli("compare", "--all", "--stages", "4", "--charts", "none").stdout
@@ -222,22 +194,6 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     """The path "-" reads a config from standard input, and options go on top."""
     given_on_stdin(monkeypatch, b"\xef\xbb\xbfdevices: 3\n")
     assert given_config(ProblemSource("-", {"stages": 6})).problem == make_problem(devices=3, stages=6)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "<stdin> is empty"),
-        (b"devices: 4\ndevice: 3", "<stdin>:2: unknown key 'device'"),
-        (b"\xff", "<stdin> is no text file"),
-    ],
-)
-def test_bad_standard_input(monkeypatch: pytest.MonkeyPatch, content: bytes, message: str) -> None:
-    """A bad config on standard input is told as one of the file <stdin>."""
-    given_on_stdin(monkeypatch, content)
-    with pytest.raises(ConfigError) as error:
-        given_config(ProblemSource("-", {}))
-    assert str(error.value).startswith(message)
 
 
 def test_standard_input_has_the_same_size_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,12 +12,11 @@ import pytest
 
 from pipesched import compare, load, make_problem
 from pipesched.cli.compare import read_sweep
-from pipesched.cli.groups import PROBLEM_FLAGS
 from pipesched.comparing.compare import every_name
 from pipesched.config.load import load_values
 from pipesched.executors import opening
 from pipesched.executors.local import LocalExecutor
-from pipesched.pipeline.problem.declared import BY_NAME, words_of
+from pipesched.pipeline.problem.declared import BY_NAME
 from tests.cli.conftest import Cli
 
 
@@ -41,13 +40,6 @@ def test_rows_have_the_metrics_of_run(cli: Cli) -> None:
         assert list(row) == ["algorithm", "applicable", "runs_in", "weights", "metrics"]
         alone = json.loads(cli("run", "-a", row["algorithm"], "--microbatches", "6", "--json").stdout)
         assert (row["applicable"], row["metrics"]) == (True, alone["metrics"])
-
-
-def test_option_goes_to_those_that_know_it(cli: Cli) -> None:
-    """An algorithm's option is given to the algorithms that know it, and the others run without."""
-    plain, grouped = (rows(cli, "1f1b", "interleaved", *size) for size in ((), ("--group-size", "8")))
-    assert plain[0] == grouped[0]
-    assert plain[1]["metrics"]["peak_memory"] != grouped[1]["metrics"]["peak_memory"]
 
 
 def test_all_ranks_every_family(cli: Cli) -> None:
@@ -92,13 +84,6 @@ def test_pareto_figure_of_nothing_is_refused(cli: Cli) -> None:
     assert "stages" in nothing.stdout
     assert "there is nothing to draw: none of the algorithms applies" in nothing.stderr
     assert not list(Path.cwd().iterdir())
-
-
-@pytest.mark.parametrize("width", ["20", "79"])
-def test_pareto_never_wraps(cli: Cli, width: str) -> None:
-    """No line is wider than asked."""
-    lines = cli("compare", "--pareto", "--mem-budget", "5", "--width", width).stdout.splitlines()
-    assert max(map(len, lines)) <= int(width)
 
 
 HEADING = re.compile(r"^(\S+)  (\d+) devices, .*$", re.MULTILINE)
@@ -261,50 +246,6 @@ def test_jobs_change_nothing(cli: Cli, pools: list[int]) -> None:
     assert together.stdout == alone.stdout
 
 
-def test_jobs_of_a_sweep(cli: Cli, pools: list[int]) -> None:
-    """A sweep has one pool for all of its points, and the same table."""
-    arguments = ("compare", "naive", "1f1b", "--sweep", "microbatches=4,8")
-    alone, together = (cli(*arguments, "--jobs", jobs) for jobs in ("1", "2"))
-    assert pools == [2]
-    assert together.stdout == alone.stdout != ""
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (
-            ["--executor", "locale:2"],
-            "--executor: unknown executor 'locale:2'; did you mean local:2? allowed are local,",
-        ),
-        (["--executor", "local:2", "--jobs", "3"], "--jobs: is 3, and --executor is local:2; give one of them"),
-        (["--executor", "dask://h:1", "--jobs", "3"], "--jobs: is the number of processes of this machine, and --exec"),
-        (["--executor", "dask://127.0.0.1:1"], "--executor: no Dask scheduler answers at dask://127.0.0.1:1 within"),
-    ],
-    ids=["unknown", "number", "dask", "unreachable"],
-)
-def test_bad_executors(cli: Cli, monkeypatch: pytest.MonkeyPatch, given: list[str], message: str) -> None:
-    """One clear message, and nothing on stdout."""
-    pytest.importorskip("distributed")
-    monkeypatch.setattr("pipesched.executors.dask_cluster.SECONDS", 0.3)
-    result = cli("compare", "--devices", "4", *given)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"pipesched: {message}")
-    assert result.stderr.count("\n") == 1
-
-
-@pytest.mark.nightly
-def test_executors_change_nothing(cli: Cli, pools: list[int]) -> None:
-    """The other commands that take one print the same with two processes."""
-    size = ("--devices", "4", "--stages", "4", "--microbatches", "4")
-    robust = ("robust", "1f1b", "zb-h1", *size, "--samples", "3000")
-    frontier = ("solve", "--frontier", "--quiet", *size, "--split-backward", "--workers", "1")
-    for arguments in (robust, frontier):
-        alone, together = (cli(*arguments, "--executor", spec) for spec in ("local:1", "local:2"))
-        assert (together.returncode, together.stderr) == (0, "")
-        assert together.stdout == alone.stdout != ""
-    assert pools == [2, 2, 2]
-
-
 @pytest.mark.parametrize("command", [["run", "1f1b"], ["explain", "1f1b"]], ids=str)
 def test_no_chart(cli: Cli, command: list[str]) -> None:
     """With --charts none a single schedule prints all but its chart, as a comparison does."""
@@ -312,9 +253,6 @@ def test_no_chart(cli: Cli, command: list[str]) -> None:
     assert "device 0 F" in drawn
     assert "device 0 F" not in bare
     assert "330" in bare
-
-
-NUMERIC = sorted(flag for name, flag in PROBLEM_FLAGS.items() if BY_NAME[name].shape.is_number)
 
 
 @pytest.mark.parametrize(
@@ -342,16 +280,3 @@ def test_field_by_any_of_its_names(sweep: str, name: str) -> None:
     for point in found:
         (entry,) = compare(load(None, **{name: point.value}), ["1f1b"])
         assert point.comparison["1f1b"].metrics == entry.metrics is not None
-
-
-@pytest.mark.parametrize("flag", NUMERIC)
-def test_every_numeric_flag_can_be_swept(cli: Cli, flag: str) -> None:
-    """Each flag that takes numbers can be swept, a half of the backward together with the other half."""
-    halves = ("--backward-input", "--backward-weight")
-    given = [word for half in halves if flag in halves and half != flag for word in (half, "1")]
-    given += ["--messages", "rank"] if flag == "--receive" else []
-    value = "8" if flag in ("--stages", "--microbatches", "--layers") else "1"
-    result = cli("compare", "list", "--sweep", f"{flag.strip('-')}={value}", *given)
-    (name,) = [name for name, known in PROBLEM_FLAGS.items() if known == flag]
-    assert (result.returncode, result.stderr) == (0, "")
-    assert words_of(BY_NAME[name].key) in result.stdout

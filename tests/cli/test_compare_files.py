@@ -92,16 +92,6 @@ def test_a_document_brings_its_problem(cli: Cli) -> None:
     assert row["metrics"] == json.loads(Path("mine.json").read_text("utf-8"))["metrics"]
 
 
-def test_the_first_of_several_documents_counts(cli: Cli) -> None:
-    """Of two documents the first among the words brings the problem; the other's order runs on it."""
-    assert cli("run", "1f1b", "model.yaml", "--forward", "3", "-o", "slow.json").returncode == 0
-    for first, second in (("mine.json", "slow.json"), ("slow.json", "mine.json")):
-        answer = cli("compare", first, second, "--json")
-        assert answer.stderr == NOTE.format(first)
-        metrics = [row["metrics"] for row in json.loads(answer.stdout)["rows"]]
-        assert metrics[0] == metrics[1] == json.loads(Path(first).read_text("utf-8"))["metrics"]
-
-
 def test_options_are_laid_over_the_problem_of_a_document(cli: Cli) -> None:
     """What an option gives replaces what the document says; a recompute that was the forward's stays that."""
     given = ("--forward", "2", "--mem-budget", "1", "--recompute", "full", "--json")
@@ -135,14 +125,6 @@ def test_a_given_cut_stays(cli: Cli) -> None:
     assert naive["metrics"]["bottleneck"] == 1
 
 
-def test_words_of_robust(cli: Cli) -> None:
-    """Algorithms, then files with their names, on the problem of the config; a file has its algorithm's figures."""
-    rows = answer(cli, "robust", "1f1b,zb-h1", "mine.json", "theirs.csv", "wave=block.yaml", "model.yaml")["rows"]
-    assert [row["algorithm"] for row in rows] == ["1f1b", "zb-h1", "mine", "theirs", "wave"]
-    for row, other in ((rows[0], rows[2]), (rows[1], rows[3])):
-        assert {**row, "algorithm": ""} == {**other, "algorithm": ""}
-
-
 def test_names_of_robust_by_default(cli: Cli) -> None:
     """Without names, those of `compare`, and the config's own."""
     assert [row["algorithm"] for row in answer(cli, "robust")["rows"]] == ["naive", "1f1b", "interleaved"]
@@ -171,16 +153,3 @@ def test_output_of_robust(cli: Cli) -> None:
     assert cli("show", "kept.json", "--json").stdout == Path("kept.json").read_text("utf-8")
     assert cli("robust", "1f1b", "--samples", "9", "-o", "kept.svg").returncode == 0
     assert "steps that take no longer" in Path("kept.svg").read_text("utf-8")
-
-
-def test_over_budget(cli: Cli) -> None:
-    """What exceeds its budget is marked in the table, with device, amount and budget below, and in JSON."""
-    args = ("naive", "1f1b", "model.yaml", "--mem-budget", "2", "--samples", "20")
-    rows = answer(cli, "robust", *args)["rows"]
-    assert [(row["best_share"], row["fits"]) for row in rows] == [(None, False), (1.0, True)]
-    assert rows[0]["over"] == [{"device": at, "memory": 4, "budget": 2} for at in (0, 1)]
-    assert rows[1]["over"] == []
-    lines = cli("robust", *args, "-o", "kept.json").stdout.splitlines()
-    assert "naive is over budget: device 0 holds 4 of 2, device 1 holds 4 of 2" in lines
-    assert [line.split()[0] for line in lines if " over budget " in line] == ["naive"]
-    assert cli("show", "kept.json").stdout.strip() in "\n".join(lines)

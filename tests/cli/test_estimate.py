@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched import ConfigError, Progress, Tuning
+from pipesched import Progress, Tuning
 from pipesched.cli.progress import TuningBar, progress_of, progress_of_tuning, tuning_line
 from pipesched.config.estimate import MIXED
 from pipesched.config.values import Source
@@ -92,13 +92,6 @@ def test_rates_are_also_those_of_the_expected_step(cli: Cli) -> None:
     assert f"{step['mfu']:.1%}  expected {expected['mfu']:.1%}; " in printed
     assert f"expected {1e12 / expected['tokens_per_second_per_gpu'] / 86400 / 16:,.1f} days; " in printed
     assert "expected" not in cli("estimate", "t2.yaml", "--no-trust").stdout
-
-
-def test_what_lies_outside_is_told(cli: Cli) -> None:
-    """A ring that nobody has published is named, with what was measured."""
-    printed = cli("estimate", "t2.yaml", "--context", "8", "--global-batch", "64", "--gpus", "64", "--width", "100")
-    assert "Nobody has published a run with" in printed.stdout
-    assert "context 8; measured: " in printed.stdout
 
 
 def test_compare_tells_schedules_apart(cli: Cli) -> None:
@@ -263,28 +256,6 @@ def test_ctrl_c(cli: Cli, monkeypatch: pytest.MonkeyPatch, found: bool) -> None:
         assert "99 when the search was stopped" in result.stdout
     else:
         assert (result.returncode, result.stdout, result.stderr) == (130, "", "pipesched: interrupted\n")
-
-
-@pytest.mark.parametrize(
-    ("error", "message"),
-    [
-        (ConfigError("must be a whole number of at least 1, not 0", "top"), "--top: must be a whole number"),
-        (ConfigError("is of another space", "resume"), "--resume: is of another space"),
-        (ConfigError("unknown algorithm '1f1c'", "algorithms"), "unknown algorithm '1f1c'"),
-        (ConfigError("must divide", "parallel.tensor"), "--tensor: must divide"),
-        (ConfigError("unknown recompute", "training.recompute"), "--recompute: unknown recompute"),
-    ],
-)
-def test_errors_of_the_search(cli: Cli, monkeypatch: pytest.MonkeyPatch, error: ConfigError, message: str) -> None:
-    """What the function refuses is told by its option."""
-
-    def refuses(*_: object, **settings: object) -> None:
-        raise error
-
-    monkeypatch.setattr("pipesched.tuning.tune.tune", refuses)
-    result = cli("tune")
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"pipesched: {message}")
 
 
 PROGRESS = Progress(812, 188, ROWS[0], PRUNED, "search")

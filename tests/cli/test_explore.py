@@ -146,11 +146,6 @@ def test_the_article_end_to_end(cli: Cli) -> None:
     assert (solved["latency"], solved["lower_bound"], solved["status"]) == (5, 5, "optimal")
 
 
-def test_a_program_on_standard_input(cli: Cli) -> None:
-    content = json.loads(cli("hls", "-", "--json", stdin=CROSSED).stdout)
-    assert [one["op"] for one in content["ops"]] == ["p", "q", "r", "s", "*5", "*6", "y"]
-
-
 @pytest.mark.parametrize("width", [20, 80])
 def test_every_rule_is_legible_at_any_width(cli: Cli, width: int) -> None:
     """Ties that do not fit side by side stand below; nothing is cut off."""

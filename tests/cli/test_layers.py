@@ -92,16 +92,6 @@ def test_a_foreign_plan_is_timed_by_layers(cli: Cli, model: str, tmp_path: Path)
     assert shown["problem"]["layout"] == own["problem"]["layout"]
 
 
-def test_solve_cuts_for_each_placement(cli: Cli, model: str) -> None:
-    """Each placement that is tried has its own balanced layout, and the answer says which."""
-    asked = ["--layout", "balanced", "--chunks", "2", "--placement", "v", "--method", "portfolio"]
-    result = cli("solve", "-c", model, *asked, "--json")
-    assert result.returncode == 0
-    meant = load(LAYERS_FILE, layout="balanced", chunks=2, placement="v").layers
-    assert meant is not None
-    assert json.loads(result.stdout)["problem"]["layout"] == list(meant.layout)
-
-
 BY_LAYER = """\
 devices: 3
 microbatches: 4

@@ -30,7 +30,6 @@ from pipesched.cli.groups import (
     spell,
     spelled,
 )
-from pipesched.cli.options import parse_value
 from pipesched.cli.reading import given_config
 from pipesched.config.hls import load_hls
 from pipesched.estimation.model_reader import preset_names
@@ -269,13 +268,6 @@ def test_random_options(overrides: dict[str, str]) -> None:
         assert isinstance(problem_of(overrides), Problem)
 
 
-@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=5))
-def test_option_list_round_trips(numbers: list[int]) -> None:
-    """A list of numbers joined by commas is read back as it was."""
-    text = ",".join(map(str, numbers))
-    assert parse_value(text) == (numbers if len(numbers) > 1 else numbers[0])
-
-
 WORDS = {
     "--model": "llama-3-8b",
     "--hardware": "h100-sxm",
@@ -319,16 +311,6 @@ def test_run_and_estimate_have_the_same_default(cli: Cli, layout: str) -> None:
     assert scheduled["problem"]["stages"] == 8
     assert scheduled["algorithm"] == estimated["step"]["algorithm"] == "interleaved"
     assert scheduled["metrics"]["makespan"] == estimated["step"]["pipeline"]
-
-
-@pytest.mark.slow
-def test_options_on_top_of_a_file(cli: Cli) -> None:
-    """A file with sections says what options say; an option replaces one value of it."""
-    Path("c.yaml").write_text(SETUP)
-    same = cli("run", "1f1b", *words(), "--json").stdout
-    assert cli("run", "1f1b", "-c", "c.yaml", "--json").stdout == same
-    changed = json.loads(cli("run", "1f1b", "c.yaml", "--global-batch", "64", "--json").stdout)
-    assert changed["problem"]["microbatches"] == 32
 
 
 def test_a_level_means_the_same_in_every_command(cli: Cli) -> None:

@@ -33,13 +33,6 @@ def test_output_is_the_json_document(cli: Cli, tmp_path: Path, name: str) -> Non
     assert Path(name).read_text() == printed
 
 
-def test_output_and_json_together(cli: Cli) -> None:
-    """With -o and --json the document is in the file and on stdout, alone."""
-    result = cli("run", "--json", "-o", "out.json")
-    assert result.stdout == Path("out.json").read_text()
-    assert json.loads(result.stdout)["algorithm"] == "1f1b"
-
-
 def test_directory_is_not_replaced(cli: Cli) -> None:
     """A directory of that name stays, also with --force."""
     Path("out.json").mkdir()
@@ -121,15 +114,6 @@ def test_keys_of_a_model(cli: Cli) -> None:
     assert "did you mean 'num_hidden_layers'?" in cli("estimate", "c.yaml").stderr
 
 
-def test_an_estimate_that_does_not_fit_has_no_step(cli: Cli) -> None:
-    """What is too much stands in its place, and what would fit; JSON keeps the step."""
-    Path("c.yaml").write_text(SETUP % ("", 2))
-    text = cli("estimate", "c.yaml").stdout
-    assert re.search(r"device \d does not fit: .* of 2\.0 GB, .* GB too much\n(It fits with|no few changes)", text)
-    assert not re.search(r"^(step|tokens/s/GPU|MFU) ", text, re.MULTILINE)
-    assert '"step": {' in cli("estimate", "c.yaml", "--json").stdout
-
-
 SWEEP = ("compare", "1f1b", "zb-h1", "--sweep", "microbatches=4,8,16")
 DRAWS = {
     "run": ("run", "1f1b"),
@@ -170,13 +154,6 @@ def test_sweeps_are_drawn(cli: Cli) -> None:
     assert "a 1f1b  b zb-h1" in printed
     assert cli("show", "sweep.json", "-o", "b.svg").stdout == printed
     assert "bubble (%)" in Path("b.svg").read_text("utf-8")
-
-
-def test_show_writes_schedules(cli: Cli) -> None:
-    """`show -o` writes what it draws, whatever the format."""
-    cli("run", "1f1b", "-o", "given.json")
-    assert cli("show", "given.json", "-o", "again.json").returncode == 0
-    assert Path("again.json").read_bytes() == Path("given.json").read_bytes()
 
 
 def test_fold(cli: Cli) -> None:
@@ -228,54 +205,10 @@ def test_text_goes_to_stdout(cli: Cli) -> None:
     assert not list(Path.cwd().iterdir())
 
 
-@pytest.mark.parametrize("to", ["chrome-trace", "svg"])
-def test_the_same_from_a_file(cli: Cli, to: str) -> None:
-    """It makes no difference whether a schedule comes from its algorithm or from a file."""
-    cli("run", "-a", "interleaved", "-o", "a.json")
-    direct, read = cli("export", "-a", "interleaved", "--to", to), cli("export", "a.json", "--to", to)
-    assert direct.returncode == 0
-    assert direct.stdout == read.stdout
-
-
-def test_csv_with_the_costs_of_a_config(cli: Cli) -> None:
-    """A CSV has no costs; a config and its options give them, and then it is the schedule that it was."""
-    Path("costs.yaml").write_text("devices: 2\nmicrobatches: 2\ncosts: {forward: 3, backward: 4}\n")
-    Path("a.csv").write_text(CSV)
-    made = json.loads(cli("export", "-a", "1f1b", *TINY, "--forward", "3", "--backward", "5", "--to", "json").stdout)
-    for source, stdin in (("a.csv", ""), ("-", CSV)):
-        options = ["-c", "costs.yaml", "--backward", "5"]
-        content = json.loads(cli("export", source, *options, "--to", "json", stdin=stdin).stdout)
-        assert content["devices"] == made["devices"]
-        assert content["metrics"] == made["metrics"]
-
-
-def test_content_counts_not_the_name(cli: Cli) -> None:
-    """A CSV in a file that is named .json, and a document in one named .txt, are what they are."""
-    Path("a.json").write_text(CSV)
-    assert cli("export", "a.json", "--to", "pytorch-csv").stdout == CSV
-    Path("a.txt").write_text(cli("export", "a.json", "--to", "json").stdout)
-    assert cli("export", "a.txt", "--to", "pytorch-csv").stdout == CSV
-
-
-def test_words_are_those_of_train(cli: Cli) -> None:
-    """An algorithm and a config are words: a config names its algorithm, a second word another one."""
-    Path("mine.yaml").write_text("devices: 2\nmicrobatches: 2\nalgorithm: naive\n")
-    naive = cli("export", "-a", "naive", *TINY, "--to", "pytorch-csv").stdout
-    for words in (["mine.yaml"], ["-c", "mine.yaml"], ["naive", *TINY]):
-        assert cli("export", *words, "--to", "pytorch-csv").stdout == naive
-    assert cli("export", "1f1b", "mine.yaml", "--to", "pytorch-csv").stdout == CSV != naive
-
-
 def test_format_goes_before_suffix(cli: Cli) -> None:
     """--to counts, whatever the file is named."""
     assert cli("export", "-a", "1f1b", "--to", "chrome-trace", "-o", "a.json").returncode == 0
     assert "traceEvents" in json.loads(Path("a.json").read_text())
-
-
-@pytest.mark.parametrize(("short", "name"), [(".CSV", "pytorch-csv"), ("trace.json", "chrome-trace")])
-def test_a_suffix_is_a_name_too(cli: Cli, short: str, name: str) -> None:
-    """--to takes the suffix of a format for its name."""
-    assert cli("export", "-a", "1f1b", "--to", short).stdout == cli("export", "-a", "1f1b", "--to", name).stdout != ""
 
 
 def test_figure_options(cli: Cli) -> None:
@@ -305,15 +238,6 @@ def test_a_schedule_that_breaks_rules_is_not_exported(cli: Cli) -> None:
     assert not list(Path.cwd().iterdir())
 
 
-@pytest.mark.parametrize("name", ["a.svg", "a.json"])
-def test_compare_writes_figures(cli: Cli, name: str) -> None:
-    """`compare -o` writes the comparison as a figure, or its rows as JSON, and prints as ever."""
-    command = ["compare", "naive", "1f1b", *TINY]
-    alone, result = cli(*command), cli(*command, "-o", name)
-    assert (result.returncode, result.stderr, result.stdout) == (0, "", alone.stdout)
-    assert Path(name).read_bytes().startswith(BEGINS.get(f"out{Path(name).suffix}", b"")[:4])
-
-
 def test_window_of_a_figure(cli: Cli) -> None:
     """`run -o` draws the window that it prints."""
     assert cli("run", "--from", "100", "--to", "130", "-o", "a.svg", "--label", "op").returncode == 0
@@ -337,13 +261,3 @@ def test_run_loads_none_of_this(process: Cli) -> None:
             "pipesched.hls",
         ):
             assert module not in loaded
-
-
-SMALL = ["--devices", "4", "--stages", "4", "--microbatches", "8"]
-
-
-def test_a_file(cli: Cli, tmp_path: Path) -> None:
-    """A schedule of a file is handed over too, and the text can be written."""
-    assert cli("run", "1f1b", *SMALL, "-o", "mine.json").returncode == 0
-    assert cli("export", "mine.json", "--for", "primus", "-o", "primus.yaml").returncode == 0
-    assert (tmp_path / "primus.yaml").read_text().startswith("pp_algorithm: 1f1b\n")

@@ -13,29 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli
-from tests.examples import at_night_but
 
 SMALL = ("--stages", "4", "--forward", "1", "--backward", "2", "--placement", "linear")
 HARD = ("--devices", "8", "--stages", "8", "--microbatches", "32", "--forward", "12", "--backward-input", "13",
         "--backward-weight", "9", "--p2p", "1", "--mem-budget", "5", "--placement", "linear")  # fmt: skip
-
-
-def test_works_without_a_config(cli: Cli) -> None:
-    """The built-in default under a budget of 4: 285 is proved over every placement, too soon for progress."""
-    result = cli("solve", "--mem-budget", "4")
-    assert result.returncode == 0
-    assert "status" in result.stdout
-    assert "optimal" in result.stdout
-    assert "placements tried: linear, loop, v" in " ".join(result.stdout.split())
-    assert result.stderr == ""
-
-
-def test_document(cli: Cli) -> None:
-    """-o writes the document that --json prints; check and show read it."""
-    result = cli("solve", *SMALL, "--mem-budget", "2", "--json", "-o", "best.json")
-    assert Path("best.json").read_text(encoding="utf-8") == result.stdout
-    assert cli("check", "best.json").returncode == 0
-    assert cli("show", "best.json").returncode == 0
 
 
 def test_span(cli: Cli) -> None:
@@ -92,16 +73,6 @@ def test_advice(cli: Cli) -> None:
     assert again["metrics"]["makespan"] <= float(found[1])
     assert "advice" not in json.loads(cli(*tight, "--no-advice", "--json").stdout)["solver"]
     assert "would help" not in cli(*tight, "--no-advice").stdout
-
-
-@pytest.mark.parametrize("suffix", at_night_but([".csv"], [".csv", ".trace.json", ".svg"]))
-def test_output_in_every_format(cli: Cli, suffix: str) -> None:
-    """The suffix says what is written: what `export` makes of the document."""
-    done = cli("solve", *SMALL, "--mem-budget", "3", "--quiet", "--json", "-o", f"best{suffix}")
-    assert done.returncode == 0, done.stderr
-    Path("document.json").write_text(done.stdout, encoding="utf-8")
-    assert cli("export", "document.json", "-o", f"again{suffix}").returncode == 0
-    assert Path(f"best{suffix}").read_bytes() == Path(f"again{suffix}").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -279,27 +250,3 @@ def test_offload(cli: Cli, tmp_path: Path) -> None:
     assert shown.returncode == 0
     chart = done.stdout.splitlines()
     assert shown.stdout.splitlines()[1 : chart.index("")] == chart[1 : chart.index("")]
-
-
-def test_recompute(cli: Cli) -> None:
-    """Recomputes are slots of the document, and there are no transfers without --offload."""
-    done = cli("solve", *P4, "--recompute", "--checkpoint", "0", "--json")
-    assert done.returncode == 0
-    written = json.loads(done.stdout)
-    assert written["metrics"]["makespan"] == 33
-    assert "transfers" not in written
-    assert any("R" in slot["op"] for row in written["devices"] for slot in row)
-    assert written["metrics"]["ideal"] == 24
-
-
-def test_a_broken_transfer_fails_the_check(cli: Cli, tmp_path: Path) -> None:
-    """A load that comes back before its offload has ended is named, with exit code 1."""
-    done = cli("solve", *P4, "--offload", "--offload-cost", "1", "--json")
-    written = json.loads(done.stdout)
-    move = next(move for move in written["transfers"][0] if "L" in move["op"])
-    move["start"], move["end"] = 0, 1
-    file = tmp_path / "broken.json"
-    file.write_text(json.dumps(written), encoding="utf-8")
-    checked = cli("check", str(file))
-    assert checked.returncode == 1
-    assert f"{move['op']} starts at 0, before its input is there" in checked.stdout
