@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
 from pipesched import check, make_problem, read, run
 from pipesched.core.reasons import NOTHING
 from pipesched.explore.app.app import ExploreApp, MainScreen
-from pipesched.explore.app.dialogs import Confirm, Parameters, Pick, Read
+from pipesched.explore.app.dialogs import Confirm, Read
 from pipesched.explore.pipeline_board import PipelinePlanner, board_of
 from pipesched.explore.sheet import loaded
 from pipesched.explore.state import KEYS, State
@@ -72,15 +72,18 @@ def chart(screen: MainScreen) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("keys", "name"),
-    [("right", "0F1"), ("l", "0F1"), ("right,left", "0F0"), ("right,h", "0F0"), ("down", "1F0"), ("j", "1F0"),
-     ("down,up", "0F1"), ("down,k", "0F1")],
-)  # fmt: skip
-def test_arrows_and_letters_select(keys: str, name: str) -> None:
+def test_arrows_and_letters_select() -> None:
     state = state_of()
-    press(state, *keys.split(","))
-    assert state.sheet.selected_name == name
+
+    async def script(pilot: Pilot[None], screen: MainScreen) -> None:
+        for keys, name in (
+            ("right", "0F1"), ("left", "0F0"), ("l", "0F1"), ("h", "0F0"), ("down", "1F0"), ("up", "0F1"),
+            ("left", "0F0"), ("j", "1F0"), ("k", "0F1"),
+        ):  # fmt: skip
+            await pilot.press(keys)
+            assert state.sheet.selected_name == name, keys
+
+    play(app_of(state), script)
 
 
 def test_a_key_moves_undoes_and_redoes() -> None:
@@ -151,55 +154,6 @@ def test_jump_why_and_help() -> None:
             assert isinstance(pilot.app.screen, Read)
             await pilot.press("escape")
             assert shown_now(pilot) is screen
-
-    play(app_of(state), script)
-
-
-@pytest.mark.slow
-def test_the_list_of_algorithms_is_filtered_and_the_exact_name_comes_first() -> None:
-    state = state_of()
-
-    async def script(pilot: Pilot[None], screen: MainScreen) -> None:
-        await pilot.press("a")
-        assert isinstance(pilot.app.screen, Pick)
-        await pilot.press(*"zb-v", "enter")
-        assert state.sheet.version.algorithm == "zb-v"
-        await pilot.press("a", *"1f1b", "down", "enter")
-        assert state.sheet.version.algorithm != "zb-v"
-        await pilot.press("a", "escape", "u", "u")
-        assert state.sheet.version.algorithm == "interleaved"
-
-    play(app_of(state), script)
-
-
-@pytest.mark.slow
-def test_parameters_are_live_and_one_step() -> None:
-    state = state_of()
-
-    async def script(pilot: Pilot[None], screen: MainScreen) -> None:
-        await pilot.press("e")
-        dialog = pilot.app.screen
-        assert isinstance(dialog, Parameters)
-        dialog.query_one("#microbatches", Input).value = "12"
-        await pilot.pause()
-        assert "M12" in said(screen, "title")
-        dialog.query_one("#forward", Input).value = "none of it"
-        await pilot.pause()
-        assert "forward" in str(dialog.query_one("#wrong", Static).render())
-        await pilot.press("down", "up", "enter")
-        await pilot.press("u")
-        assert "M8" in said(screen, "title")
-
-    play(app_of(state), script)
-
-
-def test_keep_and_switch() -> None:
-    state = state_of()
-
-    async def script(pilot: Pilot[None], screen: MainScreen) -> None:
-        await pilot.press("c", "right", ">", "tab")
-        assert "[2/2]" in said(screen, "title")
-        assert state.board.amounts.makespan == 285
 
     play(app_of(state), script)
 
@@ -348,8 +302,7 @@ def test_a_refused_drop_says_why_and_escape_cancels() -> None:
     play(app_of(state), script)
 
 
-@pytest.mark.parametrize("colour", [True, False])
-def test_a_transfer_is_selected_by_a_click_and_not_moved(colour: bool) -> None:
+def test_a_transfer_is_selected_by_a_click_and_not_moved() -> None:
     plan = run(make_problem(devices=4, microbatches=8, offload=5), "1f1b", offload=1)
     state = State(loaded(board_of(plan), plan.algorithm), PipelinePlanner(maker("1f1b")))
 
@@ -357,7 +310,7 @@ def test_a_transfer_is_selected_by_a_click_and_not_moved(colour: bool) -> None:
         x, y = place(screen, "0O1")
         await pilot.click("#chart", offset=(x, y))
         assert state.sheet.selected_name == "0O1"
-        assert "^" in chart(screen).splitlines()[screen.chart.drawing.rows.index(4) + (1 if colour else 2)]
+        assert "^" in chart(screen).splitlines()[screen.chart.drawing.rows.index(4) + 1]
         await pilot.mouse_down("#chart", offset=(x, y))
         await pilot.hover("#chart", offset=(x + 20, y))
         await pilot.mouse_up("#chart", offset=(x + 20, y))
@@ -366,7 +319,7 @@ def test_a_transfer_is_selected_by_a_click_and_not_moved(colour: bool) -> None:
         await pilot.press("up")
         assert state.board.tasks.machine[state.selected] == 0
 
-    play(app_of(state, colour=colour), script, (100, 40))
+    play(app_of(state), script, (100, 40))
 
 
 def test_the_wheel_pans_and_zooms_at_the_pointer() -> None:
@@ -428,8 +381,7 @@ def test_the_empty_mode() -> None:
     play(app_of(pool.state, pool), script)
 
 
-@pytest.mark.parametrize("size", [(20, 24), (80, 5)])
-def test_a_small_terminal_gets_a_sentence(size: tuple[int, int]) -> None:
+def test_a_small_terminal_gets_a_sentence() -> None:
     async def script(pilot: Pilot[None], screen: MainScreen) -> None:
         assert screen.query_one("#small").display
         assert not screen.query_one("#all").display
@@ -438,11 +390,11 @@ def test_a_small_terminal_gets_a_sentence(size: tuple[int, int]) -> None:
         await pilot.pause()
         assert screen.query_one("#all").display
 
-    play(app_of(state_of()), script, size)
+    play(app_of(state_of()), script, (20, 24))
 
 
-@pytest.mark.parametrize("width", [30, 41, 69, 80, 139, 140, 200])
-@pytest.mark.parametrize("height", [8, 15, 24, 29, 30, 50])
+@pytest.mark.parametrize("width", [30, 69, 140])
+@pytest.mark.parametrize("height", [8, 24, 30])
 def test_no_line_of_the_chart_is_wider_or_higher_than_there_is_room(width: int, height: int) -> None:
     from pipesched.explore.drawing import BoardScreen, Viewport, draw
 

@@ -70,23 +70,6 @@ def test_a_cost_a_stage_and_a_bad_value() -> None:
     play(app_of(state), script, WIDE)
 
 
-@pytest.mark.slow
-def test_the_algorithm_is_typed_too() -> None:
-    state = state_of()
-
-    async def script(pilot: Pilot[None], screen: MainScreen) -> None:
-        await pilot.press("e", "up")
-        await typed(pilot, "zb")
-        assert "no algorithm 'zb' yet: zb-h1, zb-h2, zb-auto, zb-v" in said(screen, "message")
-        assert state.sheet.version.algorithm == "interleaved"
-        await typed(pilot, "-v")
-        assert said(screen, "title").startswith("zb-v")
-        await pilot.press("enter", "right")
-        assert state.sheet.selected_name == "0F1"
-
-    play(app_of(state), script, WIDE)
-
-
 def test_a_click_opens_a_line_and_a_smaller_terminal_closes_it() -> None:
     state = state_of()
 

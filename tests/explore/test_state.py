@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
-from pipesched import Outcome, Problem, Schedule, check, read, run, schedule_plan
+from pipesched import Outcome, Problem, Schedule, check, read, schedule_plan
 from pipesched.explore.pipeline_board import PipelineBoard, PipelinePlanner, board_of
 from pipesched.explore.sheet import details, loaded, pauses, place_of, title
 from pipesched.explore.state import State
@@ -72,25 +72,6 @@ def test_a_move_says_what_it_changes_against_before_and_as_loaded() -> None:
     assert not state.move_to(place_of(state.board, state.selected).position)  # no edit
 
 
-def test_a_refused_move_leaves_all_as_it_is() -> None:
-    state = state_of()
-    state.jump("7B3")
-    before = picture(state)
-    assert not state.move_by(-1)
-    assert state.message == "7B3 waits for 7F3"
-    assert picture(state) == before
-    assert not state.undo()
-
-
-def test_the_gain_that_is_promised_is_the_gain_that_comes() -> None:
-    state = state_of()
-    state.jump("1F1")
-    text = dict(details(state.board, state.selected))["may stand at"]
-    assert text == "positions 0 to 4   < 295 (+10)   > 295 (+10)"
-    state.move_by(1)
-    assert state.board.amounts.makespan == 295
-
-
 def test_details_of_an_operation() -> None:
     state = state_of("1f1b", stages=4, p2p=1)
     state.jump("2F1")
@@ -139,14 +120,6 @@ def test_every_operation_is_reached_by_its_text_and_by_arrows() -> None:
     assert state.board.tasks.machine[state.selected] == 3
     state.step(along_row=10_000)
     assert state.selected == board(state).plan.orders[3][-1]
-
-
-def test_transfers_are_selected_but_not_moved() -> None:
-    outcome = run(outcome_of("1f1b", stages=4, offload=3).problem, "1f1b", offload=1)
-    state = State(loaded(board_of(outcome), "1f1b"), PipelinePlanner(maker("1f1b")))
-    assert state.jump("0O0")
-    assert not state.move_by(1)
-    assert state.message == "0O0 is a transfer; only what devices run can be moved"
 
 
 def test_late_times_stay_until_the_first_edit() -> None:
@@ -217,17 +190,6 @@ def test_the_best_move_is_the_best_of_explain() -> None:
     assert state.board.amounts.makespan == 285
     assert not state.make_move(state.planner.best_move(state.board, Event()))
     assert state.message == "no single move shortens it"
-
-
-def test_a_solve_is_one_step() -> None:
-    state = state_of("sequential", stages=4)
-    told: list[str] = []
-    state.take_solved(state.planner.solve(state.board, Event(), told.append))
-    assert state.board.amounts.makespan == state.board.amounts.bound
-    assert state.message == "solve: makespan 165 (-315); proved for placement linear, whole backward"
-    assert any("bound" in text for text in told)
-    state.undo()
-    assert state.sheet.version.algorithm == "sequential"
 
 
 @pytest.mark.parametrize(

@@ -124,13 +124,3 @@ def test_what_costs_do() -> None:
         "optimizer of stage 0: a unit less gains 0, a unit more costs 1",
         "side forward of item 0: a unit less gains 1, a unit more costs 1",
     ]
-
-
-def test_find() -> None:
-    """Operations of the step are found by their texts, and only those that are there."""
-    one = board(state_of("interleaved", {**SHARDED, "optimizer": 3}))
-    for text in ("0UNSHARD0", "2optimizer", "6REDUCE_GRAD"):
-        task = one.find(text)
-        assert task is not None
-        assert one.name(task) == text.upper()
-    assert [one.find(text) for text in ("0UNSHARD99", "9OPTIMIZER", "0REDUCE_GRAD1", "0E0")] == [None] * 4

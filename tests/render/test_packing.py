@@ -43,13 +43,6 @@ def test_best_of_all() -> None:
     ]
 
 
-def test_not_the_best_of_all() -> None:
-    """Of many documents nothing is said to be the best."""
-    lines = shown(lengths=[3] * 40, cap=80)
-    assert lines[0] == "40 documents of 120 tokens on 1 rank x 2 microbatches of at most 80, fed to 1f1b"
-    assert not any("best of all" in line for line in lines)
-
-
 @pytest.mark.parametrize(
     ("given", "line"),
     [

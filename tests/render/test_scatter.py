@@ -10,7 +10,6 @@ import pytest
 from hypothesis import example, given, strategies as st
 from rich.cells import cell_len
 from rich.console import Console
-from rich.measure import Measurement
 
 from pipesched.render.scatter import PLAIN, Amount, PlotPoint, Scatter, Wall
 from pipesched.render.scene import round_number
@@ -108,16 +107,6 @@ def test_far_wall_does_not_squeeze_the_points() -> None:
     assert "┊ limit (left of the plot)" in draw(Scatter(points, "x", "y", walls=[Wall(0 - 5, "limit")]), 60)
 
 
-def test_titles_and_round_ticks() -> None:
-    """Axes carry their titles, and labels that are round."""
-    text = draw(EXAMPLE, 80)
-    assert text.startswith("makespan (ms)")
-    assert "memory (GB)" in text
-    labels = re.findall(r"^ *(\d+) ┤", text, re.MULTILINE)
-    assert labels == ["90", "80", "70", "60", "50"]
-    assert re.search(r"^ +1 +2 +3 +4 +5 +6 +7 +8$", text, re.MULTILINE)
-
-
 def test_what_is_off_the_scale_is_said() -> None:
     """A point above the ceiling stands in the top row, and the legend has its value."""
     text = draw(EXAMPLE, 80)
@@ -129,12 +118,6 @@ def test_a_crowded_cell_is_listed_whole_on_a_narrow_terminal() -> None:
     """Twelve equal points at 20 columns: the list goes on in a second line."""
     points = [PlotPoint(1, 1, mark) for mark in "abcdefghijkl"]
     assert draw(Scatter(points, "x", "y"), 20).endswith("a+ = a b c d e f g h\na+ = i j k l\n")
-
-
-def test_measure() -> None:
-    """It takes the width there is."""
-    console = Console(width=90)
-    assert Measurement.get(console, console.options, EXAMPLE) == Measurement(20, 90)
 
 
 @pytest.mark.parametrize(

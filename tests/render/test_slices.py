@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
-from rich.cells import cell_len
 
 import pipesched
 from pipesched import Gantt, Outcome, Table
-from pipesched.pipeline.problem.kinds import KINDS
 from pipesched.pipeline.problem.ops import parse_op
 from pipesched.render.gantt import fold_of
 from pipesched.render.palette import HUES, colour_of, place_of
-from pipesched.render.scene import operation_times, quantum
-from pipesched.render.summary import heading, summary
-from tests.examples import examples
-from tests.oracle.drawn import Config, configs, random_rows
-from tests.oracle.setup import read_setup
+from pipesched.render.summary import summary
 from tests.render.conftest import draw
 from tests.stepped import forwards, sized, sliced
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
-SHOWN = {"sized": sized(), "sliced": sliced(), "forwards": forwards(2, 4, kv=0.25)}
 
 
 def test_slots_are_as_wide_as_they_last() -> None:
@@ -43,13 +34,6 @@ def test_labels_of_slices_by_width(width: int, label: str, first: str) -> None:
         str(slot)[-len(first) :] if "." in first else str(parse_op(str(slot)).microbatch)
         for slot in forwards(2, 4).schedule.plan.slots(0)
     ]
-
-
-def test_sixteen_colours_have_no_shades() -> None:
-    """There a colour is a kind, and the legend has no slices."""
-    text = ANSI.sub("", draw(Gantt(sliced()), 120, colour=True, system="standard"))
-    assert "colour by kind:   F  forward   B  backward  · idle" in text
-    assert "slice" not in text
 
 
 @pytest.mark.parametrize("kind", "FBIW")
@@ -76,36 +60,8 @@ def test_a_period_is_of_whole_microbatches() -> None:
     assert "29 periods of 12 left out: 25..373" in draw(Gantt(sliced(32)), 80)
 
 
-@examples(30)
-@given(
-    st.tuples(st.booleans(), st.booleans()).flatmap(
-        lambda how: configs(("linear", "loop"), slices=how[0], forward_only=how[1])
-    ),
-    st.integers(20, 180),
-    st.booleans(),
-    st.randoms(use_true_random=False),
-)
-def test_no_line_is_wider_than_the_terminal(config: Config, width: int, colour: bool, random: Any) -> None:
-    """Whatever the sizes and slices; and all times of operations are whole quanta."""
-    problem = pipesched.make_problem(**config)
-    schedule = pipesched.schedule_plan(problem, pipesched.plan(problem, random_rows(read_setup(config), random)))
-    chart = draw(Gantt(schedule, memory=True), width, colour=colour)
-    assert max(cell_len(ANSI.sub("", line)) for line in chart.splitlines()) <= width
-    step, durations = quantum([schedule]), {*schedule.graph.durations}
-    assert not step or not any(time % step for time in durations)
-    assert durations <= {*operation_times(schedule)}
-    assert {KINDS[letter].name for letter in problem.letters} >= {"forward"}
-
-
 def said(outcome: Outcome) -> list[str]:
     return draw(summary(outcome), 200).splitlines()
-
-
-def test_headings() -> None:
-    """They say slices, and that forwards run alone."""
-    assert heading(sized()).plain == "1f1b  4 devices, 4 stages, 6 microbatches"
-    assert heading(sliced()).plain == "seq-1f1b  4 devices, 4 stages, 4 microbatches of 4 slices"
-    assert heading(forwards(2)).plain == "naive  4 devices, 4 stages, 2 microbatches, forwards alone"
 
 
 def test_summaries() -> None:

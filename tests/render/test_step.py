@@ -13,7 +13,6 @@ import pipesched
 from pipesched import Gantt, Outcome, Schedule, make_problem, schedule_plan
 from pipesched.render.comparison import ComparisonTable
 from pipesched.render.gantt import fold_of
-from pipesched.render.scene import devices_text
 from pipesched.render.summary import summary
 from tests.render.conftest import Golden, draw
 from tests.stepped import REDUCED, SHARDED, SIDE, TIED
@@ -65,35 +64,12 @@ def test_summary(golden: Golden, case: str) -> None:
     golden(f"step-{case}-summary.txt", draw(summary(made(case)), 100))
 
 
-def test_exposed_and_hidden() -> None:
-    """The golden 1f1b with reduce 30: its words."""
-    found = {name.strip(): (value, note) for name, value, note in rows(summary(made("tied")))}
-    assert found["reduce"] == ("30 a device", "30 exposed (0REDUCE_GRAD), hidden on devices 1-3")
-    assert found["tied"] == ("8 on devices 0, 3", "8 exposed (0REDUCE_TIED, 3REDUCE_TIED)")
-    assert found["exposed"][0] == "53"
-    assert found["pipeline"][0] == "330"
-
-
 def test_many_exposed_operations_are_counted() -> None:
     """Of reductions after each microbatch the first few are named."""
     shard = {"level": "gradients", "reduce": "each"}
     problem = pipesched.make_problem(devices=1, microbatches=9, reduce=4, shard=shard)
     notes = [note for name, _, note in rows(summary(pipesched.run(problem, "1f1b"))) if name == "  reduce"]
     assert notes == ["12 exposed (0REDUCE_GRAD0, 0REDUCE_GRAD1, 0REDUCE_GRAD2, 0REDUCE_GRAD3, and 5 more)"]
-
-
-def test_nothing_is_exposed_without_a_step() -> None:
-    """A summary without a step has none of these rows."""
-    names = {name for name, *_ in rows(summary(pipesched.run(pipesched.make_problem(devices=2), "1f1b")))}
-    assert not {"pipeline", "exposed", "  activations"} & names
-
-
-@pytest.mark.parametrize(
-    ("devices", "text"), [([2], "device 2"), ([0, 1], "devices 0-1"), ([0, 2, 3, 4, 9], "devices 0, 2-4, 9")]
-)
-def test_devices_text(devices: list[int], text: str) -> None:
-    """Neighbours are a range."""
-    assert devices_text(devices) == text
 
 
 def test_comparison_has_a_column() -> None:
@@ -113,9 +89,6 @@ def test_a_fold_leaves_nothing_of_the_step_out() -> None:
     assert fold_of(pipesched.run(pipesched.make_problem(**given), "1f1b").schedule) is not None
     each = {"level": "gradients", "reduce": "each"}
     assert fold_of(pipesched.run(pipesched.make_problem(**given, shard=each), "1f1b").schedule) is None
-
-
-ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def saving(**values: Any) -> Schedule:

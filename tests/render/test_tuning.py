@@ -82,13 +82,7 @@ Not simulated: 60 do not divide, 36 do not fit.
             "best of 410,000 points searched (of 470,000): 812 simulated, the others proved worse or impossible; not"
             " searched: 60,000 unlike all that was measured",
         ),
-        ({"space": 812, "pruned": {}}, "best of 812 points: all simulated"),
         ({"space": 1, "simulated": 1}, "best of 1 point: all simulated"),
-        (
-            {"left": 1234, "pruned": {}},
-            "best so far of 468,766 points searched (of 470,000): 812 simulated, the others proved worse or impossible;"
-            " not searched: 1,234 when the search was stopped",
-        ),
         (
             {"pruned": {}, "is_widened": True},
             "No layout that fits resembles a measured run, so every layout was searched; best of 470,000 points: 812"
@@ -97,10 +91,6 @@ Not simulated: 60 do not divide, 36 do not fit.
         (
             {"left": 9, "space": 821, "pruned": {}},
             "best so far of 812 points searched (of 821): 812 simulated; not searched: 9 when the search was stopped",
-        ),
-        (
-            {"rows": (), "pruned": {}},
-            "none of 470,000 points fits in 80 GB: 812 simulated, the others proved impossible",
         ),
         (
             {"rows": (), "left": 9, "capacity": 0.0},
@@ -112,13 +102,6 @@ Not simulated: 60 do not divide, 36 do not fit.
 def test_the_sentence(changes: dict[str, object], said: str) -> None:
     """How many points there were, how many were simulated, and what is known of the others."""
     assert sentence(replace(MADE, **changes)) == said  # type: ignore[arg-type]
-
-
-def test_doubts_are_for_documents() -> None:
-    """What would win on slightly other hardware compares few rows, so no text says it."""
-    shown = text(tuning_view(STEADY), 80) + text(tuning_view(MADE), 80)
-    assert "stays best" not in shown
-    assert "would win" not in shown
 
 
 def folded_rows() -> tuple[Trial, ...]:
@@ -196,7 +179,7 @@ def test_columns() -> None:
     assert text(PointsTable(()), 80).strip() == ""
 
 
-@pytest.mark.parametrize("width", [20, 33, 60, 80, 200])
+@pytest.mark.parametrize("width", [20, 60, 200])
 def test_no_line_is_wider_than_the_screen(width: int) -> None:
     """Also of long names and large numbers, and with marks."""
     for made in (MADE, NOTHING, STEADY, WIDE):
@@ -262,13 +245,8 @@ def test_the_plot_of_many_points() -> None:
     assert "GB of a GPU" not in shown
 
 
-@pytest.mark.parametrize("made", [NOTHING, Tuning((), 0, 0, {})])
-def test_nothing_to_plot(made: Tuning) -> None:
-    """Where nothing fits, what would is shown instead."""
-    assert "tokens/s/GPU" not in text(pareto_view(made), 80)
-
-
-def test_the_plot_of_one_point() -> None:
-    """A single point is a plot too."""
-    shown = text(pareto_view(replace(MADE, rows=ROWS[:1], pareto=PARETO[:1])), 40)
-    assert "A" in shown
+def test_little_to_plot() -> None:
+    """A single point is a plot too; where nothing fits, what would is shown instead."""
+    assert "A" in text(pareto_view(replace(MADE, rows=ROWS[:1], pareto=PARETO[:1])), 40)
+    for made in (NOTHING, Tuning((), 0, 0, {})):
+        assert "tokens/s/GPU" not in text(pareto_view(made), 80)

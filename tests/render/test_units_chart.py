@@ -80,20 +80,10 @@ def test_what_does_not_fit_is_explained(colour: bool) -> None:
     assert below(draw(article, 140, colour=colour)) == []
 
 
-def test_names_of_the_program_need_no_explanation() -> None:
-    assert below(draw(chart("total = a + b\nproduct = total * c\n"), 30)) == []
-
-
 def test_an_expression_on_several_lines_is_one_line() -> None:
     """Without its comments, and with one blank for many."""
     drawn = draw(chart("y = (first_value   # a comment\n   + second_value) * c\n"), 40)
     assert below(drawn) == ["+1 = first_value + second_value"]
-
-
-def test_names_of_wide_letters_are_not_cut() -> None:
-    """They take two columns each."""
-    drawn = draw(chart("y = (first_value + second_value日本) * c"), 60)
-    assert below(drawn) == ["+1 = first_value + second_value日本"]
 
 
 def test_of_many_the_first_are_explained() -> None:

@@ -54,23 +54,12 @@ def test_until_makes_charts_comparable() -> None:
     assert share == pytest.approx(short.makespan / long.makespan, abs=0.03)
 
 
-def test_charts_together_last_as_long_as_the_longest() -> None:
-    """Without `until` the window of a chart drawn together is that of the longest of them."""
-    short, long = OUTCOME.schedule, pipesched.run(PROBLEM, "sequential").schedule
-    assert pipesched.Gantt(short, together=[short, long]).window == Window(0, max(long.last_end_ticks))
-
-
 def test_charts_together_have_equal_ticks() -> None:
     """Outcomes are as good as schedules; one whose ticks are longer is refused, because one axis cannot show both."""
     assert pipesched.Gantt(OUTCOME, together=(OUTCOME, OUTCOME.schedule)).together == [OUTCOME.schedule] * 2
     whole = pipesched.run(pipesched.make_problem(devices=4, microbatches=8), "1f1b")
     with pytest.raises(ConfigError, match="together: must be schedules whose ticks are as long as those of schedule"):
         pipesched.Gantt(OUTCOME, together=[OUTCOME, whole])
-
-
-def test_rows_may_be_an_iterator() -> None:
-    """What can be read only once is read only once."""
-    assert rows_of(draw(pipesched.Gantt(OUTCOME, rows=iter([3, 1])), 100)) == ["device 1", "device 3"]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("start", [10, 10.0, "10", Decimal("10"), Fraction(10)])

@@ -116,14 +116,6 @@ def test_a_name_alone_stands_above_to_the_right() -> None:
     assert not needs_line(box, (100, 100))
 
 
-def test_at_the_edge_it_turns_around() -> None:
-    """In the upper right corner the name goes to the lower left, to stay inside."""
-    (box,) = place_names([(398, 298)], [SIZE], [], INSIDE)
-    assert box.common(INSIDE) == box.area
-    assert box.right < 398
-    assert box.top < 298
-
-
 def test_lines_are_left_free() -> None:
     """A line where the name would stand sends it elsewhere."""
     line = Box(0, 107, 400, 109)

@@ -17,8 +17,6 @@ from pipesched import Deadlock, Explanation, NotApplicable, Outcome, PipeschedEr
 from pipesched.core.reasons import Idle, legal_places
 from pipesched.documents.json_text import dump
 from pipesched.documents.schedule import document, parse
-from pipesched.render.html.page import legend
-from pipesched.render.palette import IDLE_MARKS
 from pipesched.results.outcome import MEASURED
 from pipesched.results.timed_moves import timed_tasks
 from tests.examples import at_night_but
@@ -246,7 +244,7 @@ def queued(queue: str, name: str, given: dict[str, Any]) -> Outcome:
     )
 
 
-@pytest.mark.parametrize("queue", at_night_but(["pair", "rank"], ["edge", "pair", "rank", "device"]))
+@pytest.mark.parametrize("queue", at_night_but(["rank"], ["edge", "pair", "rank", "device"]))
 def test_messages_in_queues(queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reasons, costs and document of messages in queues are those of Python; packed, late and random ones too."""
     made = [queued(queue, *one) for one in QUEUED]
@@ -271,15 +269,6 @@ def test_messages_in_queues(queue: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert answers([case(outcome, explain=True) for outcome in made]) == found
 
 
-def test_legend_of_queues() -> None:
-    """The legend has messages and the class queue where messages queue, and else neither."""
-    outcome = queued("rank", *QUEUED[0])
-    free = pipesched.run(replace(outcome.problem, messages=None), "interleaved")
-    for text in (IDLE_MARKS[Idle.QUEUE].meaning, "send output"):
-        assert text in legend([outcome])
-        assert text not in legend([free])
-
-
 def test_legal_places(explanations: list[tuple[Outcome, dict[str, Any]]]) -> None:
     """The legal positions of every slot are those of the core."""
     for outcome, answer in explanations:
@@ -296,25 +285,6 @@ def test_documents(explanations: list[tuple[Outcome, dict[str, Any]]]) -> None:
         parse(json.dumps(answer["document"]), "page")
 
 
-@pytest.mark.nightly
-def test_random_plans_with_transfers_packed_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Packed orders are the orders: pairs, lanes, wait edges and late times included."""
-    random, asked = Random(1), []
-    problem = pipesched.make_problem(
-        devices=3, stages=6, microbatches=4, forward=2, backward=3, recompute=1, offload=1, placement="loop"
-    )
-    for _ in range(20):
-        texts = random_saving_plan(problem, random, split=0, pair=0.3, recompute=0.2, offload=0.5, wait=0.2)
-        schedule = schedule_plan(problem, saving_plan_of(problem, texts))
-        asked += [Outcome("random", schedule), late(Outcome("random", schedule))]
-    plain = answers([case(outcome, explain=True) for outcome in asked])
-    monkeypatch.setattr("pipesched.render.html.data.MOST_PLAIN", 0)
-    assert all("packed" in case(outcome)["data"]["plan"] for outcome in asked)
-    assert answers([case(outcome, explain=True) for outcome in asked]) == plain
-    for outcome, answer in zip(asked, plain, strict=True):
-        assert answer["document"] == json.loads(dump(document(outcome)))
-
-
 def test_bidirectional_plans() -> None:
     """Both directions of a bidirectional pipeline have their own devices."""
     random = Random(2)
@@ -325,14 +295,6 @@ def test_bidirectional_plans() -> None:
     ]
     for outcome, answer in zip(asked, answers([case(outcome, explain=True) for outcome in asked]), strict=True):
         assert answer["document"] == json.loads(dump(document(outcome)))
-
-
-def test_slices_packed_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Packed orders of slices are the orders."""
-    asked = [sliced(3, 5, p2p=1), forwards(4, 3), late(sliced(2, 3))]
-    plain = answers([case(outcome, explain=True) for outcome in asked])
-    monkeypatch.setattr("pipesched.render.html.data.MOST_PLAIN", 0)
-    assert answers([case(outcome, explain=True) for outcome in asked]) == plain
 
 
 def test_too_many_digits() -> None:
