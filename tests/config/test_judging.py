@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, log
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -33,30 +33,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for tensor in (2, 4):
         Path(f"t{tensor}.yaml").write_text(TEXT % tensor)
     return tmp_path
-
-
-def test_an_interval_is_about_what_is_expected() -> None:
-    """`expected` is the cost model's time by what runs say, and the interval is as wide as `spread` says."""
-    found = pipesched.estimate(**SETUP)
-    assert found.trust is not None
-    low, expected, high = found.trust.time
-    assert high / expected == pytest.approx(expected / low) == pytest.approx(exp(1.2816 * found.trust.spread))
-    rate = found.trust.tokens_per_second_per_gpu
-    assert rate.expected * expected == pytest.approx(found.step.tokens_per_second_per_gpu * found.step.time)
-    assert rate.low < rate.expected < rate.high
-    assert pipesched.estimate(**SETUP, trust=False).trust is None
-
-
-def test_own_runs_pull_and_narrow() -> None:
-    """A run that took a tenth longer moves what is expected of its neighbour, and makes its interval narrower."""
-    plain = pipesched.estimate("t2.yaml")
-    other = pipesched.estimate("t4.yaml", trust=False).step.time
-    pulled = pipesched.estimate("t2.yaml", measured=[("t4.yaml", 1.1 * other)])
-    assert plain.trust is not None
-    assert pulled.trust is not None
-    assert pulled.trust.own == 1
-    assert plain.trust.time.expected < pulled.trust.time.expected < 1.1 * pulled.step.time
-    assert pulled.trust.spread < 0.8 * plain.trust.spread
 
 
 def test_files_and_pairs_say_the_same() -> None:

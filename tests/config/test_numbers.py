@@ -75,24 +75,7 @@ def test_simplest_reads_decimals_back(number: Decimal) -> None:
     assert simplest(Decimal(repr(float(number)))) == Fraction(number)
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        True,
-        None,
-        "five",
-        "",
-        "1/0",
-        "1//3",
-        "nan",
-        [5],
-        float("nan"),
-        float("inf"),
-        Decimal("NaN"),
-        Decimal("-Infinity"),
-        1j,
-    ],
-)
+@pytest.mark.parametrize("value", [True, "five", "1/0", [5], float("nan"), Decimal("-Infinity"), 1j])
 def test_exact_refuses(value: object) -> None:
     """What is no finite number is refused."""
     with pytest.raises(ValueError, match="not a"):
@@ -139,24 +122,6 @@ def test_floats_count_as_they_print() -> None:
     """Sums of floats lose what they have beyond 9 digits; fractions, which programs compute, keep all."""
     assert exact(0.1 + 0.2) == Fraction(3, 10)
     assert exact(Fraction(1, 3)) == exact("1/3") == Fraction(1, 3)
-
-
-@pytest.mark.parametrize(
-    ("digits", "value"),
-    [
-        ("123456789", 123456789),
-        ("100000000", 10**8),
-        ("1e8", 10**8),
-        ("0.000000001", Fraction(1, 10**9)),
-        ("12345.6789", Fraction(123456789, 10**4)),
-        ("1.50000000000000000000000", Fraction(3, 2)),
-        ("0e-500", 0),
-        ("-0.0", 0),
-    ],
-)
-def test_exact_accepts_nine_digits(digits: str, value: Fraction) -> None:
-    """Nine digits are fine, and zeros at the end do not count."""
-    assert exact(Decimal(digits)) == value
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 import pipesched
-from pipesched import ConfigError, Outcome, Problem, json_schema, make_problem, run, sweep
+from pipesched import ConfigError, Problem, json_schema, make_problem
 from pipesched.config.hls import load_hls
 from pipesched.config.load import load as load_problem, load_config
 from pipesched.config.starter import setup_starter
@@ -72,15 +72,6 @@ def test_sections_as_overrides(load: Load) -> None:
     assert load(FILE, training={"recompute": "full"}) != load(FILE)
 
 
-def test_costs_and_memory_beside_a_model(load: Load) -> None:
-    """What is given of costs and memory counts instead of what is derived, and so do name and microbatches."""
-    problem = load(FILE + "name: mine\ncosts: {p2p: 250us}\nmemory: {budget: 100GB}\nmicrobatches: 6\n")
-    assert (problem.name, problem.microbatches) == ("mine", 6)
-    assert set(problem.costs.p2p) == {0.25}
-    assert set(problem.memory.budget or ()) == {100}
-    assert problem.costs.forward == load(FILE).costs.forward
-
-
 SPELLINGS = [
     "training: {recompute: {full: 2}, layout: [8, 8, 8, 8], efficiency: {gemm: {forward: 0.5}, kernel: 4}}",
     "training: {recompute: [none, full], layout: 'Et*8|t*8|t*8|t*8L', efficiency: profile.yaml}",
@@ -135,12 +126,11 @@ def test_starter_of_a_model(load: Load, model: str) -> None:
     assert "No layout" not in text
 
 
-@pytest.mark.parametrize(("hardware", "gpus"), [("a100-80gb-sxm", 64), ("rtx-4090", 7), (None, 1)])
-def test_starter_for_given_gpus(load: Load, hardware: str | None, gpus: int) -> None:
+def test_starter_for_given_gpus(load: Load) -> None:
     """Any number of GPUs gives a config that loads; one that does not fit says so."""
-    text = setup_starter("llama-3-70b", hardware, gpus)
+    text = setup_starter("llama-3-70b", "rtx-4090", 7)
     problem = load(text)
-    assert f"  gpus: {gpus} " in text
+    assert "  gpus: 7 " in text
     assert pipesched.run(problem, "1f1b").schedule.fits == ("No layout" not in text)
 
 
@@ -250,15 +240,6 @@ def test_a_text_with_a_name() -> None:
         load_hls(Source("y = a\nz = b ** c", "<stdin>"))
 
 
-def test_what_is_no_file() -> None:
-    assert "there is no such file" in refusal("missing.json")
-    assert "is a directory" in refusal(".")
-    assert "no operation" in refusal("")
-    Path("binary.txt").write_bytes(b"\xff\xfe\0")
-    assert "no text file" in refusal("binary.txt")
-    assert "invalid syntax" in refusal("a" * 5000 + " b")
-
-
 LAYERS_FILE = """\
 devices: 4
 microbatches: 8
@@ -314,18 +295,6 @@ def test_the_built_in_default_by_layers() -> None:
     """Layers on top of the built-in default replace its stages and their costs."""
     assert load_problem(layers=10) == make_problem(devices=4, microbatches=8, layers=10)
     assert load_problem(layers=10, devices=2).stages == 2
-
-
-def test_a_sweep_of_chunks_trains_the_same_model(load: Load) -> None:
-    """At every number of chunks the work of all devices together is that of the layers."""
-    found = sweep(LAYERS_FILE, "chunks", [1, 2, 4], ["1f1b", "interleaved"])
-    assert [point.value for point in found] == [1, 2, 4]
-    for point in found:
-        outcome: Outcome | None = point.comparison["interleaved"].outcome
-        assert outcome is not None
-        assert outcome.problem.stages == 4 * point.value
-        assert sum(outcome.schedule.busy) == 8 * (16 * 15 + 21)
-        assert point.comparison["1f1b"].metrics == run(load(LAYERS_FILE), "1f1b").metrics
 
 
 COSTS = "devices: 2\ntime_unit: ms\ncosts: {gather: 1, reduce: [1, 250us], optimizer: 2, tied: 3}\nstep: {clip: true}\n"
@@ -390,11 +359,3 @@ def test_lists_of_side_work_replace_the_microbatches_of_the_built_in_default() -
 def test_the_schema_refuses(text: str) -> None:
     """What is bad by itself; tests/golden/said/configs-units.txt has what the reader says of it."""
     assert not is_valid(f"devices: 2\n{text}")
-
-
-def test_digits_that_count() -> None:
-    """Numbers of side work with too many digits are rounded, and that is said, as of all others."""
-    text = "devices: 2\nside:\n  - {name: a, forward: 1}\n  - {name: b, forward: [1.23456789012, 2, 3, 4]}\n"
-    config = load_config(text, {})
-    assert config.problem.side[1].forward[0] == 1.23456789
-    assert config.rounded == "<text>:2: side[1].forward[0]: more than 9 digits, rounded to 1.23456789"

@@ -36,12 +36,6 @@ def test_starter_is_the_built_in_default(load: Load) -> None:
     assert sizes == (built_in.devices, built_in.stages, built_in.microbatches, built_in.placement, built_in.lanes)
 
 
-@pytest.mark.parametrize("algorithm", ["1f1b", "naive", "interleaved"])
-def test_starter_runs(load: Load, algorithm: str) -> None:
-    """The commands in the starter's first lines work."""
-    assert pipesched.run(load(starter()), algorithm).schedule.fits
-
-
 def test_commented_lines_of_the_starter_work(load: Load) -> None:
     """The lines that are commented out hold real keys with sensible values (but the halves, next to a backward)."""
     problem = load(re.sub(r"(?m)^  # (?!backward_)", "  ", starter()))
@@ -56,7 +50,8 @@ def test_starter_mentions_every_key() -> None:
 
 
 def test_schema_is_a_schema() -> None:
-    """The schema is valid by the rules of draft 2020-12, which it names."""
+    """The schema is valid by the rules of draft 2020-12, which it names; it accepts the starter."""
+    assert is_valid(starter())
     Draft202012Validator.check_schema(json_schema())
     assert json_schema()["$schema"] == "https://json-schema.org/draft/2020-12/schema"
 
@@ -73,135 +68,76 @@ def test_schema_has_every_key_with_a_description() -> None:
         assert place[key]["description"] == field.help
 
 
-def test_schema_accepts_the_starter() -> None:
-    """The schema accepts the starter."""
-    assert is_valid(starter())
-
-
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.name))
 def test_shipped_config(path: Path) -> None:
-    """A config of the project is valid by the schema, loads, begins with a comment, and runs by the algorithm
-    that it names, or by 1F1B."""
+    """A config of the project is valid by the schema, begins with a comment, loads, and runs by the algorithm
+    that it names, or by 1F1B; those of a model run in tests/test_corpus.py."""
     text = path.read_text(encoding="utf-8")
     assert is_valid(text)
     assert text.startswith("#")
     problem, configured = load_config(str(path), {})[:2]
     asked = configured or Algorithm("1f1b")
-    assert pipesched.run(problem, asked.name, **asked.options).schedule.makespan_ticks > 0
+    assert problem.cutter or pipesched.run(problem, asked.name, **asked.options).schedule.makespan_ticks > 0
 
 
 AGREED = [  # the config, whether it is one
     ("devices: 4", True),
     ("devices: 4\ncosts:\nmemory:", True),
-    ("devices: 4\nstages:\ncosts: {forward: ~}", True),
     ("devices: 4\nplacement: [3, 2, 1, 0]", True),
-    ("devices: 4\nplacement: auto", True),
     ("devices: 4\ncosts: {forward: [1, 2, 3, 4], p2p: [0, 0.5, 0]}", True),
     ("devices: 4\nmemory: {retain: [0, 1, 0.5, 1], budget: [1, 2, 3, 4], unit: GB}", True),
     ("devices: 4\nalgorithm: 1f1b", True),
-    ("devices: 4\nalgorithm: gpipe", True),
-    ("devices: 4\nalgorithm:", True),
-    ("devices: 4\nalgorithm: {interleaved: }", True),
     ("devices: 4\nalgorithm: {interleaved: {group_size: 8}}", True),
-    ("devices: 4\nalgorithm: {gpipe: {lifo: true}}", True),
     ("devices: 4\nalgorithm: {list: {seed: 0, tie: random, priority: }}", True),
     ("devices: 4\nalgorithm: {block: {period: 0.5, forward: [0], backward: [2.5], squeeze: 1, peak: 4}}", False),
     ("devices: 4\nalgorithm: {block: {period: 0.5, forward: [0], backward: [2.5], squeeze: false, peak: 4}}", True),
     ("devices: 4\nalgorithm: 1f1", False),
-    ("devices: 4\nalgorithm: [1f1b]", False),
-    ("devices: 4\nalgorithm: 5", False),
     ("devices: 4\nalgorithm: {}", False),
     ("devices: 4\nalgorithm: {naive: , 1f1b: }", False),
     ("devices: 4\nalgorithm: {1f1b: {group_size: 8}}", False),
-    ("devices: 4\nalgorithm: {interleaved: 8}", False),
     ("devices: 4\nalgorithm: {interleaved: {group_size: 0}}", False),
-    ("devices: 4\nalgorithm: {interleaved: {group_size: 2.5}}", False),
-    ("devices: 4\nalgorithm: {interleaved: {group_size: '8'}}", False),
     ("devices: 4\nalgorithm: {naive: {lifo: 1}}", False),
     ("devices: 4\nalgorithm: {list: {seed: -1}}", False),
-    ("devices: 4\nalgorithm: {list: {tie: 1}}", False),
-    ("devices: 4\nalgorithm: {list: {tie: first}}", False),
-    ("devices: 4\nalgorithm: {zb-auto: {objective: makespan}}", True),
     ("devices: 4\nalgorithm: {zb-auto: {objective: spam}}", False),
     ("", False),
-    ("- devices", False),
     ("stages: 4", False),
     ("devices: 0", False),
-    ("devices: 2.5", False),
     ("devices: '4'", False),
-    ("devices: true", False),
-    ("devices: [4]", False),
     ("devices: 4\ndevice: 4", False),
-    ("devices: 4\ncosts: {foward: 1}", False),
-    ("devices: 4\nforward: 1", False),
-    ("devices: 4\nmemory: {forward: 1}", False),
-    ("devices: 4\ncosts: 5", False),
     ("devices: 4\ncosts: {forward: -1}", False),
-    ("devices: 4\ncosts: {forward: '1'}", False),
-    ("devices: 4\ncosts: {forward: true}", False),
-    ("devices: 4\ncosts: {forward: [1, -1, 1, 1]}", False),
     ("devices: 4\nmemory: {retain: 2}", True),
-    ("devices: 4\nmemory: {checkpoint: 2}", False),
     ("devices: 4\nmemory: {budget: 0}", False),
-    ("devices: 4\nmemory: {budget: [1, 0, 1, 1]}", False),
     ("devices: 4\nmemory: {unit: 5}", False),
     ("devices: 4\ntime_unit: ms\ncosts: {forward: 250us, p2p: [1 µs, 2.5e2ns, .5ms]}", True),
     ("devices: 4\nmemory: {unit: GB, activation: 500MB, budget: [1GB, 1 GiB, 2.5TB, 10]}", True),
     ("devices: 4\ntime_unit: ms\ncosts: {forward: 5GB}", False),
-    ("devices: 4\ntime_unit: ms\ncosts: {forward: 5MS}", False),
-    ("devices: 4\ntime_unit: ms\ncosts: {forward: -5ms}", False),
     ("devices: 4\nmemory: {unit: GB, retain: 1GB}", False),
     ("devices: 4\ntime_unit: ms\nmicrobatches: 8ms", False),
     ("devices: 4\nplacement: looop", False),
-    ("devices: 4\nplacement: [0, 1, 2, '3']", False),
-    ("devices: 4\nplacement: [0, 1, 2, -1]", False),
-    ("devices: 4\nlanes: pairs", False),
-    ("devices: 4\nname: 5", False),
     ("devices: 2\nsizes: {work: [1, 2], activation: , message: [0, 1.5]}", True),
-    ("devices: 2\nsizes:", True),
     ("devices: 2\nsizes: {work: 2}", False),
-    ("devices: 2\nsizes: {work: [1, -1]}", False),
-    ("devices: 2\nsizes: {work: [1, '2']}", False),
     ("devices: 2\nsizes: {wrok: [1, 2]}", False),
-    ("devices: 2\nsizes: [1, 2]", False),
     ("devices: 2\nslices: 4", True),
-    ("devices: 2\nslices: auto", True),
-    ("devices: 2\nslices: automatic", False),
-    ("devices: 2\nslices: 0", False),
     ("devices: 2\nslices: 1025", False),
-    ("devices: 2\nslices: 2.5", False),
-    ("devices: 2\nslices: '2'", False),
     ("devices: 2\nslices: {count: 2, tokens: work, attention: 0.5, overhead: 0, work: , most: }", True),
     ("devices: 2\ntime_unit: ms\nslices: {count: auto, most: 8, overhead: 5us}", True),
     ("devices: 2\nslices: {count: 2, tokens: [0.25, 0.75], work: [0.5, 0.5]}", True),
     ("devices: 2\nslices: {count: 2, work: [[0.5, 0.5], [0.25, 0.75]]}", True),
     ("devices: 2\nslices: {count: 1, work: {forward: [1], backward_input: [[1], [1]], backward_weight: [1]}}", True),
-    ("devices: 2\nslices: {count: 1, work: {forward: [1]}}", False),
     ("devices: 2\nslices: {count: 1, work: {backward: [1]}}", False),
-    ("devices: 2\nslices: {count: 2, tokens: evenly}", False),
     ("devices: 2\nslices: {count: 2, tokens: [1, 0]}", False),
-    ("devices: 2\nslices: {count: 2, attention: 2}", False),
-    ("devices: 2\nslices: {count: 2, overhead: -1}", False),
-    ("devices: 2\nslices: {cuont: 2}", False),
     ("devices: 2\nmode: forward", True),
-    ("devices: 2\nmode: training", False),
-    ("devices: 2\nmode: 1", False),
     ("devices: 2\nmemory: {kv: 0.25}", True),
-    ("devices: 2\nmemory: {kv: 2}", False),
     ("devices: 2\nmemory: {kv: [0.5, 0.5]}", False),
     ("devices: 2\ncosts: {forward: [[1, 2], 3], p2p: [[0, 1]]}\nmemory: {activation: [[1, 2], [2, 1]]}", True),
     ("devices: 2\ntime_unit: ms\ncosts: {forward: [[1, 2us], 3]}", True),
-    ("devices: 2\ncosts: {forward: [[1, -2], 3]}", False),
     ("devices: 2\ncosts: {overlap: [[1, 2], 3]}", False),
     ("devices: 2\nmemory: {static: [[1, 2], 3]}", False),
-    ("devices: 2\nmemory: {retain: [[1, 1], 1]}", False),
     ("devices: 2\nlayers: 10000\nlayer: {forward: 1}", True),
     ("devices: 2\nlayers: 10001\nlayer: {forward: 1}", False),
     (f"devices: 2\nlayer: {{forward: [{'1, ' * 10_001}]}}", False),
     (f"devices: 2\nside: [{'{forward: 1}, ' * 1_001}]", False),
     ("devices: 2\nslices: {count: 2, overhead: '1/3'}", False),
-    ("devices: 2\nshard: {level: weights, ahead: '4/2'}", False),
-    ("devices: 2\nslices: {count: 2, overhead: 0,5}", False),
 ]
 
 

@@ -6,7 +6,6 @@ import io
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +27,7 @@ from pipesched.documents.tuning import tuning_document
 from pipesched.estimation.setup import SIZES
 from pipesched.results.comparison import pareto_points
 from tests.comparing.packings import GOLDEN
-from tests.tuning.made import MADE, NOTHING, OUTSIDE, PRUNED, ROWS, SETUP, layout, trial
+from tests.tuning.made import MADE, NOTHING, OUTSIDE, PRUNED, ROWS, layout, trial
 
 
 @pytest.fixture(scope="module")
@@ -130,14 +129,6 @@ def test_orders_of_rows() -> None:
     again = comparison_of(content)
     assert [entry.ordering for entry in again] == [entry.fed for entry in entries]
     assert json.loads(dump(comparison_document(again)))["rows"] == content["rows"]
-
-
-def test_ranked_rows_are_read_back() -> None:
-    """A document by makespan and memory is one again after reading, with what dominates and what does not apply."""
-    compared = pipesched.compare(small(), ["naive", "1f1b", "zb-v"])
-    content = json.loads(dump(pareto_document(compared, pareto_points(compared))))
-    assert {row.get("dominated") for row in content["rows"]} == {True, False, None}
-    assert json.loads(dump(comparison_document(comparison_of(content)))) == content
 
 
 @pytest.mark.parametrize(
@@ -341,18 +332,6 @@ def test_nothing_fits() -> None:
     first, second = content["nearest"]
     assert list(first) == [*POINT, "over", "help"]
     assert (first["over"], first["help"], second["help"]) == (12.34, ["recompute full", "16 GPUs"], [])
-
-
-def test_files(tmp_path: Path) -> None:
-    """A .json holds the document, a .yaml the config of the best; where nothing fits there is none."""
-    path = pipesched.write(MADE, tmp_path / "x.json")
-    assert json.loads(path.read_text("utf-8")) == json.loads(json.dumps(tuning_document(MADE)))
-    assert pipesched.write(MADE, tmp_path / "best.yaml").read_text("utf-8") == SETUP
-    with pytest.raises(ConfigError, match="none of its points fits") as caught:
-        pipesched.write(NOTHING, tmp_path / "none.yaml")
-    assert caught.value.key == "result"
-    assert not (tmp_path / "none.yaml").exists()
-    assert pipesched.write(NOTHING, tmp_path / "none.json").exists()
 
 
 def test_a_tuning_is_a_sequence_of_its_rows() -> None:

@@ -15,12 +15,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
-from pipesched import ConfigError, Op, Problem
+from pipesched import ConfigError, Problem
 from pipesched.documents.comparison import comparison_document
 from pipesched.documents.json_text import dump
 from pipesched.documents.problem import MAY_BE_NULL, problem_document, read_problem
 from pipesched.documents.schedule import document, parse, wrong_claims
-from pipesched.pipeline.plan.schedule import TimedOp
 from pipesched.pipeline.problem.quantities import to_fraction
 from tests.stepped import REDUCED, SHARDED, SIDE, SMALL
 from tests.strategies import amounts, one_or_list
@@ -84,11 +83,6 @@ def test_whole_document() -> None:
         "covers": "this placement, backwards whole, within the budget, activations kept",
         "devices": [[{"op": op, "start": start, "end": end} for op, start, end in row] for row in slots],
     }
-
-
-def test_one_device_has_no_boundary() -> None:
-    """With one stage there is no p2p boundary, and the document still has a number, never null."""
-    assert made("1f1b", devices=1, p2p=3)["problem"]["costs"]["p2p"] == 0
 
 
 @pytest.mark.parametrize(("budget", "fits"), [(1.4, True), (1.3, False), (None, True)])
@@ -289,30 +283,6 @@ def text_of(name: str, given: dict[str, Any]) -> tuple[pipesched.Outcome, str]:
     return outcome, dump(document(outcome))
 
 
-def test_network_and_slots() -> None:
-    """Worked out by hand: P2 M2, forward 1, backward 2, gather 2, reduce 3, tied 1, optimizer 1."""
-    outcome, text = text_of("1f1b", SMALL)
-    content = json.loads(text)
-    assert content["network"] == [
-        [
-            {"op": "0UNSHARD0", "start": 0, "end": 2, "after": None},
-            {"op": "0REDUCE_GRAD", "start": 11, "end": 14, "after": "0B1"},
-            {"op": "0REDUCE_TIED", "start": 14, "end": 15, "after": None},
-        ],
-        [
-            {"op": "1UNSHARD0", "start": 0, "end": 2, "after": None},
-            {"op": "1REDUCE_GRAD", "start": 9, "end": 12, "after": "1B1"},
-            {"op": "1REDUCE_TIED", "start": 14, "end": 15, "after": None},
-        ],
-    ]
-    assert [row[-1] for row in content["devices"]] == [
-        {"op": "0OPTIMIZER", "start": 15, "end": 16},
-        {"op": "1OPTIMIZER", "start": 15, "end": 16},
-    ]
-    assert outcome.schedule.network[0][1] == TimedOp(Op(0, "REDUCE_GRAD", None), 11, 14, Op(0, "B", 1))
-    assert outcome.schedule.network[0][0].after is None
-
-
 @pytest.mark.parametrize(("name", "given"), CASES)
 def test_round_trip(name: str, given: dict[str, Any]) -> None:
     """A document read back has the same plan, times and metrics, and the same text."""
@@ -374,29 +344,6 @@ def through_text(problem: Problem) -> dict[str, Any]:
     """The document of a problem, as a reader of JSON gets it."""
     content: dict[str, Any] = json.loads(json.dumps(problem_document(problem)), parse_float=Decimal)
     return content
-
-
-def test_whole_problem() -> None:
-    """Every key of a step is filled in: null for a cost that is not given, null for no backward, devices listed."""
-    content = problem_document(pipesched.make_problem(**STEP))
-    assert {key: content["costs"][key] for key in ("gather", "reduce", "optimizer", "tied")} == {
-        "gather": 1, "reduce": None, "optimizer": [1, 2.5], "tied": None,
-    }  # fmt: skip
-    memory = content["memory"]
-    assert (memory["weights"], memory["gradients"], memory["states"], memory["static"]) == (2, 0, 1 / 3, 0)
-    assert content["shard"] == {"level": "weights", "ranks": 8, "ahead": [1, 2], "reduce": "last"}
-    late = pipesched.make_problem(devices=2, shard={"level": "weights", "gather": "each"})
-    assert problem_document(late)["shard"] == {
-        "level": "weights", "ranks": 1, "ahead": 3, "reduce": "last", "gather": "each",
-    }  # fmt: skip
-    again = pipesched.load(json.dumps({"devices": 2, "shard": {"level": "weights", "gather": "each"}}))
-    assert again == late
-    assert content["step"] == {"clip": False}
-    rest = {"devices": [0, 1], "p2p": 0, "activation": 0, "static": 0}
-    assert content["side"] == [
-        {"name": "vision", "forward": [1, 2, 3], "backward": None, "into": 0, "output": 0.1, **rest},
-        {"name": "", "forward": 2, "backward": 4, "into": 1, "output": 0, **rest},
-    ]
 
 
 def test_versions() -> None:

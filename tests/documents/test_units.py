@@ -41,57 +41,6 @@ TWO_SLICES = [["0F0.0", "0F0.1", "0B0.1", "0B0.0"], ["1F0.0", "1F0.1", "1B0.1", 
 SLICED: dict[str, Any] = {"devices": 2, "microbatches": 1, "kv": 0.25, "slices": {"count": 2, "attention": 0.5}}
 
 
-def test_whole_document() -> None:
-    """Every field of two microbatches that differ, worked out by hand: version 2, factors, tables and the order."""
-    given: dict[str, Any] = {"forward": [[1, 2], 1], "p2p": [[0, 3]], "activation": [1, ["1/3", 2]]}
-    rows = [["0F1", "0F0", "0B1", "0B0"], ["1F1", "1B1", "1F0", "1B0"]]
-    sizes = {"work": [1, 2.5], "message": [0.5, 1]}
-    content = content_of(by_hand(rows, devices=2, placement="linear", sizes=sizes, **given))
-    assert (content["format"], content["version"], content["order"]) == ("pipesched.schedule", 2, [1, 0])
-    assert content["problem"] == {
-        "name": "",
-        "devices": 2,
-        "stages": 2,
-        "microbatches": 2,
-        "placement": [0, 1],
-        "time_unit": "",
-        "lanes": "device",
-        "sizes": {"work": [1, 2.5], "activation": [1, 1], "message": [0.5, 1]},
-        "costs": {
-            "forward": [[1, 2], 1],
-            "backward": [[2, 4], 2],
-            "recompute": [[1, 2], 1],
-            "overlap": None,
-            "p2p": [[0, 3]],
-            "offload": None,
-            "reload": None,
-        },
-        "memory": {
-            "unit": "microbatch",
-            "activation": [1, [1 / 3, 2]],
-            "retain": 1,
-            "checkpoint": 0,
-            "static": 0,
-            "budget": None,
-        },
-    }
-    assert content["devices"] == [
-        [
-            {"op": "0F1", "start": 0, "end": 5},
-            {"op": "0F0", "start": 5, "end": 6},
-            {"op": "0B1", "start": 18.5, "end": 28.5},
-            {"op": "0B0", "start": 28.5, "end": 30.5},
-        ],
-        [
-            {"op": "1F1", "start": 8, "end": 10.5},
-            {"op": "1B1", "start": 10.5, "end": 15.5},
-            {"op": "1F0", "start": 15.5, "end": 16.5},
-            {"op": "1B0", "start": 16.5, "end": 18.5},
-        ],
-    ]
-    assert content["metrics"]["peak_memory"] == [2, 2]
-
-
 def test_document_of_slices() -> None:
     """Slices have their parts of the tokens and of each kind of work, and operations their texts; costs of whole
     microbatches are left out."""
@@ -110,15 +59,6 @@ def test_document_of_slices() -> None:
     assert not {"sizes", "mode"} & {*content["problem"]}
     assert [slot["op"] for slot in content["devices"][0]] == TWO_SLICES[0]
     assert content["metrics"]["peak_memory"] == [1.125, 1.125]
-
-
-def test_document_of_forward_passes() -> None:
-    """Forward passes alone have their mode, and no costs but of forwards and p2p."""
-    content = content_of(
-        by_hand([["0F0", "0F1"], ["1F0", "1F1"]], devices=2, microbatches=2, mode="forward", overlap=9)
-    )
-    assert content["problem"]["mode"] == "forward"
-    assert content["problem"]["costs"] == {"forward": 1, "p2p": 0}
 
 
 @pytest.mark.parametrize("more", [{"kv": 0}, {"sizes": {"work": [1, 1]}}, {"slices": 1}, {"forward": [[1, 1], 1]}])
@@ -214,16 +154,6 @@ def test_the_best_order() -> None:
     assert content["order"] == [*ordering.order]
     assert content["ordering"] == {"exact": True, "tried": 12, "given": ordering.given, "verl": ordering.verl}
     assert read(content).ordering == ordering
-    is_read_back(outcome)
-
-
-@pytest.mark.parametrize("order", ["given", "verl", [3, 1, 2, 0]])
-def test_an_order_by_rule(order: Any) -> None:
-    """An order that no search found stands alone."""
-    outcome = pipesched.run(pipesched.make_problem(**UNEQUAL), "1f1b", order=order)
-    content = content_of(outcome)
-    assert content["order"] == [*outcome.order]
-    assert "ordering" not in content
     is_read_back(outcome)
 
 

@@ -22,7 +22,6 @@ from pipesched.documents.schedule import document
 from pipesched.errors import OwnCodeFailed
 from pipesched.file_formats.files import lengths_in
 from pipesched.file_formats.registry import FIGURES, FORMATS, format_of
-from pipesched.text.yaml_reader import read_bytes
 from tests.examples import at_night_but
 
 PROBLEM = pipesched.make_problem(
@@ -125,13 +124,6 @@ def test_any_change_of_a_list_of_rows_is_read_or_refused(kind: str, random: Rand
     assert json.loads(written(again))
     assert set(again._repr_mimebundle_()) >= {"text/plain", "text/html"}
     assert repr(again)
-
-
-def test_a_schedule_is_written_as_an_outcome(tmp_path: Path) -> None:
-    """A bare schedule is called as its plan, which is the name of its algorithm."""
-    again = pipesched.read(pipesched.write(OUTCOME.schedule, tmp_path / "plan.json"))
-    assert isinstance(again, pipesched.Outcome)
-    assert (again.algorithm, again.metrics) == (OUTCOME.algorithm, OUTCOME.metrics)
 
 
 BY_DAY = [form for form in pipesched.formats() if form.name not in ("png", "pdf")]
@@ -237,17 +229,6 @@ def test_waits_stand_in_the_document() -> None:
     assert "waits" not in json.loads(written(OUTCOME))
 
 
-def test_a_broken_wait_is_for_the_check() -> None:
-    """Times that ignore a wait edge of the document are read as they stand; the check names them."""
-    content = json.loads(written(late_load()))
-    load = content["transfers"][0][1]
-    assert load["op"] == "0L0"
-    load |= {"start": 6, "end": 9}
-    outcome = pipesched.read(io.StringIO(json.dumps(content)))
-    assert isinstance(outcome, pipesched.Outcome)
-    assert "0L0 starts before the end of 0B1, for which the plan makes it wait" in pipesched.check(outcome)
-
-
 GIVEN = pipesched.make_problem(devices=2, microbatches=4, forward=5, backward=10, budget=1)
 GIVEN_OUTCOME = pipesched.run(GIVEN, "1f1b")
 FUNCTIONS: list[tuple[str, Callable[..., Any]]] = [
@@ -339,18 +320,6 @@ def test_no_pickle_is_read() -> None:
     for data in (pickle.dumps([3, 4]), pickle.dumps(Bomb()), npy(np.array([Bomb()]), allow_pickle=True)):
         with pytest.raises(ConfigError, match=r"no text file|binary file|no array of whole numbers"):
             lengths_in(data, "docs")
-
-
-def test_files(tmp_path: Path) -> None:
-    """A file is read whole; what cannot be read says why."""
-    (tmp_path / "lengths").write_bytes(b"9 7")
-    assert read_bytes(tmp_path / "lengths") == b"9 7"
-    with pytest.raises(ConfigError, match=r"cannot read .*missing': No such file or directory"):
-        read_bytes(tmp_path / "missing")
-    with pytest.raises(ConfigError, match=r"cannot read .*: Is a directory"):
-        read_bytes(tmp_path)
-    with pytest.raises(ConfigError, match=r"cannot read .*: embedded null byte"):
-        read_bytes(Path("a\0b"))
 
 
 HERE = Path(__file__).name

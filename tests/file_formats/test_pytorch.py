@@ -342,15 +342,6 @@ def test_what_is_wrong(tmp_path: Path, old: str, new: str, message: str) -> None
     read(tmp_path, text, problem("gradients", **SMALL))
 
 
-def test_files_in_a_comparison(tmp_path: Path) -> None:
-    """Beside algorithms a file keeps its program too."""
-    path = tmp_path / "mine.csv"
-    path.write_text(dump_comms(pipesched.run(problem(ahead=1), "interleaved").schedule))
-    rows = pipesched.compare(problem(ahead="full"), ["interleaved"], plans=[path])
-    makespans = {row.algorithm: row.outcome.schedule.makespan for row in rows.entries if row.outcome}
-    assert makespans["mine"] == pipesched.run(problem(ahead=1), "interleaved").schedule.makespan
-
-
 def mistakes(text: str) -> list[str]:
     """What is wrong with a file."""
     try:

@@ -333,15 +333,3 @@ def test_trace_of_slices() -> None:
     assert second["args"] == {"op": "0F0.1", "kind": "F", "stage": 0, "microbatch": 0, "slice": 1}
     whole = pipesched.run(pipesched.make_problem(devices=2, microbatches=1), "1f1b")
     assert not any("slice" in event["args"] for event in chrome_document(whole)["traceEvents"] if event["ph"] == "X")
-
-
-def test_trace_of_a_pair_of_slices() -> None:
-    """A pair has the slice of each part, and its arrows those between stages alone."""
-    problem = pipesched.make_problem(devices=1, microbatches=2, slices=2)
-    rows = [["0F0.0", "0F0.1", "(0F1.0;0B0.1)OVERLAP_F_B", "0F1.1", "0B0.0", "0B1.1", "0B1.0"]]
-    outcome = pipesched.Outcome("mine", pipesched.schedule_plan(problem, pipesched.plan(problem, rows)))
-    (pair,) = [event for event in chrome_document(outcome)["traceEvents"] if "OVERLAP" in event["name"]]
-    assert pair["args"] == {
-        "op": "(0F1.0;0B0.1)OVERLAP_F_B", "kind": "F&B", "stage": 0, "microbatch": 1, "slice": 0,
-        "backward_stage": 0, "backward_microbatch": 0, "backward_slice": 1,
-    }  # fmt: skip
