@@ -9,11 +9,14 @@ import pytest
 
 from pipesched.schedulers.registry import FAMILIES
 from tests.corpus import FILE, KINDS, differences, document_differences, in_words, problem_differences, read_corpus
+from tests.examples import at_night_but
 
 PARTS = 20  # of the problems, so that several workers share them
+BY_DAY = (1, 6, 9, 10, 11, 13, 14, 15, 16, 19)  # parts, with problems of each sort
+LONG = {one for one in KINDS["open_cuts"] if one.startswith(("tune", "run configs/qwen3"))}
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", at_night_but(BY_DAY, range(PARTS)))
 def test_problems(part: int) -> None:
     """Orders, times, metrics, bounds, reasons and refusals of every family are those of the corpus."""
     numbers = range(part, len(read_corpus()["problems"]), PARTS)
@@ -30,7 +33,7 @@ def test_documents(commands: str) -> None:
         pytest.fail(in_words(found), pytrace=False)
 
 
-@pytest.mark.parametrize("commands", KINDS["open_cuts"])
+@pytest.mark.parametrize("commands", at_night_but({*KINDS["open_cuts"]} - LONG, KINDS["open_cuts"]))
 def test_documents_of_open_cuts(commands: str) -> None:
     """The same where layers are given without a layout, so that pipesched chooses the cut."""
     found = document_differences("open_cuts", commands)

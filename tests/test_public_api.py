@@ -97,14 +97,6 @@ SCHEDULE = pipesched.run(PROBLEM, "1f1b").schedule
 GRAPH, UNITS = hls.parse_program("a*b + c"), hls.make_units()
 
 
-def test_arrays_without_dimensions_are_numbers() -> None:
-    """An array that holds one value and has no dimensions counts as that value, wherever a number is due."""
-    problem = pipesched.make_problem(devices=np.array(2), forward=np.array(4), budget=np.array(2.5))  # type: ignore[arg-type]
-    assert (problem.devices, problem.costs.forward, problem.memory.budget) == (2, (4, 4), (2.5, 2.5))
-    swept = pipesched.sweep(None, "microbatches", [np.array(4)], "1f1b")
-    assert [point.value for point in swept] == [4]
-
-
 def test_numbers_of_numpy_become_ints() -> None:
     """What `replace` puts into a problem, a schedule or an operation is written to JSON like any other number."""
     problem = dataclasses.replace(PROBLEM, microbatches=np.int64(4))

@@ -16,7 +16,7 @@ from hypothesis import given, strategies as st
 import pipesched
 from pipesched import ConfigError, NoSchedule, NotApplicable, Problem
 from pipesched.comparing.packing import pack as module
-from pipesched.comparing.packing.bins import Bins, DocumentSizes, differencing, shape_of, targets
+from pipesched.comparing.packing.bins import Bins, DocumentSizes, differencing, shape_of
 from pipesched.comparing.packing.bound import Share, amounts_of, are_few, geometric_gap, packing_bound, rates_of
 from pipesched.comparing.packing.search import fill, improve, roam
 from pipesched.comparing.packing.timing import (
@@ -67,18 +67,13 @@ def test_published_packing() -> None:
     assert (first.rule, first.makespan, first.fits, first.most_tokens) == ("first-fit", 108, True, 12)
 
 
-def test_published_packing_with_attention() -> None:
-    """Half of the work grows with the square: 5.600693, first-fit 6.72222, bound 4.020833 less what rounding takes."""
-    packing = packed(attention=0.5)
-    assert (packing.makespan, packing.baselines[0].makespan, packing.exact) == (5.600693, 6.72222, True)
-    assert 4.020833 - 1e-5 < packing.bound <= 4.020834
-
-
-@pytest.mark.parametrize("algorithm", at_night_but(SETTLED[::3], SETTLED))
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize(
+    "case", at_night_but([*zip(SETTLED[::2], PROBLEMS, strict=False)], product(SETTLED, PROBLEMS)), ids="-".join
+)
 @pytest.mark.slow
-def test_best_of_all(algorithm: str, name: str) -> None:
+def test_best_of_all(case: tuple[str, str]) -> None:
     """Of five documents on two ranks, the value is the least over all packings and orders, by budget first."""
+    algorithm, name = case
     problem = pipesched.make_problem(**UNEVEN, **PROBLEMS[name])
     way = Way(2, 2, 60, Fraction(3, 10), 50)
     lengths = [31, 20, 44, 7, 12]
@@ -135,7 +130,7 @@ def test_promises(data: st.DataObject) -> None:
     assert (other.makespans, other.bound) == (packing.makespans, packing.bound)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", at_night_but([0], range(3)))
 def test_a_long_document_rules(seed: int) -> None:
     """The rank of a document as long as the cap gets little else: within 5 % of the bound, and verl 15 % longer."""
     problem = pipesched.make_problem(devices=8, microbatches=16, forward=1, backward=2)
@@ -153,22 +148,8 @@ def test_shorter_at_both_ends() -> None:
     packing = pipesched.pack([10] * 200, ranks=1, cap=1000, problem=problem)
     tokens = [load.tokens for load in packing.loads[0]]
     assert max(tokens[0], tokens[-1]) < min(tokens[2:6])
-    even = pipesched.run(packing.costs.problem(problem, [pack_of(25)] * 8), "1f1b").schedule.makespan
+    even = pipesched.run(packing.costs.problem(problem, [load_of([10] * 25)] * 8), "1f1b").schedule.makespan
     assert packing.makespan < 0.94 * even
-
-
-def pack_of(count: int) -> Any:
-    from pipesched.results.document_costs import load_of
-
-    return load_of([10] * count)
-
-
-def test_all_ways_to_give_lengths() -> None:
-    """A list, a tuple, a range and arrays of whole numbers are the same documents."""
-    expected = packed(reference=1)
-    ways = ([*GOLDEN], np.array(GOLDEN), np.array(GOLDEN, dtype=np.uint8), [*map(np.int64, GOLDEN)])
-    assert all(packed(lengths=way, reference=1) == expected for way in ways)
-    assert packed(lengths=range(1, 9)).lengths == (1, 2, 3, 4, 5, 6, 7, 8)
 
 
 def test_microbatches() -> None:
@@ -178,19 +159,6 @@ def test_microbatches() -> None:
     assert packed(microbatches="auto", cap=11).microbatches == 2
     assert packed(microbatches="auto", cap=9).microbatches == 3
     assert packed(microbatches="auto", cap=9, algorithm="dualpipe").microbatches == 4  # which needs an even number
-
-
-def test_one_rank_and_one_microbatch() -> None:
-    """Everything in one microbatch is the only packing there is."""
-    packing = packed(ranks=1, microbatches=1, cap=40, reference=1)
-    assert (packing.assignment, packing.exact, packing.makespan) == ([[[*range(8)]]], True, 240)
-
-
-def test_forward_only() -> None:
-    """Passes forward alone are packed too: the bound has the way out as its tail."""
-    problem = pipesched.make_problem(devices=2, forward=1, mode="forward")
-    packing = packed(problem=problem, algorithm="naive", reference=1)
-    assert packing.makespan >= packing.bound >= 20 + 2
 
 
 def test_budget_that_no_schedule_keeps() -> None:
@@ -233,7 +201,7 @@ def test_overhead_makes_the_best_number_finite() -> None:
     assert pipesched.pack(**SIXTEEN, microbatches="auto", overhead=100).more is None
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", at_night_but(range(2), range(4)))
 def test_best_is_no_longer_than_any_number(seed: int) -> None:
     """Of few documents each number is searched; bounds hold with an overhead, and ranks take what is said."""
     random = Random(seed)
@@ -393,8 +361,8 @@ def test_as_the_plain_method(weights: list[int], parts: int) -> None:
 @pytest.mark.parametrize(
     ("documents", "ranks", "microbatches", "few"),
     [
-        (8, 2, 2, True), (9, 2, 2, False), (16, 2, 1, True), (16, 1, 2, True), (17, 1, 2, False), (10, 3, 1, True),
-        (11, 1, 3, False), (7, 5, 1, True), (8, 5, 1, False), (6, 3, 2, True), (7, 3, 2, False), (10**6, 1, 1, True),
+        (8, 2, 2, True), (9, 2, 2, False), (16, 1, 2, True), (17, 1, 2, False), (7, 5, 1, True), (8, 5, 1, False),
+        (10**6, 1, 1, True),
     ],
 )  # fmt: skip
 def test_few(documents: int, ranks: int, microbatches: int, few: bool) -> None:
@@ -456,7 +424,7 @@ TIMES = ("forward", "backward_input", "backward_weight")
 
 
 @pytest.mark.parametrize(
-    "training", [{}, {"recompute": "full"}, {"recompute": {"full": 2}}, {"flash_attention": False}]
+    "training", at_night_but([{"recompute": {"full": 2}}], [{}, {"recompute": {"full": 2}}, {"flash_attention": False}])
 )
 def test_one_document_of_the_cap(training: dict[str, Any]) -> None:
     """It costs what `estimate` says of one sequence as long, number for number, by any way of recompute."""
@@ -472,21 +440,6 @@ def test_one_document_of_the_cap(training: dict[str, Any]) -> None:
     assert not any(costs.core["backward_weight"])
 
 
-def test_halves_of_it() -> None:
-    """Two documents of half the cap take as much, but for half of the core; one of them half of that."""
-    base, _, costs = model_costs(pipesched.load(**SETUP), family("1f1b"), CAP)
-    half = CAP // 2
-    made = costs.problem(base, [load_of([CAP]), load_of([half, half]), load_of([half])])
-    for key in TIMES:
-        for row, core in zip(getattr(made.costs, key), costs.core[key], strict=True):
-            whole, both, one = row if isinstance(row, tuple) else (row, row, row)
-            if isinstance(row, tuple):
-                assert to_fraction(both) == to_fraction(whole) - core / 2
-                assert 2 * to_fraction(one) == to_fraction(both)
-    assert made.sizes is not None
-    assert made.sizes.activation == made.sizes.message == (1, 1, 0.5)
-
-
 def test_times_that_were_given() -> None:
     """A time in place of the model's own grows with the tokens alone."""
     *_, costs = model_costs(pipesched.load(**SETUP, forward=3), family("1f1b"), CAP)
@@ -495,7 +448,7 @@ def test_times_that_were_given() -> None:
     assert all(costs.core["backward_input"])
 
 
-@pytest.mark.parametrize("algorithm", ["1f1b", "zb-h1", "interleaved"])
+@pytest.mark.parametrize("algorithm", at_night_but(["zb-h1"], ["1f1b", "zb-h1", "interleaved"]))
 def test_packing(algorithm: str) -> None:
     """A packing of a model takes what `run` says of its ranks, and is above its bound."""
     problem = pipesched.load(**SETUP)
@@ -525,7 +478,7 @@ def made(seed: int, ranks: int) -> tuple[Bins, int]:
     return Bins(DocumentSizes(tokens * 3, tokens, tokens), filled, M, MOVES_CAP, taking), len(tokens)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_bins_stay_true(seed: int, ranks: int) -> None:
     """After moves every document is in one bin, none is empty or too full, and what is known of bins is so."""
@@ -539,17 +492,6 @@ def test_bins_stay_true(seed: int, ranks: int) -> None:
     assert bins.room.min() >= 0
     for held in ("work", "size", "room", "count", "takes"):
         assert (getattr(bins, held) == getattr(known, held)).all(), held
-
-
-def test_steps_are_counted() -> None:
-    """No step changes nothing, and more steps never end with a longer slowest rank."""
-    longest = []
-    for steps in (0, 1, 4, 40):
-        bins, _ = made(3, 4)
-        improve(bins, steps, 100)
-        longest.append(int(bins.takes.max()))
-    assert longest == sorted(longest, reverse=True)
-    assert longest[0] > longest[-1]
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
@@ -656,19 +598,3 @@ def test_places_for_a_long_document() -> None:
     assert sorted(places) == [*range(12)]
     assert {0, 1, 11}.isdisjoint(places[:6])
     assert 0 in places[-3:]
-
-
-def test_long_documents_stay() -> None:
-    """A rank with a long document gets less of all else, so that ranks take the same."""
-    problem = pipesched.make_problem(devices=4, microbatches=8, forward=1, backward=2)
-    positions = positions_of(problem, "1f1b")
-    least = np.zeros((8, 3), dtype=np.int64)
-    least[4, 1] = WHOLE // 10
-    start = np.maximum(np.full((8, 3), WHOLE // 24), least)
-    works, _ = targets(positions, start, least, WHOLE, 60)
-    assert works.sum() == pytest.approx(WHOLE, rel=1e-8)
-    assert (works >= least).all()
-    assert works[:, 1].sum() < works[:, 0].sum()
-    makespans = positions.makespans(works)
-    assert makespans.max() < positions.makespans(start * WHOLE // start.sum()).max()
-    assert makespans.max() - makespans.min() < 0.05 * makespans.max()

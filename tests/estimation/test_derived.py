@@ -10,7 +10,6 @@ import pytest
 
 import pipesched
 from pipesched import ConfigError, Estimate, NotApplicable
-from pipesched.estimation.communication import is_across
 from pipesched.estimation.derived import derive
 from pipesched.estimation.items import GB, Items, Stage
 from pipesched.estimation.memory import (
@@ -257,15 +256,6 @@ def test_a_stage_without_items_lasts_nothing() -> None:
     costs, memory = found.problem.costs, found.problem.memory
     assert [column[1] for column in (costs.forward, costs.backward_input, memory.activation, memory.static)] == [0] * 4
     assert 0 not in [costs.forward[stage] for stage in (0, 2, 3)]
-
-
-def test_boundaries_inside_a_node_are_faster() -> None:
-    """8 GPUs a node: with 2 ranks a device four devices share a node; with 4 ranks two."""
-    given = setup(parallel={"gpus": 16, "pipeline": 8})
-    assert [is_across(given, device, device + 1) for device in range(7)] == [False] * 3 + [True] + [False] * 3
-    latency = estimate(given).problem.costs.p2p
-    assert len({*latency}) == 2
-    assert latency[3] == max(latency)
 
 
 def test_messages_are_those_of_the_stages_that_run() -> None:

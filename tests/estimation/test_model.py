@@ -29,14 +29,9 @@ def model(name: str) -> ModelShape:
 @pytest.mark.parametrize(
     ("name", "total", "active"),
     [
-        ("llama-2-7b", 6.74, 6.74),
-        ("llama-2-13b", 13.02, 13.02),
         ("llama-3-8b", 8.03, 8.03),
-        ("llama-3-70b", 70.55, 70.55),
-        ("llama-3.1-405b", 405.9, 405.9),
         ("gpt-3-175b", 174.6, 174.6),
         ("mixtral-8x7b", 46.7, 12.9),
-        ("mixtral-8x22b", 140.6, 39.2),
         ("qwen3-30b-a3b", 30.53, 3.35),
         ("qwen3-235b-a22b", 235.1, 22.2),
         ("deepseek-v3", 671.0, 37.6),

@@ -47,18 +47,6 @@ def test_sizes_that_follow() -> None:
     assert experts.expert_data == 2 * 8 // 16
 
 
-def test_a_batch_that_does_not_divide() -> None:
-    """The batch is a multiple of a microbatch on every data-parallel rank; learned positions limit its tokens."""
-    with pytest.raises(
-        ConfigError, match=r"^batch\.global: must be a multiple of micro x data = 2 x 8 = 16, .* 240 or"
-    ):
-        replace(SETUP, batch=TokenBatch(8192, 2, 255))
-    with pytest.raises(ConfigError, match=r"^batch\.sequence: must be at most the 1024 learned positions, not 8192$"):
-        changed("gpt2-xl", tensor=1)
-    with pytest.raises(ConfigError, match=r"^parallel\.sequence: the 4095 tokens of a rank do not divide by tensor 2"):
-        replace(SETUP, parallel=Parallel(64, 2, 4, sequence=True), batch=TokenBatch(4095, 2, 256))
-
-
 def test_nearest_numbers() -> None:
     """The nearest that divide, at once for large numbers too."""
     assert nearest_divisors(3, 64) == "2 or 4"

@@ -133,16 +133,6 @@ def test_many_nodes_gather_slowly() -> None:
         assert gather == pytest.approx(reduce / 2 / share, rel=1e-4)
 
 
-def test_the_optimizer_moves_28_bytes_of_each_parameter() -> None:
-    """Of its own part from level optimizer on, of all of them without."""
-    for shard, ranks in (("none", 1), ("optimizer", 16), ("weights", 16)):
-        one = llama(shard)
-        hardware, problem = one.hardware, derived(one)
-        weights = float(problem.memory.weights[0])  # GB, of 2 bytes each
-        want = 28 * weights / 2 * 1e9 / ranks / (hardware.bandwidth * hardware.efficiency.memory) * 1e-6
-        assert milliseconds(problem.costs.optimizer)[0] == pytest.approx(want, abs=5e-4)
-
-
 def test_tied_gradients_are_a_message() -> None:
     """Where the model ties its vocabulary and both ends have a copy; the same device needs no message."""
     tied, own = ({"tie_word_embeddings": ties} for ties in (True, False))

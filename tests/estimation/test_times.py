@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched import ConfigError, Estimate, schedule_plan
+from pipesched import Estimate, schedule_plan
 from pipesched.estimation.communication import (
     boundary_time,
     data_terms,
@@ -200,15 +200,6 @@ def test_once_a_step() -> None:
     assert optimizer_terms(whole, BILLION, Fraction(0))[0].value == pytest.approx(28 / 2000 * 1e3)
 
 
-@pytest.mark.parametrize(("gpus", "slower"), [(248, 1.0), (256, 0.6), (512, 0.6)])
-def test_a_gather_over_many_nodes_is_slower(gpus: int, slower: float) -> None:
-    """From 32 nodes on parameters are gathered at 0.6 of the rate; the reduction of gradients stays."""
-    gradients, parameters = data_terms(a_setup(parallel={"gpus": gpus, "tensor": 4}), BILLION, Fraction(0))
-    rest = (gpus / 4 - 1) / (gpus / 4) / (25 * 2) * 1e3 / 2
-    assert gradients.value == pytest.approx(4 * rest)
-    assert parameters.value == pytest.approx(2 * rest / slower)
-
-
 def formula_value(formula: str) -> float:
     """The milliseconds of a formula: its numbers without their units, which are all of one scale but microseconds."""
     text = re.sub(r"network of \d+ ranks,|, at least 0", "", formula).replace(" x ", " * ")
@@ -370,19 +361,6 @@ def test_attention_hides_messages_step_by_step() -> None:
     assert float(attention_terms(long_setup())["ring of keys and values"].value) > 0
 
 
-def test_rings_of_a_node_use_its_links() -> None:
-    """Context 4 of tensor 2 is a node: 450 GB/s and 3.4 us a hop; without NVLink PCIe, 5.7 us."""
-    inside = long_setup(parallel={"gpus": 8, "context": 4})
-    size, step = 4 * 2048 * 1024 / 2, 2048**2 / 2 * 4 * 8192 / 2 * 2.5 / (1000e12 * 0.5 * 0.92) * 1e3
-    for given, rate, hop in (
-        (inside, 450e9, 3.4),
-        (replace(inside, hardware=replace(ATTENTION_GPU, nvlink=None)), 64e9, 5.7),
-    ):
-        message = 2 * size / (rate * 0.748) * 1e3 + hop / 1e3
-        wait = attention_terms(given, "backward_input")["ring of keys and values"].value
-        assert wait == pytest.approx(2 * max(0, message - step) + message)
-
-
 def test_a_ring_has_one_card_and_gathers_have_all() -> None:
     """However many ranks of it a node has: 7 x 2.1 MB at 37.4 GB/s, gathered at four times that, and all exposed."""
     gather = attention_terms(long_setup(training={"context": "gather"}))
@@ -428,17 +406,6 @@ def test_latent_attention_merges_values_and_passes_keys_of_all_heads() -> None:
     merging = 7 * 20 * 1024 * 128 * 128 / 2 / (4000e9 * 0.5) * 1e3
     assert found["merging of partial results"].value == pytest.approx(merging)
     assert f"{4 * 1024 * 128 * 192 / 2 / 1e6:.6g} MB" in found["ring of keys and values"].formula
-
-
-def test_without_context_parallelism_nothing_is_exchanged() -> None:
-    """And the way of exchange changes nothing."""
-    ring, gather = (
-        attention_terms(long_setup(parallel={"context": 1}, training={"context": way})) for way in ("ring", "gather")
-    )
-    assert set(ring) == {"attention core"}
-    assert ring == gather
-    with pytest.raises(ConfigError, match="unknown exchange of keys and values 'rings'; did you mean 'ring'"):
-        TrainingSetup(context="rings")
 
 
 def test_published_steps_of_rings() -> None:

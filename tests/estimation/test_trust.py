@@ -35,7 +35,7 @@ from tests.estimation.runs import EVEN, FACTS, NO_SPREADS, base, published, run
 from tests.estimation.setups import EFFICIENCY, setup
 from tests.examples import examples
 from trust_evidence import NAMES, SOURCES
-from trust_fit import FARTHEST, NAMES as SPREAD_NAMES, START_LOGARITHMS, maximize, score_of
+from trust_fit import FARTHEST, NAMES as SPREAD_NAMES, score_of
 
 SPREADS = {**NO_SPREADS, **{f"source.{kind}": 0.06 for kind in KINDS}, "tensor": 0.02, NOISE: 0.01}
 PLAIN: dict[str, Any] = {"pipeline": 1, "chunks": 1, "context": 1}
@@ -189,14 +189,6 @@ def test_walk_of_a_size(field: str) -> None:
     assert covariance(four, sized(field, 16, source="them", experts=8, gpu="gb200"), spreads) == pytest.approx(0.02)
 
 
-def test_walk_of_tokens() -> None:
-    """Tokens of a microbatch on a rank count from 256: 512 and 2,048 share one doubling."""
-    spreads = {**NO_SPREADS, "tokens": 0.1}
-    few, many, fewest = (run(sequence=tokens, context=1) for tokens in (512, 2048, 128))
-    assert covariance(few, many, spreads) == pytest.approx(0.01)
-    assert covariance(fewest, many, spreads) == 0
-
-
 @pytest.mark.parametrize("share", SHARES)
 def test_shares(share: str) -> None:
     """A share moves two runs of a family of GPUs as much as the steps of both go with it, whatever else they are."""
@@ -269,14 +261,6 @@ def test_stored_spreads_are_the_likeliest() -> None:
         assert max(score(here + step)[0], score(here - step)[0]) < value
 
 
-@pytest.mark.nightly
-@pytest.mark.slow
-def test_stored_spreads_are_found_again() -> None:
-    """From where the search starts it comes to the stored spreads."""
-    found = np.exp(maximize(score_of(evidence_base().runs), START_LOGARITHMS))
-    assert np.allclose(found, [evidence_base().model.spreads[name] for name in SPREAD_NAMES], rtol=1e-3)
-
-
 EXPERTS = {"num_local_experts": 8, "num_experts_per_tok": 2, "model_type": "mixtral"}
 
 
@@ -288,14 +272,7 @@ def test_every_data_centre_preset_has_a_family() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gpu", "experts", "kind"),
-    [
-        ("a100-80gb-sxm", 0, "a100"),
-        ("a100-80gb-sxm", 8, "experts"),
-        ("h100-sxm", 0, "dense"),
-        ("mi300x", 0, "dense"),
-        ("gb200", 8, "experts"),
-    ],
+    ("gpu", "experts", "kind"), [("a100-80gb-sxm", 8, "experts"), ("h100-sxm", 0, "dense"), ("mi300x", 0, "dense")]
 )
 def test_kind(gpu: str, experts: int, kind: str) -> None:
     """Experts are a kind on every GPU; dense models on an A100 are another."""
@@ -312,18 +289,7 @@ def test_octaves() -> None:
     assert run(sequence=4096, context=2, micro=4).octaves[-1] == 5
 
 
-@pytest.mark.parametrize(
-    ("asked", "one"),
-    [
-        ("zb-1p", "zb"),
-        ("zb-h1", "zb"),
-        ("zb-h2", "zb"),
-        ("zb-auto", "zb"),
-        ("zb-v", "zb-v"),
-        ("interleaved-zb", "interleaved-zb"),
-        ("1f1b", "1f1b"),
-    ],
-)
+@pytest.mark.parametrize(("asked", "one"), [("zb-h1", "zb"), ("zb-auto", "zb"), ("zb-v", "zb-v"), ("1f1b", "1f1b")])
 def test_schedules_that_are_one(asked: str, one: str) -> None:
     """Zero Bubble's schedules of one stage a device are one algorithm, whatever their memory."""
     assert schedule_of(asked) == one
@@ -377,32 +343,26 @@ RULES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [  # a field, what lie
     ("chunks", {"pipeline": 4, "chunks": 8}, {"pipeline": 4, "chunks": 9}),
     ("context", {"context": 2, "sequence": 4096}, {"context": 2, "sequence": 4094}),
     ("context", {"context": 2, "sequence": 1 << 20}, {"context": 4, "sequence": 8192}),
-    ("context", {"context": 16, "sequence": 65536}, {"context": 16, "sequence": 65520}),  # of mixtures
     ("context", {"context": 4, "sequence": 16384}, {"context": 17, "sequence": 1 << 20}),
     ("expert", {"expert": 1}, {"expert": 2}),
     ("expert_tensor", {"expert_tensor": 1}, {"expert_tensor": 2}),
     ("micro", {"sequence": 256}, {"sequence": 255}),
     ("micro", {"sequence": 128, "micro": 2}, {"sequence": 128}),
-    ("micro", {"tensor": 2, "sequence": 512}, {"tensor": 2, "sequence": 511}),  # 256 a tensor rank
     ("micro", {"tensor": 4, "sequence": 1024}, {"tensor": 4, "sequence": 1023}),
     ("algorithm", {**PIPELINED, "algorithm": "zb"}, {**PIPELINED, "algorithm": "dualpipe"}),
     ("algorithm", {"algorithm": "v-half"}, {**PIPELINED, "algorithm": "v-half"}),
     ("shard", {"shard": "none"}, {"shard": "weights"}),
     ("shard", {"shard": "optimizer"}, {"shard": "gradients"}),
-    ("shard", {"shard": ""}, {"shard": "weights"}),  # not asked
 ]
 RULES_OF_MIXTURES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("hardware", {"gpu": "gb200"}, {"gpu": "h100-sxm"}),
     ("gpus", {"gpus": 256}, {"gpus": 512}),
-    ("tensor", {"tensor": 2}, {"tensor": 4, "micro": 2}),
     ("micro", {"tensor": 2}, {"tensor": 2, "sequence": 4095}),  # 2,048 a tensor rank
     ("pipeline", {"pipeline": 4}, {"pipeline": 8}),
-    ("chunks", {"chunks": 24}, {"chunks": 25}),
     ("expert", {"expert": 64}, {"expert": 128}),
     ("expert_tensor", {"expert_tensor": 2}, {"expert_tensor": 4}),
     ("micro", {"sequence": 2048}, {"sequence": 2047}),
     ("algorithm", {**PIPELINED, "algorithm": "dualpipe"}, {**PIPELINED, "algorithm": "zb"}),
-    ("algorithm", {**PIPELINED, "algorithm": "interleaved"}, {**PIPELINED, "algorithm": "interleaved-zb"}),
     ("shard", {"shard": "weights"}, {"shard": "none"}),
 ]
 

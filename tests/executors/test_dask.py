@@ -52,6 +52,7 @@ def test_killed_workers_lose_nothing(dask: str, tmp_path: Path) -> None:
     assert {int(mark.name) for mark in tmp_path.iterdir()} == {3, 20}
 
 
+@pytest.mark.nightly
 def test_a_call_that_always_kills_its_worker_is_named(dask: str) -> None:
     with open_executor(dask) as executor:
         with pytest.raises(WorkerDied, match=r"^call 3: the workers of dask://127.0.0.1:\d+ that ran it died"):
@@ -69,6 +70,7 @@ def test_leaving_by_an_exception_cancels_what_has_not_begun(dask: str, tmp_path:
     assert len(work.noted()) < 10
 
 
+@pytest.mark.nightly
 def test_a_scheduler_that_goes_away_is_an_error() -> None:
     """Whatever was under way: nothing waits for ever."""
     cluster = started_cluster()

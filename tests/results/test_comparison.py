@@ -11,7 +11,6 @@ from hypothesis import given, strategies as st
 import pipesched
 from pipesched import Outcome
 from pipesched.results.comparison import ParetoPoint, pareto_points
-from pipesched.schedulers.registry import FAMILIES
 
 AUTOPIPE: dict[str, Any] = {"devices": 4, "stages": 8, "microbatches": 8, "forward": 5, "backward": 10}
 
@@ -56,29 +55,6 @@ def test_equal_schedules_stay_on_the_frontier_together() -> None:
     ]
 
 
-def test_autopipe() -> None:
-    """Naive (330, 8) is dominated by 1F1B (330, 4); interleaved (285, 5.5) and 1F1B are a choice."""
-    found = placed(["naive", "1f1b", "interleaved"])
-    assert [(name, float(one.makespan), float(one.memory)) for name, one in found.items()] == [
-        ("interleaved", 285, 5.5),
-        ("1f1b", 330, 4),
-        ("naive", 330, 8),
-    ]
-    assert [name for name, one in found.items() if one.dominated_by is None] == ["interleaved", "1f1b"]
-
-
-def test_dominance_is_of_totals() -> None:
-    """Static memory counts: zb-h2 holds more activations than DualPipe, but not its second copy of the weights."""
-    values = {**AUTOPIPE, "devices": 8, "stages": 8, "microbatches": 48, "activation": 0.9, "static": 22}
-    halves = {"forward": 17, "backward_input": 17, "backward_weight": 15}
-    del values["backward"]
-    entries = pipesched.compare(pipesched.make_problem(**{**values, **halves}), ["dualpipe", "zb-h2", "1f1b"])
-    found = {one.outcome.algorithm: one for one in pareto_points(entries)}
-    assert float(found["zb-h2"].memory) == 35.5
-    assert float(found["dualpipe"].memory) == 52.1
-    assert found["zb-h2"].dominated_by is None
-
-
 def test_a_second_copy_of_the_weights_costs_the_place_on_the_frontier() -> None:
     """DualPipe (260) holds its weights twice: over the budget with them, it no longer dominates 1F1B (330)."""
     names = ["dualpipe", "1f1b-overlap"]
@@ -97,12 +73,3 @@ def test_every_dominated_point_has_a_frontier_point_that_dominates_it(figures: l
     frontier = [one for one in points if not any(other.dominates(one) for other in points)]
     assert frontier
     assert all(one in frontier or any(best.dominates(one) for best in frontier) for one in points)
-
-
-def test_every_family_of_the_list_gets_a_standing() -> None:
-    """What applies stands in the ranking of `compare --all`, and the shortest is on the frontier."""
-    entries = pipesched.compare(pipesched.make_problem(**AUTOPIPE), list(FAMILIES))
-    found = pareto_points(entries)
-    assert len(found) == sum(entry.outcome is not None for entry in entries)
-    assert found[0].dominated_by is None
-    assert [(one.makespan, one.memory) for one in found] == sorted((one.makespan, one.memory) for one in found)

@@ -38,6 +38,7 @@ from pipesched.tuning.space import read_space
 from pipesched.tuning.trial import TrialTask
 from pipesched.tuning.tune import LARGEST_SHARE, MOST_NEAR_MISSES, nearest_misses
 from tests.estimation.setups import setup
+from tests.examples import at_night_but
 from tests.tuning.made import MADE, MODEL, ROWS, layout, run_of, trial, trusted
 from tests.tuning.spaces import DENSE_FIRST, GPU, LLAMA, SPACE, Config, enumerated, fastest, is_sure
 
@@ -51,28 +52,6 @@ def finished(made: Setup, algorithm: str, seconds: float) -> Finished:
     done = finish(TrialTask(SpacePoint(layout, algorithm), made, {}), seconds)
     assert done is not None
     return done
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["1f1b", "naive", "zb-h1"])
-@pytest.mark.parametrize("memory", [80, 5.5, 4])
-def test_a_solved_schedule_is_faster_than_its_start_and_fits(algorithm: str, memory: float) -> None:
-    """For the same stages; there is none where nothing better is found."""
-    made = setup(SMALL, parallel={"pipeline": 4, "tensor": 1, "gpus": 4}, batch={"size": 6}, memory=memory)
-    done = finished(made, algorithm, 1.0)
-    start = done.estimate
-    assert start.outcome.algorithm == algorithm
-    if done.solved is None:
-        assert algorithm != "naive" or not start.fits
-        return
-    assert done.solved.fits
-    assert done.solved.step is not None
-    assert done.solved.step.pipeline < start.step.pipeline
-    assert done.solved.step.algorithm == "solve"
-    assert done.solved.layout == start.layout
-    assert done.solved.point == SpacePoint(done.solved.point.layout, "solve")
-    before, after = ({part.name: part.share for part in parts} for parts in (gpu_time(start), done.parts))
-    assert after.get("idle", 0.0) < before["idle"]
 
 
 def test_solve_improves_gpipe() -> None:
@@ -236,7 +215,7 @@ def test_what_is_faster_outside() -> None:
         assert tuning.beyond[0].trial.point == free.best.point
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_where_nothing_inside_fits_all_is_searched() -> None:
     """On a GPU that nobody measured: as with `beyond`, and the answer says so."""
     config = {**CONFIG, "hardware": {"preset": "a100-40gb-sxm", "memory": 8}}
@@ -365,11 +344,13 @@ def tuned(memory: float) -> pipesched.Tuning:
 
 @pytest.mark.slow
 @pytest.mark.nightly
-@pytest.mark.parametrize("memory", [2.4, 2.5, 3, 4.5])
-def test_a_near_miss_is_what_estimates_say(memory: float) -> None:
+@pytest.mark.parametrize(("memory", "count"), [(2.4, 1), (2.5, 1), (3, 1), (4.5, 1), (8, 0)])
+def test_a_near_miss_is_what_estimates_say(memory: float, count: int) -> None:
     """GB too much are those of its estimate, at most a tenth of the GPU; the rate is that with ample memory."""
     tuning = tuned(memory)
     assert tuning.best is not None
+    assert len(tuning.near_misses) >= count
+    assert count or not tuning.near_misses
     for one in tuning.near_misses:
         config: Config = {
             **SPACE,
@@ -384,14 +365,6 @@ def test_a_near_miss_is_what_estimates_say(memory: float) -> None:
         ample = pipesched.estimate(None, one.algorithm, **{**config, "hardware": {**GPU, "memory": 1000}})
         assert one.most == pytest.approx(ample.step.tokens_per_second_per_gpu)
         assert one.most > tuning.best.rate
-
-
-@pytest.mark.nightly
-@pytest.mark.slow
-def test_there_are_near_misses_where_memory_is_short_and_none_where_it_is_ample() -> None:
-    """So that the test above says something."""
-    assert sum(len(tuned(memory).near_misses) for memory in (2.4, 2.5, 3, 4.5)) >= 4
-    assert tuned(8).near_misses == ()
 
 
 def test_the_nearest_misses() -> None:
@@ -424,7 +397,7 @@ def parts(algorithm: str = "1f1b", **more: Any) -> tuple[pipesched.Estimate, dic
     return estimate, {part.name: part.share for part in gpu_time(estimate)}
 
 
-@pytest.mark.parametrize("algorithm", ["1f1b", "zb-v", "dualpipe", "interleaved", "naive", "chimera"])
+@pytest.mark.parametrize("algorithm", at_night_but(["dualpipe"], ["1f1b", "zb-v", "dualpipe", "interleaved"]))
 @pytest.mark.parametrize(
     "more",
     [

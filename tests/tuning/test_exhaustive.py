@@ -103,7 +103,8 @@ def test_every_reason_leaves_out_points_of_these_spaces() -> None:
     assert sum(bool(tuning.rows) for tuning in found) >= 7
 
 
-@pytest.mark.parametrize("layout", at_night_but(("Et*2|t*3|t*3|t*2,mL",), ([3, 3, 2, 2], "Et*2|t*3|t*3|t*2,mL")))
+@pytest.mark.nightly
+@pytest.mark.parametrize("layout", [[3, 3, 2, 2], "Et*2|t*3|t*3|t*2,mL"])
 def test_a_given_cut_into_stages(layout: str | list[int]) -> None:
     """Layers that the config assigns to stages leave only the layouts with so many stages."""
     config: Config = {
