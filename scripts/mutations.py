@@ -133,8 +133,8 @@ MUTATIONS = [
     Mutation(
         name="equal shares of the budget",
         file="solver/portfolio",
-        old="weights[number] / counts[number]",
-        new="1 / counts[number]",
+        old="weights[stage] / counts[stage]",
+        new="1 / counts[stage]",
         tests=("solver/test_quality_solver",),
     ),
     Mutation(
@@ -413,8 +413,8 @@ MUTATIONS = [
     Mutation(
         name="fewest descendants first",
         file="core/listsched",
-        old="lambda graph: _most_first(column(descendant_counts(graph)))",
-        new="lambda graph: _fixed(column(descendant_counts(graph)))",
+        old="_fixed(column(descendant_counts(graph)), most_first=True)",
+        new="_fixed(column(descendant_counts(graph)))",
         tests=("core/test_listsched",),
     ),
     Mutation(
@@ -714,8 +714,8 @@ MUTATIONS = [
     Mutation(
         name="moves to places side by side are many",
         file="results/timed_moves",
-        old="group = alike.pop((one.task, one.makespan, one.to - 1), [])",
-        new="group = list[_Found]()",
+        old="[*alike.pop((task, makespan, to - 1), []), one]",
+        new="[one]",
         tests=("analysis/test_reasons",),
     ),
     Mutation(
