@@ -138,7 +138,21 @@ class Runtime:
                 losses = self._engine.step(inputs, targets)
             self._team.meet()
         except BaseException as error:
-            self._fail(error)
+            where = f"{self._engine.doing} on rank {self._team.rank}"
+            peer = f" to rank {error.peer}" if isinstance(error, LostRank) else ""
+            reason = self._team.stop(
+                error,
+                f"{where} failed in step {self._steps}: {text_of_error(error)}",
+                f"a rank is gone: {where} lost its connection{peer} in step {self._steps}",
+            )
+            self.close()
+            with suppress(Exception):  # a copy may be under way to what is dropped
+                self._transfers.finish()
+            for runner in self._runners.values():
+                runner.held.clear()
+            if reason is not None:
+                raise RankFailed(reason) from None
+            add_place(error, where)
             raise
         self._steps += 1
         return losses
@@ -156,24 +170,6 @@ class Runtime:
             self._engine.shapes.clear()
         for runner in runners:
             runner.begin_step(self._steps, counts)
-
-    def _fail(self, error: BaseException) -> None:
-        """Tell the other ranks, close the connections, and name the operation in the error; or raise their reason."""
-        where = f"{self._engine.doing} on rank {self._team.rank}"
-        peer = f" to rank {error.peer}" if isinstance(error, LostRank) else ""
-        reason = self._team.stop(
-            error,
-            f"{where} failed in step {self._steps}: {text_of_error(error)}",
-            f"a rank is gone: {where} lost its connection{peer} in step {self._steps}",
-        )
-        self.close()
-        with suppress(Exception):  # a copy may be under way to what is dropped
-            self._transfers.finish()
-        for runner in self._runners.values():
-            runner.held.clear()
-        if reason is not None:
-            raise RankFailed(reason) from None
-        add_place(error, where)
 
     def close(self) -> None:
         """Close the connections to other ranks, which also ends when nothing refers to the runtime any more."""

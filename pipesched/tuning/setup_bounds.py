@@ -256,14 +256,6 @@ ENOUGH = 4  # rounds of the pipeline after which a device holds no more
 Counts = tuple[int, ...]  # microbatches of each stage of a device, in the order of its stages
 
 
-def most_in_flight(placement: Placement, microbatches: int, algorithm: str | None) -> tuple[tuple[Counts, ...], ...]:
-    """Return the largest counts that each device holds at once, whatever the costs; none is below another.
-
-    Without a plan of the algorithm each device holds one microbatch of each stage.
-    """
-    return _most_in_flight(placement, _enough(placement, microbatches), algorithm)
-
-
 def most_of_first(placement: Placement, microbatches: int, algorithm: str) -> int | None:
     """Return how many microbatches the first stage holds at most at once; None where that grows with their number."""
     device, enough = placement.devices[0], _enough(placement, microbatches)
@@ -415,7 +407,7 @@ class FamilyBounds:
         known, items, found = self.known, self.known.items, []
         smallest, kept_least, all_room, _ = known.sizes
         algorithm = self.family.name if self._is_settled else None
-        held = most_in_flight(self._placement, known.setup.microbatches, algorithm)
+        held = _most_in_flight(self._placement, _enough(self._placement, known.setup.microbatches), algorithm)
         for stages, counts_of_device in zip(self._stages, held, strict=True):
             least = [int(0 < stage < self.stages - 1) for stage in stages]  # the others may have no layer
             ends = float(items.each[0].states) if 0 in stages else 0.0

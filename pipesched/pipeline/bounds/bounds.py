@@ -235,7 +235,21 @@ class PassBounds:
             both = self.path[0].sum(axis=0) + self.there.sum(axis=0) + self.model.around
             self._rounds = both.cumsum() - both
         self._shape = -1, self.path.shape[2] // self.model.slices, self.model.slices  # of tables by microbatch
-        self.heads, self.tails = self._heads_and_tails()
+        forward, *backward = self.path
+        released, behind_last, behind_gradient, *_ = (column(ticks)[:, None] for ticks in self.ends)
+        heads = [self._behind(released, forward, self.there) + self._rounds]
+        begun, least, after = np.zeros_like(forward), np.zeros_like(forward), list[Ints]()
+        if backward:
+            begun[-1] = heads[0][-1] + forward[-1]
+            heads.append(self._behind(begun, backward[0], self.back, -1))
+            behind = last = least + behind_last
+            if len(backward) > 1:
+                heads.append(heads[1] + backward[0])
+                behind, after = last + backward[1], [last]
+            after.insert(0, self._behind(np.maximum(behind, behind_gradient), backward[0], self.back))
+            least[-1] = after[0][-1] + backward[0][-1]
+        tails = [self._behind(least, forward, self.there, -1) + self._rounds[::-1], *after]
+        self.heads, self.tails = np.stack(heads), np.stack(tails)
 
     @property
     def quantum(self) -> int:
@@ -266,27 +280,6 @@ class PassBounds:
             end = "last forward ends" if self.problem.mode == FORWARD_ONLY else "last gradient is home"
             parts.append(f"then {tail} until the {'step ends' if self.problem.has_step else end}")
         return f"device {device}: {', '.join(parts)}"
-
-    def _heads_and_tails(self) -> tuple[Ints, Ints]:
-        """Return the earliest starts of the operations in the task graph, in ticks, and what passes from their ends on.
-
-        A tail leads from the end of an operation to that of the schedule.
-        """
-        forward, *backward = self.path
-        released, behind_last, behind_gradient, *_ = (column(ticks)[:, None] for ticks in self.ends)
-        heads = [self._behind(released, forward, self.there) + self._rounds]
-        begun, least, after = np.zeros_like(forward), np.zeros_like(forward), list[Ints]()
-        if backward:
-            begun[-1] = heads[0][-1] + forward[-1]
-            heads.append(self._behind(begun, backward[0], self.back, -1))
-            behind = last = least + behind_last
-            if len(backward) > 1:
-                heads.append(heads[1] + backward[0])
-                behind, after = last + backward[1], [last]
-            after.insert(0, self._behind(np.maximum(behind, behind_gradient), backward[0], self.back))
-            least[-1] = after[0][-1] + backward[0][-1]
-        tails = [self._behind(least, forward, self.there, -1) + self._rounds[::-1], *after]
-        return np.stack(heads), np.stack(tails)
 
     def _behind(self, least: Ints, lasts: Ints, hops: Ints, step: int = 1) -> Ints:
         """Return times no less than `least`, nor than what ends the slice, or with `hops` the stage, before.

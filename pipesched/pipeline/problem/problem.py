@@ -258,7 +258,18 @@ class Problem(Displayable):
         for key in ("devices", "stages", "microbatches"):
             made[key] = require_whole(made[key], key, least=1)
         if require_whole(self.rounds, "rounds", least=1) > 1:
-            self._require_rounds()
+            unlike = (self.sizes, self.costs.microbatches, self.memory.microbatches)
+            step = (self.costs.has_step, self.shard, self.clip, self.side)
+            refused = {
+                f"`mode` {FORWARD_ONLY}: a microbatch that is trained goes through once": self.mode != FORWARD_ONLY,
+                "whole microbatches, not with `slices`": self.slices.are_several,
+                "microbatches that are alike": unlike != (None, None, None),
+                "passes alone, without gathers, shards and side work": any(step),
+                "placements of one direction": self.placement is not None and len(self.placement.ways) > 1,
+                f"as many microbatches in each, not {self.microbatches} in all": self.microbatches % self.rounds,
+            }
+            if wrong := next((what for what, is_wrong in refused.items() if is_wrong), None):
+                raise ConfigError(f"of {self.rounds} go with {wrong}", "rounds")
         self._require_lengths()
         made["sizes"] = None if self.sizes is None or self.sizes.are_one else self.sizes
         made["letters"] = letters_of(self.mode, split=self.costs.split)
@@ -284,21 +295,6 @@ class Problem(Displayable):
         made["has_units"] = differs or not self.slices.is_plain or self.mode == FORWARD_ONLY
         made.update(has_step=self.shard is not None, sharding=self.shard or UNSHARDED)
         made["batches"] = self.microbatches // self.rounds
-
-    def _require_rounds(self) -> None:
-        """Raise ConfigError for rounds beside what they do not go with."""
-        unlike = (self.sizes, self.costs.microbatches, self.memory.microbatches)
-        step = (self.costs.has_step, self.shard, self.clip, self.side)
-        refused = {
-            f"`mode` {FORWARD_ONLY}: a microbatch that is trained goes through once": self.mode != FORWARD_ONLY,
-            "whole microbatches, not with `slices`": self.slices.are_several,
-            "microbatches that are alike": unlike != (None, None, None),
-            "passes alone, without gathers, shards and side work": any(step),
-            "placements of one direction": self.placement is not None and len(self.placement.ways) > 1,
-            f"as many microbatches in each, not {self.microbatches} in all": self.microbatches % self.rounds,
-        }
-        if wrong := next((what for what, is_wrong in refused.items() if is_wrong), None):
-            raise ConfigError(f"of {self.rounds} go with {wrong}", "rounds")
 
     def _settle_step(self) -> None:
         """Fill in the defaults of a step. Raises ConfigError, about the field at fault."""
