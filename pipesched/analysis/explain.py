@@ -6,6 +6,7 @@ Numbers of what it returns are in the user's units.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fractions import Fraction
@@ -357,15 +358,10 @@ def _parts(schedule: Schedule) -> Callable[[int], Sequence[tuple[Row, bool]]]:
     return parts
 
 
-class WhatIf(NamedTuple):
-    """The makespan after a change, in the user's time unit: in the same order, and planned again (None: unknown)."""
-
-    same_order: int | float
-    planned_again: int | float | None
-
-
-def what_if(schedule: Schedule, stage: int, kind: str, factor: Fraction, plan_again: Planner | None = None) -> WhatIf:
-    """Return the makespan if one cost of a stage is `factor` times what it is.
+def what_if(
+    schedule: Schedule, stage: int, kind: str, factor: Fraction, plan_again: Planner | None
+) -> tuple[int | float, int | float | None]:
+    """Return the makespans if one cost of a stage is `factor` times what it is: in the same order, and planned again.
 
     `kind` is a letter, or "overlap", or a kind of the step; of side work `stage` is the item.
     """
@@ -393,12 +389,9 @@ def what_if(schedule: Schedule, stage: int, kind: str, factor: Fraction, plan_ag
         same = plain(Fraction(timed.makespan_ticks, down * schedule.problem.ticks.per_unit))
     else:
         same = schedule_plan(changed, schedule.plan, _lengths(schedule, changed, stage, kind, factor)).makespan
-    if plan_again is None:
-        return WhatIf(same, None)
-    try:
-        return WhatIf(same, plan_again(changed).schedule.makespan)
-    except (ConfigError, NoSchedule):
-        return WhatIf(same, None)
+    with suppress(ConfigError, NoSchedule):
+        return same, None if plan_again is None else plan_again(changed).schedule.makespan
+    return same, None
 
 
 def _times_of(schedule: Schedule, stage: int, kind: str) -> Iterator[tuple[int, int]]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import MOST_WORKERS, require_mapping, require_name, require_number, require_whole, shown
 from pipesched.comparing.compare import Algorithms, candidates, comparison_calls, problem_of_plans, run_calls
@@ -98,12 +98,8 @@ def sweep(
     return Sweep(key, compared_points(points, algorithms, **settings, **options))
 
 
-class VariedPoint(NamedTuple):
-    """A value of what a sweep varies, the problem at it, and the options of families that it sets."""
-
-    value: int | float | str
-    problem: Problem
-    options: Mapping[str, Any] = {}
+# A value of what a sweep varies, the problem at it, and the options of families that it sets.
+VariedPoint = tuple[int | float | str, Problem, Mapping[str, Any]]
 
 
 def is_option(field: str, algorithms: Algorithms | None) -> bool:
@@ -122,7 +118,7 @@ def varied_points(
     """
     if not is_option(field, algorithms):
         varied = varied_field(field)
-        return varied.key, [VariedPoint(*point) for point in sweep_points(base, varied, values)]
+        return varied.key, [(*point, {}) for point in sweep_points(base, varied, values)]
     from pipesched.config.values import problem_of
 
     problem = problem_of(base)
@@ -134,7 +130,7 @@ def varied_points(
         else plain(Fraction(require_number(value, "values")))
         for value in values
     ]
-    return field, [VariedPoint(value, problem, {field: value}) for value in listed]
+    return field, [(value, problem, {field: value}) for value in listed]
 
 
 def compared_points(
@@ -152,20 +148,20 @@ def compared_points(
 
     Raises ConfigError, also for an option that the points set themselves.
     """
-    for key in {key for point in points for key in point.options if options.get(key) is not None}:
+    for key in {key for _, _, own in points for key in own if options.get(key) is not None}:
         raise ConfigError("has no effect in a sweep that varies it", key)
     read, runs = candidates(plans), chosen(executor, require_whole(jobs, "jobs", most=MOST_WORKERS))
-    calls = [comparison_calls(at.problem, algorithms, read, each, {**options, **at.options}) for at in points]
-    turns = (f"{call[1]} at {point.value}" for point, at_point in zip(points, calls, strict=True) for call in at_point)
+    calls = [comparison_calls(problem, algorithms, read, each, {**options, **own}) for _, problem, own in points]
+    turns = (f"{call[1]} at {value}" for (value, *_), at_point in zip(points, calls, strict=True) for call in at_point)
     hear = None if listener is None else lambda _: listener(next(turns))
     entries = iter([*run_calls([call for at_point in calls for call in at_point], runs, hear)])
     found = []
-    for at, at_point in zip(points, calls, strict=True):
-        own = []
+    for (at, problem, own), at_point in zip(points, calls, strict=True):
+        compared = []
         for entry in islice(entries, len(at_point)):  # without the options that the point sets
-            kept = {key: value for key, value in entry.options.items() if key not in at.options}
-            own.append(replace(entry, options=kept))
-        found.append(SweepPoint(at.value, Comparison(tuple(own), at.problem.time_unit)))
+            kept = {key: value for key, value in entry.options.items() if key not in own}
+            compared.append(replace(entry, options=kept))
+        found.append(SweepPoint(at, Comparison(tuple(compared), problem.time_unit)))
     return tuple(found)
 
 
@@ -234,7 +230,6 @@ def _is_word(value: Any, field: Field) -> bool:
 
 
 def _device_of(field: Field) -> int | None:
-    """Return the device whose speed alone is varied, if it is one."""
     found = _ONE_DEVICE.fullmatch(field.key)
     return int(found[1]) if found else None
 

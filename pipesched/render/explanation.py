@@ -161,9 +161,9 @@ def _sensitivity_table(explanation: Explanation, plan_again: Planner | None) -> 
     titles = ["a unit less", "a unit more", "10% less"] + ["planned again"] * (plan_again is not None)
     table = grid(uncut("cost of a stage"), *(Column(title, justify="right") for title in titles))
     for row in rows[:MOST_COSTS]:
-        after = what_if(schedule, row.stage, row.kind, TENTH, plan_again)
-        again = "" if after.planned_again is None else number(after.planned_again)
-        cells = [f"-{row.faster}" if row.faster else "0", f"+{row.slower}", number(after.same_order)]
+        same_order, planned = what_if(schedule, row.stage, row.kind, TENTH, plan_again)
+        again = "" if planned is None else number(planned)
+        cells = [f"-{row.faster}" if row.faster else "0", f"+{row.slower}", number(same_order)]
         kind = OVERLAP if row.kind == OVERLAP else ALL_KINDS[row.kind].name
         place = "item" if row.kind in SIDE_KINDS else "stage"
         table.add_row(f"{kind} of {place} {row.stage}", *cells, *([again] if plan_again else []))
