@@ -125,7 +125,6 @@ def _chunks_swept(comparison: ComparisonOptions, problem: ProblemSource) -> tupl
 def _swept(
     asked: ComparisonOptions, named: NamedCandidates, source: ProblemSource, options: Mapping[str, Any], executor: str
 ) -> Sweep:
-    """Return the comparison at each value of a field, given as FIELD=VALUES."""
     from pipesched.comparing.sweep import is_option, replaces, varied_field
     from pipesched.config.load import algorithm_of, load_values
     from pipesched.config.values import assumes_halves
@@ -299,7 +298,6 @@ def values_in(text: str, flag: str = "--sweep", example: str = "microbatches=8:9
 
 
 def _parameter(name: str) -> str:
-    """Return the parameter that a field or a flag names."""
     by_flag = {flag.strip("-"): parameter for parameter, flag in {**PROBLEM_FLAGS, **VARIED_FLAGS}.items()}
     spelling = name.strip("-").replace("_", "-")
     return by_flag.get(spelling, name.strip("-").replace("-", "_"))

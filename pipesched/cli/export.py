@@ -95,7 +95,6 @@ def _hand_over(framework: str, counts: Any, to: str | None, made: Callable[[], O
 
 
 def _format(to: str | None, target: Target) -> Format:
-    """Return the format that --to or the suffix of the file names."""
     from pipesched.file_formats.files import named_format, refuse_existing
     from pipesched.results.handover.hand_over import FRAMEWORKS
 
@@ -118,7 +117,6 @@ def _format(to: str | None, target: Target) -> Format:
 
 
 def _outcome(words: list[str] | None, algo: str | None, problem: ProblemSource, algorithm: dict[str, Any]) -> Outcome:
-    """Return the schedule of the file, or of the algorithm. Raises ConfigError."""
     if not words and algo is None and problem.config is None:
         raise ConfigError("NAME|FILE: is missing: a schedule's file, an algorithm, or a config")
     return asked_outcome(words or [], algo, problem, algorithm)

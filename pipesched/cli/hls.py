@@ -124,7 +124,6 @@ def command(
 
 
 def _refuse(messages: Mapping[str, object]) -> None:
-    """Raise ConfigError with the first message whose options are given."""
     for message, is_given in messages.items():
         if is_given:
             raise ConfigError(message)
@@ -209,7 +208,6 @@ def _of_explanation(outcome: HardwareOutcome, why: str | None, screen: Screen) -
 
 
 def _chart(outcome: HardwareOutcome, screen: Screen) -> list[RenderableType]:
-    """Return heading and chart, and the line below them."""
     from pipesched.render.hardware import UnitChart, hardware_heading
 
     return [hardware_heading(outcome), UnitChart(outcome.schedule, ascii_only=screen.ascii_only), ""]

@@ -78,7 +78,6 @@ def _evidence(models: Sequence[str]) -> Listed:
 
 
 def _known(name: str) -> Listed:
-    """Return what is known by name: the keys of a config, models or GPUs."""
     from rich.text import Text
 
     from pipesched.config.starter import known_keys

@@ -77,7 +77,6 @@ def command(
 
 
 def _packed(lengths: str, source: ProblemSource, algo: str | None, given: dict[str, Any]) -> Packing:
-    """Return the packing of the documents in a file, or on standard input, for the problem of a config."""
     from pipesched.comparing.packing.pack import pack
     from pipesched.file_formats.files import MOST_BYTES, lengths_in
     from pipesched.text.yaml_reader import read_bytes

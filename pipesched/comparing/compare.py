@@ -144,7 +144,6 @@ def name_files(files: Sequence[tuple[str | None, Any]]) -> dict[str, Any]:
 
 
 def _candidate(name: str, value: Any) -> Candidate:
-    """Return a plan or a block. Raises ConfigError."""
     if isinstance(value, (GivenPlan, GivenAlgorithm)):
         return value
     if isinstance(value, Plan):

@@ -212,7 +212,6 @@ MOST_STAGES = 64  # from which, and to which, single layers move
 
 
 def _equal(problem: Problem) -> list[Ends]:
-    """Return the cut of equal counts of layers, if there is one in which no stage is empty."""
     before, stages = layers_before(problem), problem.stages
     is_free = {0: before.count(0) > 1, stages - 1: before.count(before[-1]) > 1}  # something stands beside the layers
     least = [int(not is_free.get(stage)) for stage in range(stages)]
@@ -246,7 +245,6 @@ def _begun(cuts: _Cuts) -> Iterator[Ends]:
 
 
 def _least_stage(problem: Problem) -> Ends | None:
-    """Return a cut with the least largest stage."""
     items, stages = items_of(problem), problem.stages
     each = [sum(parts, Fraction(0)) for parts in zip(items.forward, items.gradient, items.weight, strict=True)]
     scale = grains_per_unit(each)

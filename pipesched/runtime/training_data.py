@@ -134,7 +134,6 @@ def moved(value: Any, device: Any) -> Any:
 
 
 def _holds(value: Any, count: int) -> bool:
-    """Return whether a value is a sequence of so many."""
     return hasattr(value, "__getitem__") and hasattr(value, "__len__") and len(value) == count
 
 

@@ -61,7 +61,6 @@ def facts_of_point(space: Space, layout: Parallelism, algorithm: str) -> RunFact
 
 
 def _under(facts: RunFacts, algorithm: str, chunks: int) -> RunFacts:
-    """Return facts under an algorithm, with as many stages a device as that runs."""
     return facts._replace(algorithm=schedule_of(algorithm), chunks=family(algorithm).chunks_run(chunks))
 
 

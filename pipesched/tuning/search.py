@@ -117,7 +117,6 @@ class SpaceSearch:
             self._prune_rest()
 
     def _sift(self, clock: Clock) -> None:
-        """Fill the queues with the points that may be the best."""
         for number, one in enumerate(prune.sift(self.space, self._points)):
             if isinstance(one, prune.PrunedPoints):
                 self._prune(one)

@@ -123,7 +123,6 @@ class SetupBounds:
         return item.alone if self.paired else item.work
 
     def _work_from(self, begin: int) -> float:
-        """Return the microseconds of work of the items from one on."""
         return float(self.items.sum_of("alone" if self.paired else "work", begin, len(self.items)))
 
     @cached_property

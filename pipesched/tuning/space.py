@@ -418,7 +418,6 @@ def _named(algorithms: Sequence[Any]) -> list[str]:
 
 
 def _given(sections: Mapping[str, Section], field: str, absent: Any = None) -> Any:
-    """Return what a config gives for a field; `absent` where it gives nothing."""
     name, _, key = field.partition(".")
     data = sections.get(name, EMPTY).value.data
     value = data.get(key) if isinstance(data, dict) else None

@@ -256,7 +256,6 @@ def _entry(line: bytes, path: Path, number: int) -> dict[str, Any]:
 
 
 def _require_head(entry: dict[str, Any], path: Path, space: Space) -> None:
-    """Raise ConfigError for a journal that this search cannot go on with."""
     wanted = _head(space)
     for key, what in (("format", "no journal of trials"), ("version", "a journal of another version")):
         if entry.get(key) != wanted[key]:

@@ -535,7 +535,6 @@ def require_same_step(plan: Outcome, steps: Steps, placement: Placement) -> None
 
 
 def _times(values: Sequence[Any], factor: Fraction) -> tuple[Any, ...]:
-    """Return numbers, or rows of them, `factor` times as large."""
     return tuple(
         _times(value, factor) if isinstance(value, tuple) else canonical(to_fraction(value) * factor)
         for value in values

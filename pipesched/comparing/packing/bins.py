@@ -170,7 +170,6 @@ def differencing(weights: Sequence[int], parts: int) -> list[list[int]]:
 
 
 def _members(tree: Any) -> list[int]:
-    """Return the numbers in a tree of pairs, from small to large."""
     found, left = [], [] if tree is None else [tree]
     while left:
         node = left.pop()

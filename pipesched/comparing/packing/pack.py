@@ -299,7 +299,6 @@ class _Packer:
         )
 
     def _most(self, assignment: Assignment) -> int:
-        """Return the most tokens of a microbatch."""
         return max(sum(self.lengths[d] for d in members) for rank in assignment for members in rank)
 
     def _is_packing(self, assignment: Assignment, left: int) -> bool:

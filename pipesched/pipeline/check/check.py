@@ -290,7 +290,6 @@ def _mispaired(tables: TimeTables) -> Iterator[str]:
 
 
 def _untimed(tables: TimeTables) -> Iterator[str]:
-    """Yield operations of the plan that have no start from time 0 on."""
     numbers = tables.planned if tables.start[: tables.index.passes].min() < 0 else column(())
     for number in numbers[tables.start[numbers] < 0].tolist():
         yield f"{tables.index.op(number)} starts before time 0"

@@ -462,7 +462,6 @@ class ScheduleMetrics:
 
     @cached_property
     def _tasks_on(self) -> list[Ints]:
-        """The slots of each device, and its transfers."""
         lines = self.plan.own_lines[: len(self.plan.orders)]
         moves = column(chain.from_iterable(chain.from_iterable(self.plan.lanes)))
         return [np.append(line, moves[self.graph.pool[moves] == device]) for device, line in enumerate(lines)]

@@ -410,7 +410,6 @@ def require_each_once(planned: Iterable[Op], stages: int, microbatches: int, sli
 
 
 def _ops(slots: Iterable[Slot]) -> Iterator[Op]:
-    """Yield the operations of the slots, a pair's forward first."""
     for slot in slots:
         yield from slot if isinstance(slot, Pair) else (slot,)
 

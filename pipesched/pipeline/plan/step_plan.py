@@ -109,7 +109,6 @@ def optimizers(problem: Problem, plan: Plan) -> Iterator[list[Op]]:
 
 
 def _last_backwards(problem: Problem, plan: Plan, device: int) -> dict[int, int]:
-    """Return the place of the last B or W of each stage of a device."""
     count = problem.settled_placement.devices.count(device)
     return ends_of_stages(plan.orders[device], plan.pairs, plan.index, count)
 

@@ -41,7 +41,6 @@ def other_stages(why: str, now: Problem, before: Problem) -> str | None:
 
 
 def _work(problem: Problem) -> Fraction:
-    """Return what a microbatch takes on all stages."""
     return sum(map(to_fraction, in_one((*problem.costs.forward, *problem.costs.backward))), Fraction())
 
 

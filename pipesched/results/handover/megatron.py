@@ -94,7 +94,6 @@ def answer(subject: Subject) -> Answer:
 
 
 def _differences(subject: Subject) -> Iterator[str]:
-    """Yield in what stages differ whose layers are not known."""
     mean = typical(subject.problem).costs
     for name, costs in (("forward", mean.forward), ("backward", mean.backward)):
         times = {*in_one(costs)}
