@@ -88,12 +88,12 @@ def digest(value: Any) -> str:
     return sha256(text.encode()).hexdigest()[:DIGITS]
 
 
-def answers_of(config: Mapping[str, Any], runs: Sequence[Sequence[Any]]) -> Answers:
-    """Return what this build says of a problem, and of each run: the name of a family, and its options."""
+def answers_of(config: Mapping[str, Any], runs: Sequence[Sequence[Any]], *, explained: bool = True) -> Answers:
+    """Return what this build says of a problem, and of each run: the name of a family, its options; and reasons."""
     problem = make_problem(**given(config))
     return {
         "problem": _problem(problem),
-        "runs": [{"run": [name, options], **_run(problem, name, options)} for name, options in runs],
+        "runs": [{"run": [name, options], **_run(problem, name, options, explained)} for name, options in runs],
     }
 
 
@@ -110,15 +110,15 @@ def _problem(problem: Problem) -> Answers:
     }
 
 
-def _run(problem: Problem, name: str, options: Mapping[str, Any]) -> Answers:
+def _run(problem: Problem, name: str, options: Mapping[str, Any], explained: bool) -> Answers:
     try:
         outcome = run(problem, name, **options)
     except PipeschedError as error:
         return {"refused": type(error).__name__, "says": str(error)}
-    return _outcome(outcome)
+    return _outcome(outcome, explained)
 
 
-def _outcome(outcome: Outcome) -> Answers:
+def _outcome(outcome: Outcome, explained: bool) -> Answers:
     """Return all that is compared of a schedule."""
     schedule, plan = outcome.schedule, outcome.schedule.plan
     orders = ["  ".join(map(str, plan.slots(device))) for device in range(len(plan.orders))]
@@ -138,7 +138,7 @@ def _outcome(outcome: Outcome) -> Answers:
         "metrics": figures,
         "violations": [*violations(schedule)],
         "over_budget": over_budget(schedule),
-        **({"explained": _explained(outcome)} if sum(map(len, plan.orders)) <= MOST_EXPLAINED else {}),
+        **({"explained": _explained(outcome)} if explained and sum(map(len, plan.orders)) <= MOST_EXPLAINED else {}),
     }
 
 
@@ -217,17 +217,18 @@ def differences(old: Any, new: Any, path: str = "") -> Iterator[Difference]:
         yield path, old, new
 
 
-def problem_differences(number: int) -> list[Difference]:
-    """Return where this build answers otherwise about one problem of the corpus."""
+def problem_differences(number: int, *, explained: bool = True) -> list[Difference]:
+    """Return where this build answers otherwise about one problem of the corpus, and on request why times are so."""
     entry = read_corpus()["problems"][number]
     runs = [answer["run"] for answer in entry["runs"]]
-    answers = json.loads(json.dumps(answers_of(entry["config"], runs)))
+    answers = json.loads(json.dumps(answers_of(entry["config"], runs, explained=explained)))
     found = [*differences(entry["problem"], answers["problem"], f"problem {number}")]
     for was, new in zip(entry["runs"], answers["runs"], strict=True):
         name, options = was["run"]
         said = "".join(f" {key}={value}" for key, value in options.items())
         place = f"problem {number}, {name}{said}"
-        found += [(f"{place}: {path}", old, now) for path, old, now in differences(was, new)]
+        asked = {key: value for key, value in was.items() if explained or key != "explained"}
+        found += [(f"{place}: {path}", old, now) for path, old, now in differences(asked, new)]
     return found
 
 
