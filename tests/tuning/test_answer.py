@@ -39,7 +39,7 @@ from pipesched.tuning.trial import TrialTask
 from pipesched.tuning.tune import LARGEST_SHARE, MOST_NEAR_MISSES, nearest_misses
 from tests.estimation.setups import setup
 from tests.examples import at_night_but
-from tests.tuning.made import MADE, MODEL, ROWS, layout, run_of, trial, trusted
+from tests.tuning.made import MADE, ROWS, layout, run_of, trial, trusted
 from tests.tuning.spaces import DENSE_FIRST, GPU, LLAMA, SPACE, Config, enumerated, fastest, is_sure
 
 SMALL: Config = {"num_hidden_layers": 4, "hidden_size": 2048, "num_attention_heads": 16, "intermediate_size": 5632}
@@ -182,19 +182,6 @@ def test_the_best_inside_is_the_best_of_all_points_inside() -> None:
     assert all(row.trust is not None and row.trust.evidence.inside for row in tuning)
 
 
-@pytest.mark.slow
-@pytest.mark.nightly
-def test_beyond_searches_all() -> None:
-    """Then nothing is left out for want of evidence, and nothing is listed apart; the config may ask for it as well."""
-    tuning = found(beyond=True)
-    assert tuning.best is not None
-    fitting = [one.estimate for one, _ in every() if one.estimate.fits]
-    assert fastest(tuning).rate == max(one.step.tokens_per_second_per_gpu for one in fitting if is_sure(one))
-    assert (tuning.pruned["evidence"], tuning.beyond, tuning.is_widened) == (0, (), False)
-    said = pipesched.tune(None, ALGORITHMS, top=100, **CONFIG, trust={"beyond": True})
-    assert [row.point for row in said] == [row.point for row in tuning]
-
-
 @pytest.mark.nightly
 @pytest.mark.slow
 def test_what_is_faster_outside() -> None:
@@ -273,13 +260,6 @@ def test_what_to_measure_first() -> None:
     assert asked.gain == pytest.approx(0.000964, abs=1e-6)
     assert what_to_measure(model, runs, [1000.0, 2000.0]) is None
     assert what_to_measure(model, runs[:1], [1000.0]) is None
-
-
-def test_of_equal_pairs_the_first_is_measured() -> None:
-    """Three layouts that differ in nothing that is known: rows 1 and 2."""
-    runs = [run_of(layout(1, 2, chunks), "interleaved") for chunks in (2, 2, 2)]
-    asked = what_to_measure(MODEL, runs, [100.0, 100.0, 100.0])
-    assert asked is None or asked.layouts == (0, 1)
 
 
 def test_own_runs_order_the_rows() -> None:
@@ -430,14 +410,6 @@ def test_side_work_is_a_part_of_its_own() -> None:
         whole = estimate.step.time * estimate.problem.devices
         assert shares["side work"] * whole == pytest.approx(5 * estimate.problem.microbatches)
         assert shares["idle"] * whole == pytest.approx(float(sum(estimate.outcome.schedule.idle)), rel=2e-3)
-
-
-def test_recompute_is_a_part_of_its_own() -> None:
-    """Whether layers recompute all or some of them; without there is none."""
-    assert "recompute" not in parts()[1]
-    some, full = (parts(training={"recompute": value})[1]["recompute"] for value in ({"full": 1}, "full"))
-    assert 0 < some < full
-    assert some == pytest.approx(full / 2, rel=0.2)
 
 
 def test_a_case_by_hand() -> None:

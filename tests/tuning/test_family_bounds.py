@@ -32,6 +32,7 @@ from pipesched.schedulers.family import prepare
 from pipesched.schedulers.registry import FAMILIES, family
 from pipesched.tuning.setup_bounds import FamilyBounds, misses, setup_bounds
 from tests.estimation.setups import GPU
+from tests.examples import at_night_but
 from tests.tuning.spaces import DENSE_FIRST, EXPERTS, LLAMA
 
 NAMES = tuple(name for name in FAMILIES if not family(name).required)
@@ -313,7 +314,7 @@ def test_two_copies_share_an_item_that_is_most_of_the_work(name: str) -> None:
 PAIRED = tuple(name for name in NAMES if family(name).has_pairs)
 
 
-@pytest.mark.parametrize("layers", [5, 9])
+@pytest.mark.parametrize("layers", at_night_but((5,), (5, 9)))
 @pytest.mark.parametrize("nic", [50, 2])
 def test_no_pair_of_experts_beats_its_bounds(layers: int, nic: int) -> None:
     """Dispatch and combine that pairs hide, on fast networks and on slow ones, where bounds without pairs are wrong."""

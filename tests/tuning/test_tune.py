@@ -285,15 +285,6 @@ def test_the_config_of_a_winner_whose_model_is_a_file(tmp_path: Path) -> None:
         assert (found.step, found.layout) == (tuning.best.step, tuning.best.layout)
 
 
-@pytest.mark.nightly
-def test_overrides_are_those_of_estimate(tmp_path: Path) -> None:
-    """A config with overrides on top is the config that says the same."""
-    path = tmp_path / "space.yaml"
-    path.write_text(yaml.safe_dump({**SPACE, "hardware": {**GPU, "memory": 80}}, sort_keys=False), "utf-8")
-    assert told(pipesched.tune(path, ALGORITHMS, hardware={"memory": 8})) == told(tuned())
-    assert told(pipesched.tune(path.read_text("utf-8"), ALGORITHMS, hardware={"memory": 8})) == told(tuned())
-
-
 FITS = made_trial(layout(2, 4, recompute=3), "zb-h1", 10_412.123456789, 61.2)
 OTHERS = (
     Trial(FITS.point._replace(algorithm="hanayo"), reason="hanayo needs ä\nmore"),
