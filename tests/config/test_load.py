@@ -272,21 +272,6 @@ def test_null_is_absent(load: Load, text: str) -> None:
     assert load(text) == make_problem(devices=3)
 
 
-def test_ticks_are_the_smallest_power_of_ten(load: Load) -> None:
-    """Times are whole numbers of ticks, and a tick is no finer than it must be."""
-    assert load("devices: 2").ticks.per_unit == 1
-    assert load("devices: 2\ncosts: {backward: 5}").ticks.per_unit == 10
-    assert load("devices: 2\ncosts: {p2p: 0.25, forward: 1.5}").ticks.per_unit == 100
-
-
-@pytest.mark.parametrize(
-    ("text", "split"), [("", False), ("backward: 3", False), ("backward_input: 1, backward_weight: 2", True)]
-)
-def test_split_backward_is_asked_for_by_its_halves(load: Load, text: str, split: bool) -> None:
-    """The backward counts as split only when the config gives its halves."""
-    assert load(f"devices: 2\ncosts: {{{text}}}").costs.split is split
-
-
 def test_limit_on_operations(load: Load) -> None:
     """Ten million operations are the most."""
     assert load("devices: 4\nmicrobatches: 1250000").microbatches == 1_250_000
@@ -424,13 +409,6 @@ def test_groups_of_stages() -> None:
     problem, given = imported(stages=6, forward=[1, 2, 3, 4, 5, 6], placement="linear")
     assert (given.stages, problem.stages, problem.ticks.mean["forward"]) == (6, 2, (6, 15))
     assert problem.placement == HOME
-
-
-@pytest.mark.parametrize("placement", [[1, 0], "bidirectional"])
-def test_another_placement(placement: str | list[int]) -> None:
-    """A placement that the file does not have is refused, and so are two copies of a stage."""
-    with pytest.raises(ConfigError, match=r"^placement: x\.csv has its stages on devices \[0, 1\], not"):
-        imported(placement=placement)
 
 
 @pytest.mark.parametrize(

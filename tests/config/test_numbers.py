@@ -21,7 +21,6 @@ from pipesched.pipeline.problem.quantities import (
     grains_per_unit,
     in_units,
     parse_number,
-    plain,
     simplest,
     ticks_per_unit,
 )
@@ -125,25 +124,14 @@ def test_floats_count_as_they_print() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", " ", ".", "e5", "1e", "1,5", "0x1", "1_0", "--1", "nan", "inf", "١", "1 2", "1/2"]
-)
+    "text",
+    [*("", " ", ".", "e5", "1e", "1,5", "0x1", "1_0", "--1", "nan", "inf", "١", "1 2", "1/2"),
+     "1e99999999999999999999", "1e-99999999999999999999", "9e9999999999999999999999999"],
+)  # fmt: skip
 def test_parse_number_refuses(text: str) -> None:
     """Only plain decimals are numbers."""
-    with pytest.raises(ValueError, match="not a number"):
+    with pytest.raises(ValueError, match=r"not a number|is too (large|small)"):
         parse_number(text)
-
-
-@pytest.mark.parametrize("text", ["1e99999999999999999999", "1e-99999999999999999999", "9e9999999999999999999999999"])
-def test_parse_number_refuses_an_exponent_out_of_range(text: str) -> None:
-    """An exponent that Decimal cannot hold is a ValueError like any other bad number."""
-    with pytest.raises(ValueError):  # noqa: PT011  any message will do
-        parse_number(text)
-
-
-@pytest.mark.parametrize(("value", "shown"), [(Fraction(4, 2), 2), (Fraction(1, 4), 0.25), (Fraction(1, 3), 1 / 3)])
-def test_plain(value: Fraction, shown: float) -> None:
-    """Whole numbers are ints, everything else is the nearest float."""
-    assert (plain(value), type(plain(value))) == (shown, type(shown))
 
 
 Load = Callable[..., Problem]
@@ -256,11 +244,3 @@ def test_rounding_in_a_setup(tmp_path: Path) -> None:
     assert (found.setup.hardware.bandwidth, found.setup.hardware.efficiency.kernel) == (3000.12346, 8.12345679)
     with pytest.raises(pipesched.ConfigError, match=r"hardware\.bandwidth: 1E-10 is too small: at least 1e-9, or 0"):
         load_config(None, {**overrides, "hardware": {"preset": "h100-sxm", "bandwidth": Decimal("1e-10")}})
-
-
-def test_python_rounds_silently(capfd: pytest.CaptureFixture[str]) -> None:
-    """0.1 + 0.2 is 0.3, and nothing is said."""
-    problem = pipesched.make_problem(devices=2, forward=0.1 + 0.2, budget=[LONG, 12345678901])
-    assert problem.costs.forward == (0.3, 0.3)
-    assert problem.memory.budget == (0.12345679, 12345678900)
-    assert capfd.readouterr() == ("", "")

@@ -84,7 +84,6 @@ BY_STEP = {  # tests/config/test_setup.py
 }
 BY_MICROBATCH = {"sizes", "slices", "mode", "rounds", "kv"}  # tests/config/test_numbers.py
 BY_QUEUE = {"receive"}  # tests/pipeline/test_messages.py
-HALVES = {"backward_input", "backward_weight"}
 BY_LAYERS = {"chunks", "layers", "layer", "first", "last", "mtp", "layout"}  # tests/config/test_setup.py
 
 
@@ -99,7 +98,10 @@ def test_every_parameter_is_tested() -> None:
     """The table above, and the tests of halves, layers, microbatches that differ and steps, have each parameter;
     `algorithm` is no part of a problem."""
     parameters = {*PARAMETERS}
-    assert {name for name, _, _ in OVERRIDES} | HALVES | BY_LAYERS | BY_MICROBATCH | BY_QUEUE | BY_STEP == parameters
+    assert {name for name, _, _ in OVERRIDES} | {
+        "backward_input",
+        "backward_weight",
+    } | BY_LAYERS | BY_MICROBATCH | BY_QUEUE | BY_STEP == parameters
 
 
 @pytest.mark.parametrize("name", sorted({"budget", "overlap", "recompute", "microbatches", "placement"}))
@@ -107,14 +109,6 @@ def test_none_stands_for_the_default(load: Load, name: str) -> None:
     """None takes a value of the file away."""
     changed: dict[str, Any] = {key: value for key, value in GIVEN.items() if key != name}
     assert load(FILE, **{name: None}) == make_problem(**changed) != load(FILE)
-
-
-@pytest.mark.parametrize("half", sorted(HALVES))
-def test_one_half_keeps_the_other(load: Load, half: str) -> None:
-    """One half as an override replaces that half of the file only."""
-    text = "devices: 2\ncosts: {backward_input: 1, backward_weight: 2}"
-    halves: dict[str, Any] = {"backward_input": 1, "backward_weight": 2, half: 9}
-    assert load(text, **{half: 9}) == make_problem(devices=2, **halves)
 
 
 ALL_THREE = "devices: 2\ncosts: {backward: 2, backward_input: 1.5, backward_weight: 1.25}"
@@ -126,6 +120,8 @@ ALL_THREE = "devices: 2\ncosts: {backward: 2, backward_input: 1.5, backward_weig
         (ALL_THREE, {"backward": 3}, (3, "1.5", "1.25")),
         (ALL_THREE, {"backward_input": 1}, (2, 1, "1.25")),
         (ALL_THREE, {"backward": 3, "backward_weight": 2}, (3, "1.5", 2)),
+        ("devices: 2\ncosts: {backward_input: 1, backward_weight: 2}", {"backward_input": 9}, (None, 9, 2)),
+        ("devices: 2\ncosts: {backward_input: 1, backward_weight: 2}", {"backward_weight": 9}, (None, 1, 9)),
         ("devices: 2\ncosts: {backward: 2}", {"backward": 3, "backward_input": 2, "backward_weight": 2}, (3, 2, 2)),
         ("devices: 2\ncosts: {backward_input: 1, backward_weight: 1}", {"backward": 3}, (3, None, None)),
         ("devices: 2\ncosts: {backward_input: 1, backward_weight: 1}", {"backward": 3, "backward_input": 2}, (3, 2, 1)),
@@ -274,7 +270,6 @@ COST = '    flush: tuple[Exact, ...] | None = declare(TIMES, "time to flush a st
 TRAINING = (
     '    rounding: str = declare(OneOf("nearest", "chance"), "how weights are rounded", "nearest", example="nearest")\n'
 )
-SEASON = '    season: str = declare(OneOf("dry", "wet"), "what it is like outside", "dry", example="wet")\n'
 SETUP = "\n".join((
     "model: llama-3-8b", "hardware: h100-sxm", "parallel: {gpus: 8, pipeline: 4}",
     "batch: {sequence: 4096, global: 16}", "training: {rounding: chance}",
@@ -283,12 +278,11 @@ SETUP = "\n".join((
 
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the package with a cost and a word of problems, and one of a training run, each declared in a line."""
+    """A copy of the package with a cost of problems and a word of training runs, each declared in a line."""
     folder = tmp_path_factory.mktemp("scratch")
     shutil.copytree(PACKAGE, folder / "pipesched", ignore=shutil.ignore_patterns("__pycache__"))
     for file, before, line in (
         ("pipeline/problem/costs.py", "    tied: Exact | None = declare(", COST),
-        ("pipeline/problem/problem.py", "    lanes: str = declare(", SEASON),
         ("estimation/setup.py", "    full_layers: int | None = None\n", TRAINING),
     ):
         path = folder / "pipesched" / file
@@ -309,25 +303,20 @@ def said(scratch: Path, *arguments: str, code: int = 0, start: str = "-m pipesch
 
 @pytest.mark.slow
 def test_a_cost_follows_from_its_declaration(scratch: Path) -> None:
-    """Starter, JSON Schema, list of keys, option with help, value and refusal, sweep and document have a new cost."""
-    assert "# flush: 1.5                 # time to flush a stage" in said(scratch, "init")
-    costs = json.loads(said(scratch, "init", "--schema"))["properties"]["costs"]["properties"]
-    assert costs["flush"] == {**costs["gather"], "description": "time to flush a stage"}
+    """Starter, JSON Schema, option with help, refusal, document and Python have a new cost."""
     assert "time to flush a stage" in said(scratch, "run", "--help")
-    document = json.loads(said(scratch, "run", "1f1b", "--flush", "1,2,3,4", "--stages", "4", "--json"))
-    assert document["problem"]["costs"]["flush"] == [1, 2, 3, 4]
     refused = said(scratch, "run", "1f1b", "--stages", "4", "--flush", "1,2", code=2)
     assert "--flush: a list here needs 4 numbers (one a stage); this one has 2" in refused
-    assert "flush" in said(scratch, "compare", "1f1b", "--sweep", "flush=1,2", "--quiet")
     (scratch / "layers.yaml").write_text("devices: 2\nlayer: {forward: 1, flush: [1, 2, 4]}\nlayout: [1, 2]\n")
     layered = json.loads(said(scratch, "run", "1f1b", "-c", "layers.yaml", "--json"))["problem"]
     assert (layered["layer"]["flush"], layered["costs"]["flush"]) == ([1, 2, 4], [1, 6])
-    python = "import inspect; from pipesched import load, make_problem; print(inspect.signature(make_problem))"
-    python += "; print(make_problem(devices=2, flush=3) == load('devices: 2', flush=3),"
-    python += " 'flush: Time' in make_problem.__doc__)"
-    printed = said(scratch, python, start="-c")
-    assert "flush=None" in printed
-    assert printed.endswith("True True\n")
+    python = "import json; from pipesched import json_schema, load, make_problem, starter; print(json.dumps([starter(),"
+    python += " json_schema()['properties']['costs']['properties'], 'flush: Time' in make_problem.__doc__,"
+    python += " make_problem(devices=2, flush=3) == load('devices: 2', flush=3)]))"
+    starter, costs, *is_there = json.loads(said(scratch, python, start="-c"))
+    assert "# flush: 1.5                 # time to flush a stage" in starter
+    assert costs["flush"] == {**costs["gather"], "description": "time to flush a stage"}
+    assert is_there == [True, True]
 
 
 @pytest.mark.nightly

@@ -105,9 +105,11 @@ def test_what_cannot_be_sent_is_an_error_of_its_call() -> None:
 
 def test_a_defect_says_where_it_was() -> None:
     """The traceback in the worker is the cause."""
-    with open_executor("local:2") as executor, pytest.raises(ZeroDivisionError) as caught:
-        executor.submit(broken, 0).result()
-    assert "return 1 / number" in str(caught.value.__cause__)
+    with open_executor("local:2") as executor:
+        for call in (executor.submit(broken, 0).result, lambda: list(map_batches(executor, broken, [1, 0]))):
+            with pytest.raises(ZeroDivisionError) as caught:
+                call()
+            assert "return 1 / number" in str(caught.value.__cause__)
 
 
 def test_workers_leave_interrupts_to_the_parent() -> None:
@@ -174,12 +176,6 @@ def test_an_exception_is_raised_where_its_result_is_due(pool: Executor | None) -
         next(results)
     assert caught.value.key == "number"
     assert list(results) == []
-
-
-def test_a_defect_in_a_batch_says_where_it_was() -> None:
-    with open_executor("local:2") as executor, pytest.raises(ZeroDivisionError) as caught:
-        list(map_batches(executor, broken, [1, 0]))
-    assert "return 1 / number" in str(caught.value.__cause__)
 
 
 def test_calls_are_read_as_they_are_needed(pool: Executor | None) -> None:
@@ -357,6 +353,7 @@ def test_compare(rows_pool: Executor) -> None:
     assert [entry.algorithm for entry in together] == NAMES
 
 
+@pytest.mark.nightly
 def test_compare_on_best_cuts(rows_pool: Executor) -> None:
     """The cut of each entry too, and what is known of it."""
     problem = pipesched.make_problem(
