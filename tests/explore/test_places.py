@@ -78,21 +78,18 @@ def test_one_at_a_time_says_the_same_as_all_at_once(problem: Problem, random: Ra
             assert place_of(board, limits.before[-1]).position == limits.last + 1
 
 
-def test_a_refusal_says_what_waits_for_what_through_which_stages() -> None:
-    board = board_of(outcome_of("list", devices=8))
-    task = board.find("3B2")
+@pytest.mark.parametrize(
+    ("algorithm", "devices", "text", "to", "said"),
+    [
+        ("list", 8, "3B2", 0, "3B2 waits for 3F2 through stages 4-7"),
+        ("1f1b", 4, "1B0", 0, "1B0 waits for 1F0 through stages 2-3"),
+        ("1f1b", 4, "0B2", 0, "0B2 waits for 0F2 through stages 1-3"),
+        ("1f1b", 4, "0F7", 15, "0B7 waits for 0F7 through stages 1-3"),
+    ],
+)
+def test_a_refusal_says_what_waits_for_what(algorithm: str, devices: int, text: str, to: int, said: str) -> None:
+    """Through which stages, also where these are on other devices."""
+    board = board_of(outcome_of(algorithm, devices=devices, stages=devices))
+    task = board.find(text)
     assert task is not None
-    assert refusal(board, task, 0) == "3B2 waits for 3F2 through stages 4-7"
-
-
-def test_a_result_that_comes_over_other_devices_names_the_stages() -> None:
-    board = board_of(outcome_of("1f1b", stages=4))
-    task = board.find("1B0")
-    assert task is not None
-    assert refusal(board, task, 0) == "1B0 waits for 1F0 through stages 2-3"
-    task = board.find("0B2")
-    assert task is not None
-    assert refusal(board, task, 0) == "0B2 waits for 0F2 through stages 1-3"
-    task = board.find("0F7")
-    assert task is not None
-    assert refusal(board, task, len(board.plan.orders[0]) - 1) == "0B7 waits for 0F7 through stages 1-3"
+    assert refusal(board, task, to) == said

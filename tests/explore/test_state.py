@@ -62,14 +62,25 @@ def test_undo_restores_exactly_and_redo_too(problem: Problem, random: Random) ->
     assert picture(state)[:3] == last[:3]  # type: ignore[index]
 
 
-def test_a_move_says_what_it_changes_against_before_and_as_loaded() -> None:
+def test_a_move_says_what_it_changes_and_a_file_holds_it(tmp_path: Path) -> None:
     state = state_of()
     state.jump("4F0")
+    assert dict(details(state.board, state.selected))["may stand at"].endswith("   > 295 (+10)")
     assert state.move_by(1)
     assert state.message == "4F0 from position 4 to 5: makespan 295 (+10)"
     assert "makespan 295 (+10)" in title(state.sheet.version, unsaved=True)
-    assert state.is_unsaved
     assert not state.move_to(place_of(state.board, state.selected).position)  # no edit
+    for name, said in (("x.docx", "must end in"), ("nowhere/x.json", "cannot write")):
+        assert not state.save(name)
+        assert said in state.message
+    assert state.is_unsaved
+    assert state.save("mine.csv"), state.message
+    assert not state.is_unsaved
+    back = read(tmp_path / "mine.csv")
+    assert isinstance(back, Outcome)
+    assert (check(back), back.schedule.makespan) == ([], 295)
+    state.undo()
+    assert state.is_unsaved
 
 
 def test_details_of_an_operation() -> None:
@@ -86,14 +97,12 @@ def test_details_of_an_operation() -> None:
 def test_gaps_in_turn_and_by_size() -> None:
     state = state_of()
     listed = pauses(state.board.tasks)
-    for pause in listed:
-        state.go_to_gap(1)
-        assert state.sheet.pause == pause
-    state.go_to_gap(1)
-    assert state.message == "no further gap"
-    for pause in listed[-2::-1]:
-        state.go_to_gap(-1)
-        assert state.sheet.pause == pause
+    for step, there, said in ((1, listed, "further"), (-1, listed[-2::-1], "earlier")):
+        for pause in there:
+            state.go_to_gap(step)
+            assert state.sheet.pause == pause
+        state.go_to_gap(step)
+        assert state.message == f"no {said} gap"
     state.select(state.board.find("0F0") or 0)
     sizes = []
     for _ in listed:
@@ -148,50 +157,6 @@ def test_memory_forbids_nothing_but_is_said() -> None:
     assert any("over" in part for part in title(state.sheet.version, unsaved=True))
 
 
-def test_another_algorithm_drops_edits_as_one_step() -> None:
-    state = state_of()
-    state.jump("4F0")
-    state.move_by(1)
-    assert state.plan("zb-h1")
-    assert "your edits are dropped" in state.message
-    assert state.sheet.version.algorithm == "zb-h1"
-    assert state.undo()
-    assert state.sheet.version.algorithm == "interleaved"
-    assert state.board.amounts.makespan == 295
-
-
-def test_parameters_change_as_one_step_and_a_bad_one_changes_nothing() -> None:
-    state = state_of()
-    assert state.plan(parameters={"microbatches": "12"})
-    assert state.plan(parameters={"microbatches": "16"}, again=True)
-    assert board(state).problem.microbatches == 16
-    assert not state.plan(parameters={"forward": "-1"})
-    assert "forward" in state.message
-    assert state.undo()
-    assert board(state).problem.microbatches == 8
-
-
-def test_kept_schedules_stay_as_they_were() -> None:
-    state = state_of()
-    state.keep()
-    state.jump("4F0")
-    state.move_by(1)
-    state.switch()
-    assert state.board.amounts.makespan == 285
-    state.switch()
-    assert state.board.amounts.makespan == 295
-
-
-def test_the_best_move_is_the_best_of_explain() -> None:
-    state = state_of()
-    state.jump("4F0")
-    state.move_by(1)
-    assert state.make_move(state.planner.best_move(state.board, Event()))
-    assert state.board.amounts.makespan == 285
-    assert not state.make_move(state.planner.best_move(state.board, Event()))
-    assert state.message == "no single move shortens it"
-
-
 @pytest.mark.parametrize(
     ("algorithm", "settings", "said"),
     [
@@ -232,31 +197,6 @@ def test_a_solve_of_an_edited_schedule_begins_from_it() -> None:
     assert state.message.endswith("; proved for placement linear, whole backward")
     assert state.undo()
     assert state.board.amounts.makespan == longer
-
-
-@pytest.mark.parametrize("name", ["mine.json", "mine.csv"])
-def test_a_saved_file_holds_the_edited_order(name: str, tmp_path: Path) -> None:
-    state = state_of()
-    state.jump("4F0")
-    state.move_by(1)
-    assert state.save(name), state.message
-    assert not state.is_unsaved
-    back = read(tmp_path / name)
-    assert check(back) == []
-    assert isinstance(back, Outcome)
-    assert back.schedule.makespan == 295
-    assert not state.save(name)
-    assert "exists" in state.message
-    assert state.save(name, force=True)
-    state.undo()
-    assert state.is_unsaved
-
-
-@pytest.mark.parametrize(("path", "said"), [("x.docx", "must end in"), ("nowhere/x.json", "cannot write")])
-def test_a_path_that_cannot_be_written_is_said(path: str, said: str) -> None:
-    state = state_of()
-    assert not state.save(path)
-    assert said in state.message
 
 
 TABLE = [[1, 2, 3, 4], [4, 3, 2, 1]]

@@ -8,10 +8,11 @@ import pytest
 
 import pipesched
 from pipesched.explore.drawing import BoardScreen, Viewport, draw
-from pipesched.explore.pipeline_board import PipelineBoard, PipelinePlanner, board_of
+from pipesched.explore.pipeline_board import PipelinePlanner, board_of
 from pipesched.explore.sheet import legal, loaded, refusal
 from pipesched.explore.state import State
 from pipesched.pipeline.check.check import violations
+from tests.explore.test_state import board
 from tests.stepped import SHARDED, SIDE, SMALL, TIED
 
 
@@ -19,19 +20,6 @@ def state_of(algorithm: str, given: dict[str, Any]) -> State:
     """The schedule of an algorithm, to be edited."""
     outcome = pipesched.run(pipesched.make_problem(**given), algorithm)
     return State(loaded(board_of(outcome), outcome.algorithm), PipelinePlanner(lambda *_: outcome))
-
-
-def board(state: State) -> PipelineBoard:
-    """What it edits."""
-    assert isinstance(state.board, PipelineBoard)
-    return state.board
-
-
-def select(state: State, text: str) -> None:
-    """Select an operation by its text."""
-    task = state.board.find(text)
-    assert task is not None
-    state.select(task)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +45,7 @@ def test_a_move_makes_the_program_anew() -> None:
     """The last weight gradients of a stage exchanged: its reduction stands behind the other one."""
     given = {**TIED, "backward_input": 10, "backward_weight": 10}
     state = state_of("zb-h2", given)
-    select(state, "3W7")
+    state.jump("3W7")
     before = dict(board(state).plan.network[3])
     assert state.move_by(-1), state.message
     plan = board(state).plan
@@ -68,22 +56,22 @@ def test_a_move_makes_the_program_anew() -> None:
     assert [*violations(board(state).schedule)] == []
 
 
-def test_what_the_network_moves_stays() -> None:
-    """With the words of its lane."""
-    state = state_of("1f1b", TIED)
-    select(state, "0REDUCE_GRAD")
-    assert not state.move_by(-1)
-    assert state.message == "0REDUCE_GRAD is moved by the network; only what devices run can be moved"
-    assert board(state).row_name(board(state).tasks.machine[state.selected]) == "the network lane of device 0"
-
-
-def test_a_move_that_changes_what_is_gathered_is_refused() -> None:
-    """At level weights slots keep the order of their stages."""
-    state = state_of("interleaved", SHARDED)
-    select(state, "0F2")
+@pytest.mark.parametrize(
+    ("algorithm", "given", "text", "by", "said"),
+    [
+        ("1f1b", TIED, "0REDUCE_GRAD", -1, "0REDUCE_GRAD is moved by the network; only what devices run can be moved"),
+        (
+            "interleaved", SHARDED, "0F2", 2,
+            "it would change the program of network lane 0: 0RESHARD1 stands behind a slot that would move",
+        ),
+    ],
+)  # fmt: skip
+def test_what_stays(algorithm: str, given: dict[str, Any], text: str, by: int, said: str) -> None:
+    """What the network moves; and at level weights slots keep the order of their stages."""
+    state = state_of(algorithm, given)
     before = board(state).plan.orders
-    assert not state.move_by(2)
-    said = "it would change the program of network lane 0: 0RESHARD1 stands behind a slot that would move"
+    assert state.jump(text)
+    assert not state.move_by(by)
     assert state.message == said
     assert board(state).plan.orders == before
 

@@ -84,8 +84,14 @@ def test_the_empty_units_say_what_cannot_be_placed() -> None:
     assert not pool.board.missing
 
 
-def test_more_units_and_another_rule_and_a_solve() -> None:
+def test_an_edit_more_units_another_rule_and_a_solve() -> None:
     state = state_of()
+    latency = state.board.amounts.makespan
+    state.select(state.board.tasks.orders[0][0])
+    assert state.move_by(1), state.message
+    assert state.save("x.json")
+    assert state.undo()
+    assert state.board.amounts.makespan == latency
     assert state.plan(parameters={"mul": "2"}), state.message
     assert "2 mul" in state.board.amounts.sizes
     assert state.plan("mobility/lifo"), state.message

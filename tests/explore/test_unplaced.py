@@ -37,34 +37,28 @@ def test_placing_whatever_is_ready_ends_in_a_legal_schedule(random: Random) -> N
     assert schedule_plan(schedule.problem, made).makespan == schedule.makespan
 
 
-def test_an_operation_goes_to_its_own_device_only() -> None:
+def test_placing_and_taking_back() -> None:
+    """An operation goes to its own device, what something waits for stays, and only a whole schedule is saved."""
     pool = pool_of(devices=2, stages=2, microbatches=2)
     choose(pool, "0F0")
     assert not pool.place(1)
     assert pool.state.message == "0F0 runs on device 0, where its stage is"
     assert pool.place(0)
-    assert pool.board.amounts.makespan == 5
-
-
-def test_what_something_waits_for_stays() -> None:
-    pool = pool_of(devices=2, stages=2, microbatches=2)
-    for name in ("0F0", "1F0"):
-        choose(pool, name)
-        pool.place()
+    assert (pool.board.amounts.makespan, pool.board.missing) == (5, 7)
+    assert not pool.state.save("x.json")
+    assert pool.state.message == "7 operations are not placed yet; only a whole schedule is saved"
+    pool.state.keep()
+    assert len(pool.state.sheets) == 1
+    assert pool.state.undo()
+    assert pool.board.missing == 8
+    assert pool.state.redo()
+    choose(pool, "1F0")
+    assert pool.place()
     assert not pool.take_back(0)
     assert pool.state.message == "1F0 is placed and waits for 0F0"
     assert pool.take_back(1)
     assert pool.take_back(0)
     assert pool.code() == "plan(problem, [[], []])"
-
-
-def test_only_a_whole_schedule_is_saved_or_kept() -> None:
-    pool = pool_of(devices=2, stages=2, microbatches=2)
-    pool.place()
-    assert not pool.state.save("x.json")
-    assert pool.state.message == "7 operations are not placed yet; only a whole schedule is saved"
-    pool.state.keep()
-    assert len(pool.state.sheets) == 1
 
 
 def test_presets_are_whole_schedules() -> None:

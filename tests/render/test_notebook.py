@@ -24,7 +24,7 @@ SOLVED = pipesched.solve(PROBLEM, method="portfolio")
 NOUNS: dict[str, tuple[Any, list[str]]] = {  # what stands in its text
     "problem": (PROBLEM, ["devices 2", "stages 4", "forward 5 ms", "activation 0.5 GB", "budget 4"]),
     "plan": (OUTCOME.schedule.plan, ["device 0 0F0 0F1 0F2 2F0", "device 1 1F0"]),
-    "schedule": (OUTCOME.schedule, ["device 0", "F- forward", "1 column = 1.25 ms"]),
+    "schedule": (OUTCOME.schedule, ["device 0", "F- forward", "1 column = 1.25 ms", "makespan 105 ms"]),
     "outcome": (OUTCOME, ["interleaved mine, 2 devices", "device 1", "makespan 105 ms", "bubble of span"]),
     "solved": (SOLVED, ["status", "bound on makespan", "placements tried"]),
     "comparison": (
@@ -135,17 +135,16 @@ def test_a_frontier_and_a_sweep_are_pictures(monkeypatch: pytest.MonkeyPatch, na
 
 def test_large_pages_are_left_out(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What would make a notebook heavy is a picture alone; the page goes to a file."""
-    outcome = OUTCOME
     monkeypatch.setattr("pipesched.render.table.MOST_EMBEDDED", 50_000)
-    page = outcome._repr_mimebundle_()["text/html"]
+    page = OUTCOME._repr_mimebundle_()["text/html"]
     assert page.startswith("<svg ")
     assert "<iframe" not in page
     assert ".to_html(path)" in page
-    path = outcome.to_html(tmp_path / "large.html")
-    assert path.read_text(encoding="utf-8") == page_of(outcome)
+    path = OUTCOME.to_html(tmp_path / "large.html")
+    assert path.read_text(encoding="utf-8") == page_of(OUTCOME)
     with pytest.raises(ConfigError, match="exists"):
-        outcome.to_html(path)
-    assert outcome.to_html(path, force=True) == path
+        OUTCOME.to_html(path)
+    assert OUTCOME.to_html(path, force=True) == path
 
 
 def test_include_and_exclude() -> None:

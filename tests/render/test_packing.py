@@ -8,8 +8,8 @@ import pytest
 
 import pipesched
 from pipesched.render.comparison import packing_view
-from tests.comparing.packings import GOLDEN
-from tests.render.conftest import draw
+from tests.comparing.packings import GOLDEN as PUBLISHED
+from tests.render.conftest import Golden, draw
 
 TWO = pipesched.make_problem(devices=2, forward=1, backward=2, time_unit="ms")
 
@@ -21,26 +21,9 @@ def shown(**given: Any) -> list[str]:
     return [line.rstrip() for line in draw(packing_view(packing), 80).splitlines()]
 
 
-def test_best_of_all() -> None:
+def test_best_of_all(golden: Golden) -> None:
     """The published packing, with the proof that no other is shorter."""
-    assert shown(lengths=GOLDEN, ranks=2, cap=12, attention=0.5) == [
-        "8 documents of 40 tokens on 2 ranks x 2 microbatches of at most 12, fed to 1f1b",
-        "",
-        "rank  tokens     work  makespan (ms)   idle",
-        "   0      20  1.27083        5.60069  31.9%  slowest",
-        "   1      20  1.21528        5.39236  34.9%",
-        "",
-        "packing         makespan (ms)  longer",
-        "this one              5.60069",
-        "first-fit             6.72222  +20.0%",
-        "karmarkar-karp        5.61111   +0.2%",
-        "verl                  5.61111   +0.2%",
-        "",
-        "bound 4.02083, below every packing, order and schedule of 2 microbatches a rank,",
-        "with backwards whole, stages where they are: gap 39.3%",
-        "the best of all packings and orders for 1f1b",
-        "idle: of the devices' time until the slowest rank is done",
-    ]
+    golden("packing.txt", "\n".join(shown(lengths=PUBLISHED, ranks=2, cap=12, attention=0.5)) + "\n")
 
 
 @pytest.mark.parametrize(
@@ -85,6 +68,6 @@ def test_over_budget() -> None:
 def test_the_cut_is_said(layout: Any, said: str) -> None:
     """How layers are cut, and what is known of that, stands below the bound, which is about it."""
     problem = pipesched.make_problem(devices=2, layers=5, layer={"forward": 1}, last={"forward": 3}, layout=layout)
-    lines = shown(lengths=GOLDEN[4:], problem=problem)
+    lines = shown(lengths=PUBLISHED[4:], problem=problem)
     assert said in lines
     assert "2 microbatches a rank on this cut, with" in " ".join(lines)

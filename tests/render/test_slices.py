@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from pipesched.pipeline.problem.ops import parse_op
 from pipesched.render.gantt import fold_of
 from pipesched.render.palette import HUES, colour_of, place_of
 from pipesched.render.summary import summary
-from tests.render.conftest import draw
+from tests.render.conftest import Golden, draw
 from tests.stepped import forwards, sized, sliced
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -80,36 +81,15 @@ def test_summaries() -> None:
     assert " ".join(said(sliced(8))[0].split()[:2]) == "makespan 105"
 
 
-def test_the_table_of_a_problem() -> None:
+def test_the_table_of_a_problem(golden: Golden) -> None:
     """Factors of microbatches, parts of slices and the mode stand there, and only where there are any."""
     table = draw(Table(sized(sizes={"work": [1, 2, 3], "message": [1, 1, 2]}).problem), 100)
     assert [line.split(maxsplit=1)[0] for line in table.splitlines()][3:6] == ["x", "x", "placement"]
     assert "x work        [1, 2, 3]" in table
-    problem = pipesched.make_problem(
-        devices=4,
-        microbatches=2,
-        forward=4,
-        slices={"count": 2, "attention": 0.5, "overhead": 1},
-        kv=0.25,
-        mode="forward",
-    )
-    assert [" ".join(line.split()) for line in draw(Table(problem), 100).splitlines()] == [
-        "devices 4",
-        "stages 4",
-        "microbatches 2",
-        "mode forward",
-        "slices 2",
-        "tokens equal",
-        "work [0.375, 0.625]",
-        "overhead 1",
-        "placement auto",
-        "forward 4",
-        "p2p 0",
-        "activation 1 microbatch",
-        "kv 0.25",
-        "static 0",
-        "budget none",
-    ]
+    parts = {"count": 2, "attention": 0.5, "overhead": 1}
+    given: dict[str, Any] = {"devices": 4, "microbatches": 2, "forward": 4, "kv": 0.25, "mode": "forward"}
+    problem = pipesched.make_problem(**given, slices=parts)
+    golden("table-of-slices.txt", "".join(f"{line.rstrip()}\n" for line in draw(Table(problem), 100).splitlines()))
     halves = {"backward_input": [0.5, 0.5], "backward_weight": [0.5, 0.5]}
     slices = pipesched.make_problem(devices=1, slices={"count": 2, "work": {"forward": [0.25, 0.75], **halves}}).slices
     assert "forward          [0.25, 0.75]" in draw(Table(slices), 100)

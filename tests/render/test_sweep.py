@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -34,10 +33,11 @@ def swept(field: str = "microbatches", values: Any = (4, 8, 16, 32), **overrides
     return pipesched.sweep(None, field, values, NAMES, overrides=overrides)
 
 
-def test_no_line_is_wider_than_the_terminal() -> None:
+@pytest.mark.parametrize("width", [20, 60, 200])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     """Whatever the measure and the width: the plot does not wrap."""
     sweep = swept()
-    for show, width in product(MEASURES, (20, 60, 200)):
+    for show in MEASURES:
         plot = sweep_plot(sweep, show)
         assert plot is not None
         assert max(map(len, draw(plot, width).splitlines())) <= width
@@ -56,11 +56,14 @@ def test_any_numbers_may_vary(field: str, values: Any) -> None:
     assert title_of_field(sweep) in draw(plot, 80)
 
 
-def test_lines_rise_in_the_field_whatever_the_order() -> None:
+def test_lines_rise_in_the_field_where_algorithms_apply() -> None:
     """Values in any order, and one twice, are one line from left to right; shares are in percent."""
     lines = sweep_lines(swept(values=(16, 4, 8, 4)))
     assert [mark.x for mark in lines["1f1b"]] == [4, 4, 8, 16]
     assert lines["1f1b"][0] == PlotMark(4, 300 / 7, True)
+    lines = sweep_lines(pipesched.sweep(None, "stages", [4, 8, 12], ["1f1b", "zb-v"]))
+    assert {name: [mark.x for mark in line] for name, line in lines.items()} == {"1f1b": [4, 8, 12], "zb-v": [8]}
+    assert sweep_plot(Sweep("x", tuple(SweepPoint(value, Comparison(())) for value in range(4)))) is None
 
 
 @pytest.mark.parametrize(
@@ -71,21 +74,13 @@ def test_three_values_make_a_plot(values: Any, expected: bool) -> None:
     assert (sweep_plot(swept(values=values)) is not None) == expected
 
 
-def test_what_does_not_apply_has_no_marks() -> None:
-    """An algorithm has marks where it applies, and no line where it never does."""
-    sweep = pipesched.sweep(None, "stages", [4, 8, 12], ["1f1b", "zb-v"])
-    assert {name: [mark.x for mark in line] for name, line in sweep_lines(sweep).items()} == {
-        "1f1b": [4, 8, 12],
-        "zb-v": [8],
-    }
-
-
 def test_rows_of_a_document_are_drawn_too(tmp_path: Any) -> None:
-    """A sweep that was written and read back has the same lines, the same plot and the same figure."""
-    sweep = swept()
+    """A sweep that was written and read back has the same lines, units, plot and figure."""
+    sweep = swept(time_unit="ms", unit="GB")
     again = pipesched.read(pipesched.write(sweep, tmp_path / "sweep.json"))
     assert isinstance(again, Sweep)
     assert sweep_lines(again, "makespan") == sweep_lines(sweep, "makespan")
+    assert draw(sweep_view(again, "span"), 80) == draw(sweep_view(sweep, "span"), 80)
     shown = [draw(part, 80) for each in (sweep, again) for part in display_parts(each)]
     assert shown[0] == shown[1]
     assert "a naive  b 1f1b  c interleaved  d zb-h1" in shown[0]
@@ -94,28 +89,18 @@ def test_rows_of_a_document_are_drawn_too(tmp_path: Any) -> None:
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
 
 
-def test_nothing_to_plot() -> None:
-    """Points without algorithms have no plot."""
-    assert sweep_plot(Sweep("x", tuple(SweepPoint(value, Comparison(())) for value in range(4)))) is None
-
-
 def test_the_figure_of_a_sweep() -> None:
-    """A line for each algorithm with its marker and name, the field below, the measure and its unit at the side."""
-    figure = pipesched.figure(swept(), show="utilization", inches=5)
+    """A line for each algorithm with its marker and name, all as thick; hollow marks are over the budget."""
+    figure = pipesched.figure(swept(budget=4), show="memory", inches=5)
     (axes,) = figure.axes
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("microbatches", "utilization (%)")
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == [*NAMES]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("microbatches", "memory of the fullest device (microbatch)")
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [*NAMES, "over budget"]
     assert figure.get_figwidth() == 5
     lines = [line for line in axes.lines if line.get_linestyle() == "-"]
     assert [np.asarray(line.get_xdata()).tolist() for line in lines] == [[4, 8, 16, 32]] * 4
+    assert len({line.get_linewidth() for line in lines}) == 1
     assert len({line.get_marker() for line in axes.lines if line.get_linestyle() == "None"} - {"None"}) == 4
-
-
-def test_the_figure_marks_what_is_over_budget() -> None:
-    """Hollow marks are over the budget, and the legend says so."""
-    figure = pipesched.figure(swept(budget=4), show="memory")
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == [*NAMES, "over budget"]
-    assert any(line.get_markerfacecolor() == "white" and np.size(line.get_xdata()) for line in figure.axes[0].lines)
+    assert any(line.get_markerfacecolor() == "white" and np.size(line.get_xdata()) for line in axes.lines)
 
 
 @pytest.mark.slow
@@ -174,14 +159,6 @@ def test_every_metric_of_a_document_can_be_shown() -> None:
     assert numbers - {"fits"} <= set(MEASURES)
 
 
-def test_a_document_keeps_the_units(tmp_path: Any) -> None:
-    """A sweep that is read back has the heads of the one that was written."""
-    sweep = swept("budget", (4, 5), time_unit="ms", unit="GB")
-    again: Any = pipesched.read(pipesched.write(sweep, tmp_path / "sweep.json"))
-    assert (again.time_unit, again.memory_unit) == ("ms", "GB")
-    assert draw(sweep_view(again, "span"), 80) == draw(sweep_view(sweep, "span"), 80)
-
-
 def test_a_column_says_that_its_plan_is_frozen() -> None:
     """That of a plan does, also where it is for no value; those that plan anew do not. A long name is not cut."""
     plan = pipesched.run(pipesched.make_problem(devices=2, microbatches=4), "1f1b").schedule.plan
@@ -190,9 +167,3 @@ def test_a_column_says_that_its_plan_is_frozen() -> None:
     assert re.search(r"^microbatches +1f1b  mine \(frozen\)  ", text, re.MULTILINE)
     assert "…" not in text
     assert "mine at microbatches 2: the problem has 2 microbatches, but the plan has 4" in " ".join(text.split())
-
-
-def test_all_lines_are_equally_thick() -> None:
-    """No line of a sweep looks more important than another."""
-    lines = pipesched.figure(swept()).axes[0].lines
-    assert len({line.get_linewidth() for line in lines if line.get_linestyle() == "-"}) == 1

@@ -10,9 +10,8 @@ from hypothesis import given, strategies as st
 from rich.text import Text
 
 from pipesched.config.hls import load_hls
-from pipesched.hls.graph import DataflowGraph, Operation, parse_program
-from pipesched.hls.outcome import list_outcome
-from pipesched.hls.schedule import HardwareSchedule, Units, assign_classes, bound_to_units, checked, make_units
+from pipesched.hls import DataflowGraph, HardwareSchedule, Operation, list_outcome, make_units, parse_program
+from pipesched.hls.schedule import Units, assign_classes, bound_to_units, checked
 from pipesched.render.grid import shortened
 from pipesched.render.hardware import LONGEST, MOST, Numbers, UnitChart, short_names
 from tests.examples import examples
@@ -80,10 +79,17 @@ def test_what_does_not_fit_is_explained(colour: bool) -> None:
     assert below(draw(article, 140, colour=colour)) == []
 
 
-def test_an_expression_on_several_lines_is_one_line() -> None:
-    """Without its comments, and with one blank for many."""
-    drawn = draw(chart("y = (first_value   # a comment\n   + second_value) * c\n"), 40)
-    assert below(drawn) == ["+1 = first_value + second_value"]
+@pytest.mark.parametrize(
+    ("program", "width", "explained"),
+    [
+        ("total = a + b\nproduct = total * c\n", 30, []),  # names of the program
+        ("y = (first_value   # a comment\n   + second_value) * c\n", 40, ["+1 = first_value + second_value"]),
+        ("y = (first_value + second_value日本) * c", 60, ["+1 = first_value + second_value日本"]),  # two columns each
+        ("+".join(["value"] * 600), 80, []),  # columns that operations share have no labels
+    ],
+)
+def test_what_names_need_no_explanation(program: str, width: int, explained: list[str]) -> None:
+    assert below(draw(chart(program), width)) == explained
 
 
 def test_of_many_the_first_are_explained() -> None:
@@ -93,10 +99,6 @@ def test_of_many_the_first_are_explained() -> None:
     assert drawn.isascii()
     assert drawn.splitlines()[-1].endswith(f"and {59 - MOST} more without a name")
     assert re.findall(r"(\S+) = ", drawn)[-MOST:] == [f"+{number}" for number in range(1, MOST + 1)]
-
-
-def test_columns_that_operations_share_have_no_labels_to_explain() -> None:
-    assert below(draw(chart("+".join(["value"] * 600)), 80)) == []
 
 
 @given(text=st.text("ab+ ", min_size=1, max_size=120), most=st.integers(5, 60))

@@ -7,8 +7,26 @@ from itertools import groupby
 from typing import Any
 from xml.etree import ElementTree
 
+from pipesched.render.figure.draw import image_of
+from pipesched.render.view import View
+
 Colour = tuple[int, int, int]
-WHITE, IDLE = (255, 255, 255), (240, 240, 240)
+IDLE, GREY, RED = (240, 240, 240), (158, 158, 158), (178, 24, 43)
+
+
+def image(result: Any, kind: str = "svg", **view: Any) -> bytes:
+    """The file of a figure; arguments are those of a view."""
+    return image_of(result, View(**view), kind)
+
+
+def picture(result: Any, **view: Any) -> Picture:
+    """The figure of a result without labels in slots, as pixels."""
+    return Picture(image(result, "png", label="none", **view))
+
+
+def texts_of(result: Any, **view: Any) -> list[str]:
+    """The texts of a figure."""
+    return texts(image(result, **view))
 
 
 class Picture:

@@ -10,10 +10,8 @@ import pytest
 
 import pipesched
 from pipesched import Comparison
-from pipesched.render.figure.draw import image_of
 from pipesched.render.palette import HUES, colour_of
-from pipesched.render.view import View
-from tests.render.figure.conftest import Picture, texts
+from tests.render.figure.conftest import image, picture, texts, texts_of
 
 FIVE = ("naive", "1f1b", "interleaved", "sequential", "zb-v")
 
@@ -26,7 +24,7 @@ def entries(*names: str, **values: Any) -> Comparison:
 
 def test_charts_share_one_time_scale() -> None:
     """naive ends at 330 and interleaved at 285: at 300 the first is at work, and the second has ended."""
-    seen = Picture(image_of(entries("naive", "interleaved"), View(label="none"), "png"))
+    seen = picture(entries("naive", "interleaved"))
     assert len(seen.bands) == 8
     assert (seen.at(0, 320 / 330), seen.at(3, 320 / 330)) == (colour_of(7, "B"), (240, 240, 240))
     assert seen.at(4, 280 / 330) == colour_of(7, "B", 0, 2)
@@ -43,7 +41,7 @@ def test_neighbours_have_an_edge_where_there_is_room() -> None:
 
 def test_captions_and_one_legend() -> None:
     """Each chart has its metrics above it; the time axis and the legend stand once."""
-    found = texts(image_of(entries("naive", "1f1b", "interleaved"), View(), "svg"))
+    found = texts_of(entries("naive", "1f1b", "interleaved"))
     assert {
         "naive: makespan 330, bubble 27.3%, peak 8",
         "1f1b: makespan 330, bubble 27.3%, peak 4",
@@ -52,37 +50,41 @@ def test_captions_and_one_legend() -> None:
     assert [found.count(text) for text in ("time", "forward", "backward", "chunks 0, 1", "200")] == [1] * 5
 
 
-def sizes(picture: bytes) -> tuple[float, float]:
+def sizes(svg: bytes) -> tuple[float, float]:
     """Width and height of an SVG in inches."""
-    found = re.findall(r'(?:width|height)="([0-9.]+)pt"', picture.decode())
+    found = re.findall(r'(?:width|height)="([0-9.]+)pt"', svg.decode())
     return float(found[0]) / 72, float(found[1]) / 72
 
 
 @pytest.mark.parametrize(
     ("names", "values", "view", "drawn"),
     [
-        (FIVE, {}, View(), ["zb-v", "interleaved", "1f1b"]),
-        (FIVE, {}, View(charts="all"), [*FIVE]),
-        (("1f1b", "zb-h1"), {"devices": 2, "stages": 2}, View(), ["1f1b", "zb-h1"]),
-        (("1f1b", "zb-h1"), {"devices": 8, "stages": 8, "microbatches": 48}, View(inches=3.5), ["1f1b", "zb-h1"]),
+        (("naive", "1f1b", "interleaved"), {}, {}, ["naive", "1f1b", "interleaved"]),
+        (FIVE, {}, {}, ["zb-v", "interleaved", "1f1b"]),
+        (("naive", "1f1b", "zb-v"), {}, {"charts": 1}, ["zb-v"]),
+        (FIVE, {}, {"charts": "all"}, [*FIVE]),
+        (("1f1b", "zb-h1"), {"devices": 2, "stages": 2}, {}, ["1f1b", "zb-h1"]),
+        (FIVE[1:], {"devices": 16, "stages": 32, "microbatches": 64, "budget": 20}, {}, [*FIVE[1:]]),
+        (("1f1b", "zb-h1"), {"devices": 32, "stages": 32, "microbatches": 200}, {"inches": 10}, ["1f1b", "zb-h1"]),
+        (("1f1b", "zb-h1"), {"devices": 8, "stages": 8, "microbatches": 48}, {"inches": 3.5}, ["1f1b", "zb-h1"]),
     ],
 )
 @pytest.mark.slow
-def test_a_comparison_keeps_its_form(names: Any, values: Any, view: View, drawn: list[str]) -> None:
+def test_a_comparison_keeps_its_form(names: Any, values: Any, view: dict[str, Any], drawn: list[str]) -> None:
     """Charts one below the other, of many algorithms the best three, neither flat nor tall, whatever their size."""
-    picture = image_of(entries(*names, **values), view, "svg")
-    captions = [text.partition(": makespan")[0] for text in texts(picture) if ": makespan" in text]
+    svg = image(entries(*names, **values), **view)
+    captions = [text.partition(": makespan")[0] for text in texts(svg) if ": makespan" in text]
     assert captions == drawn
-    width, height = sizes(picture)
-    assert width == pytest.approx(view.inches, abs=0.01)
+    width, height = sizes(svg)
+    assert width == pytest.approx(view.get("inches", 7), abs=0.01)
     assert 0.3 * width < height < 1.3 * width
 
 
 def test_what_is_not_drawn_is_said() -> None:
     """What is far longer than the best is cut there, and of many devices eight stand for all."""
-    found = texts(image_of(entries("naive", "sequential"), View(), "svg"))
+    found = texts_of(entries("naive", "sequential"))
     assert "sequential: makespan 960, bubble 75.0%, peak 1; cut at 660, ends at 960" in found
-    found = texts(image_of(entries("1f1b", devices=24, stages=24), View(), "svg"))
+    found = texts_of(entries("1f1b", devices=24, stages=24))
     shown = [text for text in found if text.startswith("device ")]
     assert shown == [f"device {device}" for device in (0, 3, 6, 9, 13, 16, 19, 23)]
     assert any(text.endswith("; 8 of 24 devices") for text in found)
@@ -90,20 +92,21 @@ def test_what_is_not_drawn_is_said() -> None:
 
 @pytest.mark.parametrize(
     ("view", "said"),
-    [(View(end=900), "cut at 900, ends at 960"), (View(end=1000), "")],
+    [({"end": 900}, "cut at 900, ends at 960"), ({"end": 1000}, ""), ({"end": 300}, "cut at 300, ends at 960"),
+     ({"zoom": 2}, "cut at 330, ends at 960")],
 )  # fmt: skip
-def test_an_end_that_is_asked_for_is_where_charts_end(view: View, said: str) -> None:
+def test_an_end_that_is_asked_for_is_where_charts_end(view: dict[str, float], said: str) -> None:
     """Beyond twice the best too: the axis runs so far, and a caption says every cut."""
-    found = texts(image_of(entries("naive", "sequential"), view, "svg"))
+    found = texts_of(entries("naive", "sequential"), **view)
     caption = next(text for text in found if text.startswith("sequential: "))
     assert caption.partition("; ")[2] == said
-    ends = min(int(view.end or 330), 960)
+    ends = min(int(view.get("end", 330)), 960)
     assert ends - 200 < max(int(text) for text in found if text.isdigit()) <= ends
 
 
 def test_thin_slots_are_coloured_by_kind() -> None:
     """Where a number of a microbatch has no room its hue says nothing: kinds have hues, and no number is written."""
-    svg = image_of(entries("1f1b", "zb-h1", devices=8, stages=8, microbatches=48), View(), "svg")
+    svg = image(entries("1f1b", "zb-h1", devices=8, stages=8, microbatches=48))
     fills = set(re.findall(r"fill: (#[0-9a-f]{6})", svg.decode()))
     assert {"#{:02x}{:02x}{:02x}".format(*colour_of(None, kind)) for kind in "FIW"} <= fills
     assert "#{:02x}{:02x}{:02x}".format(*colour_of(3, "F")) not in fills
@@ -118,7 +121,7 @@ def test_bars_of_all() -> None:
     shown = entries(*names, microbatches=5)  # odd: not for dualpipe
     applicable = [entry.algorithm for entry in shown if entry.outcome]
     assert len(applicable) < len(shown)
-    found = texts(image_of(shown, View(charts=0), "svg"))
+    found = texts_of(shown, charts=0)
     assert [text for text in found if text in names] == applicable
     assert {"makespan", "bubble (%)", "peak memory (microbatch)"} <= set(found)
     for entry in shown:
@@ -130,7 +133,7 @@ def test_bars_of_all() -> None:
 def test_bars_mark_the_best_and_those_over_budget() -> None:
     """The shortest that fits is green in all three panels, what is over the budget red."""
     shown = Comparison(tuple(entries("naive", "1f1b", "interleaved", budget=4)) * 3)
-    svg = image_of(shown, View(charts=0), "svg").decode()
+    svg = image(shown, charts=0).decode()
     green = "#{:02x}{:02x}{:02x}".format(*HUES[2])
     assert svg.count(f"fill: {green}") == 3 * 3 + 1  # and the legend
     assert svg.count("fill: #b2182b") == 3 * 6 + 1

@@ -11,7 +11,6 @@ from hypothesis import given, strategies as st
 
 from pipesched.render.figure.chart import image
 from pipesched.render.figure.plots import Box, Trade, frontier_figure, needs_line, place_names
-from pipesched.render.view import View
 from tests.render.figure.conftest import texts
 
 POINTS = [
@@ -73,21 +72,6 @@ def test_the_marks_of_a_comparison_are_explained() -> None:
     assert {"frontier", "dominated"} <= set(texts(svg_of(POINTS)))
     alone = [point for point in POINTS if not point.dominated]
     assert {"frontier", "dominated"} & set(texts(svg_of(alone))) == {"frontier"}
-
-
-@pytest.mark.parametrize("inches", [3.5, 7])
-def test_names_do_not_cover_each_other(inches: float) -> None:
-    """Names of points close together stand apart: no two lines of text at one place."""
-    crowd = [Trade(f"point {number}", 100 + number, 5 + number % 2 / 10, False) for number in range(8)]
-    svg = svg_of(crowd, view=View(inches=inches)).decode()
-    places = re.findall(r"translate\(([\d.]+) ([\d.]+)\)[^>]*>point \d", svg) or re.findall(
-        r'x="([\d.]+)" y="([\d.]+)"[^>]*>point \d', svg
-    )
-    assert len(places) == 8
-    spots = [(float(x), float(y)) for x, y in places]
-    for place, (x, y) in enumerate(spots):
-        for other, above in spots[:place]:
-            assert abs(x - other) > 20 or abs(y - above) > 5
 
 
 def test_makespans_far_apart_are_on_a_logarithmic_axis() -> None:

@@ -10,14 +10,10 @@ import pytest
 import pipesched
 from pipesched import Schedule
 from pipesched.render.figure.chart import stripes
-from pipesched.render.figure.draw import image_of
 from pipesched.render.palette import colour_of, stripe_of
-from pipesched.render.view import View
-from tests.render.figure.conftest import Picture, texts
+from tests.render.figure.conftest import GREY, IDLE, Picture, image, picture, texts, texts_of
 from tests.stepped import SHARDED, TIED
 from tests.strategies import Texts, saving_plan_of
-
-IDLE, GREY = (240, 240, 240), (158, 158, 158)
 
 
 def drawn(kind: str, **view: Any) -> tuple[Schedule, bytes]:
@@ -27,7 +23,7 @@ def drawn(kind: str, **view: Any) -> tuple[Schedule, bytes]:
     devices = [["0F0", "0F1", "0B0", "0F2", "0R1", "0B1", "0B2"], ["1F0", "1B0", "1F1", "1B1", "1F2", "1B2"]]
     texts = Texts(devices, [["0O0", "0O2"], ["0L0", "0L2"], ["1O1"], ["1L1"]], [])
     schedule = pipesched.schedule_plan(problem, saving_plan_of(problem, texts))
-    return schedule, image_of(pipesched.Outcome("by hand", schedule), View(**view), kind)
+    return schedule, image(pipesched.Outcome("by hand", schedule), kind, **view)
 
 
 @pytest.mark.slow
@@ -36,6 +32,7 @@ def test_lanes_are_rows_below_their_devices(memory: bool) -> None:
     """Every transfer has its colour at its time, in thinner rows below their device."""
     schedule, png = drawn("png", label="none", memory=memory)
     seen, plan = Picture(png), schedule.plan
+    starts, ends = schedule.start_ticks, schedule.end_ticks
     rows = [plan.orders[0], *plan.lanes[0], plan.orders[1], *plan.lanes[1]]
     assert len(seen.bands) == len(rows)
     heights = [bottom - top for top, bottom in seen.bands]
@@ -43,19 +40,11 @@ def test_lanes_are_rows_below_their_devices(memory: bool) -> None:
         is_device = any(row is order for order in plan.orders)
         assert heights[place] == pytest.approx(heights[0] * (1 if is_device else 0.55), abs=2)
         for task in row:
-            op, middle = (
-                plan.index.op(task),
-                (schedule.start_ticks[task] + schedule.end_ticks[task]) / 2 / schedule.makespan_ticks,
-            )
+            op, middle = plan.index.op(task), (starts[task] + ends[task]) / 2 / schedule.makespan_ticks
             assert op.kind == "R" or seen.at(place, middle) == colour_of(op.microbatch, op.kind), f"{op}"
         for before, after in pairwise(row):
-            if schedule.end_ticks[before] < schedule.start_ticks[after]:
-                assert (
-                    seen.at(
-                        place, (schedule.end_ticks[before] + schedule.start_ticks[after]) / 2 / schedule.makespan_ticks
-                    )
-                    == IDLE
-                )
+            if ends[before] < starts[after]:
+                assert seen.at(place, (ends[before] + starts[after]) / 2 / schedule.makespan_ticks) == IDLE
     assert (seen.count(GREY) > 5000) == memory
 
 
@@ -64,7 +53,7 @@ def test_names_and_legend() -> None:
     found = texts(drawn("svg")[1])
     assert [found.count(name) for name in ("D2H", "H2D", "0O2", "1L1", "0R1")] == [2, 2, 1, 1, 1]
     assert {"recompute", "offload", "load back"} <= set(found)
-    plain = texts(image_of(pipesched.run(pipesched.make_problem(devices=2), "1f1b"), View(), "svg"))
+    plain = texts_of(pipesched.run(pipesched.make_problem(devices=2), "1f1b"))
     assert not {"recompute", "offload", "load back", "D2H"} & set(plain)
 
 
@@ -85,9 +74,8 @@ CASES = [("1f1b", TIED), ("interleaved", SHARDED)]
 @pytest.mark.parametrize(("name", "given"), CASES)
 def test_network_lanes_are_rows_below_their_devices(name: str, given: dict[str, Any]) -> None:
     """Every gather and reduction has the colour of its kind and chunk at its time."""
-    outcome = pipesched.run(pipesched.make_problem(**given), name)
-    schedule = outcome.schedule
-    seen = Picture(image_of(outcome, View(label="none"), "png"))
+    schedule = pipesched.run(pipesched.make_problem(**given), name).schedule
+    seen = picture(schedule)
     devices, chunks = schedule.problem.devices, schedule.problem.stages // schedule.problem.devices
     assert len(seen.bands) == 2 * devices
     for device, program in enumerate(schedule.network):
