@@ -104,11 +104,6 @@ def _scalar(value: Any) -> Any:
     return number.numerator if number.denominator == 1 and not isinstance(value, (str, bool)) else value
 
 
-def block_sizes(samples: int) -> list[int]:
-    """Return how many samples each block holds: full blocks, and what is left."""
-    return [min(BLOCK, samples - first) for first in range(0, samples, BLOCK)]
-
-
 class Factors:
     """Draws the factors of a block of samples, of which the first `width` are used."""
 
@@ -167,7 +162,8 @@ class Replay:
 
     def makespans(self, variation: Variation, blocks: range | None = None) -> NDArray[np.float64]:
         """Return the makespan of each sample, or of each in some blocks of them, in the user's time unit."""
-        widths = block_sizes(variation.samples)
+        samples = variation.samples
+        widths = [min(BLOCK, samples - first) for first in range(0, samples, BLOCK)]  # the last has what is left
         chosen = range(len(widths)) if blocks is None else blocks
         parts = [self._block(Factors(variation.seed, block, widths[block]), variation) for block in chosen]
         return np.concatenate(parts) / self.per_unit
@@ -364,7 +360,7 @@ def robustness(
     variation = Variation(noise, device_noise, straggler, samples, seed)
     listed = _listed(outcomes, problem)
     timed = [schedule_plan(one.problem, one.schedule.plan) for one in listed if isinstance(one, Outcome)]
-    operations, blocks = sum(len(schedule.plan) for schedule in timed), len(block_sizes(variation.samples))
+    operations, blocks = sum(len(schedule.plan) for schedule in timed), -(-variation.samples // BLOCK)
     with lent(chosen(executor), operations * variation.samples // SAMPLES_OF_ONE) as pool:
         count = 1 if workers_of(pool) == 1 else min(workers_of(pool) * PARTS, blocks)
         some = [range(blocks * number // count, blocks * (number + 1) // count) for number in range(count)]

@@ -37,7 +37,7 @@ from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.plan.step import OF_FILE, WEIGHTS
 from pipesched.pipeline.plan.step_plan import Issued, with_step
 from pipesched.pipeline.problem.costs import fields_of
-from pipesched.pipeline.problem.ops import Op, Pair, Slot, message_op
+from pipesched.pipeline.problem.ops import Op, Pair, Slot
 from pipesched.pipeline.problem.placement import Placement
 from pipesched.pipeline.problem.problem import Problem, differs
 from pipesched.results.handover.subject import no_whole_step
@@ -428,7 +428,7 @@ def _program(row: Sequence[Cell], plan: Plan) -> tuple[list[Issued], list[tuple[
     for cell in row:
         for stage, kind, microbatch in cell.actions[:1]:  # of a pair its forward
             if kind in TRANSFERS and microbatch is not None:
-                transfers.append((message_op(stage, kind, microbatch, 1), after, behind))
+                transfers.append((Op._make((stage, kind, microbatch, 0)), after, behind))
             elif kind in COMPUTATIONS:
                 after, behind = Op(stage, kind, microbatch), 0
             elif kind in ("UNSHARD", "RESHARD", "REDUCE_GRAD"):

@@ -269,7 +269,7 @@ def _parts(tuning: Tuning, *, ascii_only: bool, all_rows: bool) -> Iterator[Rend
         yield ""
         alike: dict[object, list[int]] = {}  # rows of one layout whatever its chunks; with `all_rows` each alone
         for row, trial in enumerate(tuning.rows):
-            key = row if all_rows else (trial.point.layout.in_one_chunk, trial.may_not_fit)
+            key = row if all_rows else (trial.point.layout._replace(chunks=1), trial.may_not_fit)
             alike.setdefault(key, []).append(row)
         yield PointsTable(_lines(tuning.rows, [*alike.values()], (), tuning.tied))
         yield from how_sure(tuning)

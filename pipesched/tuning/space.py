@@ -89,11 +89,6 @@ class Parallelism(NamedTuple):
         return [*self[: len(FIELDS) + len(OF_SHARDS) * (self.shard is not None)]]
 
     @property
-    def in_one_chunk(self) -> Parallelism:
-        """The same with one stage a device, which has the same weights on each."""
-        return self._replace(chunks=1)
-
-    @property
     def recompute_value(self) -> Any:
         """Recompute as a config gives it."""
         return {FULL: self.recompute} if isinstance(self.recompute, int) else self.recompute
@@ -114,7 +109,7 @@ def first_of_each(found: Iterable[T], layout: Callable[[T], Parallelism]) -> lis
     """Return the first of what was found for each layout, whatever its number of chunks."""
     first: dict[Parallelism, T] = {}
     for one in found:
-        first.setdefault(layout(one).in_one_chunk, one)
+        first.setdefault(layout(one)._replace(chunks=1), one)  # with the same weights on each device
     return [*first.values()]
 
 

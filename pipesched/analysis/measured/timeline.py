@@ -149,7 +149,8 @@ def _costs_of(lengths: Lengths, kinds: Set[str], stages: int, plan: Problem | No
     forward, whole = measured("forward"), measured("backward")
     inputs, weights = measured("backward_input"), measured("backward_weight")
     pairs = measured("overlap")
-    forwards = _filled(forward, planned("forward"), _halves(pairs))
+    of_pairs = [Fraction(0) if one is None else one / 2 for one in pairs]  # for stages that run nothing alone
+    forwards = _filled(forward, planned("forward"), of_pairs)
     given = {
         "forward": forwards,
         "recompute": _filled(measured("recompute"), planned("recompute"), forwards),
@@ -163,7 +164,7 @@ def _costs_of(lengths: Lengths, kinds: Set[str], stages: int, plan: Problem | No
         if "B" in kinds:
             given["backward"] = backwards = _filled(whole, None, backwards)
     else:
-        given["backward"] = backwards = _filled(whole, planned("backward"), _halves(pairs))
+        given["backward"] = backwards = _filled(whole, planned("backward"), of_pairs)
     if "overlap" in kinds:
         given["overlap"] = _filled(pairs, None, [f + b for f, b in zip(forwards, backwards, strict=True)])
     if not kinds.isdisjoint(TRANSFER_LETTERS):
@@ -177,11 +178,6 @@ def _filled(
     """Return values, where there is none the plan's, else the other one, else nothing."""
     spare = [*map(to_fraction, plan)] if plan and len(plan) == len(values) else others or [Fraction(0)] * len(values)
     return [other if value is None else value for value, other in zip(values, spare, strict=True)]
-
-
-def _halves(pairs: Cost) -> list[Fraction]:
-    """Return half of what pairs took, for stages that run nothing alone."""
-    return [Fraction(0) if one is None else one / 2 for one in pairs]
 
 
 def measured_schedule(problem: Problem, step: AlignedStep, resolution: int = 1, others: Iterable[int] = ()) -> Schedule:

@@ -148,7 +148,6 @@ class ScopedRows(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The number of operations."""
         return sum(self.counts)
 
 
@@ -243,7 +242,6 @@ class OpIndex:
         return values
 
     def number(self, op: Op) -> int:
-        """Return the number of `op`."""
         if op.kind in STEP_KINDS:
             return self.row(op.kind, op.stage)[max(op.microbatch, 0)]
         if op.kind in RECEIVES:
@@ -258,7 +256,8 @@ class OpIndex:
         if number >= self.passes and (self.scoped or self.sent):
             rows, place, which = self._scoped(number)
             if rows.kind in MESSAGE_KINDS:
-                return message_op(place, rows.kind, which, 1 if rows.kind in SIDE_MESSAGES else self.slices)
+                slices = 1 if rows.kind in SIDE_MESSAGES else self.slices
+                return (Op if slices == 1 else SlicedOp)._make((place, rows.kind, *divmod(which, slices)))
             return StepOp._make((place, rows.kind, which if rows.numbered else NO_NUMBER, 0))
         row, unit = divmod(number, self.units)
         kind, stage = divmod(row, self.stages)
@@ -285,7 +284,6 @@ class OpIndex:
         return number + kinds * self.stages * self.units
 
     def kind_of(self, number: int) -> str:
-        """Return the letter of an operation."""
         if number >= self.passes and (self.scoped or self.sent):
             return self._scoped(number)[0].kind
         return self.letters[number // self.units // self.stages]
@@ -331,11 +329,6 @@ class OpIndex:
 
 RECEIVES = tuple(kind for kind in MESSAGE_KINDS if kind.startswith("RECV"))
 SIDE_MESSAGES = tuple(f"{end}_{what}" for end in ("SEND", "RECV") for what in "EG")  # of items, in whole microbatches
-
-
-def message_op(stage: int, kind: str, unit: int, slices: int) -> Op:
-    """Return the SEND or RECV of a stage, or a side item, and a unit."""
-    return (Op if slices == 1 else SlicedOp)._make((stage, kind, *divmod(unit, slices)))
 
 
 def other_end(op: Op) -> Op:
