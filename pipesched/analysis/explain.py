@@ -67,7 +67,6 @@ class IdleGap(NamedTuple):
 
     @property
     def length(self) -> int | float:
-        """How long it is."""
         return self.end - self.start
 
 

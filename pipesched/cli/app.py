@@ -46,7 +46,6 @@ class Unconverted:
     """What parses without converting: its options are read by pipesched."""
 
     def parse_args(self: Any, ctx: Any, args: list[str]) -> list[str]:
-        """Parse without converting."""
         make_fast(self.get_params(ctx))
         parsed: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
         return parsed
@@ -178,7 +177,6 @@ class LazyGroup(Unconverted, TyperGroup):
         self.commands: Any = dict.fromkeys(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command, None for an unknown name."""
         return command_of(cmd_name) if cmd_name in COMMANDS else own_command(cmd_name)
 
 

@@ -76,7 +76,6 @@ class ProgressLine:
         self.thread = Thread(target=self._run, daemon=True, name="pipesched-progress")
 
     def line(self) -> str:
-        """Return what is said now."""
         seconds, what = monotonic() - self.began, self.texts[-1]
         return what(seconds) if callable(what) else f"{seconds:5.1f} s  {what}"
 
@@ -97,14 +96,12 @@ class ProgressLine:
                 self.err.flush()
 
     def clear(self) -> None:
-        """Take the line away from the terminal."""
         if self.is_shown:
             self.err.write(CLEAR)
             self.err.flush()
         self.is_shown = False
 
     def end(self) -> None:
-        """Say no more."""
         self.ended.set()
         if self.thread.is_alive():
             self.thread.join()
@@ -118,7 +115,6 @@ class _Cleared:
         self.stream, self.progress = stream, progress
 
     def write(self, text: str) -> int:
-        """Write a text where the line of progress was."""
         with self.progress.lock:
             self.progress.clear()
             self.progress.at_start = text.endswith("\n") or (self.progress.at_start and not text)
@@ -245,7 +241,6 @@ class TuningBar:
         self.last: Progress | None = None
 
     def hear(self, progress: Progress) -> None:
-        """Show this from now on."""
         done = progress.simulated + sum(progress.pruned.values())
         if self.before is None:
             self.before = done

@@ -47,11 +47,9 @@ class Rate(NamedTuple):
         return lcm(self.linear.denominator, self.core.denominator)
 
     def plus(self, other: Rate) -> Rate:
-        """Return what both take."""
         return Rate(self.linear + other.linear, self.core + other.core)
 
     def of(self, linear: int | Fraction, core: int | Fraction) -> Fraction:
-        """Return what these amounts take."""
         return self.linear * linear + self.core * core
 
 
@@ -88,7 +86,6 @@ class FactorCosts:
         return half_even(load.tokens, self.reference)
 
     def problem(self, problem: Problem, loads: Sequence[DocumentLoad]) -> Problem:
-        """Return `problem` with factors of each microbatch."""
         works, sizes = tuple(map(self.work, loads)), tuple(map(self.size, loads))
         return replace(problem, microbatches=len(loads), sizes=Sizes(works, sizes, sizes))
 
@@ -121,7 +118,6 @@ class ModelCosts:
         return canonical(rounded(Fraction(amount, unit * tokens * tokens)))
 
     def amounts(self, length: int) -> tuple[int, int]:
-        """Return tokens and their square."""
         return length, length * length
 
     def rate(self, problem: Problem, key: str, stage: int) -> Rate:

@@ -89,7 +89,6 @@ class CudaTransfers(Transfers):
         return moved
 
     def before_backward(self, activation: Activation | None) -> None:
-        """Let the computation wait for the load of an activation."""
         event = self._loaded.pop(id(activation), None)
         if event is not None:
             torch.cuda.current_stream().wait_event(event)
@@ -113,7 +112,6 @@ class CudaTransfers(Transfers):
         return event
 
     def milliseconds(self, first: Any, second: Any) -> float:
-        """Return the time between two marks, by the clock of the device."""
         took: float = first.elapsed_time(second)
         return took
 
@@ -154,14 +152,12 @@ class CudaChannels:
             raise
 
     def send(self, peer: int, tag: int, tensors: Sequence[Any]) -> None:
-        """Enqueue the sending of tensors."""
         for tensor in tensors:
             if tensor.numel():
                 whole = tensor.to(self._device).contiguous()  # a header comes from the memory of the host
                 self._sent.append((self._outgoing[peer].send([whole], 1, 0), whole))
 
     def receive_header(self, peer: int, tag: int) -> list[Shape]:
-        """Return the shapes of the tensors that follow."""
         header = torch.empty(LENGTH, dtype=torch.int64, device=self._device)
         self._incoming[peer].recv([header], 0, 0).wait()
         self._await_device()
@@ -183,11 +179,9 @@ class CudaChannels:
         return [tensor for _, tensor in posted]
 
     def receive(self, peer: int, tag: int, shapes: Sequence[Shape], device: Any) -> list[Any]:
-        """Return tensors of these shapes."""
         return self.arrived(self.post(peer, tag, shapes, device))
 
     def drop_sent(self) -> None:
-        """Let go of the tensors that have been received."""
         while self._sent and self._sent[0][0].is_completed():
             self._sent.popleft()
 

@@ -159,7 +159,6 @@ class PieceChain(torch.nn.Sequential):  # type: ignore[misc]  # torch is untyped
     """Pieces of a model one after the other; what one returns as a tuple the next takes as its arguments."""
 
     def forward(self, *data: Any) -> Any:
-        """Return what the last piece does."""
         for piece in self:
             found = piece(*data)
             data = tuple(found) if isinstance(found, (tuple, list)) else (found,)

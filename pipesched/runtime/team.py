@@ -137,7 +137,6 @@ class Team:
             raise LostRank((self.rank + 1) % self.size, RuntimeError("gone"))
 
     def meet(self) -> None:
-        """Wait for all ranks."""
         if self._control is not None:
             self._control.barrier().wait()
 

@@ -37,7 +37,6 @@ class ResidualBlock(torch.nn.Module):  # type: ignore[misc]  # torch is untyped 
         self.dropout = torch.nn.Dropout(0.25)
 
     def forward(self, data: Any) -> Any:
-        """Return the sum of both branches."""
         inner = self.second(torch.tanh(self.first(self.norm(data))))
         return self.shared(self.dropout(inner)) + self.shared(data)
 

@@ -63,7 +63,6 @@ class SetupBounds:
 
     @cached_property
     def items(self) -> Items:
-        """The items of the model."""
         return Items(self.setup)
 
     @property

@@ -71,7 +71,6 @@ class Bins:
         return self.taking(*held)
 
     def put(self, document: int, target: int) -> None:
-        """Move a document to a bin."""
         for number, sign in ((self.bin_of[document], -1), (target, 1)):
             self.held[:, number] += sign * self.amounts[:, document]
             self.room[number] -= sign * self.documents.tokens[document]

@@ -176,12 +176,10 @@ class DeviceJobs(NamedTuple):
     tails: Ints
 
     def with_more(self, jobs: Sequence[Job]) -> DeviceJobs:
-        """Return these jobs and more of them."""
         more = [*map(column, zip(*jobs, strict=True))] or [column(())] * 3
         return DeviceJobs(*map(np.append, self, more))
 
     def listed(self) -> list[Job]:
-        """Return the jobs one by one."""
         return [*map(Job, *(values.tolist() for values in self))]
 
     def whole_stretch(self) -> Job:

@@ -46,12 +46,10 @@ class CutTask(NamedTuple):
 
     @property
     def items(self) -> int:
-        """The number of items."""
         return len(self.work) - 1
 
     @property
     def stages(self) -> int:
-        """The number of stages."""
         return len(self.holders)
 
     def held(self, stage: int) -> list[int]:

@@ -225,7 +225,6 @@ class Layers:
 
     @property
     def count(self) -> int:
-        """The number of layers."""
         return sum(self.layout)
 
     @cached_property

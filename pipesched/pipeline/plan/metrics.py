@@ -256,7 +256,6 @@ class ScheduleMetrics:
 
     @cached_property
     def times(self) -> Times:
-        """The times, as arrays."""
         raise NotImplementedError
 
     @cached_property
