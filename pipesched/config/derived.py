@@ -10,7 +10,7 @@ from pipesched.errors import ConfigError
 from pipesched.estimation.derived import derive
 from pipesched.estimation.setup import SIZES, Setup
 from pipesched.estimation.setup_reader import ReadSetup, read_setup
-from pipesched.estimation.trust.evidence import known_sources
+from pipesched.estimation.trust.evidence import evidence_base
 from pipesched.pipeline.layers.layers import RULES
 from pipesched.pipeline.layers.layout_text import looks_like_text
 from pipesched.pipeline.problem.declared import SETUP_NAMES
@@ -59,7 +59,8 @@ def read_trust(section: Section | None) -> TrustSection:
         entries = Entries(section.value, "trust", [*declared(TrustSection, "trust")])
         like = entries.plain("like")
         if like is not None:
-            require_name(known_sources(), like, "source of published runs", "trust.like")
+            known = dict.fromkeys([*evidence_base().sources, *evidence_base(low=True).sources])
+            require_name(known, like, "source of published runs", "trust.like")
         beyond = require_flag(entries.plain("beyond", False), "trust.beyond")
         return TrustSection(
             like, beyond, require_name(FITS, entries.plain("fits", FITS[0]), "way to fit", "trust.fits")

@@ -8,7 +8,7 @@ from math import log
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipesched.checks import require_flag, require_sequence, require_whole, shown
+from pipesched.checks import require_flag, require_name, require_sequence, require_whole, shown
 from pipesched.config.derived import TrustSection
 from pipesched.config.load import Config, load_config
 from pipesched.config.values import Source, read_fields
@@ -117,7 +117,7 @@ def judge_of(
             raise ConfigError(f"{one.name}: {error}", KEY) from None
     base = evidence_base(low=low or any(found.setup.recipe is not None for _, found in own))
     if like is not None:
-        base.require_source(like, "like")
+        require_name(base.sources, like, "source of published runs", "like")
     judge, notes = Judge(base, base.model, like=like), []
     compared = [(judge.run_of(found), log(one.step / found.step.time)) for one, found in own]
     for (mine, _), (asked, residual) in zip(own, compared, strict=True):

@@ -194,7 +194,6 @@ def _given(value: Any, name: str, key: str) -> Given:
 
 
 def _suggestion(key: str, section: str) -> str:
-    """Suggest a key that looks alike, or one of another section."""
     elsewhere = [field.key for field in declared.FIELDS if field.key.rpartition(".")[2] == key]
     elsewhere += [f"{name}.{key}" for name, inside in declared.MAPPINGS.items() if key in inside]
     if not elsewhere:

@@ -398,7 +398,6 @@ class SetupCutter:
         }
 
     def _stages_of(self, items: Items) -> tuple[Stage, ...]:
-        """Return the same stages of the items of a microbatch."""
         return tuple(Stage(items, *span) for span in self.spans)
 
     @property

@@ -175,7 +175,6 @@ def read_config(config: Mapping[str, Any], name: str = "") -> tuple[ModelShape, 
 
 
 def _routed_from(shape: ModelShape, first: int) -> ModelShape:
-    """Return a shape whose layers have experts from that one on."""
     return shape if shape.experts is None else replace(shape, experts=replace(shape.experts, dense_layers=first))
 
 
@@ -275,7 +274,6 @@ def _shape(
 
 
 def _seen(keys: ModelKeys, nature: ModelType, kind: str) -> tuple[Seen, ...]:
-    """Return the keys that a token of a kind of layer sees."""
     if kind == CHUNKED:
         return (Seen(keys.whole("attention_chunk_size"), 1, chunked=True),)
     if (kind == SLIDING or nature.window) and keys.flag("use_sliding_window", True) and keys.has("sliding_window"):

@@ -252,7 +252,6 @@ def require_stages(model: ModelShape, pipeline: int, chunks: int) -> None:
 
 
 def _require_divisor(key: str, number: int, of: int, what: str) -> None:
-    """Raise ConfigError, about a key of `parallel`, for a number that does not divide another."""
     if of % number:
         near = nearest_divisors(number, of)
         raise ConfigError(f"must divide the {what}: for instance {near}, not {number}", f"parallel.{key}")

@@ -121,7 +121,6 @@ def _read(keys: Mapping[str, Any], name: str, uncounted: Sequence[str] = ()) -> 
 
 
 def _of_file(path: Path) -> ReadModel:
-    """Return the model of a config.json, named like its folder. Raises ConfigError about `model`."""
     try:
         file = path / CONFIG if path.is_dir() else path
         folder = file.absolute().parent.name

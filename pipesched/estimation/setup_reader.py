@@ -156,7 +156,6 @@ def _batch(value: Value, data: int | None) -> TokenBatch:
 
 
 def _one(entries: Entries, key: str, default: Any = None) -> Any:
-    """Return an entry, or the default. Raises ConfigError for candidates of a search."""
     plain = entries.plain(key)
     if plain == AUTO or isinstance(plain, list):
         what, form = AUTO if plain == AUTO else "a list of candidates", FORMS.get(key, "one number")

@@ -60,7 +60,6 @@ class DaskExecutor(Executor):
         return future
 
     def _settle(self, future: Future[Any], inner: Any) -> None:
-        """Give a future what has become of the one of Dask."""
         result, error = None, None
         try:
             result = inner.result()

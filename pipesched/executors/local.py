@@ -144,7 +144,6 @@ def _serve(connection: Connection) -> None:
 
 
 def _answer(call: bytes) -> bytes:
-    """Return the result of a call, what it has raised, and its traceback."""
     try:
         return dumps((loads(call)(), None, ""))
     except BaseException as error:

@@ -443,6 +443,5 @@ def _shorter(before: PipelineBoard, found: PipelineBoard, bound: int) -> Planned
 
 
 def _text(values: Sequence[object]) -> str:
-    """Return one number for all, or a list."""
     texts = [f"{float(plain(to_fraction(value))):.10g}" for value in values]
     return texts[0] if len(set(texts)) == 1 else ",".join(texts)

@@ -97,12 +97,9 @@ class UnitBoard:
 
     def find(self, text: str) -> int | None:
         wanted = "".join(text.split())
-        found = self._names.get(wanted, self._names.get(wanted.upper()))
+        names = {operation.name: task for task, operation in enumerate(self.schedule.graph.operations)}
+        found = names.get(wanted, names.get(wanted.upper()))
         return None if found is None or self.tasks.machine[found] == NOTHING else found
-
-    @cached_property
-    def _names(self) -> dict[str, int]:
-        return {operation.name: task for task, operation in enumerate(self.schedule.graph.operations)}
 
     def row_name(self, row: int) -> str:
         number, instance = self._rows[row]

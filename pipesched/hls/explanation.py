@@ -272,7 +272,6 @@ def _earliest(schedule: HardwareSchedule, tasks: TimedTasks, number: int = NOTHI
 
 
 def _latency(schedule: HardwareSchedule, tasks: TimedTasks, number: int, more: int) -> int:
-    """Return the latency of the same orders where the latency of one class has so many cycles `more`."""
     _, ends = _earliest(schedule, tasks, number, more)
     added = [(tag == number) * more for tag in tasks.delivery_tags]
     return max(map(sum, zip(ends, tasks.deliveries, added, strict=True)))

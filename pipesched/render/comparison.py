@@ -306,7 +306,6 @@ def _faults(one: PackingBaseline, packing: Packing) -> Iterator[str]:
 
 
 def _proved(packing: Packing) -> Iterator[Text]:
-    """Yield the bound, and what is proved."""
     what = f"every packing, order and schedule of {packing.covers}"
     yield Text(f"bound {number(packing.bound)}, below {what}: gap {packing.gap:.1%}", style="dim")
     if packing.cut is not None:

@@ -56,7 +56,6 @@ def trust_lines(trust: Trust) -> Iterator[RenderableType]:
 
 
 def _outside(fields: Iterable[OutsideField], indent: int = 2) -> Iterator[RenderableType]:
-    """Yield the fields that lie outside, and what was measured."""
     return (item(f"{one.field} {one.value}; measured: {one.measured}", indent) for one in fields)
 
 
@@ -209,12 +208,12 @@ def stage_table(estimate: Estimate) -> Table:
     """Return a row for each stage, alike neighbours in one: what it holds, and times of a microbatch in ms."""
     texts = []
     for stage, boundary in enumerate([*map(mean_entry, estimate.problem.costs.p2p), 0.0]):
-        times = (_ms(estimate.stage_time(stage, key)) for key in TITLES)
+        times = (f"{estimate.stage_time(stage, key):.3f}" for key in TITLES)
         activation, count = f"{estimate.stage_activation(stage):.3f} GB", estimate.stages[stage].count
         layers = count("layer")
         holds = ["embedding"] * count("embedding") + [counted(layers, "layer")] * bool(layers)
         holds += ["MTP"] * count("mtp") + ["head"] * count("head")
-        texts.append((" + ".join(holds), *times, _ms(boundary) if boundary else "", activation))
+        texts.append((" + ".join(holds), *times, f"{boundary:.3f}" if boundary else "", activation))
     rows = ((numbers_text(numbers), *cells) for numbers, cells in _merged(texts))
     return grid(uncut("stage"), folded("holds"), *map(right, (*TITLES.values(), "p2p", "activation")), rows=rows)
 
@@ -231,12 +230,8 @@ def devices_lines(problem: Problem) -> Iterator[str]:
     if others:
         yield f"times at speed 1; {joined([*map(problem.device_name, others)])}"
     if problem.links is not None:
-        times = sorted({*map(float, chain(*problem.links))} - {0.0})
-        yield f"links between devices, beside p2p, in ms: {joined([*map(_ms, times)]) or 0}"
-
-
-def _ms(value: float) -> str:
-    return f"{value:.3f}"
+        times = [f"{time:.3f}" for time in sorted({*map(float, chain(*problem.links))} - {0.0})]
+        yield f"links between devices, beside p2p, in ms: {joined(times) or 0}"
 
 
 class DeviceTable:

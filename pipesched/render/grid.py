@@ -84,7 +84,6 @@ class FittedTable:
         return fitting_columns(self.rows, self.kept_longest, width - names)
 
     def _most(self, width: int) -> int:
-        """Return how wide a name may be."""
         cells = sum(GAP + width_of(title, (row[title] for row in self.rows)) for title in self.kept_longest)
         return max(width - cells, min(LEAST_NAME, width))
 

@@ -236,30 +236,27 @@ def hardware_heading(outcome: HardwareOutcome) -> Text:
 
 def hardware_summary(outcome: HardwareOutcome, bounds: Intervals | None = None) -> Table:
     """Return a table of metrics, their values and where they come from; `bounds` are those of a loop."""
-    columns = uncut(), folded(justify="right"), folded(style="dim")
-    return grid(*columns, rows=_rows(outcome, bounds), header=False)
-
-
-def _rows(outcome: HardwareOutcome, bounds: Intervals | None) -> Iterator[tuple[str, Text | str, str]]:
+    table = grid(uncut(), folded(justify="right"), folded(style="dim"), header=False)
     schedule = outcome.schedule
     what, asked = "latency", ""
     if bounds is None:
-        yield "latency", Text(f"{schedule.latency}", style="bold"), f"cycles; {outcome.method}"
+        table.add_row("latency", Text(f"{schedule.latency}", style="bold"), f"cycles; {outcome.method}")
     else:
         what, asked = "interval", f"; units ask for {bounds.resources}, recurrences for {bounds.recurrences}"
-        yield "initiation interval", Text(f"{schedule.interval}", style="bold"), outcome.method
-    yield "lower bound", f"{outcome.bound}", outcome.proof + asked
+        table.add_row("initiation interval", Text(f"{schedule.interval}", style="bold"), outcome.method)
+    table.add_row("lower bound", f"{outcome.bound}", outcome.proof + asked)
     if outcome.status == "optimal":
-        yield "gap", Text("optimal", style=GOOD), f"{what} = lower bound"
+        table.add_row("gap", Text("optimal", style=GOOD), f"{what} = lower bound")
     else:
         stop = f"; stopped by {STOPS[outcome.stopped_by]}" if outcome.stopped_by else ""
-        yield "gap", f"{outcome.gap:.2%}", f"({what} - lower bound) / lower bound{stop}"
+        table.add_row("gap", f"{outcome.gap:.2%}", f"({what} - lower bound) / lower bound{stop}")
     if bounds is not None:
-        yield "latency", f"{schedule.latency}", "cycles of one iteration"
-    yield "registers", f"{schedule.registers}", "most values alive at a cycle boundary"
+        table.add_row("latency", f"{schedule.latency}", "cycles of one iteration")
+    table.add_row("registers", f"{schedule.registers}", "most values alive at a cycle boundary")
     pipelined = " (pipelined: one a cycle)"
     cycles = (f"{unit.name} {unit.latency}{pipelined * (unit.interval < unit.latency)}" for unit in schedule.units)
-    yield "cycles", "", ", ".join(cycles)
+    table.add_row("cycles", "", ", ".join(cycles))
+    return table
 
 
 def rule_table(table: RuleTable, width: int) -> Group:

@@ -208,7 +208,6 @@ class Row:
         yield Run(columns - start, shown)
 
     def _kinds(self, scale: TimeScale) -> Iterator[Run]:
-        """Yield a run for each column."""
         wholes, halves = ([0.0] * len(self._by_kind) for _ in range(2))  # what each kind is owed
         (start, end), columns = scale
         edges = (start + column * (end - start) // columns for column in range(columns + 1))

@@ -207,8 +207,8 @@ def _times(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[t
         yield "throughput", f"{schedule.throughput:.4g}", each
     yield "ideal", time(schedule.ideal), f"{FORMULAS['ideal']}, without recompute" if schedule.recomputed else ""
     yield "bubble", f"{schedule.bubble:.2%}", ""
+    again = 1 - schedule.bubble - schedule.utilization if schedule.recomputed else 0.0
     if MemorySavings.of(schedule.plan.index.letters) != KEEP_ONLY:
-        again = _again(schedule)
         note = f"useful work / (devices x makespan); recomputing takes another {again:.2%}" if again else ""
         yield "utilization", f"{schedule.utilization:.2%}", note
     share = schedule.imbalance
@@ -220,12 +220,7 @@ def _times(schedule: Schedule, time: Callable[[int | float], str]) -> Iterator[t
         note += f"; {_at_best(schedule, time)}"
     yield "  imbalance", f"{share:.2%}", note
     rest = "fill, drain, waiting and recomputing" if schedule.recomputed else "fill, drain and waiting"
-    yield "  the rest", f"{schedule.bubble + _again(schedule) - share:.2%}", rest
-
-
-def _again(schedule: Schedule) -> float:
-    """Return the share of the device-time in which devices run forwards again."""
-    return 1 - schedule.bubble - schedule.utilization if schedule.recomputed else 0.0
+    yield "  the rest", f"{schedule.bubble + again - share:.2%}", rest
 
 
 def _layers(outcome: Outcome, time: Callable[[int | float], str]) -> Iterator[tuple[str, str, str]]:
@@ -239,8 +234,8 @@ def _layers(outcome: Outcome, time: Callable[[int | float], str]) -> Iterator[tu
         return
     layout = layers.layout
     if not layers.layer.is_cut_by_counts or layers.blocks:
-        work = f"largest work {time(_short(found.work))} on device {found.device}"
-        yield "cut", f"{_counts(layout)} layers", f"{work}, equal counts {time(_short(found.equal))}"
+        work, equal = (time(plain(canonical(rounded(one)))) for one in (found.work, found.equal))
+        yield "cut", f"{_counts(layout)} layers", f"largest work {work} on device {found.device}, equal counts {equal}"
         return
     listed = ", ".join(map(str, layout)) if len(layout) <= FEW_STAGES else ""
     saved = plain((found.equal - found.work) * problem.microbatches)
@@ -262,11 +257,6 @@ def _a_stage(layout: Sequence[int]) -> str:
 
 def _counts(layout: Sequence[int]) -> str:
     return ", ".join(map(str, layout)) if len(layout) <= MOST_LISTED else f"{min(layout)} to {max(layout)}"
-
-
-def _short(time: Fraction) -> int | float:
-    """Return a time that was divided by a speed as users read it."""
-    return plain(canonical(rounded(time)))
 
 
 def _at_best(schedule: Schedule, time: Callable[[int | float], str]) -> str:

@@ -157,7 +157,6 @@ def _values(rows: Iterable[tuple[str, object]]) -> RenderableType:
 
 
 def _lists(noun: Costs | Memory, keys: Iterable[str]) -> RenderableType:
-    """Return values of a noun by stage, one number where all stages are equal, and labels as they are."""
     values = ((key, getattr(noun, key) or None) for key in keys)
     return _values((key, one_or_all(value) if isinstance(value, tuple) else value) for key, value in values)
 
@@ -210,7 +209,9 @@ HTML = '<pre style="line-height:1.2;white-space:pre;overflow-x:auto;font-family:
 def mime_bundle(result: object) -> dict[str, str]:
     """Return a result by MIME type: as text/plain and as text/html; a frontier or a sweep also as SVG."""
     stream = io.StringIO()
-    _print(Console(file=stream, width=COLUMNS, color_system=None, **_SETTINGS), result)
+    console = Console(file=stream, width=COLUMNS, color_system=None, **_SETTINGS)
+    for part in display_parts(result):
+        console.print(part)
     text = "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())  # without colour
     drawable = (isinstance(result, Frontier) and result.points) or (isinstance(result, Sweep) and sweep_lines(result))
     if drawable and find_spec("matplotlib") is not None:
@@ -241,14 +242,10 @@ def framed(result: object) -> str | None:
 def html(result: object) -> str:
     """Return a result as coloured HTML that needs no style sheet."""
     console = Console(file=io.StringIO(), width=COLUMNS, record=True, color_system="truecolor", **_SETTINGS)
-    _print(console, result)
+    for part in display_parts(result):
+        console.print(part)
     return console.export_html(inline_styles=True, code_format=HTML)
 
 
 _SETTINGS: dict[str, Any] = {"force_terminal": True, "force_jupyter": False, "legacy_windows": False}
 _SETTINGS |= {"highlight": False, "markup": False, "emoji": False}
-
-
-def _print(console: Console, result: object) -> None:
-    for part in display_parts(result):
-        console.print(part)

@@ -180,17 +180,14 @@ def _size(layout: Parallelism, size: str) -> str:
     return f"full {value}" if size == "recompute" and isinstance(value, int) else str(value)
 
 
-def _rate(value: float) -> str:
-    return f"{value:,.0f}" if value >= MOST_DIGITS else f"{value:.1f}"
-
-
 def _cells(trial: Trial, best: float) -> dict[str, Text]:
     is_best = trial.rate == best
     likely = None if trial.trust is None else trial.trust.tokens_per_second_per_gpu
+    ends = () if likely is None else (likely.low, likely.high)
     return {
         RATE: Text(f"{trial.rate:,.1f}"),
         EXPECTED: Text("" if likely is None else f"{likely.expected:,.1f}"),
-        LIKELY: Text("" if likely is None else f"{_rate(likely.low)}-{_rate(likely.high)}"),
+        LIKELY: Text("-".join(f"{end:,.0f}" if end >= MOST_DIGITS else f"{end:.1f}" for end in ends)),
         APART: Text("best" if is_best else f"{trial.rate / best - 1:+.1%}" if best else ""),
         MFU: Text("" if trial.step is None else f"{trial.step.mfu:.1%}"),
         BUBBLE: Text(f"{trial.bubble:.1%}"),
@@ -307,7 +304,6 @@ def _trainers(trial: Trial) -> str:
 
 
 def _nearest(tuning: Tuning) -> Iterator[RenderableType]:
-    """Yield what misses its memory by least, and what would help."""
     if not tuning.nearest:
         return
     yield from ("", Text("What misses its memory by least:", style="dim"))

@@ -111,7 +111,6 @@ class View:
 
 
 def _rows(rows: Any) -> tuple[int, ...] | str:
-    """Return the devices to draw. Raises ConfigError."""
     if isinstance(rows, str) and rows == ALL:
         return rows
     if not is_several(rows):

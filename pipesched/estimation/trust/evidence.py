@@ -10,7 +10,6 @@ from importlib.resources import files
 from math import erf, exp, log, sqrt
 from typing import Any, NamedTuple
 
-from pipesched.checks import require_name
 from pipesched.errors import ConfigError
 from pipesched.estimation.trust.facts import SHARES, ComparedRun, RunFacts
 from pipesched.estimation.trust.residuals import ResidualModel
@@ -120,20 +119,11 @@ class EvidenceBase(NamedTuple):
         """Who published, each once."""
         return tuple(dict.fromkeys(run.compared.source for run in self.runs))
 
-    def require_source(self, name: str, key: str) -> str:
-        """Return the name of a source. Raises ConfigError about `key` for an unknown one."""
-        return require_name(self.sources, name, "source of published runs", key)
-
 
 @cache
 def evidence_base(*, low: bool = False) -> EvidenceBase:
     """Return what the package has of runs in 16 bits; `low`: in few bits."""
     return base_of(json.loads(files(__package__).joinpath(LOW_FILE if low else FILE).read_text(encoding="utf-8")))
-
-
-def known_sources() -> tuple[str, ...]:
-    """Return who published runs in any precision."""
-    return tuple(dict.fromkeys([*evidence_base().sources, *evidence_base(low=True).sources]))
 
 
 def base_of(content: Mapping[str, Any]) -> EvidenceBase:

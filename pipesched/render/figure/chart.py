@@ -454,7 +454,6 @@ class Chart:
         self.axes.add_artist(image)
 
     def _points_per_unit(self, width: float) -> float:
-        """Return the points of a time unit when the axes are `width` points wide."""
         return self.unit / max(self.window.end - self.window.start, 1) * width
 
     def _names(self) -> None:
