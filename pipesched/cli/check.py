@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -12,9 +11,7 @@ from pipesched.cli.options import ProblemSource, Screen, argument, option
 from pipesched.cli.output import console_for, print_json
 from pipesched.cli.traces import RANGES, are_traces, read_timeline, refuse_plan
 from pipesched.errors import ConfigError, InvalidSchedule
-
-if TYPE_CHECKING:
-    from pipesched.results.outcome import Outcome
+from pipesched.results.outcome import Outcome
 
 MOST_SHOWN = 20  # sentences; --json has all
 

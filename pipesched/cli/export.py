@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipesched.checks import require_name
 from pipesched.cli.options import ProblemSource, Target, argument, option, whole_numbers
@@ -13,12 +13,9 @@ from pipesched.cli.output import target_format, write_target
 from pipesched.cli.progress import doing
 from pipesched.cli.reading import ALGO, asked_outcome, config_source, split_positionals
 from pipesched.errors import ConfigError
-from pipesched.file_formats.registry import formats_that_hold
+from pipesched.file_formats.registry import Content, Format, formats_that_hold
 from pipesched.results.kinds import SCHEDULE
-
-if TYPE_CHECKING:
-    from pipesched.file_formats.registry import Content, Format
-    from pipesched.results.outcome import Outcome
+from pipesched.results.outcome import Outcome
 
 
 def command(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -17,11 +17,9 @@ from pipesched.cli.profile import DATA, DTYPE, LOSS, TRACEBACK, VOCAB, data_opti
 from pipesched.cli.progress import doing
 from pipesched.cli.reading import ALGO, asked_outcome, note_on_stderr
 from pipesched.errors import ConfigError, RankFailed
+from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.problem.problem import differs
 from pipesched.runtime import require_torch
-
-if TYPE_CHECKING:
-    from pipesched.pipeline.plan.schedule import Schedule
 
 MOST_SHOWN = 12  # lines of --verify
 DEFAULTS = {"--steps": "5", "--rate": "0.001", "--seed": "0"}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -15,9 +16,6 @@ from pipesched.cli.output import console_for, print_result, printed_before, save
 from pipesched.cli.progress import progress_of_tuning
 from pipesched.cli.reading import config_source, flags_of_problem, note_on_stderr, split_positionals
 from pipesched.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def command(

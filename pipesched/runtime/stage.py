@@ -306,7 +306,6 @@ def _own_errors() -> Iterator[None]:
 
 
 def _or_zeros(found: Sequence[Any], tokens: Sequence[Any]) -> list[Any]:
-    """Return a gradient for each token: zeros where there is none."""
     whole = [*found, *[None] * (len(tokens) - len(found))]
     return [
         torch.zeros(token.shape, dtype=token.dtype, device=token.device) if gradient is None else gradient

@@ -376,7 +376,6 @@ def _space(
 
 
 def _of_shards(sections: Mapping[str, Section]) -> tuple[str, ...]:
-    """Return the fields of shards, none where no level is asked for."""
     level, ranks = OF_SHARDS
     given = _given(sections, level)
     if given is None:

@@ -189,7 +189,6 @@ def read_run(
 
 
 def _read(file: object, names: Mapping[str, str], *, alone: bool) -> TraceFile:
-    """Return what a file holds, which is read piece by piece. Raises ConfigError."""
     if not isinstance(file, (str, Path)):
         raise ConfigError(f"must be names of files, not {shown(file)}", "files")
     name = str(file)

@@ -69,7 +69,6 @@ class Positions:
         return bool(self._lags.any())
 
     def _lengths(self, work: Ints) -> Ints:
-        """Return how long the rows last, a column a case."""
         slots, units = self._slots, self._plan.index.units
         made: Ints = self._ticks[slots.tasks, None] * work[slots.tasks % units]
         if len(slots.paired):

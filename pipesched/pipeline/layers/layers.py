@@ -549,7 +549,6 @@ def stage_values(model: Layers, given: Mapping[str, Any], across: Mapping[str, A
 
 
 def _entries(part: str, given: Any, time: Unit, size: Unit, microbatches: int) -> dict[str, Amount]:
-    """Return the numbers of a part, of a `layer` also lists of them. Raises ConfigError."""
     what = "numbers by their names (forward, backward, activation, static, ..)"
     numbers: dict[str, Amount] = {}
     for name, value in ({} if given is None else require_mapping(given, what, part)).items():

@@ -62,14 +62,6 @@ def _received(problem: Problem, plan: Plan, ends: Sequence[int]) -> Iterator[Res
                 yield Residency(device, RECEIVED, issued.get(number, 0), ends[sent.target[at]], size)
 
 
-def _weights(problem: Problem, plan: Plan, starts: Sequence[int]) -> Iterator[Residency]:
-    """Yield the whole weights of each turn, from the start of UNSHARD to RESHARD."""
-    there, sizes = problem.settled_placement.devices, problem.step_grains.weights
-    for stage, (gathers, frees) in enumerate(zip(*map(plan.index.rows, ("UNSHARD", "RESHARD")), strict=True)):
-        for gather, free in zip(gathers, frees, strict=True):
-            yield Residency(there[stage], WHOLE_WEIGHTS, starts[gather], starts[free], sizes[stage])
-
-
 def _gradients(problem: Problem, plan: Plan, starts: Sequence[int], ends: Sequence[int]) -> Iterator[Residency]:
     """Yield whole gradients, from the start of the first B or W to the end of the reduction."""
     index, there, sizes = plan.index, problem.settled_placement.devices, problem.step_grains.gradients
@@ -426,7 +418,11 @@ class ScheduleMetrics:
         problem, plan, found = self.problem, self.plan, list[Residency]()
         if plan.index.scoped or plan.messages:
             starts, ends = self.start_ticks, self.end_ticks
-            found += _weights(problem, plan, starts) if problem.sharding.divides(WEIGHTS) else ()
+            if problem.sharding.divides(WEIGHTS):  # they are whole from the start of UNSHARD to RESHARD, each turn
+                there, sizes = problem.settled_placement.devices, problem.step_grains.weights
+                for stage, turns in enumerate(zip(*map(plan.index.rows, ("UNSHARD", "RESHARD")), strict=True)):
+                    spans = ((starts[gather], starts[free]) for gather, free in zip(*turns, strict=True))
+                    found += [Residency(there[stage], WHOLE_WEIGHTS, *span, sizes[stage]) for span in spans]
             found += _gradients(problem, plan, starts, ends) if problem.sharding.divides(GRADIENTS) else ()
             found += [*_side(problem, plan, starts, ends), *_received(problem, plan, ends)]
         return found

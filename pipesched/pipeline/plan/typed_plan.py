@@ -119,7 +119,6 @@ def _rows(texts: Any, problem: Problem, key: str, parse: Any) -> list[list[Slot]
 
 
 def _programs(given: Any, problem: Problem, key: str, parse: Callable[[str], Op]) -> list[list[tuple[Op, Op | None]]]:
-    """Return the programs of the devices; none where none is given. Raises ConfigError about the parameter `key`."""
     if given is None:
         return []
     rows = first_entries(given, problem.devices) if is_several(given) else []

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from inspect import Parameter, Signature
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipesched.pipeline.problem.declared import PARAMETERS
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.readers import OF_STAGES, problem_from
-
-if TYPE_CHECKING:
-    from pipesched.pipeline.problem.problem import Problem
 
 # What is one a stage has no default here, since layers may make it.
 DEFAULTS = {name: None if name in OF_STAGES else one.absent for name, one in PARAMETERS.items()}

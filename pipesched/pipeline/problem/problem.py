@@ -539,7 +539,6 @@ def _with_entries(problem: Problem, change: Callable[[str, Entry], Any], **other
 
 
 def _times_of_each(item: SideItem) -> Iterator[tuple[str, tuple[Exact, ...]]]:
-    """Yield which times of an item are of each microbatch, with them."""
     for key in ("forward", "backward"):
         times = getattr(item, key)
         if times is not None and len(times) > 1:
