@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import require_name
@@ -12,8 +13,6 @@ from pipesched.cli.reading import ALGO, given_config, only_name, split_positiona
 from pipesched.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from rich.console import RenderableType
 
     from pipesched.estimation.result import Estimate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -9,17 +10,15 @@ from pipesched.cli import output, reading
 from pipesched.cli.options import ChartOptions, ProblemSource, Screen, Target, option
 from pipesched.cli.traces import PLAN, RANGES, TIMELINE, all_traces, chart_parts, read_timeline, refuse_plan
 from pipesched.errors import ConfigError
+from pipesched.pipeline.problem.problem import Problem
+from pipesched.results.outcome import Outcome
 from pipesched.schedulers.options import ORDER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from rich.console import RenderableType
 
     from pipesched.analysis.explain import Explanation, Planner
     from pipesched.analysis.measured.timeline import Timeline
-    from pipesched.pipeline.problem.problem import Problem
-    from pipesched.results.outcome import Outcome
 
     Subject = tuple[Outcome, Problem | None, Planner | None]
 

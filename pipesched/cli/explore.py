@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -15,15 +16,13 @@ from pipesched.cli.progress import no_progress
 from pipesched.cli.traces import PLAN, RANGES, all_traces, read_timeline
 from pipesched.documents.json_text import dump
 from pipesched.errors import ConfigError
+from pipesched.results.outcome import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pipesched.config.load import Config
     from pipesched.config.values import Source
     from pipesched.explore.pipeline_board import PipelinePlanner
     from pipesched.explore.state import State, Unplaced
-    from pipesched.results.outcome import Outcome
 
 EMPTY_ALGO = "list"  # whose operations are placed, where no algorithm is named: linear, unfused
 

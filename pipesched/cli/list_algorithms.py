@@ -10,12 +10,11 @@ from pipesched.cli.options import ProblemSource, Screen, argument, option
 from pipesched.cli.output import show
 from pipesched.cli.reading import given_config
 from pipesched.errors import ConfigError, NotApplicable, blame
+from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.family import prepare
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-    from pipesched.pipeline.problem.problem import Problem
 
     Listed = tuple[Iterable[dict[str, Any]], list[RenderableType]]  # the rows of a list, and how they are shown
 

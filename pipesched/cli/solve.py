@@ -11,13 +11,12 @@ from pipesched.cli.progress import is_quiet, left_for_search, most_classified, p
 from pipesched.cli.reading import given_config, note_made, note_on_stderr, read_schedule, with_config
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.pipeline.problem.placement import PLACEMENTS
-from pipesched.pipeline.problem.problem import letters_of
+from pipesched.pipeline.problem.problem import Problem, letters_of
 from pipesched.pipeline.problem.units import TRAIN
 from pipesched.results.kinds import FRONTIER, SCHEDULE
 
 if TYPE_CHECKING:
     from pipesched.config.load import Config
-    from pipesched.pipeline.problem.problem import Problem
 
 SECONDS = 60.0  # of a solve, by default
 
