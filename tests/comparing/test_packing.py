@@ -15,7 +15,6 @@ from hypothesis import given, strategies as st
 
 import pipesched
 from pipesched import ConfigError, NoSchedule, NotApplicable, Problem
-from pipesched.comparing.packing import pack as module
 from pipesched.comparing.packing.bins import Bins, DocumentSizes, differencing, shape_of
 from pipesched.comparing.packing.bound import Share, amounts_of, are_few, geometric_gap, packing_bound, rates_of
 from pipesched.comparing.packing.search import fill, improve, roam
@@ -28,17 +27,16 @@ from pipesched.comparing.packing.timing import (
     positions_of,
     within,
 )
-from pipesched.core.arrays import Ints
 from pipesched.documents.comparison import packing_document, rank_config
 from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.results.document_costs import FactorCosts, load_of
-from pipesched.schedulers.registry import FAMILIES, family
 from tests.comparing.packings import GOLDEN, Way, by_length, documents, every_value, require_legal, value_of
 from tests.examples import at_night_but, examples, part
 from tests.strategies import problems
 
+FAMILIES = {one.name: one for one in pipesched.algorithms()}
 TWO = pipesched.make_problem(devices=2, forward=1, backward=2)
-SETTLED = [name for name in FAMILIES if family(name).settled_order]
+SETTLED = [name for name in FAMILIES if FAMILIES[name].settled_order]
 UNEVEN: dict[str, Any] = {"devices": 2, "stages": 4, "forward": [1, 2, 1, 1.25]}
 PROBLEMS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -211,8 +209,8 @@ def test_best_is_no_longer_than_any_number(seed: int) -> None:
 
 def test_of_many_documents_some_numbers_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     """An eighth of them, then those nearer to the shortest: the answer is one that was tried, and the shortest."""
-    monkeypatch.setattr(module, "MANY", 1)
-    monkeypatch.setattr(module, "FEW", 1)
+    monkeypatch.setattr("pipesched.comparing.packing.pack.MANY", 1)
+    monkeypatch.setattr("pipesched.comparing.packing.pack.FEW", 1)
     lengths = [*range(10, 74)]
     best = pipesched.pack(lengths, ranks=2, cap=300, problem=TWO, microbatches="best", overhead=0.02)
     assert 8 <= len(best.tried) < 20
@@ -249,7 +247,7 @@ def test_the_cut_is_for_the_microbatches_that_are_packed() -> None:
     assert packings[0].makespan == packings[1].makespan
 
 
-FAST = [name for name in FAMILIES if family(name).settled_order] + ["list", "hanayo"]
+FAST = [name for name in FAMILIES if FAMILIES[name].settled_order] + ["list", "hanayo"]
 
 
 def bound_of(problem: Problem, letters: str, lengths: list[int], way: Way, *, geometric: bool) -> Fraction:
@@ -400,7 +398,7 @@ TIMES = ("forward", "backward_input", "backward_weight")
 def test_one_document_of_the_cap(training: dict[str, Any]) -> None:
     """It costs what `estimate` says of one sequence as long, number for number, by any way of recompute."""
     problem = pipesched.load(**SETUP, training=training)
-    base, _, costs = model_costs(problem, family("1f1b"), CAP)
+    base, _, costs = model_costs(problem, FAMILIES["1f1b"], CAP)
     made = costs.problem(base, [load_of([CAP])] * 8)
     estimated = pipesched.run(problem, "1f1b").problem
     for key in (*TIMES, "p2p"):
@@ -413,7 +411,7 @@ def test_one_document_of_the_cap(training: dict[str, Any]) -> None:
 
 def test_times_that_were_given() -> None:
     """A time in place of the model's own grows with the tokens alone."""
-    *_, costs = model_costs(pipesched.load(**SETUP, forward=3), family("1f1b"), CAP)
+    *_, costs = model_costs(pipesched.load(**SETUP, forward=3), FAMILIES["1f1b"], CAP)
     assert [*costs.core["forward"]] == [0] * 4
     assert [*costs.linear["forward"]] == [3] * 4
     assert all(costs.core["backward_input"])
@@ -442,7 +440,7 @@ def made(seed: int, ranks: int) -> tuple[Bins, int]:
     for document in range(ranks * M, 40):
         filled[random.randrange(ranks * M)].append(document)
 
-    def taking(works: Ints, sizes: Ints) -> Ints:
+    def taking(works: Any, sizes: Any) -> Any:
         assert works.shape == sizes.shape
         return positions.makespans(works)
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipesched import Problem
-from pipesched.config.load import load as load_config
+from pipesched import Problem, load as load_config
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,8 @@ import pytest
 
 import pipesched
 from pipesched import ConfigError, NotApplicable, Problem, algorithms, make_problem
-from pipesched.comparing.sweep import sweep_points, varied_field
-from pipesched.config.load import algorithm_of, load as load_problem, load_config, load_values
+from pipesched.config.load import load as load_problem, load_config
 from pipesched.config.values import Algorithm
-from pipesched.pipeline.problem.declared import PARAMETERS
 from pipesched.schedulers.options import OPTIONS, options_of
 
 FILE = """\
@@ -84,6 +83,7 @@ BY_STEP = {  # tests/config/test_setup.py
 }
 BY_MICROBATCH = {"sizes", "slices", "mode", "rounds", "kv"}  # tests/config/test_numbers.py
 BY_QUEUE = {"receive"}  # tests/pipeline/test_messages.py
+HALVES = {"backward_input", "backward_weight"}
 BY_LAYERS = {"chunks", "layers", "layer", "first", "last", "mtp", "layout"}  # tests/config/test_setup.py
 
 
@@ -97,11 +97,8 @@ def test_an_override_replaces_the_value_of_the_file(load: Load, name: str, value
 def test_every_parameter_is_tested() -> None:
     """The table above, and the tests of halves, layers, microbatches that differ and steps, have each parameter;
     `algorithm` is no part of a problem."""
-    parameters = {*PARAMETERS}
-    assert {name for name, _, _ in OVERRIDES} | {
-        "backward_input",
-        "backward_weight",
-    } | BY_LAYERS | BY_MICROBATCH | BY_QUEUE | BY_STEP == parameters
+    tested = HALVES | BY_LAYERS | BY_MICROBATCH | BY_QUEUE | BY_STEP
+    assert {name for name, _, _ in OVERRIDES} | tested == {*signature(make_problem).parameters}
 
 
 @pytest.mark.parametrize("name", sorted({"budget", "overlap", "recompute", "microbatches", "placement"}))
@@ -208,19 +205,6 @@ def test_no_algorithm(text: str) -> None:
     """Without the key, or with an empty one, the file asks for none; so does the built-in default."""
     assert read(text) is None
     assert load_config(None, {}).algorithm is None
-
-
-def test_a_sweep_keeps_the_algorithm() -> None:
-    """The algorithm of the file stands beside the problems of a sweep, and cannot be swept itself."""
-    read("algorithm: {interleaved: {group_size: 8}}")
-    values = load_values("c.yaml", {})
-    asked = algorithm_of(values)
-    assert asked is not None
-    assert (asked.name, asked.options) == ("interleaved", {"group_size": 8})
-    swept = sweep_points(values, varied_field("microbatches"), [4, 8])
-    assert [(value, problem.microbatches) for value, problem in swept] == [(4, 4), (8, 8)]
-    with pytest.raises(ConfigError, match="'algorithm' cannot be varied"):
-        varied_field("algorithm")
 
 
 CONFIGURED = Algorithm("interleaved", {"group_size": 8}, {"group_size": "c.yaml:2: algorithm.interleaved.group_size"})

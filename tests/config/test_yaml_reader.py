@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pipesched import ConfigError, Problem, make_problem
-from pipesched.config.load import load as load_config
+from pipesched import ConfigError, Problem, load as load_config, make_problem
 from pipesched.text import yaml_reader
 from pipesched.text.yaml_reader import MOST_BYTES, parse_yaml
 

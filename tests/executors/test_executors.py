@@ -21,7 +21,6 @@ from pipesched.executors import cores, opening
 from pipesched.executors.batches import FEWEST, GROWTH, CallBatch, map_batches
 from pipesched.executors.local import GUARD, InThisProcess, LocalExecutor
 from pipesched.executors.opening import FEWEST_OPERATIONS, Spec, chosen, lent, read_spec, spec_of_jobs, workers_of
-from pipesched.schedulers.registry import FAMILIES
 from tests.examples import at_night_but
 from tests.executors.work import (
     DeadlyOnce,
@@ -39,6 +38,7 @@ from tests.executors.work import (
     workers_left,
 )
 
+FAMILIES = {one.name: one for one in pipesched.algorithms()}
 FOR_EVER = 10**6  # seconds: a test that waits for it hangs
 
 

@@ -11,9 +11,9 @@ from pipesched import ConfigError, Entry, Inexpressible, NotApplicable, Outcome
 from pipesched.file_formats.pytorch_csv import dump
 from pipesched.results.handover.hand_over import FRAMEWORKS
 from pipesched.results.trainers import PYTORCH, TRAINERS, families_of, takes, verdicts
-from pipesched.schedulers.registry import FAMILIES, family
 from tests.examples import at_night_but
 
+FAMILIES = {one.name: one for one in pipesched.algorithms()}
 PROBLEMS: list[dict[str, Any]] = [
     {"devices": 2, "stages": 2, "microbatches": 1},
     {"devices": 4, "stages": 4, "microbatches": 8},
@@ -80,7 +80,7 @@ def test_families_hold_no_more_chunks_than_they_say(name: str, devices: int) -> 
         devices=devices, stages=2 * devices, microbatches=3 * devices, forward=5, backward_input=7, backward_weight=3,
         activation=1,
     )  # fmt: skip
-    most = family(name).most_chunks
+    most = FAMILIES[name].most_chunks
     assert most is not None
     fitted = pipesched.run(problem, name)
     assert max(fitted.schedule.peak_memory) <= most(fitted.problem)

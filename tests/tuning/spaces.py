@@ -124,7 +124,12 @@ def listed(value: Any) -> list[Any]:
 
 def is_sure(estimate: Estimate) -> bool:
     """Whether an estimate surely fits."""
-    return estimate.fits and memory_margin(estimate, evidence_base().memory.high) >= 0
+    return estimate.fits and margin(estimate) >= 0
+
+
+def margin(estimate: Estimate) -> float:
+    """GB that an estimate leaves where all is as large as it may be."""
+    return memory_margin(estimate, evidence_base().memory.high)
 
 
 def fastest(tuning: pipesched.Tuning) -> Trial:

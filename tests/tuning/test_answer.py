@@ -11,15 +11,13 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched import Estimate, Parallelism, SpacePoint, run
-from pipesched.estimation.derived import outline
+from pipesched import Parallelism, SpacePoint
 from pipesched.estimation.setup import Setup
 from pipesched.estimation.terms import ATTENTION, COMMUNICATION, LAUNCHES, MESSAGES, PRODUCTS, RECOMPUTE, TRAFFIC, Term
 from pipesched.estimation.times import OPERATIONS
 from pipesched.estimation.trust.facts import KINDS, facts_of, shape_of
 from pipesched.estimation.trust.inside import fields_outside, what_to_measure
 from pipesched.estimation.trust.residuals import NOISE, START, ResidualModel
-from pipesched.solver.request import SolveRequest
 from pipesched.tuning import tune as tuning_module
 from pipesched.tuning.judged import (
     FACTORS,
@@ -41,6 +39,7 @@ from tests.estimation.setups import setup
 from tests.examples import at_night_but
 from tests.tuning.made import MADE, ROWS, layout, run_of, trial, trusted
 from tests.tuning.spaces import DENSE_FIRST, GPU, LLAMA, SPACE, Config, enumerated, fastest, is_sure
+from tests.tuning.test_family_bounds import simulated
 
 SMALL: Config = {"num_hidden_layers": 4, "hidden_size": 2048, "num_attention_heads": 16, "intermediate_size": 5632}
 
@@ -67,7 +66,7 @@ def test_solve_offloads_where_there_is_a_link_to_the_host(monkeypatch: pytest.Mo
 
     asked: list[tuple[bool, float]] = []
 
-    def noted(request: SolveRequest) -> Any:
+    def noted(request: Any) -> Any:
         asked.append((request.offload, request.time_limit))
         raise pipesched.NoSchedule("nothing")
 
@@ -92,8 +91,8 @@ def test_rates_on_other_hardware_are_those_of_estimates_with_the_same_stages() -
         hardware = others(made.hardware)
         assert len(done.rates) == len(hardware) == len(UNCERTAIN) * len(FACTORS)
         for rate, other in zip(done.rates, hardware, strict=True):
-            problem = outline(replace(pinned, hardware=other), {})
-            again = Estimate(run(problem, algorithm))
+            again = simulated(replace(pinned, hardware=other), algorithm)
+            assert again is not None
             if algorithm != "zb-v":  # its order follows from the times
                 assert rate == again.step.tokens_per_second_per_gpu
             assert rate == pytest.approx(again.step.tokens_per_second_per_gpu, rel=0.02)

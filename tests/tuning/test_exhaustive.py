@@ -8,8 +8,6 @@ import pytest
 
 import pipesched
 from pipesched import Trial
-from pipesched.estimation.trust.evidence import evidence_base
-from pipesched.estimation.trust.inside import memory_margin
 from pipesched.results.trainers import TRAINERS, families_of, takes
 from pipesched.tuning import search
 from tests.examples import at_night_but
@@ -24,6 +22,7 @@ from tests.tuning.spaces import (
     fastest,
     held,
     is_sure,
+    margin,
     small_space,
 )
 
@@ -45,8 +44,8 @@ def best_of(found: list[Found]) -> tuple[float, float, float] | None:
     fitting = [one.estimate for one in found if one.estimate is not None and one.estimate.fits]
     sure = [one for one in fitting if is_sure(one)]
     if fitting and not sure:
-        most = max(memory_margin(one, evidence_base().memory.high) for one in fitting)
-        fitting = [one for one in fitting if memory_margin(one, evidence_base().memory.high) == most]
+        most = max(map(margin, fitting))
+        fitting = [one for one in fitting if margin(one) == most]
     fitting = sure or fitting
     if not fitting:
         return None

@@ -20,25 +20,24 @@ from pipesched import (
     Pair,
     PipeschedError,
     Schedule,
+    algorithms,
     make_problem,
     run,
-    schedule_plan,
 )
 from pipesched.estimation.derived import outline
 from pipesched.estimation.huggingface import read_model
 from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup
-from pipesched.pipeline.plan.step import LEVELS
-from pipesched.schedulers.family import prepare
-from pipesched.schedulers.registry import FAMILIES, family
 from pipesched.tuning.setup_bounds import FamilyBounds, misses, setup_bounds
 from tests.estimation.setups import GPU
 from tests.examples import at_night_but
 from tests.tuning.spaces import DENSE_FIRST, EXPERTS, LLAMA
 
-NAMES = tuple(name for name in FAMILIES if not family(name).required)
+FAMILIES = {one.name: one for one in algorithms()}
+NAMES = tuple(name for name in FAMILIES if not FAMILIES[name].required)
 SOME = ("1f1b", "zb-h1", "dualpipe-v", "interleaved")
 SEEDS = [(0, SOME), *(pytest.param(first, NAMES, marks=pytest.mark.nightly) for first in range(0, 40, 5))]
 ROUNDING = 1e-9
+LEVELS = ("none", "optimizer", "gradients", "weights")
 SHAPES = ((2, 1, 4), (3, 1, 6), (2, 2, 5), (3, 2, 6), (4, 2, 8), (2, 4, 8))  # devices, stages of each, microbatches
 
 
@@ -109,7 +108,7 @@ def test_no_schedule_beats_its_bounds(drawn: Callable[[int], Setup], first: int,
         found = simulated(setup, name)
         if found is None:
             continue
-        chosen, said = family(name), (seed, name)
+        chosen, said = FAMILIES[name], (seed, name)
         known = setup_bounds(with_one_stage(setup), has_pairs=chosen.has_pairs)
         stages = found.problem.stages
         assert setup.training.shard or stages == chosen.chunks_run(setup.parallel.chunks) * setup.parallel.pipeline, (
@@ -152,7 +151,7 @@ def test_bounds_of_steps_are_close(shard: str) -> None:
     found = simulated(setup, "1f1b")
     assert found is not None
     assert found.step.communication > 0.3 * found.step.pipeline
-    bounds = FamilyBounds(setup_bounds(with_one_stage(setup)), family("1f1b"), setup.parallel.pipeline)
+    bounds = FamilyBounds(setup_bounds(with_one_stage(setup)), FAMILIES["1f1b"], setup.parallel.pipeline)
     assert bounds.time > 0.8 * found.step.time * 1000
 
 
@@ -162,7 +161,7 @@ def test_bounds_are_close() -> None:
     setup = replace(setup, hardware=replace(setup.hardware, memory=80), batch=replace(setup.batch, size=48))
     found = simulated(setup, "1f1b")
     assert found is not None
-    least = FamilyBounds(setup_bounds(with_one_stage(setup)), family("1f1b"), setup.parallel.pipeline).least
+    least = FamilyBounds(setup_bounds(with_one_stage(setup)), FAMILIES["1f1b"], setup.parallel.pipeline).least
     assert least > 0.88 * found.step.pipeline * 1000
 
 
@@ -213,8 +212,7 @@ def scheduled(name: str, devices: int, each: int, count: int, seed: int | None =
     p2p = 0 if seed is None else draw.randint(0, 3)
     problem = make_problem(devices=devices, stages=stages, microbatches=count, p2p=p2p, **costs)
     try:
-        fitted = prepare(problem, family(name))
-        return schedule_plan(fitted, family(name).plan(fitted))
+        return run(problem, name).schedule
     except PipeschedError:
         return None
 
@@ -238,14 +236,14 @@ def numbers_of(schedule: Schedule) -> tuple[int, int, int]:
 def test_what_families_say_of_their_orders_is_what_they_do(name: str) -> None:
     """A settled order is the same whatever the costs; who never splits a backward does not where costs do."""
     assert examples(name)
-    settled = [shape for shape in examples(name) if family(name).settles(*numbers_of(shape[0]))]
-    assert bool(settled) == family(name).settled_order
+    settled = [shape for shape in examples(name) if FAMILIES[name].settles(*numbers_of(shape[0]))]
+    assert bool(settled) == FAMILIES[name].settled_order
     assert all(one.plan.orders == shape[0].plan.orders for shape in settled for one in shape)
     if not settled:
         assert any(one.plan.orders != shape[0].plan.orders for shape in examples(name) for one in shape)
-    assert family(name).has_pairs == any(one.plan.pairs for shape in examples(name) for one in shape)
+    assert FAMILIES[name].has_pairs == any(one.plan.pairs for shape in examples(name) for one in shape)
     split = any(op.kind in "IW" for shape in examples(name) for one in shape for op in operations(one))
-    assert (family(name).splits_backward is False) == (not split)
+    assert (FAMILIES[name].splits_backward is False) == (not split)
 
 
 def operations(schedule: Schedule) -> Iterator[Any]:
@@ -280,7 +278,7 @@ def same_with_one_stage(name: str, other: str) -> bool:
 
 def test_which_algorithms_are_the_same_with_one_stage_a_device() -> None:
     """Those that run several stages, each with the first algorithm of one stage that it is the same as; no others."""
-    settled = [family(name) for name in NAMES if family(name).settled_order]
+    settled = [FAMILIES[name] for name in NAMES if FAMILIES[name].settled_order]
     one_stage = [one.name for one in settled if one.stages == "P" and one.copies == 1]
     for several in settled:
         same = [name for name in one_stage if several.stages == "kP" and same_with_one_stage(several.name, name)]
@@ -301,17 +299,17 @@ def test_signatures_tell_messages_and_what_a_step_adds() -> None:
 @pytest.mark.parametrize("name", ["dualpipe", "chimera", "bitpipe"])
 def test_two_copies_share_an_item_that_is_most_of_the_work(name: str) -> None:
     """A head that takes longer than all layers: each of its two devices has it for half of the microbatches."""
-    stages = 4 * family(name).chunks
+    stages = 4 * FAMILIES[name].chunks
     content = {**LLAMA, "num_hidden_layers": stages - 1, "vocab_size": 512000}
     setup = Setup(read_model(content, "x"), GPU, Parallel(4, 1, 4), TokenBatch(1024, 1, 16), TrainingSetup())
     known, found = setup_bounds(setup), simulated(setup, name)
     assert found is not None
     assert found.fits
-    assert FamilyBounds(known, family(name), stages).least <= found.step.pipeline * 1000 * (1 + ROUNDING)
+    assert FamilyBounds(known, FAMILIES[name], stages).least <= found.step.pipeline * 1000 * (1 + ROUNDING)
     assert found.step.pipeline * 1000 < known.ideal[0]
 
 
-PAIRED = tuple(name for name in NAMES if family(name).has_pairs)
+PAIRED = tuple(name for name in NAMES if FAMILIES[name].has_pairs)
 
 
 @pytest.mark.parametrize("layers", at_night_but((5,), (5, 9)))
@@ -324,7 +322,7 @@ def test_no_pair_of_experts_beats_its_bounds(layers: int, nic: int) -> None:
         parallel, batch = Parallel(8, 1, 2, 1, expert=4), TokenBatch(4096, 1, 64)
         setup = Setup(model, replace(GPU, nic=nic, gpus_per_node=1), parallel, batch, TrainingSetup())
         for name in PAIRED:
-            found, chosen = simulated(setup, name), family(name)
+            found, chosen = simulated(setup, name), FAMILIES[name]
             assert found is not None
             stages = chosen.chunks_run(1) * 2
             known, plain = (setup_bounds(setup, has_pairs=has_pairs) for has_pairs in (True, False))
@@ -345,7 +343,7 @@ def test_no_step_with_pairs_of_experts_beats_its_bounds(nic: int) -> None:
         setup = Setup(model, hardware, parallel, TokenBatch(4096, 1, 64), TrainingSetup(shard=shard))
         found, known = simulated(setup, name), setup_bounds(setup, has_pairs=True)
         if found is not None:
-            bounds = FamilyBounds(known, family(name), found.problem.stages)
+            bounds = FamilyBounds(known, FAMILIES[name], found.problem.stages)
             assert known.paired
             assert 0 < bounds.time <= found.step.time * 1000 * (1 + ROUNDING), name
 

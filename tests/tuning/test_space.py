@@ -16,10 +16,8 @@ from pipesched import ConfigError, Parallelism, SpacePoint, Trial
 from pipesched.config.derived import FITS
 from pipesched.config.estimate import MIXED
 from pipesched.documents.tuning import tuning_document
-from pipesched.pipeline.plan.step import LEVELS
 from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.render.tuning import tuning_view
-from pipesched.schedulers.registry import FAMILIES, family
 from pipesched.tuning.judged import by_expected, in_order
 from pipesched.tuning.prune import REASONS, PrunedPoints, sift
 from pipesched.tuning.search import SpaceSearch
@@ -40,6 +38,7 @@ from tests.tuning.spaces import (
     is_sure,
 )
 
+FAMILIES = {one.name: one for one in pipesched.algorithms()}
 ALL = {"batch": {"sequence": 8192, "global": 128, "micro": "auto"}, "training": {"recompute": "auto"}}
 SMALL: Config = {
     "model": LLAMA,
@@ -67,7 +66,7 @@ def test_all_candidates_of_a_dense_model() -> None:
         "batch.micro": (1, 2, 4, 8),
         "training.recompute": ("none", "selective", "full"),
     }
-    usual = tuple(name for name in FAMILIES if not family(name).required and name != "seq-1f1b")  # it is for slices
+    usual = tuple(name for name in FAMILIES if not FAMILIES[name].required and name != "seq-1f1b")  # it is for slices
     assert found.algorithms == usual
     assert found.points == 4 * 7 * 8 * 7 * 4 * 3 * len(usual)
 
@@ -121,7 +120,8 @@ def test_levels_and_ranks_that_are_searched() -> None:
     """All four levels, among all ranks with the same parameters and among those of a node beside tensor ranks."""
     sizes = {"gpus": 32, "tensor": [1, 2, 16], "pipeline": 2, "chunks": 1, "context": 1}
     found = space(["1f1b"], parallel={**sizes, "shard_ranks": "auto"}, training={"shard": "auto"})
-    assert found.candidates["training.shard"] == ("none", "optimizer", "gradients", "weights")
+    levels = ("none", "optimizer", "gradients", "weights")
+    assert found.candidates["training.shard"] == levels
     assert found.points == 3 * 4 * 2
     layouts = [*found.layouts()]
     assert [layout.shard_ranks for layout in layouts if layout.shard == "weights"] == [None, 8, None, 4, None, 0]
@@ -130,7 +130,7 @@ def test_levels_and_ranks_that_are_searched() -> None:
     pruned = [one for one in sift(found) if isinstance(one, PrunedPoints)]
     reasons = {(one.layout.tensor, one.layout.shard, one.layout.shard_ranks): one.reason for one in pruned}
     for tensor, ranks in ((1, 8), (2, 4)):
-        assert [reasons.get((tensor, level, ranks)) for level in LEVELS] == ["dominance", None, None, None]
+        assert [reasons.get((tensor, level, ranks)) for level in levels] == ["dominance", None, None, None]
     assert {reason for (tensor, *_), reason in reasons.items() if tensor == 16} == {"divisibility"}
     given = space(["1f1b"], parallel={**sizes, "shard_ranks": [4, 3]}, training={"shard": "weights"})
     assert given.candidates["parallel.shard_ranks"] == (4, 3)
