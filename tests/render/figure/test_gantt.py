@@ -136,7 +136,7 @@ def test_slots_that_no_printer_shows_are_averaged() -> None:
         ),
         ({"legend": "right"}, {"forward", "0", "11", "microbatches 0, 1, 2, .. (hues repeat after 8)"}, {"12"}),
     ],
-    ids=str,
+    ids=["no title", "names", "legend at the right"],
 )
 def test_options_of_papers(options: dict[str, Any], there: set[str], gone: set[str]) -> None:
     """A figure has the title, the legend, the names and the numbers that a paper asks for."""
