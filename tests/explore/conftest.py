@@ -14,7 +14,7 @@ from pipesched import Outcome, Problem, make_problem, run
 from pipesched.cli.options import parse_value
 from pipesched.config.load import load_config
 from pipesched.explore.app.app import ExploreApp
-from pipesched.explore.pipeline_board import PipelinePlanner, board_of
+from pipesched.explore.pipeline_board import PipelineBoard, PipelinePlanner, board_of
 from pipesched.explore.sheet import loaded
 from pipesched.explore.state import State, Unplaced
 
@@ -42,8 +42,18 @@ def maker(algorithm: str, **arguments: Any) -> Callable[[str | None, Mapping[str
 
 
 def state_of(algorithm: str = "interleaved", **arguments: Any) -> State:
-    outcome = outcome_of(algorithm, **arguments)
-    return State(loaded(board_of(outcome), outcome.algorithm), planner_of(algorithm, **arguments))
+    return state_at(outcome_of(algorithm, **arguments), planner_of(algorithm, **arguments))
+
+
+def state_at(outcome: Outcome, planner: PipelinePlanner | None = None) -> State:
+    """A state that begins at an outcome."""
+    return State(loaded(board_of(outcome), outcome.algorithm), planner or PipelinePlanner(maker(outcome.algorithm)))
+
+
+def board(state: State) -> PipelineBoard:
+    """What it edits."""
+    assert isinstance(state.board, PipelineBoard)
+    return state.board
 
 
 def planner_of(algorithm: str, **arguments: Any) -> PipelinePlanner:

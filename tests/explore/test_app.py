@@ -15,10 +15,8 @@ from pipesched import check, make_problem, read, run
 from pipesched.explore.app.app import ExploreApp, MainScreen
 from pipesched.explore.app.dialogs import Confirm, Parameters, Pick, Read
 from pipesched.explore.drawing import BoardScreen, Viewport, draw
-from pipesched.explore.pipeline_board import PipelinePlanner, board_of
-from pipesched.explore.sheet import loaded
 from pipesched.explore.state import KEYS, State
-from tests.explore.conftest import app_of, maker, pool_of, ran, state_of
+from tests.explore.conftest import app_of, pool_of, ran, state_at, state_of
 
 Script = Callable[[Pilot[None], MainScreen], Awaitable[None]]
 
@@ -276,8 +274,7 @@ async def test_a_refused_drop_says_why_and_escape_cancels(pilot: Pilot[None], sc
 
 
 def offloaded() -> State:
-    plan = run(make_problem(devices=4, microbatches=8, offload=5), "1f1b", offload=1)
-    return State(loaded(board_of(plan), plan.algorithm), PipelinePlanner(maker("1f1b")))
+    return state_at(run(make_problem(devices=4, microbatches=8, offload=5), "1f1b", offload=1))
 
 
 @played((100, 40), offloaded, colour=False)

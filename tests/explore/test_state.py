@@ -12,20 +12,14 @@ from hypothesis import given, strategies as st
 
 import pipesched
 from pipesched import Outcome, Problem, Schedule, check, read, schedule_plan
-from pipesched.explore.pipeline_board import PipelineBoard, PipelinePlanner, board_of
-from pipesched.explore.sheet import details, loaded, pauses, place_of, title
+from pipesched.explore.sheet import details, pauses, place_of, title
 from pipesched.explore.state import State
 from tests.examples import examples
-from tests.explore.conftest import maker, outcome_of, planner_of, state_of
+from tests.explore.conftest import board, outcome_of, planner_of, state_at, state_of
 from tests.explore.test_places import random_board
 from tests.strategies import SETTLED, problems
 
 randoms = st.randoms(use_true_random=False)
-
-
-def board(state: State) -> PipelineBoard:
-    assert isinstance(state.board, PipelineBoard)
-    return state.board
 
 
 def picture(state: State) -> object:
@@ -37,8 +31,7 @@ def picture(state: State) -> object:
 @examples(30)
 def test_undo_restores_exactly_and_redo_too(problem: Problem, random: Random) -> None:
     """After random moves, refused ones among them, undo goes through all pictures back, and redo forth again."""
-    first = random_board(problem, random)
-    state = State(loaded(first, "mine"), PipelinePlanner(maker("list")))
+    state = state_at(Outcome("mine", random_board(problem, random).schedule))
     pictures = []
     for _ in range(12):
         order = random.choice([order for order in board(state).plan.orders if order])
@@ -138,7 +131,7 @@ def test_late_times_stay_until_the_first_edit() -> None:
     late[0][last] += 7
     late[1][last] += 7
     given = Schedule(outcome.problem, outcome.schedule.plan, *late)
-    state = State(loaded(board_of(Outcome("1f1b", given)), "1f1b"), PipelinePlanner(maker("1f1b")))
+    state = state_at(Outcome("1f1b", given))
     assert "late times" in state.message
     assert state.board.amounts.makespan == outcome.schedule.makespan_ticks + 7
     state.jump("0F1")
@@ -187,7 +180,7 @@ def test_a_solve_of_an_edited_schedule_begins_from_it() -> None:
     """What was moved to a worse place is found again, with recompute where there is some; the step can be undone."""
     problem = pipesched.make_problem(devices=2, microbatches=4, forward=5, backward=10)
     outcome = pipesched.run(problem, "1f1b", recompute="full")
-    state = State(loaded(board_of(outcome), "1f1b"), planner_of("1f1b"))
+    state = state_at(outcome, planner_of("1f1b"))
     state.jump("0F1")
     assert state.move_by(3), state.message
     longer = state.board.amounts.makespan

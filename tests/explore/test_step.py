@@ -8,18 +8,15 @@ import pytest
 
 import pipesched
 from pipesched.explore.drawing import BoardScreen, Viewport, draw
-from pipesched.explore.pipeline_board import PipelinePlanner, board_of
-from pipesched.explore.sheet import legal, loaded, refusal
+from pipesched.explore.sheet import legal, refusal
 from pipesched.explore.state import State
-from pipesched.pipeline.check.check import violations
-from tests.explore.test_state import board
+from tests.explore.conftest import board, state_at
 from tests.stepped import SHARDED, SIDE, SMALL, TIED
 
 
 def state_of(algorithm: str, given: dict[str, Any]) -> State:
     """The schedule of an algorithm, to be edited."""
-    outcome = pipesched.run(pipesched.make_problem(**given), algorithm)
-    return State(loaded(board_of(outcome), outcome.algorithm), PipelinePlanner(lambda *_: outcome))
+    return state_at(pipesched.run(pipesched.make_problem(**given), algorithm))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +50,7 @@ def test_a_move_makes_the_program_anew() -> None:
     assert reduction is not None
     assert str(plan.index.op(before[reduction])) == "3W7"
     assert str(plan.index.op(dict(plan.network[3])[reduction])) == "3W6"
-    assert [*violations(board(state).schedule)] == []
+    assert pipesched.check(board(state).schedule) == []
 
 
 @pytest.mark.parametrize(

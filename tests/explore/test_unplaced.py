@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched import check, plan, schedule_plan
-from pipesched.explore.pipeline_board import PipelineBoard
 from pipesched.explore.state import Unplaced
-from tests.explore.conftest import outcome_of, pool_of
+from tests.explore.conftest import board, outcome_of, pool_of
 
 
 def choose(pool: Unplaced, name: str) -> None:
@@ -30,8 +29,7 @@ def test_placing_whatever_is_ready_ends_in_a_legal_schedule(random: Random) -> N
             assert "not placed yet" in pool.state.message
         pool.chosen = random.choice(ready)
         assert pool.place()
-    assert isinstance(pool.board, PipelineBoard)
-    schedule = pool.board.schedule
+    schedule = board(pool.state).schedule
     assert check(schedule) == []
     made = eval(pool.code(), {"plan": plan, "problem": schedule.problem})
     assert schedule_plan(schedule.problem, made).makespan == schedule.makespan
@@ -108,6 +106,5 @@ def test_placing_slices(mode: str) -> None:
     while pool.waiting:
         pool.chosen = pool.waiting[0]
         assert pool.place()
-    assert isinstance(pool.board, PipelineBoard)
-    assert check(pool.board.schedule) == []
+    assert check(board(pool.state).schedule) == []
     assert "n2" in pool.board.amounts.sizes

@@ -12,7 +12,6 @@ from rich.text import Text
 
 import pipesched
 from pipesched import Schedule, schedule_plan
-from pipesched.pipeline.plan.plan import plan_from_slots
 from pipesched.render.gantt import NOTHING, fold_of
 from pipesched.render.palette import BREAK, HUES, colour_of
 from pipesched.render.scene import Window, fit_parts
@@ -115,7 +114,7 @@ def test_few_slots_that_run_otherwise_are_counted() -> None:
     whole = scheduled("zb-h1", devices=4, stages=4, microbatches=64)
     orders = [list(whole.plan.slots(device)) for device in range(4)]
     orders[1][100], orders[1][101] = orders[1][101], orders[1][100]
-    own = schedule_plan(whole.problem, plan_from_slots(orders, 4, 64))
+    own = schedule_plan(whole.problem, pipesched.plan(whole.problem, orders))
     assert "left out: " in draw(pipesched.Gantt(whole), 80)
     assert re.search(r"left out: \d+\.\.\d+; of them \d+ slots run otherwise", draw(pipesched.Gantt(own), 100))
 

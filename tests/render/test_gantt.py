@@ -12,9 +12,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from pipesched import Gantt, Op, Pair, Schedule, make_problem, run, schedule_plan
-from pipesched.pipeline.plan.plan import plan_from_slots
-from pipesched.pipeline.problem.ops import Slot
+from pipesched import Gantt, Schedule, make_problem, plan, run, schedule_plan
 from pipesched.render.gantt import AXIS_EVERY, HALF
 from pipesched.render.palette import colour_of
 from tests.examples import examples
@@ -208,8 +206,7 @@ def test_window_and_zoom_show_the_part_that_was_asked_for() -> None:
 def test_a_pair_is_marked_in_letters_and_in_colour() -> None:
     """An overlapped forward and backward is one slot marked & with both microbatches."""
     problem = make_problem(devices=1, stages=1, microbatches=2, forward=4, backward=8, overlap=9, placement="linear")
-    slots: list[Slot] = [Op(0, "F", 0), Pair(Op(0, "F", 1), Op(0, "B", 0)), Op(0, "B", 1)]
-    schedule = schedule_plan(problem, plan_from_slots([slots], 1, 2))
+    schedule = schedule_plan(problem, plan(problem, [["0F0", "(0F1;0B0)OVERLAP_F_B", "0B1"]]))
     letters = draw(Gantt(schedule, ascii_only=True), 80)
     assert re.search(r"F-+&=+B=+", letters)
     assert "1&0" in letters

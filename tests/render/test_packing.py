@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import pipesched
-from pipesched.render.comparison import packing_view
 from tests.comparing.packings import GOLDEN as PUBLISHED
 from tests.render.conftest import Golden, draw
 
@@ -18,7 +17,7 @@ def shown(**given: Any) -> list[str]:
     """Return the lines of a packing's tables, 80 columns wide; arguments are those of one rank of two microbatches."""
     usual = {"ranks": 1, "microbatches": 2, "cap": 10, "problem": TWO}
     packing = pipesched.pack(**{**usual, **given})
-    return [line.rstrip() for line in draw(packing_view(packing), 80).splitlines()]
+    return [line.rstrip() for line in draw(pipesched.Table(packing), 80).splitlines()]
 
 
 def test_best_of_all(golden: Golden) -> None:

@@ -11,11 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from pipesched import Outcome
+from pipesched.documents.json_text import dump
+from pipesched.documents.schedule import document
 from pipesched.render.html.data import schedule_data
 from pipesched.render.html.page import ENGINE, program
 
 NODE = shutil.which("node")
 DRIVER = Path(__file__).parent / "engine_driver.js"
+
+
+def document_of(outcome: Outcome) -> Any:
+    """Python's document of an outcome, as it is read back."""
+    return json.loads(dump(document(outcome)))
 
 
 def case(outcome: Outcome, orders: Sequence[Sequence[int]] | None = None, *, explain: bool = False) -> dict[str, Any]:

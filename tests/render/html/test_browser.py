@@ -12,8 +12,7 @@ import pytest
 
 import pipesched
 from pipesched.core.reasons import LATE_PARTS, legal_places
-from pipesched.documents.json_text import dump
-from pipesched.documents.schedule import document, parse
+from pipesched.documents.schedule import parse
 from pipesched.pipeline.check.check import checked
 from pipesched.render.explanation import gap_words
 from pipesched.render.html.page import page as page_of
@@ -22,6 +21,7 @@ from pipesched.results.timed_moves import timed_tasks
 from tests.analysis.traces_of_runs import replayed, torch_traces
 from tests.examples import at_night_but
 from tests.render.html.conftest import ROOT, Open, missing
+from tests.render.html.engine import document_of
 from tests.stepped import forwards, sized, sliced
 
 pytestmark = pytest.mark.slow
@@ -101,7 +101,7 @@ def test_numbers(open_page: Open, result: Any) -> None:
         outcomes = [INTERLEAVED]
     assert page.inner_text("#verified").startswith("Verified")
     for index, outcome in enumerate(outcomes):
-        ours = json.loads(dump(document(outcome)))
+        ours = document_of(outcome)
         assert api(page, f"document({index})") == ours
         assert api(page, f"times({index})") == {"devices": ours["devices"], "transfers": ours.get("transfers", [])}
         assert api(page, f"makespan({index})") == outcome.schedule.makespan
@@ -447,7 +447,7 @@ def test_messages_in_queues(open_page: Open) -> None:
     assert api(page, "schedules[0].edited") is False
     assert state(page)[0] == before[0]
     assert state(page)[2:] == before[2:]
-    assert api(page, "document()") == json.loads(dump(document(QUEUED)))
+    assert api(page, "document()") == document_of(QUEUED)
 
 
 @pytest.mark.parametrize("queue", at_night_but(["rank"], ["edge", "pair", "rank", "device"]))

@@ -15,12 +15,10 @@ import pytest
 import pipesched
 from pipesched import Deadlock, Explanation, NotApplicable, Outcome, PipeschedError, Schedule, explain, schedule_plan
 from pipesched.core.reasons import Idle, legal_places
-from pipesched.documents.json_text import dump
-from pipesched.documents.schedule import document, parse
-from pipesched.results.outcome import MEASURED
+from pipesched.documents.schedule import parse
 from pipesched.results.timed_moves import timed_tasks
 from tests.examples import at_night_but
-from tests.render.html.engine import NODE, answers, case
+from tests.render.html.engine import NODE, answers, case, document_of
 from tests.stepped import SHARDED, SIDE, forwards, sized, sliced
 from tests.strategies import random_plan, random_saving_plan, saving_plan_of
 
@@ -183,7 +181,7 @@ def measured(outcome: Outcome, random: Random) -> Outcome:
         if number in slots:
             arrivals[number] = random.choice([-1, begin + 3 + random.randint(0, 5)])
     measured = Schedule(outcome.problem, schedule.plan, starts, ends, own_lengths=True, arrival_ticks=arrivals)
-    return Outcome(MEASURED, measured)
+    return Outcome("measured", measured)
 
 
 @pytest.fixture(scope="module")
@@ -263,7 +261,7 @@ def test_messages_in_queues(queue: str, monkeypatch: pytest.MonkeyPatch) -> None
     found = answers([case(one, explain=True) for one in made])
     for outcome, answer in zip(made, found, strict=True):
         assert_reasons(outcome, answer)
-        assert answer["document"] == json.loads(dump(document(outcome))), outcome.algorithm
+        assert answer["document"] == document_of(outcome), outcome.algorithm
         parse(json.dumps(answer["document"]), "page")
     monkeypatch.setattr("pipesched.render.html.data.MOST_PLAIN", 0)
     assert answers([case(outcome, explain=True) for outcome in made]) == found
@@ -280,7 +278,7 @@ def test_legal_places(explanations: list[tuple[Outcome, dict[str, Any]]]) -> Non
 def test_documents(explanations: list[tuple[Outcome, dict[str, Any]]]) -> None:
     """The document is that of Python, number by number, and reads back."""
     for outcome, answer in explanations:
-        ours = json.loads(dump(document(outcome)))
+        ours = document_of(outcome)
         assert answer["document"] == ours, outcome.algorithm
         parse(json.dumps(answer["document"]), "page")
 
@@ -294,7 +292,7 @@ def test_bidirectional_plans() -> None:
         for _ in range(5)
     ]
     for outcome, answer in zip(asked, answers([case(outcome, explain=True) for outcome in asked]), strict=True):
-        assert answer["document"] == json.loads(dump(document(outcome)))
+        assert answer["document"] == document_of(outcome)
 
 
 def test_too_many_digits() -> None:

@@ -11,11 +11,7 @@ import pytest
 
 import pipesched
 from pipesched import Outcome, PipeschedError, schedule_plan
-from pipesched.analysis.explain import sensitivities
-from pipesched.documents.schedule import document
-from pipesched.render.html.data import schedule_data
-from pipesched.results.timed_moves import timed_tasks
-from tests.render.html.engine import NODE, answers, case
+from tests.render.html.engine import NODE, answers, case, document_of
 from tests.stepped import REDUCED, SHARDED, SIDE, SMALL, TIED
 
 pytestmark = [pytest.mark.skipif(NODE is None, reason="needs node")]
@@ -42,18 +38,12 @@ def made(name: str, given: dict[str, Any]) -> Outcome:
     return pipesched.run(pipesched.make_problem(**given), name)
 
 
-def without_bound(content: dict[str, Any]) -> dict[str, Any]:
-    """A document without what depends on bounds, which the page keeps, and without the status."""
-    metrics = {key: value for key, value in content["metrics"].items() if key not in ("lower_bound", "gap")}
-    return {**{key: value for key, value in content.items() if key not in ("status", "solver")}, "metrics": metrics}
-
-
 @pytest.mark.slow
 def test_documents() -> None:
     """The document that a page gives is Python's, number for number."""
     outcomes = [made(*one) for one in CASES]
     for outcome, found in zip(outcomes, answers([case(one, explain=True) for one in outcomes]), strict=True):
-        ours = document(outcome)
+        ours = document_of(outcome)
         assert {**found["document"], "metrics": None} == {**ours, "metrics": None}
         for key, value in ours["metrics"].items():
             if isinstance(value, float):
@@ -73,7 +63,7 @@ def test_moves() -> None:
             device = random.randrange(len(plan.orders))
             order = [*plan.orders[device]]
             start, to = (random.randrange(len(order)) for _ in range(2))
-            cases.append({"data": schedule_data(outcome, "x"), "move": [str(plan.slot(order[start])), to]})
+            cases.append({**case(outcome), "move": [str(plan.slot(order[start])), to]})
             order.insert(to, order.pop(start))
             orders.append((outcome, [order if on == device else other for on, other in enumerate(plan.orders)]))
     moved = refused = 0
@@ -84,7 +74,7 @@ def test_moves() -> None:
             continue
         moved += 1
         schedule = schedule_plan(outcome.problem, replace(outcome.schedule.plan, orders=changed, network=()))
-        ours = document(Outcome(outcome.algorithm, schedule))
+        ours = document_of(Outcome(outcome.algorithm, schedule))
         for key in ("devices", "network"):
             assert found["document"][key] == ours[key]
         for key in ("makespan", "span", "peak_memory", "peak_weights", "peak_gradients", "peak_side", "step"):
@@ -95,7 +85,7 @@ def test_moves() -> None:
 def test_offered_positions() -> None:
     """The page offers those positions of a slot that it would not refuse."""
     cases = [("interleaved", {**SHARDED, "stages": 4}), ("1f1b", SMALL), ("zb-h1", {**SMALL, "forward": 5, **HALVES})]
-    found = answers([{"data": schedule_data(made(*one), "x"), "offers": True} for one in cases])
+    found = answers([{**case(made(*one)), "offers": True} for one in cases])
     for first, last, unrefused in (slot for answer in found for slot in answer["offers"]):
         assert [*range(first, last + 1)] == unrefused
 
@@ -105,9 +95,7 @@ def test_what_costs_do() -> None:
     outcomes = [made("interleaved", {**SHARDED, "stages": 4}), made("1f1b", {**SMALL, "optimizer": None})]
     for outcome, found in zip(outcomes, answers([case(one, explain=True) for one in outcomes]), strict=True):
         rows = {(r["stage"], r["kind"]): (r["faster"], r["slower"]) for r in found["sensitivity"] if "kind" in r}
-        tasks = timed_tasks(outcome.schedule)
-        ours, _ = sensitivities(outcome.schedule, tasks, tasks.critical_path)
-        assert rows == {(row.stage, row.kind): (row.faster, row.slower) for row in ours}
+        assert rows == {(r.stage, r.kind): (r.faster, r.slower) for r in pipesched.explain(outcome).sensitivity}
         assert any(faster for faster, _ in rows.values())
 
 
@@ -139,7 +127,7 @@ def test_refusals() -> None:
     reduced = made("interleaved-zb", split)
     last = len(reduced.schedule.plan.orders[0]) - 1
     cases = [(sharded, ["0F1", 0]), (sharded, ["0F2", 7]), (reduced, ["2W3", last]), (reduced, ["2W0", last])]
-    found = answers([{"data": schedule_data(outcome, "x"), "move": move} for outcome, move in cases])
+    found = answers([{**case(outcome), "move": move} for outcome, move in cases])
     assert [one.get("refusal") for one in found] == [
         "it would change the program of network lane 0: 0RESHARD0 stands behind a slot that would move",
         "it would change the order of stages, by which network lane 0 gathers weights",
