@@ -145,10 +145,3 @@ def test_scalar(text: str, value: object) -> None:
     """Only numbers, true, false and null are more than text, and quotes make text of them."""
     found = parse_yaml(f"key: {text}", "x").plain()["key"]
     assert (found, type(found)) == (value, type(value))
-
-
-def test_lines_are_kept() -> None:
-    """Each value knows the line of its key."""
-    root = parse_yaml("a: 1\n\nb:\n  c: 2\n  d:\n    - 3\n", "x")
-    assert {key: value.line for key, value in root.data.items()} == {"a": 1, "b": 3}
-    assert {key: value.line for key, value in root.data["b"].data.items()} == {"c": 4, "d": 5}
