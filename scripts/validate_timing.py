@@ -41,7 +41,8 @@ def in_pytorch(rank: int, path: str) -> Spans:
     from torch.distributed.pipelining import PipelineStage
     from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
 
-    devices, moments, found = parse(Path(path).read_text(), path).placement.devices, list[float](), Spans()
+    (_, placement), moments, found = parse(Path(path).read_text(), path), list[float](), Spans()
+    devices = placement.devices
     mine = [stage for stage, device in enumerate(devices) if device == rank]
     stages = [PipelineStage(torch.nn.Linear(4, 4), stage, len(devices), torch.device("cpu")) for stage in mine]
 

@@ -460,13 +460,6 @@ def _mistakes(row: Sequence[Cell]) -> Iterator[str]:
         yield f"row {row[0].rank + 1}: {stage}RESHARD is missing on device {row[0].rank} at the end of the step"
 
 
-class Imported(NamedTuple):
-    """What a file says: the order of each device, and the device of each stage."""
-
-    plan: Plan
-    placement: Placement
-
-
 class CsvText(str):
     """The text of a CSV; `note` says which microbatches its numbers stand for, "" where they are all alike."""
 
@@ -523,8 +516,8 @@ def _renumbering(plan: Plan) -> dict[int, int]:
     return {microbatch: number for number, microbatch in enumerate(forwards)}
 
 
-def parse(text: str, source: str, *, may_wait: bool = False) -> Imported:
-    """Return the plan in a CSV, compute_only or compute_comms, without its communication.
+def parse(text: str, source: str, *, may_wait: bool = False) -> tuple[Plan, Placement]:
+    """Return the plan in a CSV, compute_only or compute_comms, without its communication, and its placement.
 
     Its communication and sharding stand beside the plan (`planned`). Stages, microbatches and placement are those of
     the cells. Raises ConfigError with `source` for a text that is no cell, and InvalidSchedule with every mistake that
@@ -565,7 +558,7 @@ def parse(text: str, source: str, *, may_wait: bool = False) -> Imported:
             issued=[transfers for _, transfers in rows] if sheet.has_transfers else (),
             stuck=(wrong, *stuck) if stuck else (),
         )
-    return Imported(plan, Placement(tuple(sheet.rank_of.values())))
+    return plan, Placement(tuple(sheet.rank_of.values()))
 
 
 def dump_comms(schedule: Schedule) -> CsvText:

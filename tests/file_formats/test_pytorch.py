@@ -22,7 +22,7 @@ from pipesched import (
     make_problem,
     schedule_plan,
 )
-from pipesched.file_formats.pytorch_csv import Imported, dump, dump_comms, parse
+from pipesched.file_formats.pytorch_csv import dump, dump_comms, parse
 from pipesched.pipeline.check.check import violations
 from pipesched.schedulers.registry import FAMILIES
 from tests.file_formats.pytorch_files import disturb, transfers, with_transfers, with_waits
@@ -38,18 +38,13 @@ def written(problem: Problem, rows: Sequence[Sequence[str]]) -> str:
     return dump(pipesched.schedule_plan(problem, plan_of(problem, rows)))
 
 
-def rows_of(read: Imported) -> list[list[str]]:
-    """What was read, as texts."""
-    return texts_of(read.plan)
-
-
 def test_pairs_and_split_backwards() -> None:
     """An overlapped pair is written the way PyTorch does, B and I with W stand in one file."""
     problem = pipesched.make_problem(devices=1, microbatches=2, placement="linear")
     rows = [["0F0", "(0F1;0B0)OVERLAP_F_B", "0I1", "0W1"]]
     text = written(problem, rows)
     assert text == "0F0,(0F1;0B0)OVERLAP_F_B,0I1,0W1\n"
-    assert rows_of(parse(text, "x.csv")) == rows
+    assert texts_of(parse(text, "x.csv")[0]) == rows
 
 
 def test_microbatches_are_numbered_as_the_last_stage_runs_them() -> None:
@@ -96,11 +91,11 @@ def test_round_trip(problem: Problem, random: Random, split: float, pair: float)
     """Any legal plan is read as it was written, on its devices, and lasts as long under the new numbers."""
     texts = random_plan(problem, random, split=split, pair=pair)
     text = written(problem, texts)
-    read = parse(text, "x.csv")
-    assert [",".join(row) for row in rows_of(read)] == text.splitlines()
-    assert read.placement.devices == problem.settled_placement.devices
-    assert replay(problem, rows_of(read)).makespan == replay(problem, texts).makespan
-    assert dump(pipesched.schedule_plan(problem, read.plan)) == text
+    plan, placement = parse(text, "x.csv")
+    assert [",".join(row) for row in texts_of(plan)] == text.splitlines()
+    assert placement.devices == problem.settled_placement.devices
+    assert replay(problem, texts_of(plan)).makespan == replay(problem, texts).makespan
+    assert dump(pipesched.schedule_plan(problem, plan)) == text
 
 
 SAME = "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n"
@@ -122,7 +117,7 @@ SPELLINGS = {
 @pytest.mark.parametrize("text", SPELLINGS.values(), ids=SPELLINGS)
 def test_spellings(text: str) -> None:
     """What PyTorch and spreadsheets may do to a file is read all the same."""
-    assert rows_of(parse(text, "x.csv")) == [row.split(",") for row in SAME.split()]
+    assert texts_of(parse(text, "x.csv")[0]) == [row.split(",") for row in SAME.split()]
 
 
 STEP = {"gather": 4, "reduce": 4, "optimizer": 2, "tied": 3}
@@ -204,10 +199,8 @@ def test_operations_that_no_comms_file_has() -> None:
 def test_any_plan_keeps_our_rules(problem: Problem, random: Any, split: float) -> None:
     """Of any legal plan the file has no mistake, deadlocks included, and it means that plan."""
     schedule = pipesched.schedule_plan(problem, plan_of(problem, random_plan(problem, random, split=split, pair=0.3)))
-    again, alone = parse(dump_comms(schedule), "comms"), parse(dump(schedule), "alone")
-    assert (again.plan.orders, again.plan.pairs, again.placement) == (
-        alone.plan.orders, alone.plan.pairs, alone.placement,
-    )  # fmt: skip
+    (again, place), (alone, other) = parse(dump_comms(schedule), "comms"), parse(dump(schedule), "alone")
+    assert (again.orders, again.pairs, place) == (alone.orders, alone.pairs, other)
 
 
 def as_loaded(text: str, schedule: Schedule, ahead: int) -> list[list[str]]:
