@@ -104,11 +104,6 @@ def boundary_time(setup: Setup, *, across: bool, copies: int = 1) -> Term:
     return message_time(setup, "p2p", sent, across=across)
 
 
-def boundary_times(setup: Setup, placement: Placement, copies: Iterable[int] = repeat(1)) -> list[Fraction]:
-    """Return the milliseconds of each boundary between stages, of so many copies, whole microseconds."""
-    return hop_times(setup, zip(placement.devices, placement.devices[1:], strict=False), copies)
-
-
 def hop_times(setup: Setup, hops: Iterable[tuple[int, int]], copies: Iterable[int] = repeat(1)) -> list[Fraction]:
     """Return the milliseconds of messages from devices to others, whose ranks lie in Megatron-LM's default order."""
     kinds = [(is_across(setup, *hop), count) for hop, count in zip(hops, copies, strict=False)]

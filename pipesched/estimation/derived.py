@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate, chain, product
+from itertools import accumulate, chain, pairwise, product
 from math import inf, nextafter
 from typing import Any
 
 from pipesched.errors import ConfigError, NotApplicable, blame
-from pipesched.estimation.communication import boundary_times, gather_terms, hop_times, reduce_terms, tied_terms
+from pipesched.estimation.communication import gather_terms, hop_times, reduce_terms, tied_terms
 from pipesched.estimation.items import GB, LAYER, Item, Items, Stage, copies_sent, hides_experts, pair_time, partner
 from pipesched.estimation.memory import CONTEXT, FRAGMENTATION, state_bytes
 from pipesched.estimation.model import items_of
@@ -370,8 +370,8 @@ class SetupCutter:
     def _costs(self, placement: Placement) -> dict[str, Any]:
         """Return the derived costs and memory, by the parameters of make_problem."""
         stages, replaced, hardware = self.stages, self.replaced, self.setup.hardware
-        columns = [*map(self._stages_of, self.items_of_microbatches)]
-        columns = columns or [stages]
+        columns = [*map(self._stages_of, self.items_of_microbatches)] or [stages]
+        setups = self.setup.of_microbatches or [self.setup]
         keys = ("forward", *(() if "backward" in replaced else HALVES), "recompute")
         held = [[stage.size("activation") for stage in column] for column in columns]
         activations = [stage.size("activation") for stage in stages]
@@ -384,7 +384,7 @@ class SetupCutter:
                 for key in keys
             },
             "overlap": [Fraction(pair_time(*pair), PER_MS) for pair in zip(stages, partners, strict=False)] or None,
-            "p2p": _table([boundary_times(one, placement, sent) for one in self.setup.of_microbatches or [self.setup]]),
+            "p2p": _table([hop_times(one, pairwise(placement.devices), sent) for one in setups]),
             "offload": _table(
                 [[Fraction(round(float(size) / to_host / 1e3), PER_MS) for size in column] for column in held]
             ),

@@ -206,7 +206,6 @@ def _kinds(keys: ModelKeys, nature: ModelType) -> list[str]:
 
 
 def _sparse(keys: ModelKeys, nature: ModelType, kinds: Sequence[str]) -> list[bool]:
-    """Return which layers have experts. Raises ConfigError."""
     count, layers = len(kinds), range(len(kinds))
     if not _count(keys, nature):
         return [False for _ in layers]

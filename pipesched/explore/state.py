@@ -267,10 +267,6 @@ class State:
         self.current = (self.current + steps) % len(self.sheets)
         self.message = f"schedule {self.current + 1} of {len(self.sheets)}"
 
-    def toggle(self, what: str) -> None:
-        """Show or hide the critical path, the inputs of the selection, or memory."""
-        self.shown ^= {what}
-
     def save(self, path: str, *, force: bool = False) -> bool:
         """Write the schedule to a file, in the format of its suffix, and check it."""
         if self.board.missing:

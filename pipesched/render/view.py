@@ -122,7 +122,6 @@ def _rows(rows: Any) -> tuple[int, ...] | str:
 
 
 def _time(value: Number, key: str) -> Fraction:
-    """Return a time in the user's unit as a fraction. Raises ConfigError."""
     try:
         return to_fraction(value)
     except ValueError as error:

@@ -16,13 +16,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import groupby
+from itertools import groupby, pairwise
 from math import inf
 from operator import le, mul
 from typing import Any
 
 from pipesched.errors import PipeschedError
-from pipesched.estimation.communication import boundary_time, boundary_times, data_terms, reduce_terms
+from pipesched.estimation.communication import boundary_time, data_terms, hop_times, reduce_terms
 from pipesched.estimation.derived import GATHER, OPTIMIZER, REDUCE, TERMS, budget_of, step_terms
 from pipesched.estimation.items import GB, HEAD, LAYER, MTP, Item, Items, hides_experts
 from pipesched.estimation.memory import FRAGMENTATION, ItemMemory
@@ -316,7 +316,7 @@ class FamilyBounds:
         if most is None:
             return max(passes, updates)
         whole = chosen.splits_backward is False and not known.paired  # pairs may hide gradients of weights
-        messages = float(sum(boundary_times(setup, self._placement))) * PER_MS
+        messages = float(sum(hop_times(setup, pairwise(self._placement.devices)))) * PER_MS
         return max(passes, updates, known.in_turn(most, messages, whole=whole, alone=self._is_alone))
 
     @property

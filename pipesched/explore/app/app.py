@@ -243,7 +243,7 @@ class MainScreen(Screen[None]):
     action_gap_by_size = _then_shown(lambda screen, steps: screen.state.go_to_gap(steps, by_size=True))
     action_undo = _then_shown(lambda screen: screen.state.undo())
     action_redo = _then_shown(lambda screen: screen.state.redo())
-    action_mark = _then_shown(lambda screen, what: screen.state.toggle(what))
+    action_mark = _then_shown(lambda screen, what: screen.state.shown.symmetric_difference_update({what}))
     action_keep = _then_shown(lambda screen: screen.state.keep())
     action_place = _then_shown(lambda screen: screen.pool.place())  # these three only with a pool
     action_take_back = _then_shown(lambda screen: screen.pool.take_back())
