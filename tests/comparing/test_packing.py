@@ -377,6 +377,13 @@ def test_what_fits_is_found(sizes: list[int], bins: int) -> None:
         assert all(members and sum(sizes[document] for document in members) <= 12 for members in found)
 
 
+def test_steps_back_find_what_first_fit_misses() -> None:
+    """5, 4, 3, 3, 3, 2 fill two bins of 10 in one way, which first fit misses."""
+    sizes = [5, 4, 3, 3, 3, 2]
+    assert first_fit(sizes, 2, 10) == ([[0, 1], [2, 3, 4]], [5])
+    assert within(sizes, 2, 10) == [[0, 2, 5], [1, 3, 4]]
+
+
 def test_the_fullest_bins_give() -> None:
     """An empty bin gets the last document of a bin with most of them."""
     assert none_empty([[0, 1, 2], [], [3, 4], []]) == [[0], [2], [3, 4], [1]]
