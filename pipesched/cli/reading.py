@@ -12,7 +12,7 @@ from pipesched.cli.groups import ALGORITHM_FLAGS, about_problem, spell
 from pipesched.cli.options import ProblemSource, argument, option
 from pipesched.cli.progress import doing
 from pipesched.errors import ConfigError, blame
-from pipesched.pipeline.problem.declared import BY_NAME
+from pipesched.pipeline.problem.declared import BY_NAME, SETUP_NAMES
 
 if TYPE_CHECKING:
     from pipesched.config.load import Config
@@ -144,7 +144,6 @@ def given_config(source: ProblemSource, *, notes: bool = True, chooses: bool = F
 def note_values(values: Mapping[str, Given]) -> None:
     """Say on stderr that a problem is derived, where values describe a training run, and which of them are rounded."""
     from pipesched.config.values import rounding_note
-    from pipesched.pipeline.problem.declared import SETUP_NAMES
 
     if values.keys() & SETUP_NAMES:
         from pipesched.config.derived import setup_notes

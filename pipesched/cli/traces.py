@@ -11,6 +11,7 @@ from pipesched.cli.output import chart_of, console_for, where_idle
 from pipesched.cli.progress import doing
 from pipesched.cli.reading import flags_of_problem, given_config, read_schedule
 from pipesched.errors import ConfigError
+from pipesched.pipeline.problem.quantities import is_several
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -80,8 +81,6 @@ def read_timeline(files: Sequence[str], plan: str | None, source: ProblemSource,
 
 def _placement(source: ProblemSource) -> Any:
     """Return the placement of a config, or of the option alone; None where it is left open."""
-    from pipesched.pipeline.problem.quantities import is_several
-
     if source.config is not None:
         return given_config(source, notes=False).problem.placement
     others = [name for name in source.overrides if name != "placement"]

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from pipesched.cli import options
-from pipesched.cli.exits import ExitStatus
+from pipesched.cli.exits import ExitStatus, stop_on_interrupt
 from pipesched.cli.options import ProblemSource, Screen, Target, argument, option
 from pipesched.cli.output import console_for, print_result, printed_before, save, target_format
 from pipesched.cli.progress import progress_of_tuning
@@ -43,7 +43,6 @@ def command(
     the search with the best so far; -o best.yaml writes the config of the best.
     """
     from pipesched.cli.estimate import print_layout
-    from pipesched.cli.exits import stop_on_interrupt
     from pipesched.config.load import load_values
     from pipesched.config.values import rounding_note
     from pipesched.render.tuning import pareto_view, tuning_view

@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from pipesched.checks import MOST_WORKERS, require_mapping, require_name, require_number, require_whole, shown
 from pipesched.comparing.compare import Algorithms, candidates, comparison_calls, problem_of_plans, run_calls
+from pipesched.config.load import load_values
+from pipesched.config.values import problem_of, put
 from pipesched.errors import ConfigError
 from pipesched.executors.opening import chosen
+from pipesched.pipeline.problem.declared import BY_KEY, BY_NAME, VARIED as FIELDS
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import (
     TIME,
@@ -31,6 +34,7 @@ from pipesched.pipeline.problem.quantities import (
 from pipesched.results.comparison import VARIED_WORDS, Comparison, Sweep, SweepPoint
 from pipesched.schedulers.options import GROUP_SIZE, VARIED, checked_option
 from pipesched.schedulers.registry import family, is_known
+from pipesched.text.given import Given
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -76,8 +80,6 @@ def sweep(
     Raises:
         ConfigError: For a field that cannot be varied, a bad value, and whatever `load` and `compare` raise.
     """
-    from pipesched.config.load import load_values
-
     given = {} if overrides is None else require_mapping(overrides, "values by the parameters they set", "overrides")
     listed, read = first_entries(values, MOST_VALUES) if is_several(values) else [], candidates(plans)
     if not listed:
@@ -119,8 +121,6 @@ def varied_points(
     if not is_option(field, algorithms):
         varied = varied_field(field)
         return varied.key, [(*point, {}) for point in sweep_points(base, varied, values)]
-    from pipesched.config.values import problem_of
-
     problem = problem_of(base)
     listed = [
         checked_option(family("interleaved"), field, value)
@@ -180,10 +180,6 @@ def _entry_of(varied: Field) -> str:
 
 def sweep_points(base: Values, field: Field, values: Sequence[Any]) -> list[tuple[int | float | str, Problem]]:
     """Return each value with the problem in which `field` has it. Raises ConfigError for a bad value."""
-    from pipesched.config.values import problem_of, put
-    from pipesched.pipeline.problem.declared import BY_NAME
-    from pipesched.text.given import Given
-
     points = list[tuple[int | float | str, Problem]]()
     parameter, device, entry = BY_NAME[field.name] if _entry_of(field) else field, _device_of(field), _entry_of(field)
     others = base["speed"].value if "speed" in base else {}  # of the other devices
@@ -236,14 +232,12 @@ def _device_of(field: Field) -> int | None:
 
 def varied_field(name: str) -> Field:
     """Return the field that a sweep varies, by its parameter or its key. Raises ConfigError."""
-    from pipesched.pipeline.problem.declared import BY_KEY, BY_NAME, VARIED
-
     if not isinstance(name, str):
         raise ConfigError(f"must be the name of a field, not {shown(name)}", "field")
     if _ONE_DEVICE.fullmatch(name):
         return BY_NAME["speed"]._replace(key=name, argument="speed")
-    for field in VARIED:
+    for field in FIELDS:
         if name in (field.name, field.key, field.key.rpartition(".")[2]):
             return field
     what = f"{shown(name)} cannot be varied" if name in BY_KEY or name in BY_NAME else f"unknown field {shown(name)}"
-    raise ConfigError(f"{what}; known are {', '.join(field.key for field in VARIED)}", "field")
+    raise ConfigError(f"{what}; known are {', '.join(field.key for field in FIELDS)}", "field")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.problem.kinds import COMPUTATION_LETTERS, KINDS
 from pipesched.pipeline.problem.problem import Problem
-from pipesched.results.handover.subject import UNLIKE, has_unlike_messages, no_whole_step
+from pipesched.results.handover.subject import UNLIKE, Refusal, has_unlike_messages, no_whole_step, subject_of
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.registry import family
 
@@ -32,7 +32,6 @@ class Verdict(NamedTuple):
 def verdicts(outcome: Outcome, made_by: str = "", trainers: Iterable[str] = TRAINERS) -> tuple[Verdict, ...]:
     """Return what each trainer says of a schedule; `made_by` spares comparing its order with those of all families."""
     from pipesched.results.handover.hand_over import FRAMEWORKS
-    from pipesched.results.handover.subject import Refusal, subject_of
 
     subject, found = subject_of(outcome, made_by=made_by), []
     for trainer in trainers:
