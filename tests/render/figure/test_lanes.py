@@ -12,7 +12,7 @@ from pipesched import Schedule
 from pipesched.render.figure.chart import stripes
 from pipesched.render.palette import colour_of, stripe_of
 from tests.render.figure.conftest import GREY, IDLE, Picture, image, picture, texts, texts_of
-from tests.stepped import SHARDED, TIED
+from tests.stepped import SHARDED, SIDE, TIED
 from tests.strategies import Texts, saving_plan_of
 
 
@@ -84,3 +84,25 @@ def test_network_lanes_are_rows_below_their_devices(name: str, given: dict[str, 
                 middle = (start + end) / 2 / schedule.makespan
                 colour = colour_of(None, op.kind, op.stage // devices, chunks)
                 assert seen.at(2 * device + 1, middle) == colour, f"{op}"
+
+
+LANES = {"net", "gather weights", "reduce gradients", "reduce tied gradients", "optimizer"}
+SIDE_TEXTS = {"0E0", "0E1", "0G0", "0G1", "side forward", "side backward"}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "given", "view", "there", "gone"),
+    [
+        ("1f1b", TIED, {}, LANES, {"0OPTIMIZER", "0REDUCE_GRAD"}),
+        ("1f1b", {**SIDE, "devices": 2, "microbatches": 2}, {"label": "op"}, SIDE_TEXTS, {"net"}),
+        ("seq-1f1b", {"devices": 4, "microbatches": 4, "slices": 4}, {}, {"0.3", "3.0", "slices 0, 1, 2, .."}, {"4.0"}),
+    ],
+    ids=["network lanes", "side work", "slices"],
+)
+def test_names_of_what_few_have(
+    algorithm: str, given: dict[str, Any], view: dict[str, Any], there: set[str], gone: set[str]
+) -> None:
+    """Lanes of a step, side work and slices have their names in a figure, its legend and its labels."""
+    found = set(texts_of(pipesched.run(pipesched.make_problem(**given), algorithm), **view))
+    assert there <= found
+    assert found.isdisjoint(gone)
