@@ -10,8 +10,11 @@ Messages name parameters, in backticks, never the options of the command line: `
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 Place = int | str | tuple[int | str, ...]  # in a list, a mapping, or several of these in each other
 
@@ -52,6 +55,29 @@ class ConfigError(PipeschedError):
     def about(self, key: str) -> ConfigError:
         """Return the same error about the parameter `key`; one that names a parameter already stays as it is."""
         return self if self.key else type(self)(self.message, key, entry=self.entry, where=self.where)
+
+
+class Given(NamedTuple):
+    """A value that a user gave, and where it stands in a file (`file:line: key`), if it does.
+
+    `inside` says of a mapping where each of its entries stands, by name, and of lists of lists where each of them does,
+    by index; `built_in` that it is of the built-in default.
+    """
+
+    value: Any
+    where: str | None = None
+    inside: Mapping[str, str] = MappingProxyType({})
+    built_in: bool = False
+
+
+def located(error: ConfigError, values: Mapping[str, Given]) -> ConfigError:
+    """Return an error that says where the value at fault stands, if it stands in a file."""
+    given = values.get(error.key or "")
+    if given is None:
+        return error
+    first = error.entry[0] if isinstance(error.entry, tuple) else error.entry
+    where = given.inside.get(re.split(r"[.\[]", str(first))[0], given.where)
+    return error if where is None else error.at(where)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from pipesched.cli.options import (
 from pipesched.cli.output import chart_of, console_for, where_idle, working
 from pipesched.cli.progress import doing
 from pipesched.documents.json_text import dump
-from pipesched.errors import ConfigError
+from pipesched.errors import ConfigError, Given
 from pipesched.file_formats.registry import FIGURES
 from pipesched.pipeline.problem.quantities import has_unit
 from pipesched.results.kinds import COMPARISON, SWEEP
@@ -264,7 +264,6 @@ def read_sweep(text: str, values: Values, algorithms: str | Sequence[str], **set
     """Return the sweep of FIELD=VALUES over the values of a config. Raises ConfigError."""
     from pipesched.comparing.sweep import compared_points, is_option, varied_field, varied_points
     from pipesched.results.comparison import VARIED_WORDS, Sweep
-    from pipesched.text.given import Given
 
     name, _, listed = text.partition("=")
     field, parts = _parameter(name.strip()), [part.strip() for part in listed.split(",") if part.strip()]
@@ -346,7 +345,6 @@ def read_candidates(
     from pipesched.config.load import load_config
     from pipesched.config.values import rounding_note
     from pipesched.pipeline.problem.suspicions import other_stages
-    from pipesched.text.given import Given
 
     plans = candidates(name_files(files)) if files else None
     for block in [plan for plan in (plans or {}).values() if isinstance(plan, GivenAlgorithm)]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pipesched.cli.groups import ALGORITHM_FLAGS, about_problem, spell
 from pipesched.cli.options import ProblemSource, argument, option
 from pipesched.cli.progress import doing
-from pipesched.errors import ConfigError, blame
+from pipesched.errors import ConfigError, Given, blame
 from pipesched.pipeline.problem.declared import BY_NAME, SETUP_NAMES
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pipesched.pipeline.problem.problem import Problem
     from pipesched.results.comparison import Comparison, Frontier, Sweep
     from pipesched.results.outcome import Outcome
-    from pipesched.text.given import Given
 
 ALGO = option("--algo/-a NAME", "The algorithm, as a word does too; default: the config's, else 1f1b.")
 TO_COMPARE = argument(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pipesched.checks import MOST_WORKERS, require_label, require_mapping, require_sequence, require_whole, shown
 from pipesched.config.load import load_values, timed_by
 from pipesched.config.values import Algorithm, Source, problem_of, read_algorithm, read_fields
-from pipesched.errors import ConfigError, InvalidSchedule, NoSchedule, NotApplicable, OwnCodeFailed, blame
+from pipesched.errors import ConfigError, Given, InvalidSchedule, NoSchedule, NotApplicable, OwnCodeFailed, blame
 from pipesched.executors.opening import chosen, lent
 from pipesched.pipeline.check.check import checked
 from pipesched.pipeline.layers.layers import BALANCED
@@ -30,7 +30,6 @@ from pipesched.results.outcome import Outcome
 from pipesched.results.run import run
 from pipesched.schedulers.options import ORDER, checked_option, checked_options, options_of
 from pipesched.schedulers.registry import OWN, algorithms as all_algorithms, compared, family, is_known, runs_of
-from pipesched.text.given import Given
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

@@ -14,7 +14,7 @@ from pipesched.checks import MOST_WORKERS, require_mapping, require_name, requir
 from pipesched.comparing.compare import Algorithms, candidates, comparison_calls, problem_of_plans, run_calls
 from pipesched.config.load import load_values
 from pipesched.config.values import problem_of, put
-from pipesched.errors import ConfigError
+from pipesched.errors import ConfigError, Given
 from pipesched.executors.opening import chosen
 from pipesched.pipeline.problem.declared import BY_KEY, BY_NAME, VARIED as FIELDS
 from pipesched.pipeline.problem.problem import Problem
@@ -34,7 +34,6 @@ from pipesched.pipeline.problem.quantities import (
 from pipesched.results.comparison import VARIED_WORDS, Comparison, Sweep, SweepPoint
 from pipesched.schedulers.options import GROUP_SIZE, VARIED, checked_option
 from pipesched.schedulers.registry import family, is_known
-from pipesched.text.given import Given
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pipesched.checks import require_flag, require_name
-from pipesched.errors import ConfigError
+from pipesched.errors import ConfigError, Given, located
 from pipesched.estimation.derived import derive
 from pipesched.estimation.setup import SIZES, Setup
 from pipesched.estimation.setup_reader import ReadSetup, read_setup
@@ -16,7 +16,6 @@ from pipesched.pipeline.layers.layout_text import looks_like_text
 from pipesched.pipeline.problem.declared import SETUP_NAMES
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.shapes import Flag, Label, OneOf, declare, declared
-from pipesched.text.given import Given, located
 from pipesched.text.sections import Entries, Section, Sections, located as located_in_sections, merged
 
 UNITS = {"time_unit": "ms", "unit": "GB"}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pipesched.checks import shown
 from pipesched.config import values as config_values
 from pipesched.config.values import Source, Values, rounding_note
-from pipesched.errors import ConfigError, blame
+from pipesched.errors import ConfigError, Given, blame, located
 from pipesched.pipeline.layers.layers import WORK, rows_of
 from pipesched.pipeline.layers.recut import can_be_cut, fitted_to, seeks_best
 from pipesched.pipeline.plan.plan import Plan
@@ -19,7 +19,6 @@ from pipesched.pipeline.problem.placement import PLACEMENTS, Placement
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import count_of, is_several
 from pipesched.pipeline.problem.units import Sizes
-from pipesched.text.given import Given, located
 
 if TYPE_CHECKING:
     from pipesched.config.derived import TrustSection

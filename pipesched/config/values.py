@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import look_up, shown
-from pipesched.errors import ConfigError
+from pipesched.errors import ConfigError, Given, located
 from pipesched.pipeline.layers.layers import PARTS
 from pipesched.pipeline.plan.step import EACH, FREE, GRADIENTS, WEIGHTS, Messages, Shard
 from pipesched.pipeline.problem import declared
@@ -25,7 +25,6 @@ from pipesched.schedulers import options as known
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.options import OPTIONS
 from pipesched.schedulers.registry import family
-from pipesched.text.given import Given, located
 
 if TYPE_CHECKING:
     from pipesched.text.sections import Section

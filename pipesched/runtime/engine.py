@@ -18,52 +18,36 @@ from pipesched.runtime.channels import Shape, header_of, shapes_of
 from pipesched.runtime.program import RECEIVE, RUN, SEND, ProgramStep, taker_of
 from pipesched.runtime.stage import StageRunner, has_gradient
 
-
-class OperationRecord(NamedTuple):
-    """One operation: marks of when it was its turn, its input was there, and it ended; and bytes.
-
-    `live` are those of all activations of the rank behind it, `moved` those that it moved.
-    """
-
-    op: Op
-    turn: Any
-    start: Any
-    end: Any
-    live: int
-    moved: int
+OperationRecord = tuple[Op, Any, Any, Any, int, int]
 
 
 def report_of(
     rank: int, step: int, entries: Sequence[OperationRecord], between: Callable[[Any, Any], float]
 ) -> dict[str, Any]:
-    """Return the document of a step: milliseconds since its first operation (`between` two marks), and bytes."""
-    first = entries[0].turn if entries else None
-    begin = min((between(first, entry.turn) for entry in entries), default=0.0)
+    """Return the document of a step: milliseconds since its first operation (`between` two marks), and bytes.
+
+    An entry is an operation, marks of when it was its turn, its input was there, and it ended, the bytes of all
+    activations of the rank behind it, and those that it moved.
+    """
+    first = entries[0][1] if entries else None
+    begin = min((between(first, turn) for _, turn, *_ in entries), default=0.0)
     filled: dict[tuple[int, int], int] = {}
-    before, freed, held = 0, 0, 0
-    for entry in entries:
-        owner, change = entry.op[::2], entry.live - before
-        kind = KINDS[entry.op.kind]
+    before, freed, held, operations = 0, 0, 0, list[dict[str, Any]]()
+    for op, turn, start, end, live, moved in entries:
+        owner, kind = op[::2], KINDS[op.kind]
         if kind.is_transfer and kind.gives:
-            freed += entry.moved
+            freed += moved
             held += filled.get(owner, 0)
-        filled[owner] = filled.get(owner, 0) + change
-        before = entry.live
+        filled[owner] = filled.get(owner, 0) + live - before
+        before = live
+        times = {"start": between(first, start) - begin, "end": between(first, end) - begin}
+        operations.append({"op": str(op), **times, "waited": between(turn, start), "live_bytes": live})
     return {
         "rank": rank,
         "step": step,
         "time_unit": "ms",
-        "operations": [
-            {
-                "op": str(entry.op),
-                "start": between(first, entry.start) - begin,
-                "end": between(first, entry.end) - begin,
-                "waited": between(entry.turn, entry.start),
-                "live_bytes": entry.live,
-            }
-            for entry in entries
-        ],
-        "peak_bytes": max((entry.live for entry in entries), default=0),
+        "operations": operations,
+        "peak_bytes": max((one["live_bytes"] for one in operations), default=0),
         "live_bytes": before,
         "offloaded_bytes": freed,
         "freed_fraction": freed / held if held else None,
@@ -129,7 +113,7 @@ class Engine:
                     turn, owner, held = start if turn is None else turn, op[::2], runner.live_bytes(op.microbatch)
                     live += held - holding.get(owner, 0)
                     holding[owner] = held
-                    self.measured.append(OperationRecord(op, turn, start, end, live, self._bytes_moved))
+                    self.measured.append((op, turn, start, end, live, self._bytes_moved))
                     if self._on_op is not None:
                         self._on_op(name)
                 elif step.action == RECEIVE:

@@ -15,7 +15,7 @@ from pipesched.config.derived import FITS, INSTEAD, read_trust, require_place
 from pipesched.config.estimate import require_training
 from pipesched.config.load import algorithm_of, load_values
 from pipesched.config.values import Values
-from pipesched.errors import ConfigError, blame
+from pipesched.errors import ConfigError, blame, located as located_value
 from pipesched.estimation.derived import budget_of, derive, memory_with, side_static, with_budget
 from pipesched.estimation.hardware import BF16, LOW, GpuModel, precisions_of, require_precision
 from pipesched.estimation.items import GB
@@ -43,7 +43,6 @@ from pipesched.pipeline.problem.shapes import AUTO, only_numbers
 from pipesched.pipeline.problem.units import TRAIN
 from pipesched.results.trainers import families_of
 from pipesched.schedulers.registry import FAMILIES, family
-from pipesched.text.given import located as located_value
 from pipesched.text.sections import Section, located
 from pipesched.text.yaml_reader import Value
 

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path, PurePath
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipesched.analysis.measured.ranges import Range, Recorded, TraceSource, idle_as_waits, ticks_of
 from pipesched.checks import shown
@@ -95,15 +95,6 @@ MOST = 10**6  # microbatches, or chunks, of Primus
 _FILE = re.compile(r"pp_rank_(\d{1,6})\.json(?:\.gz)?")
 
 
-class _Timed(NamedTuple):
-    """An entry of a file: which microbatch and chunk, and its times in ticks."""
-
-    microbatch: int
-    chunk: int
-    start: int
-    end: int
-
-
 def rank_of_primus(file: str) -> int:
     """Return the rank that a file's name says. Raises ConfigError."""
     match = _FILE.fullmatch(PurePath(file.replace("\\", "/")).name)
@@ -128,28 +119,31 @@ def recorded_by_primus(content: Mapping[str, Any], file: str, placement: Placeme
 
 def _ranges(part: Mapping[str, Any], stages: Sequence[int], where: str) -> Iterator[Range]:
     forwards, backwards, weights = ([*_timed(part, key, where)] for key in ("fwd", "bwd", "wgrad"))
-    split = {(one.microbatch, one.chunk) for one in weights}
-    whole = {one[2:]: one for one in backwards if (one.microbatch, one.chunk) not in split and one.end > one.start}
-    paired = {one[2:] for one in forwards if one[2:] in whole}
+    split = {owner for owner, _ in weights}
+    whole = {span: owner for owner, span in backwards if owner not in split and span[1] > span[0]}
+    paired = {span for _, span in forwards if span in whole}
 
-    def op(one: _Timed, letter: str) -> Op:
-        if one.chunk >= len(stages):
-            raise ConfigError(f"{where} has chunk {one.chunk}, but the placement has {len(stages)} stages on this rank")
-        return Op._make((stages[one.chunk], letter, one.microbatch, 0))
+    def op(owner: tuple[int, int], letter: str) -> Op:
+        microbatch, chunk = owner
+        if chunk >= len(stages):
+            raise ConfigError(f"{where} has chunk {chunk}, but the placement has {len(stages)} stages on this rank")
+        return Op._make((stages[chunk], letter, microbatch, 0))
 
-    for one in forwards:
-        alone = op(one, "F")
-        slot = Pair._make((alone, op(whole[one[2:]], "B"))) if one[2:] in paired else alone
-        yield Range(slot, one.start, one.end)
-    for one in backwards:
-        if one[2:] not in paired or (one.microbatch, one.chunk) in split:
-            yield Range(op(one, "I" if (one.microbatch, one.chunk) in split else "B"), one.start, one.end)
-    for one in weights:
-        yield Range(op(one, "W"), one.start, one.end)
+    for owner, span in forwards:
+        alone = op(owner, "F")
+        yield Range(Pair._make((alone, op(whole[span], "B"))) if span in paired else alone, *span)
+    for owner, span in backwards:
+        if span not in paired or owner in split:
+            yield Range(op(owner, "I" if owner in split else "B"), *span)
+    for owner, span in weights:
+        yield Range(op(owner, "W"), *span)
 
 
-def _timed(part: Mapping[str, Any], key: str, where: str) -> Iterator[_Timed]:
-    """Yield the entries of one kind. Without microbatches they are 0, 1, 2, ..; without chunks all are chunk 0."""
+def _timed(part: Mapping[str, Any], key: str, where: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """Yield the microbatch and chunk of each entry of a kind, and its times in ticks.
+
+    Without microbatches they are 0, 1, 2, ..; without chunks all are chunk 0.
+    """
     starts, ends = (_list(part, f"{key}_{what}", where) for what in ("start", "end"))
     microbatches = _list(part, f"{key}_minibatch", where) or [*range(len(starts))]
     chunks = _list(part, f"{key}_chunk", where) or [0] * len(starts)
@@ -163,7 +157,7 @@ def _timed(part: Mapping[str, Any], key: str, where: str) -> Iterator[_Timed]:
         times = ticks_of(start, f"{key}_start", where), ticks_of(end, f"{key}_end", where)
         if times[1] < times[0]:
             raise ConfigError(f"{where}: {key} of microbatch {microbatch} ends before it starts")
-        yield _Timed(microbatch, chunk, *times)
+        yield (microbatch, chunk), times
 
 
 def _list(part: Mapping[str, Any], key: str, where: str) -> list[Any]:
