@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pipesched.cli.options import Rules, Screen, Target, argument, option, whole_number
@@ -193,17 +192,17 @@ def _of_explanation(outcome: HardwareOutcome, why: str | None, screen: Screen) -
     """Return an explanation, with all that it says, or with one operation's reasons."""
     from pipesched.documents.explanation import hardware_explanation_document
     from pipesched.hls.explanation import explain_hardware
-    from pipesched.render.hardware import explanation_parts, hardware_heading, why_parts
+    from pipesched.render.hardware import hardware_heading, hardware_view, why_parts
 
     explanation = explain_hardware(outcome)
     if why is None:
-        parts = explanation_parts(explanation, ascii_only=screen.ascii_only)
+        parts: list[RenderableType] = [hardware_view(explanation, ascii_only=screen.ascii_only)]
     else:
         try:
-            parts = iter([*why_parts(explanation, why, ascii_only=screen.ascii_only)])
+            parts = [*why_parts(explanation, why, ascii_only=screen.ascii_only)]
         except ConfigError as error:
             raise ConfigError(f"--why: {error.message}") from None
-    return hardware_explanation_document(explanation), chain([hardware_heading(outcome)], parts)
+    return hardware_explanation_document(explanation), [hardware_heading(outcome), *parts]
 
 
 def _chart(outcome: HardwareOutcome, screen: Screen) -> list[RenderableType]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult, group
 from rich.segment import Segment
 from rich.style import Style
 from rich.table import Table
@@ -298,13 +298,9 @@ MOST_CHAIN = 24  # operations of a path that are told, the first and the last of
 IdleRow = tuple[str, dict[Idle, int], int]  # what idles, its idle time by class, and the time of which that is a share
 
 
-def hardware_view(explanation: HardwareExplanation, *, ascii_only: bool = False) -> RenderableType:
-    """Return all that `explanation_parts` yields, one below the other."""
-    return Group(*explanation_parts(explanation, ascii_only=ascii_only))
-
-
-def explanation_parts(explanation: HardwareExplanation, *, ascii_only: bool = False) -> Iterator[RenderableType]:
-    """Yield the chart with the critical path marked, and below it what is known of idle time and latency."""
+@group()
+def hardware_view(explanation: HardwareExplanation, *, ascii_only: bool = False) -> Iterator[RenderableType]:
+    """Return the chart with the critical path marked, and below it what is known of idle time and latency."""
     words = _Words(explanation, ascii_only=ascii_only)
     marked = {"marked": explanation.tasks.critical_path, "explained_too": words.numbered}
     yield UnitChart(explanation.schedule, ascii_only=ascii_only, **marked)

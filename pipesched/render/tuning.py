@@ -10,7 +10,7 @@ from fractions import Fraction
 from string import ascii_uppercase
 from typing import NamedTuple
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult, group
 from rich.style import Style
 from rich.text import Text
 
@@ -210,11 +210,6 @@ OTHER = "o"  # a point that another one is no worse than
 MEANING = "of the points that were simulated none is faster than one of these and holds less"
 
 
-def tuning_view(tuning: Tuning, *, ascii_only: bool = False, all_rows: bool = False) -> Group:
-    """Return what was searched, a line for each of the best layouts (or rows), and evidence; or what nearly fits."""
-    return Group(*_parts(tuning, ascii_only=ascii_only, all_rows=all_rows))
-
-
 def tuning_table(tuning: Tuning) -> RenderableType:
     """Return a row for each of the best points; where nothing fits, what misses its memory by least."""
     if not tuning.rows:
@@ -260,7 +255,9 @@ def sentence(tuning: Tuning) -> str:
     return f"{start}: {'; '.join(parts)}"
 
 
-def _parts(tuning: Tuning, *, ascii_only: bool, all_rows: bool) -> Iterator[RenderableType]:
+@group()
+def tuning_view(tuning: Tuning, *, ascii_only: bool = False, all_rows: bool = False) -> Iterator[RenderableType]:
+    """Return what was searched, a line for each of the best layouts (or rows), and evidence; or what nearly fits."""
     yield from head(tuning)
     if tuning.rows:
         yield ""
