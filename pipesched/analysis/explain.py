@@ -330,8 +330,8 @@ def sensitivities(
             counts[row] += 1
     of_kinds = [Sensitivity(*row, counts[row], *found[column[row]]) for row in rows]
     of_latencies = [
-        LatencySensitivity(boundary, found[boundary].least if hop else 0, found[boundary].most)
-        for boundary, hop in enumerate(problem.least_hops)
+        LatencySensitivity(boundary, least if hop else 0, most)
+        for boundary, (hop, (least, most)) in enumerate(zip(problem.least_hops, found, strict=False))
     ]
     return of_kinds, of_latencies
 

@@ -356,16 +356,12 @@ def _back_and_forth_once(graph: TaskGraph, backwards: TaskGraph, starts: Sequenc
 AT_ONCE = 50_000  # tasks between two looks at the clock
 
 
-class Inserted(NamedTuple):
-    """The start of each task in ticks, and the order of each resource."""
+def insert_in_order(
+    graph: TaskGraph, order: Iterable[int] | Ints, capacities: Sequence[int | None]
+) -> tuple[list[int], list[list[int]]] | None:
+    """Return the start of each task and the order of each resource, with tasks inserted in this order.
 
-    starts: list[int]
-    orders: list[list[int]]
-
-
-def insert_in_order(graph: TaskGraph, order: Iterable[int] | Ints, capacities: Sequence[int | None]) -> Inserted | None:
-    """Return the schedule of tasks that are inserted in this order, in which none comes before what it waits for.
-
+    In the order none comes before what it waits for.
     Resources are machines and memory pools at once: `capacities[r]` limits what tasks on r hold (None: no limit). None
     when a task never fits.
     """
@@ -395,4 +391,4 @@ def insert_in_order(graph: TaskGraph, order: Iterable[int] | Ints, capacities: S
             return None
     *_, start, _, tie = state
     starts, ties = column(start), column(tie)
-    return Inserted(lists(starts), [part[np.lexsort((ties[part], starts[part]))].tolist() for part in parts])
+    return lists(starts), [part[np.lexsort((ties[part], starts[part]))].tolist() for part in parts]

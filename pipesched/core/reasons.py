@@ -233,12 +233,7 @@ class Gap(NamedTuple):
     waiting: int
 
 
-class GapCandidate(NamedTuple):
-    """A task that might run in a gap: when its inputs are there, and where it stands."""
-
-    ready: int
-    position: int
-    task: int
+GapCandidate = tuple[int, int, int]  # what might run in a gap: when its inputs are there, its position, the task
 
 
 def idle_gaps(tasks: TimedTasks, takes: Sequence[int], fits: Fits) -> Iterator[Gap]:
@@ -252,7 +247,7 @@ def idle_gaps(tasks: TimedTasks, takes: Sequence[int], fits: Fits) -> Iterator[G
         for position, task in reversed([*enumerate((*order, NOTHING))]):
             if behind != NOTHING:  # of each sort the least ready, of several the earliest
                 ready = max((tasks.ends[arc.before] + arc.lag for arc in tasks.inputs[behind]), default=0)
-                here, sort = GapCandidate(max(ready, 0), position + 1, behind), 0 if takes[behind] else 1
+                here, sort = (max(ready, 0), position + 1, behind), 0 if takes[behind] else 1
                 best[sort] = min(here, best[sort] or here)
             start, end, behind = clocks[position], tasks.makespan if task == NOTHING else tasks.starts[task], task
             if start >= end:
@@ -304,17 +299,14 @@ def _pieces(
             if max(first, start) < min(last, end):
                 yield max(first, start), min(last, end), idle, culprit
         end = min(end, max(allowed, start))
-        early = [one for one in candidates if one is not None and max(start, one.ready) < end]
-        fitting = [one for one in early if one is not candidates[0] or fits(one.task, max(start, one.ready))]
-        if fitting:
-            best = min(fitting)
-            yield max(start, best.ready), end, Idle.ORDER, best.task
-            end = max(start, best.ready)
-        for candidate in early:
-            begin = max(start, candidate.ready)
-            if candidate not in fitting and begin < end:
-                yield begin, end, Idle.MEMORY, candidate.task
-                end = begin
+        early = [one for one in candidates if one is not None and max(start, one[0]) < end]
+        fitting = [one for one in early if one is not candidates[0] or fits(one[2], max(start, one[0]))]
+        kinds = [(one, Idle.ORDER) for one in sorted(fitting)[:1]]
+        kinds += ((one, Idle.MEMORY) for one in early if one not in fitting)
+        for (ready, _, other), idle in kinds:
+            if max(start, ready) < end:
+                yield max(start, ready), end, idle, other
+                end = max(start, ready)
         found = [*_walk(tasks, task, allowed, start)] if start < end else []
     for first, last, idle, culprit in found:
         if max(first, start) < min(last, end):
@@ -355,20 +347,13 @@ def _late(tasks: TimedTasks, task: int) -> list[Piece]:
     return [(allowed, there, Idle.MESSAGE, task), (there, begin, Idle.RUNTIME, task)]
 
 
-class CostRange(NamedTuple):
-    """How often a cost stands on a longest path: at least, and at most."""
-
-    least: int
-    most: int
-
-
 def path_counts(
     tasks: TimedTasks,
     columns: Callable[[int], Sequence[int]],
     count: int,
     lasting: Callable[[int], Sequence[int]] | None = None,
-) -> list[CostRange]:
-    """Return for each of `count` columns how often it stands on a longest path.
+) -> list[tuple[int, int]]:
+    """Return for each of `count` columns how often it stands on a longest path: at least, and at most.
 
     `columns` gives the columns in which a task counts; an arc and a delivery count in that of their tag. Tasks of no
     length at time 0 count towards the largest number alone: they would take time if they cost some. `lasting` gives the
@@ -412,14 +397,7 @@ def path_counts(
             if not held[arc.before]:
                 del known[arc.before]
     counts = np.minimum.reduce(ending).T.tolist() if ending else [(0, 0)] * count
-    return [CostRange(least, -below) for least, below in counts]
-
-
-class Places(NamedTuple):
-    """The positions at which a task may stand in the order of its machine, the first and the last."""
-
-    first: int
-    last: int
+    return [(least, -below) for least, below in counts]
 
 
 def users_of(tasks: TimedTasks) -> list[list[int]]:
@@ -431,8 +409,11 @@ def users_of(tasks: TimedTasks) -> list[list[int]]:
     return users
 
 
-def legal_places(tasks: TimedTasks, chosen: Sequence[int]) -> list[Places]:
-    """Return where each of the chosen tasks may stand: behind what reaches it, before what it reaches."""
+def legal_places(tasks: TimedTasks, chosen: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the first and the last position of each of the chosen tasks on its machine.
+
+    It stands behind what reaches it, and before what it reaches.
+    """
     pairs, users = zip(tasks.inputs, tasks.waits, strict=True), users_of(tasks)
     sources = [[*(arc.before for arc in inputs), *waits] for inputs, waits in pairs]
     reaching = _reaching(tasks, tasks.topological, sources)
@@ -442,7 +423,7 @@ def legal_places(tasks: TimedTasks, chosen: Sequence[int]) -> list[Places]:
         machine = tasks.machine[task]
         first = max((int(reaching[other, machine]) for other in sources[task]), default=NOTHING) + 1
         behind = max((int(reached[other, machine]) for other in users[task]), default=NOTHING)
-        places.append(Places(first, len(tasks.orders[machine]) - 2 - behind))
+        places.append((first, len(tasks.orders[machine]) - 2 - behind))
     return places
 
 
@@ -515,8 +496,8 @@ def candidate_moves(tasks: TimedTasks, limits: TimedTasks | None = None) -> Iter
     positions = {task: tasks.ranks[task] - tasks.ranks[tasks.orders[tasks.machine[task]][0]] for task in chosen}
     found = [
         (abs(to - positions[task]), on_path, task, positions[task], to)
-        for on_path, (task, places) in enumerate(zip(chosen, legal_places(limits or tasks, chosen), strict=True))
-        for to in range(places.first, places.last + 1)
+        for on_path, (task, (first, last)) in enumerate(zip(chosen, legal_places(limits or tasks, chosen), strict=True))
+        for to in range(first, last + 1)
         if to != positions[task]
     ]
     seen: set[tuple[int, int, int]] = set()

@@ -125,7 +125,7 @@ def squeeze(graph: TaskGraph, index: OpIndex, block: Block, capacities: Sequence
     None when the block itself holds more than that, so that a forward never fits.
     """
     inserted = insert_in_order(graph, block.order(index), capacities)
-    return None if inserted is None else inserted.orders
+    return None if inserted is None else inserted[1]
 
 
 LOOK = 64  # how many forwards of a device are looked at for one that may overtake

@@ -203,8 +203,8 @@ def judge_moves(found: Explanation, plain: PlainSchedule) -> None:
             best[tuple(map(tuple, rows))] = makespan
     tasks, slot_of = timed_tasks(found.schedule), found.schedule.plan.slot
     chosen = [task for order in found.schedule.plan.orders for task in order]
-    for task, legal in zip(chosen, legal_places(tasks, chosen), strict=True):
-        assert places[str(slot_of(task))] == [*range(legal.first, legal.last + 1)]
+    for task, (first, last) in zip(chosen, legal_places(tasks, chosen), strict=True):
+        assert places[str(slot_of(task))] == [*range(first, last + 1)]
     unit = found.schedule.problem.ticks.per_unit
     listed = [in_ticks(move.makespan, unit) for move in found.moves]
     assert listed == sorted(listed)

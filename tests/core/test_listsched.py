@@ -247,8 +247,7 @@ def test_a_later_task_takes_a_gap() -> None:
     """Task 2 waits for nothing and fits before task 1, which waits for another machine."""
     graph = TaskGraph([3, 2, 3], [0, 1, 1], (1, 1), [arrow(0, 1)], [0] * 3, [0] * 3, [0, 1, 1])
     inserted = insert_in_order(graph, [0, 1, 2], [None, None])
-    assert inserted is not None
-    assert (inserted.starts, inserted.orders) == ([0, 3, 0], [[0], [2, 1]])
+    assert inserted == ([0, 3, 0], [[0], [2, 1]])
 
 
 def test_memory_is_taken_in_the_order() -> None:
@@ -256,7 +255,7 @@ def test_memory_is_taken_in_the_order() -> None:
     graph = TaskGraph([1, 1, 1], [0, 0, 0], (1,), [arrow(0, 1)], [1, 0, 1], [0, 1, 1], [0, 0, 0])
     inserted = insert_in_order(graph, [0, 1, 2], [1])
     assert inserted is not None
-    assert inserted.starts == [0, 1, 2]
+    assert inserted[0] == [0, 1, 2]
     assert insert_in_order(graph, [0, 2, 1], [1]) is None
 
 
@@ -267,12 +266,13 @@ def test_what_holds_without_memory(problem: Problem, random: object) -> None:
     graph = lower(problem, index)
     inserted = insert_in_order(graph, topological_order(graph), [None] * problem.devices)
     assert inserted is not None
-    ends = [start + time for start, time in zip(inserted.starts, graph.durations, strict=True)]
+    starts, orders = inserted
+    ends = [start + time for start, time in zip(starts, graph.durations, strict=True)]
     for before, after, lag in graph.edges:
-        assert inserted.starts[after] >= ends[before] + lag
-    assert sorted(task for order in inserted.orders for task in order) == list(range(len(graph)))
-    for order in inserted.orders:
-        assert all(ends[one] <= inserted.starts[other] for one, other in pairwise(order))
+        assert starts[after] >= ends[before] + lag
+    assert sorted(task for order in orders for task in order) == list(range(len(graph)))
+    for order in orders:
+        assert all(ends[one] <= starts[other] for one, other in pairwise(order))
 
 
 @given(data=st.data())

@@ -312,7 +312,7 @@ def _moved_up(variant: Variant, starts: Sequence[int]) -> list[int] | None:
     """Return starts with each operation, in the order of `starts`, as early as there is a place."""
     order = np.lexsort(np.array([variant.rank, starts]))
     inserted = insert_in_order(variant.graph, order, variant.problem.capacity_grains)
-    return None if inserted is None else inserted.starts
+    return None if inserted is None else inserted[0]
 
 
 def _moved_back(variant: Variant, starts: Sequence[int]) -> list[int] | None:
@@ -323,7 +323,7 @@ def _moved_back(variant: Variant, starts: Sequence[int]) -> list[int] | None:
     )
     if inserted is None:
         return None
-    back = np.array(inserted.starts[::-1]) + variant.graph.duration
+    back = np.array(inserted[0][::-1]) + variant.graph.duration
     return lists(back.max() - back)
 
 
