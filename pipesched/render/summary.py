@@ -232,15 +232,16 @@ def _layers(outcome: Outcome, time: Callable[[int | float], str]) -> Iterator[tu
     found = balance(problem)
     if layers is None or found is None:
         return
-    layout = layers.layout
+    layout, (device, most, equal_most) = layers.layout, found
     if not layers.layer.is_cut_by_counts or layers.blocks:
-        work, equal = (time(plain(canonical(rounded(one)))) for one in (found.work, found.equal))
-        yield "cut", f"{_counts(layout)} layers", f"largest work {work} on device {found.device}, equal counts {equal}"
+        work, equal = (time(plain(canonical(rounded(one)))) for one in (most, equal_most))
+        yield "cut", f"{_counts(layout)} layers", f"largest work {work} on device {device}, equal counts {equal}"
         return
     listed = ", ".join(map(str, layout)) if len(layout) <= FEW_STAGES else ""
-    saved = plain((found.equal - found.work) * problem.microbatches)
-    gained = "" if not saved else f"; device {found.device} works {time(abs(saved))} ({abs(found.gain):.1%}) "
-    if gained:
+    saved = plain((equal_most - most) * problem.microbatches)
+    gained = ""
+    if saved:
+        gained = f"; device {device} works {time(abs(saved))} ({abs(float(1 - most / equal_most)):.1%}) "
         gained += f"{'less' if saved > 0 else 'more'} than the largest with equal counts"
     yield "layers", _a_stage(layout), f"{layers.rule}{': ' * bool(listed)}{listed}{gained}"
 

@@ -76,25 +76,15 @@ def due_rows(problem: Problem) -> Iterator[tuple[str, int, Numbers]]:
             yield "G", number, microbatches
 
 
-class StepColumns(NamedTuple):
-    """Of the operations of the step, by their places behind the passes: kinds, stages or items, and numbers."""
-
-    kind: Ints
-    stage: Ints
-    number: Ints
-
-
 @lru_cache(maxsize=2)
-def step_columns(index: OpIndex) -> StepColumns:
-    """Return what the operations of the step are."""
+def step_columns(index: OpIndex) -> tuple[Ints, Ints, Ints]:
+    """Return the kinds, the stages or items, and the numbers of the operations of the step in turn."""
     rows = index.scoped
     counts = [count for one in rows for count in one.counts]
     stages = [stage for one in rows for stage in range(len(one.counts))]
     numbers = [np.arange(count) if one.numbered else np.full(count, NO_NUMBER) for one in rows for count in one.counts]
     kinds = np.repeat(np.array([one.kind for one in rows], dtype=str), column([one.size for one in rows]))
-    return StepColumns(
-        kinds, np.repeat(column(stages), column(counts)), np.concatenate(numbers) if numbers else column(())
-    )
+    return kinds, np.repeat(column(stages), column(counts)), np.concatenate(numbers) if numbers else column(())
 
 
 def latest(index: OpIndex, values: Ints, kinds: str, width: int, stages: Ints) -> Ints:
@@ -115,7 +105,7 @@ def entries_of(plan: Plan, device: int) -> tuple[Ints, Ints]:
 
 def _is_fit(problem: Problem, plan: Plan) -> bool:
     """Return whether the operations that are due, and no others, stand once each where their kinds belong."""
-    index, columns = plan.index, step_columns(plan.index)
+    index, (kinds, *_) = plan.index, step_columns(plan.index)
     turns = ("UNSHARD", "RESHARD") if level_is(problem, "weights") else ()
     named = {
         (rows.kind, place): range(count) if rows.numbered else ONE[:count]
@@ -126,7 +116,7 @@ def _is_fit(problem: Problem, plan: Plan) -> bool:
         return False
     slots = column([number for row in plan.step_slots for _, number in row])
     lanes = np.concatenate([column(()), *(entries_of(plan, device)[0] for device in range(len(plan.network)))])
-    on_devices, first = np.logical_or.reduce([columns.kind == kind for kind in ON_DEVICES]), index.passes
+    on_devices, first = np.logical_or.reduce([kinds == kind for kind in ON_DEVICES]), index.passes
     if not all((numbers >= first).all() for numbers in (slots, lanes)):
         return False
     there = [np.bincount(numbers - first, minlength=len(on_devices)) for numbers in (slots, lanes)]
@@ -184,9 +174,10 @@ def misplaced_step(problem: Problem, plan: Plan) -> Iterator[str]:
             yield f"{op} runs on device {device}, not on {_devices(allowed)}"
         elif forward != device:
             yield f"{op} runs on device {device}, but its forward on device {forward}"
+    _, stages, _ = step_columns(index)
     for device in range(len(plan.network)):
         numbers = entries_of(plan, device)[0]
-        homes = column(there)[step_columns(index).stage[numbers - index.passes]]
+        homes = column(there)[stages[numbers - index.passes]]
         for number, home in zip(numbers[homes != device].tolist(), homes[homes != device].tolist(), strict=True):
             yield f"{index.op(number)} is on the network lane of device {device}, not on that of device {home}"
     frees = index.of_kind("RESHARD")
@@ -222,11 +213,12 @@ class CheckedProgram:
         self.lane, self.pairs = f"on the network lane of device {device}", pairs
         self.starts, self.freed = list[tuple[int, int]](), dict[int, int]()
         number, after = entries_of(plan, device)
-        is_tied = step_columns(self.index).kind[number - self.index.passes] == "REDUCE_TIED"
+        columns = step_columns(self.index)
+        is_tied = columns[0][number - self.index.passes] == "REDUCE_TIED"
         behind = np.where(after == AT_ONCE, -1, place[after])
         is_issued = ~is_tied & ((after == AT_ONCE) | (behind >= 0))
         self.issued = number[is_issued]
-        kind, stage, turn = (values[self.issued - self.index.passes] for values in step_columns(self.index))
+        kind, stage, turn = (values[self.issued - self.index.passes] for values in columns)
         self.kind, self.stage, self.turn, self.behind = kind, stage, turn, behind[is_issued]
         self.wrong = [*self._goes_back(number, after, is_tied, is_issued)]
         if not self.wrong:
@@ -369,9 +361,9 @@ class TimeTables:
 
     def scoped(self, kind: str) -> tuple[Ints, Ints]:
         """Return the operations of a kind of the step, and the stage, or side item, of each."""
-        columns = step_columns(self.index)
-        there = np.flatnonzero(columns.kind == kind)
-        return there + self.index.passes, columns.stage[there]
+        kinds, stages, _ = step_columns(self.index)
+        there = np.flatnonzero(kinds == kind)
+        return there + self.index.passes, stages[there]
 
     def present(self, kinds: str) -> list[str]:
         """Return those of some kinds of passes that the plan may have."""
@@ -642,7 +634,7 @@ class _StepRules:
         first, is_own = self.index.passes, self.tables.schedule.own_lengths
         lasts = self.end[first : self.index.first_message] - self.start[first : self.index.first_message]
         due = np.concatenate([self._due(rows.kind) for rows in self.index.scoped])
-        may_last = is_own & (step_columns(self.index).kind != "RESHARD")
+        may_last = is_own & (step_columns(self.index)[0] != "RESHARD")
         for at in np.flatnonzero(np.where(may_last, lasts < 0, lasts != due)).tolist():
             what = f"lasts {self.tables.time(lasts[at])}, not {self.tables.time(due[at])}"
             yield f"{self._where(first + at)} {'ends before it starts' if may_last[at] else what}"
@@ -651,7 +643,7 @@ class _StepRules:
         times, (numbers, stages) = self.problem.step_ticks, self.tables.scoped(kind)
         by_stage = {"UNSHARD": times.gather, "REDUCE_GRAD": times.reduce, "OPTIMIZER": times.optimizer}
         if kind in ("E", "G"):
-            microbatches = step_columns(self.index).number[numbers - self.index.passes]
+            microbatches = step_columns(self.index)[2][numbers - self.index.passes]
             rows = zip(stages.tolist(), microbatches.tolist(), self.tables.runs_on[numbers].tolist(), strict=True)
             return column(times.side_lasts("forward" if kind == "E" else "backward", *row) for row in rows)
         every = [times.tied if kind == "REDUCE_TIED" else 0] * self.index.stages

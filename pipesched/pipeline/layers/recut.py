@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate, pairwise
 from math import comb
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from pipesched.core.arrays import total
 from pipesched.errors import NotApplicable
@@ -272,21 +272,8 @@ def saved_by_moving(schedule: Schedule) -> Fraction:
     return works[device] - max(Fraction(max([left, *others])), Fraction(sum(works), problem.devices))
 
 
-class Balance(NamedTuple):
-    """The largest work of a device on the mean microbatch, in the user's time unit: of a layout, of equal counts."""
-
-    device: int
-    work: Fraction
-    equal: Fraction
-
-    @property
-    def gain(self) -> float:
-        """The part of the largest work that the layout saves over equal counts; negative where it has more."""
-        return float(1 - self.work / self.equal) if self.equal else 0.0
-
-
-def balance(problem: Problem) -> Balance | None:
-    """Return how even the layout of a problem on its placement is.
+def balance(problem: Problem) -> tuple[int, Fraction, Fraction] | None:
+    """Return the device with the largest work on the mean microbatch, that work, and the largest with equal counts.
 
     None where it is not given by layers, where losses stand on several stages, and where equal counts cannot be.
     """
@@ -298,7 +285,7 @@ def balance(problem: Problem) -> Balance | None:
     if layers.count < sum(least):
         return None
     counts = equal_layout(layers.count, least)
-    return Balance(device, work, largest_work(replace(layers, layout=counts), placement, speeds)[1])
+    return device, work, largest_work(replace(layers, layout=counts), placement, speeds)[1]
 
 
 def is_cut_open(problem: Problem) -> bool:
