@@ -152,7 +152,7 @@ def _plan(problem: Problem, chosen: Family, options: Mapping[str, Any], timed: T
     def saved(plan: Plan) -> Plan:
         from pipesched.schedulers.saved_plan import saved_plan, savings
 
-        return saved_plan(plan, savings(problem, chosen, recompute, offload))
+        return saved_plan(plan, *savings(problem, chosen, recompute, offload))
 
     if GROUPS in chosen.options:
         own["judge"] = lambda plan: timed(problem, saved(joined(problem, plan)) if is_saved else joined(problem, plan))

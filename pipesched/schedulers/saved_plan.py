@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipesched.errors import NotApplicable
 from pipesched.pipeline.bounds.memory import require_offload, require_recompute
@@ -27,15 +27,8 @@ from pipesched.schedulers.family import Family
 from pipesched.schedulers.options import FULL, OFFLOAD, RECOMPUTE
 
 
-class Savings(NamedTuple):
-    """The stages whose activations are recomputed, and those whose are offloaded: never the same."""
-
-    recompute: range
-    offload: range
-
-
-def savings(problem: Problem, family: Family, recompute: Any, offload: Any) -> Savings:
-    """Return which stages a family recomputes and offloads by these options; one of them is not None.
+def savings(problem: Problem, family: Family, recompute: Any, offload: Any) -> tuple[range, range]:
+    """Return which stages a family recomputes and which it offloads by these options; one of them is not None.
 
     `problem` is the one that the family runs, with its number of stages. Where both are given, the smaller number takes
     the first stages and the larger those behind them. Raises NotApplicable for more stages than there are, for the same
@@ -67,7 +60,7 @@ def savings(problem: Problem, family: Family, recompute: Any, offload: Any) -> S
             " smaller takes the first stages, the larger those behind them",
             OFFLOAD,
         )
-    return Savings(range(away if away < again else 0, again), range(again if again < away else 0, away))
+    return range(away if away < again else 0, again), range(again if again < away else 0, away)
 
 
 def first_stages(problem: Problem, family: Family, key: str, value: Any) -> int:
@@ -128,10 +121,10 @@ OUT, BACK = tuple(MemorySavings(offload=True).letters)
 LEAST = 3  # slots from a forward to its backward: one beside the offload, one beside the load, and the backward itself
 
 
-def saved_plan(plan: Plan, savings: Savings) -> Plan:
+def saved_plan(plan: Plan, recompute: range, offload: range) -> Plan:
     """Return `plan` with the activations of these stages recomputed and offloaded."""
-    if savings.recompute:  # directly before B, I, or the pair which holds it; it waits for the next stage's gradient
-        index, pairs, stages = plan.index.with_letters(AGAIN), plan.pairs, savings.recompute
+    if recompute:  # directly before B, I, or the pair which holds it; it waits for the next stage's gradient
+        index, pairs, stages = plan.index.with_letters(AGAIN), plan.pairs, recompute
         again = _by_backward(index, stages, AGAIN)
         behind = _by_backward(index, range(stages.start + 1, min(stages.stop + 1, index.stages)), AGAIN)
         step = index.units  # from a stage to the next one
@@ -139,10 +132,10 @@ def saved_plan(plan: Plan, savings: Savings) -> Plan:
         rows = (((again.get(pairs.get(one, one)), one) for one in order) for order in plan.orders)
         orders = [[one for both in row for one in both if one is not None] for row in rows]
         plan = replace(plan, index=index, orders=orders, waits=[*plan.waits, *waits])
-    if not savings.offload:
+    if not offload:
         return plan
     index = plan.index.with_letters(OUT + BACK)
-    forward_of = _by_backward(index, savings.offload, "F")
+    forward_of = _by_backward(index, offload, "F")
     devices = [_transfers(order, plan.pairs, index, forward_of) for order in plan.orders]
     waits = [*plan.waits, *chain.from_iterable(waits for _, waits in devices)]
     return replace(plan, index=index, lanes=[lanes for lanes, _ in devices], waits=waits)

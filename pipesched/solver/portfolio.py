@@ -115,7 +115,7 @@ def family_candidates(variant: Variant, *, slow: bool | None = None, best: bool 
     if best:
         chosen = [(family, BEST) for family in found if not family.required]
     else:
-        fed = [one.option for one in orders_by_rule(variant.problem)[:2]] if differs(variant.problem) else (None,)
+        fed = [option for _, option, _ in orders_by_rule(variant.problem)[:2]] if differs(variant.problem) else (None,)
         families = sorted((one for one in found if one.placement != ANY), key=lambda one: one.is_slow)
         chosen = [(one, order) for one in families if slow in (None, one.is_slow) for order in fed]
     for family, order in chosen:
@@ -150,31 +150,23 @@ def _ruled(variant: Variant) -> Iterator[Candidate]:
                 yield from listed(variant, f"list ({plain}, {tie})", every[-1], plain, tie)
 
 
-class FedOrder(NamedTuple):
-    """An order of microbatches, and what it is called: as the option of a family, and of list schedules."""
-
-    order: Order
-    option: str | None
-    words: str
-
-
 NAMES = ((None, ""), (VERL, f", {VERL}'s order"), (None, ", by rising work"), (None, ", by falling work"))
 
 
-def orders_by_rule(problem: Problem) -> list[FedOrder]:
+def orders_by_rule(problem: Problem) -> list[tuple[Order, str | None, str]]:
     """Return the orders by rule that differ, as the microbatches are given first; that alone where they are alike.
 
-    Each keeps the ways that the placement has for the microbatches.
+    With each stands its name, as the option of a family and in list schedules. It keeps the ways of the placement.
     """
     placement = problem.settled_placement
     own = _along_ways(placement, range(problem.microbatches))
-    found = {own: FedOrder(own, None, "")}
+    found: dict[Order, tuple[str | None, str]] = {own: NAMES[0]}
     if differs(problem):
         equal = equals(problem)
         for order, names in zip(rules(problem), NAMES, strict=True):
             sorted_order = _along_ways(placement, in_turn(order, equal))
-            found.setdefault(sorted_order, FedOrder(sorted_order, *names))
-    return [*found.values()]
+            found.setdefault(sorted_order, names)
+    return [(order, *names) for order, names in found.items()]
 
 
 def _along_ways(placement: Placement, order: Sequence[int]) -> Order:
@@ -189,14 +181,14 @@ def _in_orders(variant: Variant, most: int, search: Callable[[Variant], Iterator
     if not (placement.second or differs(problem)):
         yield from search(variant)
         return
-    for fed in orders_by_rule(problem)[:most]:
-        if fed.order == tuple(range(problem.microbatches)):
+    for order, _, words in orders_by_rule(problem)[:most]:
+        if order == tuple(range(problem.microbatches)):
             yield from search(variant)
             continue
-        sorted_problem = replace(in_order(problem, fed.order), placement=placement.by_number)
+        sorted_problem = replace(in_order(problem, order), placement=placement.by_number)
         for candidate in search(replace(variant, problem=sorted_problem)):
-            plan = renumbered(without_step(candidate.schedule.plan), fed.order)
-            yield Candidate(f"{candidate.source}{fed.words}", schedule_plan(problem, plan))
+            plan = renumbered(without_step(candidate.schedule.plan), order)
+            yield Candidate(f"{candidate.source}{words}", schedule_plan(problem, plan))
 
 
 def family_schedule(variant: Variant, family: Family, order: str | None = None) -> Schedule | None:

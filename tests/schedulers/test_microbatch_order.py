@@ -34,7 +34,7 @@ def fed_family(config: Config, name: str, again: bool = False, away: bool = Fals
         plan = known.plan(problem)
         if not again and not away:
             return plan
-        return saved_plan(plan, savings(problem, known, *(("full", None) if again else (None, "full"))))
+        return saved_plan(plan, *savings(problem, known, *(("full", None) if again else (None, "full"))))
 
     try:
         return FedFamily(prepare(make_problem(**config), known), known, make)
