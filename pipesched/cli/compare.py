@@ -238,7 +238,7 @@ def print_comparison(
     for outcome in chosen:
         is_folded = bool(view.fold) and fold_of(outcome.schedule) is not None
         remarks = not_drawn(outcome.schedule, None if is_folded else view.window(together[0], until).end, rows)
-        console.print(heading(outcome, given).append("".join(f"; {remark}" for remark in remarks), style="dim"))
+        console.print(heading(outcome, given).append(remarks, style="dim"))
         how: dict[str, Any] = {"rows": rows, "together": together, "until": until}
         console.print(chart_of(outcome, chart, screen, **how, show_legend=outcome is chosen[-1]), "", sep="\n")
     if are_few(comparison):

@@ -70,16 +70,14 @@ def some_devices(devices: int, many: int = MANY_DEVICES) -> list[int] | None:
     return [number * (devices - 1) // (SHOWN_DEVICES - 1) for number in range(SHOWN_DEVICES)]
 
 
-def not_drawn(schedule: Schedule, until: int | None, rows: Sequence[int] | str | None) -> list[str]:
-    """Return in words which parts of a schedule are not drawn; `until` is the tick at which it may be cut."""
-    end, scale = schedule.last_ticks, schedule.problem.ticks.per_unit
-    remarks = []
+def not_drawn(schedule: Schedule, until: int | None, rows: Sequence[int] | str | None) -> str:
+    """Say behind semicolons which parts of a schedule are not drawn; `until` is the tick at which it may be cut."""
+    end, scale, devices = schedule.last_ticks, schedule.problem.ticks.per_unit, schedule.problem.devices
+    cut = ""
     if until is not None and end > until:
-        remarks.append(f"cut at {number(in_units(until, scale))}, ends at {number(in_units(end, scale))}")
-    shown = schedule.problem.devices if rows is None or isinstance(rows, str) else len(set(rows))
-    if shown < schedule.problem.devices:
-        remarks.append(f"{shown} of {schedule.problem.devices} devices")
-    return remarks
+        cut = f"; cut at {number(in_units(until, scale))}, ends at {number(in_units(end, scale))}"
+    shown = devices if rows is None or isinstance(rows, str) else len(set(rows))
+    return cut + (f"; {shown} of {devices} devices" if shown < devices else "")
 
 
 MAKESPAN, PEAK, EXPOSED, OWN_BOUND = "\nmakespan", "peak\nmemory", "\nexposed", "vs own\nbound"

@@ -185,24 +185,21 @@ def _cost(explanation: Explanation, row: Sensitivity) -> int:
     return ticks.of(row.kind)[row.stage]
 
 
-def move_lines(explanation: Explanation) -> list[Text]:
-    """Return a sentence for each move that shortens the schedule, or that none does."""
-    if not explanation.moves:
-        if explanation.moves_complete:
-            return [Text("no single move of one operation in the order of its device shortens it")]
-        return [Text("none of the single moves that were timed shortens it; not all were timed")]
+def move_lines(explanation: Explanation) -> Iterator[Text]:
+    """Yield a sentence for each move that shortens the schedule, or that none does."""
     unit = explanation.schedule.problem.time_unit
-    lines = []
     for move in explanation.moves:
         to = f"{move.to}" if move.first == move.last else f"positions {move.first} to {move.last}"
         where = f"device {move.device}, position {move.start} to {to}"
         makespan = f"{number(move.makespan)} {unit}".rstrip()
         memory = f"{number(move.memory)} {explanation.schedule.problem.memory.unit}".rstrip()
         over = "" if move.fits else ", over the budget"
-        lines.append(Text(f"{move.slot} on {where}: {makespan}, at a peak of {memory}{over}"))
+        yield Text(f"{move.slot} on {where}: {makespan}, at a peak of {memory}{over}")
     if not explanation.moves_complete:
-        lines.append(Text("not all moves were timed", style="dim"))
-    return lines
+        none = "none of the single moves that were timed shortens it; not all were timed"
+        yield Text("not all moves were timed", style="dim") if explanation.moves else Text(none)
+    elif not explanation.moves:
+        yield Text("no single move of one operation in the order of its device shortens it")
 
 
 def why_lines(why: Why, unit: str = "") -> Iterator[Text]:

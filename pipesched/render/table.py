@@ -89,9 +89,8 @@ def comparison_view(comparison: Comparison, *, ascii_only: bool = False) -> Grou
     until = edge(together, comparison) if chosen else None
     for outcome in chosen:
         rows, legend = some_devices(outcome.problem.devices), outcome is chosen[-1]
-        remarks = "".join(f"; {remark}" for remark in not_drawn(outcome.schedule, until, rows))
         chart = Gantt(outcome, rows=rows, together=together, until=until, show_legend=legend, ascii_only=ascii_only)
-        parts += [heading(outcome).append(remarks, style="dim"), chart, ""]
+        parts += [heading(outcome).append(not_drawn(outcome.schedule, until, rows), style="dim"), chart, ""]
     return Group(*parts, ComparisonTable(comparison, ascii_only=ascii_only))
 
 

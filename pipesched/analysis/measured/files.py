@@ -184,7 +184,7 @@ def read_run(
         if not found:
             raise ConfigError(f"{first.file} holds no range with one of the names of `ranges`")
         _require_each_once(found, min((one.ranks for one in ranks), default=0))
-        ranks += in_steps(counted, None if planned is None else planned.microbatches) if counted else []
+        ranks += in_steps(counted, None if planned is None else planned.microbatches)
     return source, sorted(ranks, key=lambda rank: rank.rank)
 
 

@@ -151,8 +151,8 @@ def names_of(given: Any) -> dict[str, str]:
     return known
 
 
-def in_steps(ranks: Sequence[CountedRank], microbatches: int | None = None) -> list[Recorded]:
-    """Return what each rank recorded step by step, with so many microbatches where the plan says it.
+def in_steps(ranks: Sequence[CountedRank], microbatches: int | None = None) -> Iterator[Recorded]:
+    """Yield what each rank recorded step by step, with so many microbatches where the plan says it.
 
     Raises ConfigError for a rank without ranges.
     """
@@ -160,7 +160,7 @@ def in_steps(ranks: Sequence[CountedRank], microbatches: int | None = None) -> l
         if not ranges:
             raise ConfigError(f"{file} holds no range with one of the names of `ranges`")
     rows = [(*rank[:2], sorted(rank[2], key=lambda one: one.start)) for rank in sorted(ranks, key=lambda one: one[0])]
-    count, found = microbatches or max(_in_a_step(row) for _, _, row in rows), []
+    count = microbatches or max((_in_a_step(row) for _, _, row in rows), default=0)
     for stage, (rank, file, row) in enumerate(rows):
         ran, names, placed = Counter[Any](), list[str](), list[Range]()
         for one in row:
@@ -172,8 +172,7 @@ def in_steps(ranks: Sequence[CountedRank], microbatches: int | None = None) -> l
         steps: dict[str, list[Range]] = {}
         for name, waited in zip(names, idle_as_waits(placed, row[0].start), strict=True):
             steps.setdefault(name, []).append(waited)
-        found.append(Recorded(rank, file, steps, apart=True))
-    return found
+        yield Recorded(rank, file, steps, apart=True)
 
 
 def _in_a_step(row: Sequence[NamedRange]) -> int:

@@ -660,9 +660,8 @@ def _charts(outcomes: Sequence[Outcome], comparison: Comparison, view: View) -> 
         ]
         for chart, outcome, schedule in zip(charts, outcomes, schedules, strict=True):
             metrics = f"makespan {makespan(schedule)}, bubble {schedule.bubble:.1%}, peak {_peak(outcome):g}"
-            remarks = not_drawn(schedule, window.end, view.rows)
-            title = wrapped("; ".join([f"{called(outcome.algorithm)}: {metrics}", *remarks]), view.inches)
-            chart.axes.set_title(title, loc="left", pad=2)
+            title = f"{called(outcome.algorithm)}: {metrics}{not_drawn(schedule, window.end, view.rows)}"
+            chart.axes.set_title(wrapped(title, view.inches), loc="left", pad=2)
             chart.axes.tick_params(axis="x", labelbottom=chart is charts[-1])
         charts[-1].axes.set_xlabel(with_unit("time", schedules[-1].problem.time_unit), labelpad=2)
         draw_charts(figure, charts)
