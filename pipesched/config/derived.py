@@ -1,4 +1,4 @@
-"""The problem of a config that describes a training run: derived from its model and its GPUs, in ms and GB."""
+"""The problem of a config of a training run, derived from its model and GPUs, in ms and GB; its section `trust`."""
 
 from __future__ import annotations
 

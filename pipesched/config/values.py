@@ -1,4 +1,4 @@
-"""The values of a config before they become a problem: what was given and where, and which numbers are rounded."""
+"""The values of a config, with their places: `source_of` a file, `values_of` it, `override`, then `problem_of` them."""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 It needs only tasks, orders and times, whoever found them. Linear in tasks and precedences. One tick less of a cost
 gains the least number of times that it stands on a longest path, one tick more costs the largest. A task may move to
 where who reaches it and whom it reaches let it, whatever memory says.
+
+`idle_gaps` classes idle time, `path_counts` says what costs do, `candidate_moves` which moves may help.
 """
 
 from __future__ import annotations
@@ -191,16 +193,16 @@ class TimedTasks:
 class Idle(str, Enum):
     """The classes of idle time; the values are the keys of the JSON document."""
 
-    WARM_UP = "warm_up"
-    WAIT = "wait"
-    TRANSFER = "transfer"
-    QUEUE = "queue"
-    ORDER = "order"
-    MEMORY = "memory"
-    DRAIN = "drain"
-    LATE = "late"
-    MESSAGE = "message"
-    RUNTIME = "runtime"
+    WARM_UP = "warm_up"  # another device runs what it waits for, and it had no task before
+    WAIT = "wait"  # the same, between two tasks of the device
+    TRANSFER = "transfer"  # what it waits for is on its way, or a lane works on it
+    QUEUE = "queue"  # its message waits for others in a queue
+    ORDER = "order"  # a later task of the device could run
+    MEMORY = "memory"  # a later task could run, did it fit the budget
+    DRAIN = "drain"  # the same as in warm-up, and no task is left
+    LATE = "late"  # the task could run; measured time is of the next two instead
+    MESSAGE = "message"  # its message came later than its sender ended
+    RUNTIME = "runtime"  # the rest of what is late
 
     def __str__(self) -> str:
         return self.value

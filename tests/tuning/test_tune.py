@@ -111,7 +111,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_its_journal(tmp_path: Path, monkeypatc
     assert len(counted.points) == 7
 
 
-LIMITS = [(LARGE, 50, None), (LARGE, 50, "local:2"), (SPACE, 5000, None), (SPACE, 70, "local:2")]
+LIMITS = [(LARGE, 50, None), (LARGE, 50, "local:2"), (SPACE, 3000, None), (SPACE, 70, "local:2")]
 
 
 @pytest.mark.parametrize("case", at_night_but(LIMITS[::2], LIMITS), ids=range(len(LIMITS)))
@@ -128,7 +128,7 @@ def test_a_time_limit_holds(
     assert not tuning.is_complete
     assert tuning.space == tuning.simulated + sum(tuning.pruned.values()) + tuning.left
     assert tuning.best in (None, *tuning.rows[:1])
-    assert tuning.rows or limit < 5000
+    assert tuning.rows or limit < 3000
     assert not workers_left()
 
 

@@ -1,6 +1,7 @@
 """Reading the traces of a run: which kind they are, whose, and the steps that all ranks recorded.
 
-Large JSON files are read piece by piece: one entry at a time is in memory, not the file.
+Large JSON files are read piece by piece: one entry at a time is in memory, not the file. `read_run`
+reads files, `steps_of` finds the steps. A new kind of trace: `_read`, and its reader in `other_tools.py`.
 """
 
 from __future__ import annotations

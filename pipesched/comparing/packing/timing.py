@@ -1,4 +1,4 @@
-"""What ranks take, exactly: all of them at once where positions do not depend on costs, else each as it is planned."""
+"""The makespan of each rank, exactly: of all at once where costs do not change the order, else one after another."""
 
 from __future__ import annotations
 

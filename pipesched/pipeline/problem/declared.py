@@ -99,7 +99,8 @@ SETUP = (  # sections that describe a training run, from which a problem is deri
     Field("training", Elsewhere(),
         "numbers, recompute, layout, and the shares of the GPU's numbers that training reaches"),
     Field("trust", Elsewhere(),
-        "whose runs the estimate is like (like), and whether tune looks beyond what was measured (beyond)"),
+        "whose runs the estimate is like (like), and whether tune looks beyond what was measured (beyond), "
+        "and whether what it finds must surely fit (fits)"),
 )  # fmt: skip
 SETUP_NAMES = tuple(field.key for field in SETUP)
 BY_KEY = {field.key: field for field in FIELDS}
