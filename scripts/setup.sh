@@ -3,5 +3,5 @@ venv=${PIPESCHED_VENV:-.venv}
 bin=$venv/bin
 if [ ! -x "$bin/pipesched" ] || [ ! -x "$bin/pytest" ]; then
     ${PYTHON:-python3} -m venv "$venv"
-    "$bin/python" -m pip install --quiet --no-compile --disable-pip-version-check -e ".[dev]"
+    "$bin/python" -m pip install --quiet --disable-pip-version-check -e ".[dev]"
 fi
