@@ -64,7 +64,7 @@ def said(cli: Cli, words: list[str]) -> list[str]:
     after = {path: path.stat().st_mtime_ns for path in Path.cwd().rglob("*")}
     code = [] if done.returncode == 2 else [f"exit code {done.returncode}"]
     shown = [f"| {line}".rstrip() for line in done.stdout.splitlines()]
-    changed = {path.name for path, _ in before.items() ^ after.items()}
+    changed = {path.name for path, _ in before.items() ^ after.items() if "__pycache__" not in path.parts}
     return [*done.stderr.splitlines(), *code, *shown, *(f"{name} has changed" for name in sorted(changed))]
 
 
