@@ -165,7 +165,7 @@ def model(random: Random) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", at_night_but(range(0, 24, 6), range(24)))
+@pytest.mark.parametrize("seed", at_night_but((0, 12), range(24)))
 @pytest.mark.slow
 def test_no_algorithm_is_below_a_bound_over_cuts_that_covers_it(seed: int) -> None:
     """Also where the cut is open, and each algorithm has its own."""
@@ -184,7 +184,7 @@ def test_a_balanced_cut_is_one_for_the_budget() -> None:
     assert "balanced for the budget" in frontier(problem, method="portfolio", time_limit=5).covers
 
 
-@pytest.mark.parametrize("seed", at_night_but((0, 4), (0, 1, 2, 3, 4, 6, 7)))
+@pytest.mark.parametrize("seed", at_night_but((0,), (0, 1, 2, 3, 4, 6, 7)))
 @pytest.mark.slow
 def test_no_packing_is_below_a_bound_that_covers_it(seed: int) -> None:
     """The bound of a packing is about so many microbatches, on its cut and placement, with its way of backwards."""

@@ -21,7 +21,7 @@ from pipesched.solver.bounds import DeviceModel, most_promising, suits
 from pipesched.solver.model import RecomputeOffloadModel
 from pipesched.solver.recompute_offload import PlainVariant, RecomputeOffloadVariant
 from plain_model import plain_model
-from tests.examples import examples, part
+from tests.examples import part
 from tests.solver.every_way import least_makespan
 from tests.solver.periodic.problems import tight
 
@@ -180,7 +180,7 @@ def least_of(case: PlainVariant, device: int | None) -> int:
 
 @pytest.mark.slow
 @given(tight(most_devices=2, most_microbatches=4, most_chunks=2))
-@examples(40)
+@part(2)
 def test_never_above_an_optimum_device(problem: Problem) -> None:
     """No device alone needs longer than the exact model of all devices, which knows none of the extra precedences."""
     case = PlainVariant(problem)
