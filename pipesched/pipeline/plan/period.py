@@ -100,10 +100,8 @@ def _candidates(series: Sequence[Series], instant: int, last: int) -> Iterator[t
 
 def _longest(series: Sequence[Series], ticks: int, step: int, few: int) -> SteadyState | None:
     """Return the longest stretch that is steady with this period, but for a `few` breaks at most, or None."""
-    unlike, breaks = (
-        list[Ints](),
-        [np.array([-1])],
-    )  # starts of what comes again, but not after a period; and all breaks
+    unlike = list[Ints]()  # starts of what comes again, but not after a period
+    breaks = [np.array([-1])]
     for starts, ends in series:
         ahead = max(len(starts) - step, 0)
         wrong = (starts[step:] - starts[:ahead] != ticks) | (ends[step:] - ends[:ahead] != ticks) | (starts[:ahead] < 0)
