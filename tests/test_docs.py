@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import doctest
-import importlib.util
 import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+import docs
 import pipesched
 import pipesched.hls
 from pipesched.cli.app import COMMANDS
@@ -23,24 +22,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_own_families")]
 ROOT = Path(__file__).parent.parent
 
 
-def _docs_script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_script", ROOT / "scripts" / "docs.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-DOCS = _docs_script()
-
-
-WITH_COMMANDS = [page for page in DOCS.PAGES if "\n$ " in page.read_text(encoding="utf-8")]
+WITH_COMMANDS = [page for page in docs.PAGES if "\n$ " in page.read_text(encoding="utf-8")]
 LONG_NAMES = {
     "best-layout.md", "from-a-config-json.md", "real-model.md", "packed-sequences.md", "estimate.md", "eight-ranks.md",
 }  # fmt: skip
 LONG = {page for page in WITH_COMMANDS if page.name in LONG_NAMES}
-WITH_PYTHON = [page for page in DOCS.PAGES if "\n>>> " in page.read_text(encoding="utf-8")]
+WITH_PYTHON = [page for page in docs.PAGES if "\n>>> " in page.read_text(encoding="utf-8")]
 
 
 def name_of(page: Path) -> str:
@@ -51,7 +38,7 @@ def name_of(page: Path) -> str:
 @pytest.mark.parametrize("page", at_night_but({*WITH_COMMANDS} - LONG, WITH_COMMANDS), ids=name_of)
 def test_every_example_prints_what_the_page_says(page: Path) -> None:
     """Running the commands of a page again gives the page."""
-    assert DOCS.refreshed(page) == page.read_text(encoding="utf-8")
+    assert docs.refreshed(page) == page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
@@ -63,7 +50,7 @@ def test_python_examples_give_what_the_page_says(page: Path, monkeypatch: pytest
     assert results.failed == 0
 
 
-@pytest.mark.parametrize("page", DOCS.PAGES, ids=name_of)
+@pytest.mark.parametrize("page", docs.PAGES, ids=name_of)
 def test_links_lead_somewhere(page: Path) -> None:
     """Every relative link of a page names a file of the repository, and a heading of it where it names one."""
     for target, anchor in re.findall(r"\]\(([^)#:\s]*)(#[^)\s]*)?\)", page.read_text(encoding="utf-8")):
@@ -144,7 +131,7 @@ def test_the_readme_is_short() -> None:
     """At most 170 lines with one picture, and the examples of the three main commands fit a terminal of 80 columns."""
     assert len(README.splitlines()) <= 170
     assert README.count("![") == 1
-    examples = DOCS.BLOCK.findall(README)
+    examples = docs.BLOCK.findall(README)
     commands = [example.splitlines()[0].split()[:3] for example in examples]
     assert commands == [["$", "pipesched", name] for name in ("compare", "solve", "tune")]
     assert max(len(line) for example in examples for line in example.splitlines()[1:]) <= 80
@@ -152,10 +139,10 @@ def test_the_readme_is_short() -> None:
 
 def test_an_example_may_show_the_first_or_last_lines() -> None:
     """`| head -2` or `| tail -2` behind a command leaves two lines, and columns are those that are asked for."""
-    whole = DOCS.output_of("pipesched list 1f1b", 60).splitlines()
-    assert DOCS.output_of("pipesched list 1f1b | head -2", 60).splitlines() == whole[:2]
-    assert DOCS.output_of("pipesched list 1f1b | tail -2", 60).splitlines() == whole[-2:]
-    assert max(map(len, whole)) <= 60 < max(map(len, DOCS.output_of("pipesched list 1f1b").splitlines()))
+    whole = docs.output_of("pipesched list 1f1b", 60).splitlines()
+    assert docs.output_of("pipesched list 1f1b | head -2", 60).splitlines() == whole[:2]
+    assert docs.output_of("pipesched list 1f1b | tail -2", 60).splitlines() == whole[-2:]
+    assert max(map(len, whole)) <= 60 < max(map(len, docs.output_of("pipesched list 1f1b").splitlines()))
 
 
 def test_the_table_of_commands_names_every_command() -> None:
@@ -166,26 +153,26 @@ def test_the_table_of_commands_names_every_command() -> None:
 
 def test_the_start_page_leads_to_every_page() -> None:
     """Links lead from docs/index.md to every page of docs/, and the site lists each."""
-    docs = ROOT / "docs"
-    reached, pages = set[Path](), [docs / "index.md"]
+    folder = ROOT / "docs"
+    reached, pages = set[Path](), [folder / "index.md"]
     while pages:
         page = pages.pop()
-        if page not in reached and page.suffix == ".md" and docs in page.parents:
+        if page not in reached and page.suffix == ".md" and folder in page.parents:
             reached.add(page)
             links = re.findall(r"\]\(([^)#:\s]+)", page.read_text(encoding="utf-8"))
             pages += [(page.parent / link).resolve() for link in links]
-    assert reached == set(docs.rglob("*.md"))
+    assert reached == set(folder.rglob("*.md"))
     site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     listed = re.findall(r"^ +- (?:\w+: )?([\w/-]+\.md)$", site, re.MULTILINE)
-    assert sorted(listed) == sorted(["contributing.md", *(page.relative_to(docs).as_posix() for page in reached)])
+    assert sorted(listed) == sorted(["contributing.md", *(page.relative_to(folder).as_posix() for page in reached)])
 
 
 def test_pages_of_research_say_so() -> None:
     """The pages that docs/reference/stability.md calls research are those that begin with the word."""
-    docs, here = ROOT / "docs", ROOT / "docs" / "reference"
+    folder, here = ROOT / "docs", ROOT / "docs" / "reference"
     research = (here / "stability.md").read_text(encoding="utf-8").partition("\n## Research\n")[2].partition("\n## ")[0]
     listed = {(here / link).resolve() for link in re.findall(r"\]\(([\w./-]+)\)", research)} - {ROOT / "CHANGELOG.md"}
-    assert listed == {page for page in docs.rglob("*.md") if "\n\n*Research: [" in page.read_text(encoding="utf-8")}
+    assert listed == {page for page in folder.rglob("*.md") if "\n\n*Research: [" in page.read_text(encoding="utf-8")}
 
 
 def test_python_examples_of_the_package() -> None:
