@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pipesched import (
@@ -28,6 +29,7 @@ from pipesched import (
 from pipesched.core.reasons import Idle
 from pipesched.documents import json_text, schedule as documents
 from pipesched.pipeline.plan.message_programs import BestOrder
+from pipesched.pipeline.plan.plan import MessageProgram
 from pipesched.pipeline.plan.schedule import requeued
 from pipesched.pipeline.plan.step import Messages
 from tests.oracle.test_messages import ends_of
@@ -116,6 +118,25 @@ def test_wrong_programs(change: Any, said: str) -> None:
     ends[0] = change(ends[0])
     with pytest.raises((ConfigError, InvalidSchedule), match=said):
         plan(schedule.problem, [" ".join(row) for row in texts_of(schedule.plan)], messages=ends)
+
+
+def test_numbers_of_other_messages() -> None:
+    """A plan that numbers no messages is told so where they queue, as is one of them in a place of operations."""
+    problem = make_problem(devices=2, microbatches=4, p2p=3, messages="device")
+    queued, free = run(problem, "1f1b").schedule, run(make_problem(devices=2, microbatches=4, p2p=3), "1f1b").schedule
+    nothing: Any = [MessageProgram(*[np.zeros(0, int)] * 4)] * 2
+    silent = replace(free.plan, messages=nothing)
+    said = "the plan has other messages than those between the devices of the problem"
+    assert check(Schedule(queued.problem, silent, free.start_ticks, free.end_ticks)) == [said]
+    with pytest.raises(ConfigError, match=said):
+        schedule_plan(queued.problem, silent)
+    good, first = queued.plan, queued.plan.index.first_message
+    number, sends, after, behind = good.messages[0]
+    wrong = [(number + 1, sends, after, behind), (number, sends + 1, after, behind), (number, sends, after, behind[1:])]
+    places: list[dict[str, Any]] = [{"orders": [[first], []]}, {"waits": [(first, 0)]}, {"network": [[(first, 0)]]}]
+    for parts in ({"pairs": {0: first}}, *places, *({"messages": [MessageProgram(*one)]} for one in wrong)):
+        with pytest.raises(ConfigError, match=r"is no operation: numbers are|must have columns of one length"):
+            replace(good, **parts)
 
 
 @pytest.mark.parametrize("queue", QUEUES[1:])

@@ -460,6 +460,13 @@ def incomplete_messages(tables: TimeTables) -> Iterator[str]:
     if len(plan.messages) != tables.problem.devices:
         yield f"the plan has messages of {len(plan.messages)} devices; the problem has {tables.problem.devices}"
         return
+    where = tables.problem.model.where
+    crosses = (index.units * (where[1:] != where[:-1]).any(axis=1)).tolist()
+    counts = {"SEND_F": [*crosses, 0], "SEND_B": [0, *crosses] if tables.problem.mode == "train" else []}
+    counts |= {f"SEND_{kind}": [*map(len, index.rows(kind))] for kind in "EG"}
+    if any([*map(len, index.rows(kind))] != row for kind, row in counts.items()):
+        yield "the plan has other messages than those between the devices of the problem"
+        return
     yield from _misplaced_ends(tables)
     place = np.full(index.size + 1, -2)
     place[NOTHING_BEFORE] = -1

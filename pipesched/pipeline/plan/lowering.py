@@ -321,6 +321,8 @@ def with_message_tasks(graph: TaskGraph, problem: Problem, plan: Plan) -> TaskGr
     Each occupies its queues at its one time, so that what comes behind it at either end waits for it.
     """
     sent, queue = Sent(problem, plan), problem.messages.queue if problem.messages else EDGE
+    if sent.index.sent != plan.index.sent:
+        raise ConfigError("the plan has other messages than those between the devices of the problem", "plan")
     first, none = len(graph), np.zeros(len(sent.is_run), dtype=np.int64)
     there = np.flatnonzero(sent.is_run)
     edges = [graph.edges, Edges(sent.source[there], there + first), Edges(there + first, sent.target[there])]

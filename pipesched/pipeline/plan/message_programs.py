@@ -56,14 +56,7 @@ def pytorch_programs(problem: Problem, plan: Plan) -> Plan:
     bounds = np.cumsum([0, *ends.tolist()])
     given = (order, stops[1:], idle, needs.first, needs.task, makes.first, makes.task, sender, receiver)
     left = idle[np.minimum(begins, len(idle) - 1)]
-    state = (
-        0 * sender,
-        begins.copy(),
-        left,
-        np.full(devices, NOTHING_BEFORE),
-        np.zeros(devices, int),
-        bounds[:-1].copy(),
-    )
+    state = [0 * sender, begins.copy(), left, np.full(devices, NOTHING_BEFORE), 0 * bounds[1:], bounds[:-1].copy()]
     blank = (np.zeros(count, int) for count in (len(order) + len(there), *(int(bounds[-1]),) * 4))
     is_stuck, (run, *columns) = run_kernel("take_turns", *given, *state, *blank, written=5)
     if is_stuck:

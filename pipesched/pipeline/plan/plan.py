@@ -163,24 +163,28 @@ class Plan(Displayable):
     name: str = ""  # what documents, figures and tables call it
 
     def __post_init__(self) -> None:
-        require_type(self.index, OpIndex, "an OpIndex", "index")
+        index, first = require_type(self.index, OpIndex, "an OpIndex", "index"), self.index.first_message
         for device, order in enumerate(require_sequence(self.orders, "orders")):
-            _require_numbers(order, self.index, "orders", device)
+            _require_numbers(order, first, "orders", device)
         require_type(self.pairs, Mapping, "a mapping from forwards to backwards", "pairs")
-        _require_numbers([*self.pairs, *self.pairs.values()], self.index, "pairs")
+        _require_numbers([*self.pairs, *self.pairs.values()], first, "pairs")
         require_label(self.note, "note")
         require_label(self.name, "name")
         for entry, pair in enumerate(require_sequence(self.lanes, "lanes")):
             for lane in _two(pair, "lanes", entry):
-                _require_numbers(lane, self.index, "lanes", entry)
+                _require_numbers(lane, first, "lanes", entry)
         waits = (_two(pair, "waits", entry) for entry, pair in enumerate(require_sequence(self.waits, "waits")))
-        _require_numbers([*chain.from_iterable(waits)], self.index, "waits")
+        _require_numbers([*chain.from_iterable(waits)], first, "waits")
         for device, program in enumerate(require_sequence(self.network, "network")):
             entries = [_two(entry, "network", device) for entry in program]
-            _require_numbers([number for number, _ in entries], self.index, "network", device)
-            _require_numbers([after for _, after in entries if after != NOTHING_BEFORE], self.index, "network", device)
-        for program in require_sequence(self.messages, "messages"):
-            require_type(program, MessageProgram, "a MessageProgram", "messages")
+            _require_numbers([number for number, _ in entries], first, "network", device)
+            _require_numbers([after for _, after in entries if after != NOTHING_BEFORE], first, "network", device)
+        for device, program in enumerate(require_sequence(self.messages, "messages")):
+            numbers, sends, after, behind = require_type(program, MessageProgram, "a MessageProgram", "messages")
+            _require_numbers([*numbers], index.size, "messages", device, first)
+            _require_numbers([one for one in after if one != NOTHING_BEFORE], first, "messages", device)
+            if not (len(numbers) == len(sends) == len(after) == len(behind) and {*sends} <= {0, 1}):
+                raise ConfigError("must have columns of one length, and 0 or 1 in `sends`", "messages", entry=device)
 
     def __getstate__(self) -> dict[str, Any]:
         return fields_of(self)
@@ -298,13 +302,13 @@ def _two(pair: object, key: str, entry: int) -> Sequence[Any]:
     return pair
 
 
-def _require_numbers(numbers: Any, index: OpIndex, key: str, entry: int | None = None) -> None:
-    """Raise ConfigError for what is no list of numbers, and for a number that `index` does not have."""
+def _require_numbers(numbers: Any, stop: int, key: str, entry: int | None = None, first: int = 0) -> None:
+    """Raise ConfigError for what is no list of numbers, and for a number that is not from `first` to before `stop`."""
     if not isinstance(numbers, Sequence) or not all(issubclass(kind, Integral) for kind in set(map(type, numbers))):
         raise ConfigError(f"must list numbers of operations, not {shown(numbers)}", key, entry=entry)
-    if numbers and not (min(numbers) >= 0 and max(numbers) < index.size):
-        wrong = min(numbers) if min(numbers) < 0 else max(numbers)
-        raise ConfigError(f"{wrong} is no operation: numbers are 0 to {index.size - 1}", key, entry=entry)
+    if numbers and not (min(numbers) >= first and max(numbers) < stop):
+        wrong = min(numbers) if min(numbers) < first else max(numbers)
+        raise ConfigError(f"{wrong} is no operation: numbers are {first} to {stop - 1}", key, entry=entry)
 
 
 def mismatch(problem: Problem, plan: Plan) -> str | None:
