@@ -10,7 +10,6 @@ from pipesched.cli.options import ProblemSource, Screen, argument, option
 from pipesched.cli.output import show
 from pipesched.cli.reading import given_config
 from pipesched.errors import ConfigError, NotApplicable, blame
-from pipesched.pipeline.problem.problem import Problem
 from pipesched.schedulers.family import prepare
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def command(
     elif others:
         rows, parts = _known(name)
     else:
-        rows, parts = _algorithms(algorithms, given_config(problem).problem if asked else None)
+        rows, parts = _algorithms(algorithms, problem if asked else None)
     show(screen, lambda: rows_document(name, rows), parts)
 
 
@@ -91,8 +90,8 @@ def _known(name: str) -> Listed:
     return rows, [PresetTable(rows, kind), Text(PRESETS[kind], "dim")]
 
 
-def _algorithms(names: Sequence[str] | None, problem: Problem | None) -> Listed:
-    """Return the algorithms of these names, or all, also of packages; and why they do not suit a problem."""
+def _algorithms(names: Sequence[str] | None, source: ProblemSource | None) -> Listed:
+    """Return the algorithms of these names, or all, also of packages; and why they do not suit the given problem."""
     from rich.text import Text
 
     from pipesched.render.catalogue import CatalogueTable, catalogue_details, catalogue_rows
@@ -104,7 +103,8 @@ def _algorithms(names: Sequence[str] | None, problem: Problem | None) -> Listed:
     with blame(None):
         families = [family(name) for name in names] if names else [*algorithms()]
     refusals: dict[str, str] | None = None
-    if problem is not None:
+    if source is not None:
+        problem = given_config(source).problem
         refusals = dict.fromkeys((one.name for one in families), "")
         for one in families:
             try:
