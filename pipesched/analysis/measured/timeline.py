@@ -449,9 +449,11 @@ def read_traces(
 
 def _quartiles(found: Aligned, microbatch: int | None = None) -> dict[tuple[str, int], Quartiles]:
     """Return the quartiles of each kind: between two lengths linearly, the ends included (numpy's default)."""
-    found_of, quarters = found.lengths(microbatch), [Fraction(part, 4) for part in (1, 2, 3)]
-    quartiles = {kind: [quantile(sorted(one), part) / PER_UNIT for part in quarters] for kind, one in found_of.items()}
-    return {kind: Quartiles(*map(plain, three)) for kind, three in quartiles.items()}
+    ordered = {kind: sorted(values) for kind, values in found.lengths(microbatch).items()}
+    parts = [Fraction(part, 4) for part in (1, 2, 3)]
+    return {
+        kind: Quartiles(*(plain(quantile(each, part) / PER_UNIT) for part in parts)) for kind, each in ordered.items()
+    }
 
 
 def _costs(lengths: dict[tuple[str, int], Quartiles], found: Aligned, plan: Problem | None) -> Iterator[MeasuredCost]:
