@@ -326,16 +326,15 @@ def _wrong_transfers(sheet: Sheet) -> Iterator[str]:
     for action in sheet.cells_of:
         send = action._replace(kind="SEND_F" if action.kind == "F" else "SEND_B")
         receive = sheet.partner(send) if action.kind in "FBI" else None
-        if receive is None:
+        if receive is None or (send in sheet.cells_of and receive in sheet.cells_of):
             continue
         here, there = (f"row {sheet.rank_of[one.stage] + 1}" for one in (send, receive))
-        sent, received = send in sheet.cells_of, receive in sheet.cells_of
-        if not sent and not received:
-            yield f"{here}: {send} is missing, and {receive} in {there}"
-        elif not sent:
+        if receive in sheet.cells_of:
             yield f"{here}: {send} is missing, for which {sheet.said(receive)} waits forever"
-        elif not received:
+        elif send in sheet.cells_of:
             yield f"{there}: {receive} is missing, which should receive {sheet.said(send)}"
+        else:
+            yield f"{here}: {send} is missing, and {receive} in {there}"
 
 
 def _misplaced_transfers(sheet: Sheet) -> Iterator[str]:
