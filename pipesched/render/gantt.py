@@ -669,7 +669,7 @@ class Gantt(Widely, Displayable):
         folded = self._folded(fold, columns) if self.must_fold or fold else {}
         own = folded.get(id(self.schedule), scales)
         if fold and not self.must_fold and not helps(self.schedule, fold, own, scales):
-            fold, own = None, scales
+            fold, own, folded = None, scales, {}
         return LineFrame(gutter, own, tail, colour, ascii_only, few_colours), fold, folded
 
     def _device(self, device: int, cells: Cells, layout: LineFrame, look: Look) -> Iterator[Segment]:
