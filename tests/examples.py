@@ -19,7 +19,7 @@ def examples(count: int) -> settings:
 
 def part(divisor: int) -> settings:
     """A part of the profile's examples: of a costly property, or one that is tried for each of many families."""
-    return settings(max_examples=max(1, _usual() // divisor), deadline=None)
+    return settings(max_examples=max(2, _usual() // divisor), deadline=None)
 
 
 def at_night_but(kept: Collection[Any], values: Iterable[Any]) -> list[Any]:
