@@ -402,12 +402,13 @@ def test_both_ways() -> None:
     assert outcome.order == outcome.schedule.order == (3, 1, 2, 0)
 
 
-def test_a_block_is_planned_anew() -> None:
-    """A building block of one's own takes the microbatches in order too."""
-    problem = make_problem(devices=2, sizes={"work": [3, 1, 2]})
-    outcome = run(problem, "block", **BLOCK, order="best")
+@pytest.mark.parametrize(("name", "options"), [("block", BLOCK), ("hanayo", {}), ("list", {})])
+def test_the_best_of_all_that_are_planned(name: str, options: Config) -> None:
+    """Families that plan each order anew, a building block too, take the best one of all 24 orders of four."""
+    problem = make_problem(devices=2, stages=4 if name == "hanayo" else None, sizes={"work": [4, 1, 2, 3]})
+    outcome = run(problem, name, **options, order="best")
     assert outcome.ordering is not None
     assert outcome.ordering.exact
     assert outcome.schedule.makespan == min(
-        run(problem, "block", **BLOCK, order=list(order)).schedule.makespan for order in permutations(range(3))
+        run(problem, name, **options, order=list(order)).schedule.makespan for order in permutations(range(4))
     )
