@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 from pathlib import Path
+from threading import Event
 
 import pytest
 from textual import events
@@ -12,11 +12,13 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from pipesched import check, make_problem, read, run
-from pipesched.explore.app.app import ExploreApp, MainScreen
+from pipesched.explore.app.app import ExploreApp, MainScreen, Work
 from pipesched.explore.app.dialogs import Confirm, Parameters, Pick, Read
+from pipesched.explore.board import Planned, Tell
 from pipesched.explore.drawing import BoardScreen, Viewport, draw
+from pipesched.explore.pipeline_board import PipelinePlanner
 from pipesched.explore.state import KEYS, State
-from tests.explore.conftest import app_of, pool_of, ran, state_at, state_of
+from tests.explore.conftest import app_of, maker, outcome_of, pool_of, ran, state_at, state_of
 
 Script = Callable[[Pilot[None], MainScreen], Awaitable[None]]
 
@@ -174,11 +176,12 @@ async def test_parameters_are_live_and_one_step(pilot: Pilot[None], screen: Main
     assert "M8" in said(screen, "title")
 
 
-@played()
+@played((200, 50))
 async def test_keep_and_switch(pilot: Pilot[None], screen: MainScreen) -> None:
     await pilot.press("c", "right", ">", "tab")
     assert "[2/2]" in said(screen, "title")
     assert screen.state.board.amounts.makespan == 285
+    assert "1 interleaved" in "".join(segment.text for segment in screen.kept.lines[0])
 
 
 @played()
@@ -195,18 +198,39 @@ async def test_best_move_and_solve_run_beside_the_app(pilot: Pilot[None], screen
     assert "solve: nothing shorter than 285; proved for placement loop, whole backward" in said(screen, "message")
 
 
-@played(make=partial(state_of, "zb-h1", stages=4, microbatches=24, forward=7, backward=13, p2p=3))
+class Patient(PipelinePlanner):
+    """Its solves wait until they are stopped."""
+
+    def solve(self, board: object, stop: Event, tell: Tell) -> Planned:
+        stop.wait()
+        return super().solve(board, stop, tell)
+
+
+def patient() -> State:
+    outcome = outcome_of("zb-h1", stages=4, microbatches=24, forward=7, backward=13, p2p=3)
+    return state_at(outcome, Patient(maker("zb-h1")))
+
+
+@played(make=patient)
 async def test_escape_stops_a_solve_and_nothing_is_edited_meanwhile(pilot: Pilot[None], screen: MainScreen) -> None:
-    await pilot.press("S")
-    await pilot.pause(0.3)
-    if screen.work is not None:
-        before = screen.state.sheet.version
-        await pilot.press(">", "u", "x")
-        assert screen.state.sheet.version is before
-        assert "Esc stop" in said(screen, "footer")
-        await pilot.press("escape")
+    await pilot.press("right", "S")
+    before, work = screen.state.sheet.version, screen.work
+    await pilot.press(">", "x")
+    assert (screen.state.sheet.version, screen.work) == (before, work)
+    assert "Esc stop" in said(screen, "footer")
+    await pilot.press("escape")
     await settled(pilot, screen)
-    assert screen.work is None
+    assert said(screen, "message").startswith("solve: nothing shorter than 537; split backward, at most")
+
+
+def test_an_error_of_a_search_ends_the_app() -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    work = Work("solve", broken, broken)
+    work.thread.join()
+    with pytest.raises(RuntimeError, match="broken"):
+        work.finish()
 
 
 @pytest.mark.slow
@@ -271,6 +295,10 @@ async def test_a_refused_drop_says_why_and_escape_cancels(pilot: Pilot[None], sc
     assert "|" not in chart(screen)
     await pilot.mouse_up("#chart", offset=(far, y))
     assert state.sheet.version.edits == 0
+    await pilot.mouse_down("#chart", offset=(x, y))
+    await pilot.hover("#chart", offset=(far, y))
+    await pilot.mouse_up("#chart", offset=(far, y))
+    assert state.message.startswith("0F1 from position 1 to")
 
 
 def offloaded() -> State:
