@@ -285,7 +285,8 @@ def without_step(plan: Plan) -> Plan:
         return plan
     first = plan.index.passes
     waits = [(before, after) for before, after in plan.waits if max(before, after) < first]
-    return with_parts(plan, index=replace(plan.index, scoped=(), sent=()), orders=plan.passes, waits=waits, network=())
+    index = replace(plan.index, scoped=(), sent=())
+    return with_parts(plan, index=index, orders=plan.passes, waits=waits, network=(), messages=())
 
 
 def require_device(device: object, devices: int) -> int:

@@ -19,6 +19,7 @@ from pipesched.pipeline.layers.layout_text import (
     stages_of_counts,
 )
 from pipesched.pipeline.layers.recut import one_way
+from pipesched.pipeline.plan.message_programs import with_queues
 from pipesched.pipeline.plan.metrics import ACTIVATIONS
 from pipesched.pipeline.plan.plan import renumbered, without_step
 from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
@@ -228,7 +229,7 @@ def subject_of(schedule: object, layers: object = None, made_by: str = "") -> Su
         places = sorted(range(len(order)), key=order.__getitem__)
         alike = replace(in_order(given.problem, order), placement=given.problem.settled_placement.by_number)
         source = "" if given.ordering is None else f" ({given.ordering.source(given.algorithm)})"
-        again = schedule_plan(alike, renumbered(without_step(given.schedule.plan), places))
+        again = schedule_plan(with_queues(alike, None), renumbered(without_step(given.schedule.plan), places))
         checked, fed = Outcome(given.algorithm, again), f"{', '.join(map(str, order))}{source}"
     stages = checked.problem.stages
     if layers is None:

@@ -106,7 +106,7 @@ UNLIKE: dict[str, Callable[[], Outcome]] = {
         of, "1f1b", layers=4, layout="Et*4|m|m|LLL", layer={"forward": 1}, mtp={"forward": 1}, last={"forward": 1}
     ),
     "works differ": partial(of, "1f1b", sizes={"work": [1, 2] * 4}),
-    "works differ, in an order": partial(of, "1f1b", [7, 1, 2, 0, 3, 4, 5, 6], sizes={"work": [1, 2] * 4}),
+    "works differ, in an order": partial(of, "1f1b", [7, *range(7)], sizes={"work": [1, 2] * 4}, messages="rank"),
     "works differ, in an order of zb-h1": partial(of, "zb-h1", [7, 1, 2, 0, 3, 4, 5, 6], sizes={"work": [1, 2] * 4}),
     "messages differ": partial(of, "1f1b", sizes={"message": [1, 2] * 4}),
     "activations differ": partial(of, "1f1b", sizes={"activation": [1, 2] * 4}),
