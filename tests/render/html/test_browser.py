@@ -188,17 +188,29 @@ def test_moves_by_the_api(open_page: Open, outcome: pipesched.Outcome) -> None:
     """Every slot may stand exactly where Python says; a refusal changes nothing and names the slot."""
     page = open_page(outcome)
     makespan = outcome.schedule.makespan
-    for op, (position, first, last) in list(legal(outcome).items())[::3]:
-        size = next(len(order) for order in api(page, "schedules[0].orders") if op in order)
-        for to in {first - 1, last + 1, first, last, position}:
-            said = api(page, f"move({op!r}, {to})")
-            assert said["ok"] == (first <= to <= last), (op, to)
-            if said["ok"]:
-                assert said["reason"] is None
-                assert api(page, "undo()") == (to != position)
-            else:
-                assert op in said["reason"] or not 0 <= to < size
-                assert said["makespan"] == makespan
+    size: dict[str, int] = {}
+    for order in api(page, "schedules[0].orders"):
+        size |= dict.fromkeys(order, len(order))
+    asked = [
+        (op, to, places)
+        for op, places in list(legal(outcome).items())[::3]
+        for to in {places[1] - 1, places[2] + 1, *places}
+    ]
+    answers = page.evaluate(
+        """moves => moves.map(([op, to]) => {
+            const said = pipesched.move(op, to);
+            return [said, said.ok && pipesched.undo()];
+        })""",
+        [[op, to] for op, to, _ in asked],
+    )
+    for (op, to, (position, first, last)), (said, undone) in zip(asked, answers, strict=True):
+        assert said["ok"] == (first <= to <= last), (op, to)
+        if said["ok"]:
+            assert said["reason"] is None
+            assert undone == (to != position)
+        else:
+            assert op in said["reason"] or not 0 <= to < size[op]
+            assert said["makespan"] == makespan
     assert api(page, "makespan()") == makespan
     assert not api(page, "schedules[0].edited")
 
@@ -378,13 +390,11 @@ def test_links(open_page: Open) -> None:
     assert api(page, "move('1F4', 7, 1)")["ok"]
     api(page, "undo()")
     api(page, "select('2B1', 2)")
-    link, there = page.evaluate("location.hash"), api(page, "schedules")
+    link, there, selected = page.evaluate("[location.hash, pipesched.schedules, pipesched.selected()]")
     assert link == "#t=20.5-99.25&s=2:2B1&m=1:1F3@6,0:0F2@1"
-    again = open_page(THREE, link)
-    assert api(again, "schedules") == there
-    assert api(again, "selected()") == api(page, "selected()")
-    assert again.evaluate("location.hash") == link
-    assert again.inner_text("#live").startswith("2B1, ")
+    page = open_page(THREE, link)
+    assert page.evaluate("[location.hash, pipesched.schedules, pipesched.selected()]") == [link, there, selected]
+    assert page.inner_text("#live").startswith("2B1, ")
     encoded = link.replace(":", "%3A").replace("@", "%40").replace(",", "%2C")
     assert api(open_page(THREE, encoded), "schedules") == there
     broken = open_page(THREE, "#t=9-3&s=0:9F9&m=1:3B2@0,7:0F0@1,0:0F2@1,x&z=1")
@@ -459,7 +469,7 @@ def test_keys_in_queues(open_page: Open, queue: str, p2p: float) -> None:
     assert api(page, "select('2SEND_B1')")
     for key in [*"hlkjpwmdnx<>[]{}+-fcu0", "ArrowDown", "ArrowDown", "ArrowRight"]:
         page.keyboard.press(key)
-        page.wait_for_timeout(30)
+        page.evaluate("new Promise(requestAnimationFrame)")
     assert page.inner_text("#verified").startswith("Verified")
 
 
