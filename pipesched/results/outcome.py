@@ -210,14 +210,10 @@ class SolveReport(Displayable):
         value = in_units(self.value_ticks, self.bound.per_unit)
         return {"value": value, "lower_bound": self.bound.value, "gap": gap, "standing": standing}
 
-    value = Together[int | float](_found)
-    """The objective of the schedule, in the user's time unit."""
-    lower_bound = Together[int | float](_found)
-    """The best lower bound on the objective, in the user's time unit."""
-    gap = Together[float](_found)
-    """The distance to the bound: (value - bound) / bound."""
-    standing = Together[str](_found)
-    """The status in words: where the cut was open, with what it is about."""
+    value = Together[int | float](_found, "The objective of the schedule, in the user's time unit.")
+    lower_bound = Together[int | float](_found, "The best lower bound on the objective, in the user's time unit.")
+    gap = Together[float](_found, "The distance to the bound: (value - bound) / bound.")
+    standing = Together[str](_found, "The status in words: where the cut was open, with what it is about.")
 
     def __repr__(self) -> str:
         return f"SolveReport({self.objective} {self.value}, bound {self.bound.value}, {self.standing})"
@@ -277,14 +273,10 @@ class Outcome(HasPage):
         gap = (ticks - bound.ticks) / bound.ticks if bound.ticks else 0.0
         return {"bound": bound, "lower_bound": bound.value, "gap": gap, "covers": covered.of_schedule(self.schedule)}
 
-    bound = Together[Bound](_bounds)
-    """The best lower bound on the makespan of schedules on this cut and placement."""
-    lower_bound = Together[int | float](_bounds)
-    """The same in the user's time unit."""
-    gap = Together[float](_bounds)
-    """The distance to the bound: (makespan - bound) / bound."""
-    covers = Together[str](_bounds)
-    """Which schedules `bound` is about, in words."""
+    bound = Together[Bound](_bounds, "The best lower bound on the makespan of schedules on this cut and placement.")
+    lower_bound = Together[int | float](_bounds, "The same in the user's time unit.")
+    gap = Together[float](_bounds, "The distance to the bound: (makespan - bound) / bound.")
+    covers = Together[str](_bounds, "Which schedules `bound` is about, in words.")
 
     def _stands(self) -> dict[str, Any]:
         if self.report is not None:
@@ -293,10 +285,8 @@ class Outcome(HasPage):
         status = Status.OPTIMAL if is_best else Status.HEURISTIC
         return {"status": status, "standing": FOR_THIS_CUT if is_best and is_cut_open(self.problem) else str(status)}
 
-    status = Together[Status](_stands)
-    """That of the report; without one, optimal if the makespan equals the bound."""
-    standing = Together[str](_stands)
-    """The status in words: where the cut was open, with what it is about."""
+    status = Together[Status](_stands, "That of the report; without one, optimal if the makespan equals the bound.")
+    standing = Together[str](_stands, "The status in words: where the cut was open, with what it is about.")
 
     @property
     def claim(self) -> covered.Claim:

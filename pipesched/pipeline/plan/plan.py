@@ -118,7 +118,7 @@ Value = TypeVar("Value")
 class Together(cached_property[Value]):
     """A cached property that is made with others: `make` returns all of them by name, and who asks for one has all."""
 
-    def __init__(self, make: Callable[[Any], Mapping[str, Any]], doc: str = "") -> None:
+    def __init__(self, make: Callable[[Any], Mapping[str, Any]], doc: str) -> None:
         super().__init__(make)  # type: ignore[arg-type]
         self.__doc__ = doc
 

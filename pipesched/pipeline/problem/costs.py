@@ -128,7 +128,7 @@ class Costs(Displayable):
     )
     resolution: int = field(default=1, compare=False)
 
-    stages: int = field(init=False, compare=False)
+    stages: int = field(init=False, compare=False)  # the number of stages
     microbatches: int | None = field(init=False, compare=False)  # of which entries have one each; None: all are alike
     has_step: bool = field(init=False, compare=False)  # whether it says what a step costs beside its passes
 
@@ -420,7 +420,7 @@ class Memory(Displayable):
     )
     resolution: int = field(default=1, compare=False)
 
-    microbatches: int | None = field(init=False, compare=False)  # as of Costs
+    microbatches: int | None = field(init=False, compare=False)  # as that of Costs
 
     def __post_init__(self) -> None:
         made, stages = vars(self), len(require_sequence(self.activation, "activation"))

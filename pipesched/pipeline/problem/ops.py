@@ -51,7 +51,7 @@ class Op(_OpFields):
     """
 
     __slots__ = ()
-    is_sliced: ClassVar[bool] = False  # of one slice of a microbatch, which its text then names
+    is_sliced: ClassVar[bool] = False  # whether it is of one slice, which its text then names
 
     def __new__(cls, stage: int, kind: str, microbatch: int | None, slice: int = 0) -> Op:  # noqa: A002  as the field
         """Make an operation, after checks."""

@@ -250,7 +250,7 @@ class Problem(Displayable):
     has_step: bool = field(init=False, compare=False)  # whether more than passes is planned: collectives, side work
     has_units: bool = field(init=False, compare=False)  # whether microbatches differ, are cut, or only forwards run
     sharding: Shard = field(init=False, compare=False)  # what the ranks of a device divide; without a step nothing
-    batches: int = field(init=False, compare=False)  # in a round: number r * batches + k is microbatch k in round r
+    batches: int = field(init=False, compare=False)  # microbatches of a round: number r * batches + k is k in round r
     letters: str = field(init=False, compare=False)  # the kinds of a plain step: split where costs give the halves
 
     def __post_init__(self) -> None:

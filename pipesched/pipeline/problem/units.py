@@ -143,7 +143,7 @@ class Slices(Displayable):
     rule: SliceRule | None = None
     tried: tuple[tuple[int, int | float], ...] = ()
     is_plain: bool = field(init=False, compare=False, repr=False)  # whether there is one slice, without overhead
-    are_several: bool = field(init=False, compare=False, repr=False)  # or may become so: the number is to be found
+    are_several: bool = field(init=False, compare=False, repr=False)  # whether they are several, or may become so
 
     def __post_init__(self) -> None:
         require_whole(self.count, "slices", least=1, most=MOST_SLICES)
