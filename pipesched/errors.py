@@ -58,7 +58,7 @@ class ConfigError(PipeschedError):
 
 
 class Given(NamedTuple):
-    """A value that a user gave, and where it stands in a file (`file:line: key`), if it does.
+    """A value that a user gave, and where it stands in a file (`file:line: key`); None: an override, from elsewhere.
 
     `inside` says of a mapping where each of its entries stands, by name, and of lists of lists where each of them does,
     by index; `built_in` that it is of the built-in default.

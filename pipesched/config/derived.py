@@ -1,4 +1,9 @@
-"""The problem of a config of a training run, derived from its model and GPUs, in ms and GB; its section `trust`."""
+"""The problem of a config with a section `model`, derived from its model and GPUs, in ms and GB.
+
+`derived_problem` is where one begins: it moves overrides into the sections that they belong to, reads these as a Setup,
+and derives. A value with `where` None is such an override, from Python or an option; others stand in the config.
+`read_trust`, apart from it, reads the section `trust`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ from pipesched.estimation.derived import derive
 from pipesched.estimation.setup import SIZES, Setup
 from pipesched.estimation.setup_reader import ReadSetup, read_setup
 from pipesched.estimation.trust.evidence import evidence_base
-from pipesched.pipeline.layers.layers import RULES
+from pipesched.pipeline.layers.layers import BALANCED, BEST, EQUAL
 from pipesched.pipeline.layers.layout_text import looks_like_text
 from pipesched.pipeline.problem.declared import SETUP_NAMES
 from pipesched.pipeline.problem.problem import Problem
@@ -32,6 +37,86 @@ INSTEAD = {  # parameter of make_problem -> what to give where its value is deri
     "time_unit": "derived times are in ms",
     "unit": "derived memory is in GB",
 }
+
+
+def derived_problem(values: Mapping[str, Given]) -> tuple[Problem, Setup, tuple[str, ...]]:
+    """Return the problem of values that describe a training run, that run, and notes about it. Raises ConfigError."""
+    values = _with_sharding_in_sections(values)
+    sections = _sections(values)
+    setup, notes = _read(values, sections)
+    given = {name: value.value for name, value in values.items() if name not in (*SETUP_NAMES, *INSTEAD, "algorithm")}
+    try:
+        problem = derive(setup, given)
+    except ConfigError as error:
+        if error.key in given:  # of a NotApplicable too: the fault is that value, not what an algorithm can do
+            error = ConfigError(error.message, error.key, entry=error.entry, where=error.where)
+        raise located_in_sections(located(error, values), sections) from None
+    return problem, setup, notes
+
+
+def setup_notes(values: Mapping[str, Given]) -> tuple[str, ...]:
+    """Return what to know of a problem that is derived from these values. Raises ConfigError."""
+    values = _with_sharding_in_sections(values)
+    return _read(values, _sections(values)).notes
+
+
+def _with_sharding_in_sections(values: Mapping[str, Given]) -> Mapping[str, Given]:
+    """Return values with an override `shard={level, ranks}` as `training.shard` and `parallel.shard_ranks`."""
+    given = values.get("shard", Given(None))
+    entries = {"level": given.value} if isinstance(given.value, str) else given.value
+    if given.where is not None or not isinstance(entries, Mapping):
+        return values
+    found, left = {**values}, {**entries}
+    for key, (section, name) in {"level": ("training", "shard"), "ranks": ("parallel", "shard_ranks")}.items():
+        if key in left and key not in given.inside:  # which has the entries that stand in the config
+            below = found[section].value if section in found else None
+            found[section] = Given(merged(below, {name: left.pop(key)}, section))
+    del found["shard"]
+    return {**found, "shard": given._replace(value=left)} if left else found
+
+
+def _read(values: Mapping[str, Given], sections: Sections) -> ReadSetup:
+    """Return the training run; its first note says from what the problem is derived."""
+    require_place(values)
+    name = values["name"].value if "name" in values else ""
+    setup, notes = read_setup(sections, str(name))
+    parallel, batch = setup.parallel, setup.batch
+    ways = {key: getattr(parallel, key) for key in (*(key for key in SIZES if key != "chunks"), "data")}
+    layout = ", ".join(f"{key} {size}" for key, size in ways.items() if size > 1)
+    what = f"{setup.model.name} on {parallel.gpus} {setup.hardware.name} ({layout or 'no parallelism'})"
+    step = f"{batch.size} sequences of {batch.sequence} a step"
+    if batch.lengths is not None:
+        step = f"{len(batch.lengths)} microbatches of packed documents, {sum(batch.totals):,} tokens of a rank"
+    said = f"costs and memory are estimated: {what}, {step}; `pipesched estimate` shows them"
+    return ReadSetup(setup, (said, *notes))
+
+
+def _sections(values: Mapping[str, Given]) -> Sections:
+    """Return the sections, with overrides `chunks` as `parallel.chunks` and `layout` as `training.layout`."""
+    sections: dict[str, Section] = {name: values[name].value for name in SETUP_NAMES if name in values}
+    if "chunks" in values and values["chunks"].where is None:
+        sections["parallel"] = merged(sections.get("parallel"), {"chunks": values["chunks"].value}, "parallel")
+    if _overrides_layout(values):
+        sections["training"] = merged(sections.get("training"), {"layout": values["layout"].value}, "training")
+    return sections
+
+
+def _overrides_layout(values: Mapping[str, Given]) -> bool:
+    """Return whether an override gives a layout that can be one of `training`: a rule, or Megatron's text."""
+    if "layout" not in values or values["layout"].where is not None:
+        return False
+    return values["layout"].value in (None, BEST, BALANCED, EQUAL) or looks_like_text(values["layout"].value)
+
+
+def require_place(values: Mapping[str, Given]) -> None:
+    """Raise ConfigError for a value that is derived, and cannot be given too."""
+    for name, instead in INSTEAD.items():
+        given = values.get(name)
+        if given is None or (name in UNITS and given.value == UNITS[name]):
+            continue
+        is_of_a_section = _overrides_layout(values) if name == "layout" else name == "chunks" and given.where is None
+        if not is_of_a_section:
+            raise located(ConfigError(f"has no place beside `model`: {instead}", name), values)
 
 
 FITS = ("sure", "likely")  # by the upper end of the interval of its memory, or by the estimate
@@ -66,85 +151,3 @@ def read_trust(section: Section | None) -> TrustSection:
         )
     except ConfigError as error:
         raise located_in_sections(error, {"trust": section}) from None
-
-
-def derived(values: Mapping[str, Given]) -> tuple[Problem, Setup, tuple[str, ...]]:
-    """Return the problem of values that describe a training run, that run, and notes about it.
-
-    Raises ConfigError that says where they stand.
-    """
-    values = _divided_by_setup(values)
-    sections = _sections(values)
-    setup, notes = _read(values, sections)
-    given = {name: value.value for name, value in values.items() if name not in (*SETUP_NAMES, *INSTEAD, "algorithm")}
-    try:
-        problem = derive(setup, given)
-    except ConfigError as error:
-        if error.key in given:  # a value at fault, whatever it says of an algorithm
-            error = ConfigError(error.message, error.key, entry=error.entry, where=error.where)
-        raise located_in_sections(located(error, values), sections) from None
-    return problem, setup, notes
-
-
-def setup_notes(values: Mapping[str, Given]) -> tuple[str, ...]:
-    """Return what to know of a problem that is derived from these values. Raises ConfigError as `derived` does."""
-    values = _divided_by_setup(values)
-    return _read(values, _sections(values)).notes
-
-
-def _divided_by_setup(values: Mapping[str, Given]) -> Mapping[str, Given]:
-    """Return values in which overrides of what ranks divide, and of how many do, are those of the training run."""
-    given = values.get("shard", Given(None))
-    entries = {"level": given.value} if isinstance(given.value, str) else given.value
-    if given.where is not None or not isinstance(entries, Mapping):
-        return values
-    found, left = {**values}, {**entries}
-    for key, (section, name) in {"level": ("training", "shard"), "ranks": ("parallel", "shard_ranks")}.items():
-        if key in left and key not in given.inside:
-            below = found[section].value if section in found else None
-            found[section] = Given(merged(below, {name: left.pop(key)}, section))
-    del found["shard"]
-    return {**found, "shard": given._replace(value=left)} if left else found
-
-
-def _read(values: Mapping[str, Given], sections: Sections) -> ReadSetup:
-    """Return the training run, with a first note that says that the problem is derived."""
-    require_place(values)
-    name = values["name"].value if "name" in values else ""
-    setup, notes = read_setup(sections, str(name))
-    parallel, batch = setup.parallel, setup.batch
-    ways = {key: getattr(parallel, key) for key in (*(key for key in SIZES if key != "chunks"), "data")}
-    layout = ", ".join(f"{key} {size}" for key, size in ways.items() if size > 1)
-    what = f"{setup.model.name} on {parallel.gpus} {setup.hardware.name} ({layout or 'no parallelism'})"
-    step = f"{batch.size} sequences of {batch.sequence} a step"
-    if batch.lengths is not None:
-        step = f"{len(batch.lengths)} microbatches of packed documents, {sum(batch.totals):,} tokens of a rank"
-    said = f"costs and memory are estimated: {what}, {step}; `pipesched estimate` shows them"
-    return ReadSetup(setup, (said, *notes))
-
-
-def _sections(values: Mapping[str, Given]) -> Sections:
-    """Return the sections; as overrides the chunks of a device are those of `parallel`, a layout that of `training`."""
-    sections: dict[str, Section] = {name: values[name].value for name in SETUP_NAMES if name in values}
-    if "chunks" in values and values["chunks"].where is None:
-        sections["parallel"] = merged(sections.get("parallel"), {"chunks": values["chunks"].value}, "parallel")
-    if _cuts_anew(values):
-        sections["training"] = merged(sections.get("training"), {"layout": values["layout"].value}, "training")
-    return sections
-
-
-def _cuts_anew(values: Mapping[str, Given]) -> bool:
-    """Return whether an override gives a cut, or a rule for it, in place of the layout that the config gives."""
-    if "layout" not in values or values["layout"].where is not None:
-        return False
-    return values["layout"].value in (None, *RULES[:-1]) or looks_like_text(values["layout"].value)
-
-
-def require_place(values: Mapping[str, Given]) -> None:
-    """Raise ConfigError for a value that is derived, and cannot be given too."""
-    for name, instead in INSTEAD.items():
-        given = values.get(name)
-        if given is None or given.value == UNITS.get(name, given) or (name == "chunks" and given.where is None):
-            continue
-        if name != "layout" or not _cuts_anew(values):
-            raise located(ConfigError(f"has no place beside `model`: {instead}", name), values)

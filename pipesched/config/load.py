@@ -108,9 +108,9 @@ def load_config(config: str | Path | Source | None, overrides: Mapping[str, Any]
     setup, trust = None, None
     notes: tuple[str, ...] = ()
     if values.keys() & SETUP_NAMES:
-        from pipesched.config.derived import derived, read_trust
+        from pipesched.config.derived import derived_problem, read_trust
 
-        problem, setup, notes = derived(values)
+        problem, setup, notes = derived_problem(values)
         trust = read_trust(values["trust"].value if "trust" in values else None)
     else:
         problem = config_values.problem_of(values)  # which refuses what is no number
@@ -169,9 +169,9 @@ def imported_problem(
     else:
         values = load_values(config, overrides)
     if values.keys() & SETUP_NAMES:
-        from pipesched.config.derived import derived
+        from pipesched.config.derived import derived_problem
 
-        problem, setup, _ = derived(values)
+        problem, setup, _ = derived_problem(values)
         for name, key in {"devices": "parallel.pipeline", "microbatches": "batch.global"}.items():
             size, own = _sizes(plan)[name], getattr(problem, name)
             if size != own:

@@ -286,9 +286,9 @@ def counts_blocks(values: Mapping[str, Any]) -> bool:
 def problem_of(values: Mapping[str, Given]) -> Problem:
     """Return the problem of these values. Raises ConfigError that says where the value at fault was given."""
     if values.keys() & declared.SETUP_NAMES:
-        from pipesched.config.derived import derived
+        from pipesched.config.derived import derived_problem
 
-        return derived(values)[0]
+        return derived_problem(values)[0]
     plain = {name: given.value for name, given in values.items() if name != "algorithm"}
     if plain.get("stages") is TWO_A_DEVICE:
         try:

@@ -1,8 +1,11 @@
 """The steps of a run on one clock: differences of clocks that messages allow, and when inputs were there.
 
-A bound (i, j) of w says that clock j is ahead of clock i by at most w ticks. Such constraints can be met exactly when
-no cycle of them has a negative sum. The shortest path from i to j is then the tightest bound that follows (Cormen,
-Leiserson, Rivest, Stein: Introduction to Algorithms, difference constraints; Johnson's algorithm).
+`aligned`, near the end, is where one begins: `messages` lists what went between ranks, `align` finds the clocks,
+`_bounds` what messages allow, `_least_slack` a choice within. Graph algorithms stand first, then equal lengths.
+
+A bound (i, j) of w: clock j is ahead of clock i by at most w ticks. Such constraints can be met exactly when no cycle
+of them has a negative sum. The shortest path from i to j is then the tightest bound that follows (Cormen, Leiserson,
+Rivest, Stein: Introduction to Algorithms, difference constraints; Johnson's algorithm).
 
 A result cannot be used before it is there: sent, the end of the sender's range, is at most the start of the receiver's,
 where that begins behind the waiting. Where ranges hold the waiting it is at most their end, less what the operation
@@ -21,7 +24,7 @@ from statistics import median_low
 from typing import NamedTuple
 
 from pipesched.analysis.measured.files import Steps
-from pipesched.analysis.measured.ranges import PER_UNIT, Range, Recorded, TraceSource, ops_of, producers
+from pipesched.analysis.measured.ranges import PER_UNIT, Range, Recorded, TraceSource, ops_of
 from pipesched.core.arrays import round_up
 from pipesched.errors import InvalidSchedule
 from pipesched.pipeline.problem.kinds import KINDS
@@ -199,7 +202,7 @@ class RankMessage(NamedTuple):
     """A result that goes from one rank to another, with the range that needs it; times are on their own clocks.
 
     `pair` are its sender and its receiver, and `kind` is that of the range. `idle` is how long the receiver did nothing
-    before, None where the range is its first of the step. `apart` says that ranges hold no waiting.
+    before, None where the range is its first of the step; `apart` as of `Recorded`.
     """
 
     step: str
@@ -226,8 +229,12 @@ def kind_of(slot: Slot) -> Kind:
 
 
 def _inputs(slot: Slot, steps: Steps) -> Iterator[Op]:
-    """Return the operations whose results a slot needs, if they run."""
-    return chain.from_iterable(producers(op, steps.letters, steps.stages) for op in ops_of(slot))
+    """Yield the operations whose results a slot needs, of those that run."""
+    for op in ops_of(slot):
+        for need in KINDS[op.kind].needs:
+            stage = op.stage + need.stage
+            if need.letter in steps.letters and 0 <= stage < steps.stages and not need.slice:
+                yield op._replace(stage=stage, kind=need.letter)
 
 
 def messages(steps: Steps, numbers: Sequence[int], *, apart: bool) -> list[RankMessage]:
@@ -516,7 +523,7 @@ def transits(found: Aligned, steps: Steps) -> Iterator[Transit]:
             if one.wait is None:
                 continue
             for op in ops_of(one.slot):
-                for before in producers(op, steps.letters, steps.stages):
+                for before in _inputs(op, steps):
                     if steps.home.get(before, steps.home[op]) != steps.home[op] and one.wait.start < ends[before]:
                         way = min(before.stage, op.stage), before.stage < op.stage
                         yield way, one.wait.end - ends[before]

@@ -1,8 +1,9 @@
-"""What a rank recorded: ranges of time on its own clock, step by step.
+"""What a rank recorded, ranges of time on its own clock, step by step: the words that all readers of traces share.
 
-Of ranges with names of their own the stage is the rank, and microbatches are counted. How many there are in a step is
-told by the plan, by numbers that ranges have, or by the first rank: its step ends where as many backwards as forwards
-are done. These ranges hold no waiting.
+A reader returns `Recorded`. Where ranges have names of a user's own (`forward_step`), `names_of` reads what these are,
+the reader makes a `CountedRank`, and `in_steps` makes `Recorded` of all: the stage is the rank, and microbatches are
+counted. How many a step has is told by the plan, by numbers that ranges have, or by the first rank: its step ends where
+as many backwards as forwards are done. Such ranges hold no waiting.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ LONGEST = Decimal(10**18)  # of the times in a trace
 
 
 class NamedRange(NamedTuple):
-    """A range as it was recorded, in ticks; `lane` is its category and thread or stream, `microbatch` its own."""
+    """A range in ticks; `name` is as recorded, then its operation's letter; `lane` is category and thread or stream."""
 
     name: str
     lane: tuple[str, Any]
@@ -32,11 +33,11 @@ class NamedRange(NamedTuple):
     microbatch: int | None = None
 
 
-class MessageWait(NamedTuple):
-    """When a rank waited for the message that an operation needs, on its own clock.
+CountedRank = tuple[int, str, Sequence[NamedRange]]  # its number, its file, its ranges by the letters of operations
 
-    `is_recorded`: else nothing says it, and the rank may have waited as long as it did nothing.
-    """
+
+class MessageWait(NamedTuple):
+    """When a rank waited for an operation's message, by its clock; if not `is_recorded`, when it did nothing before."""
 
     start: int
     end: int
@@ -82,9 +83,9 @@ class Machine(NamedTuple):
 class Recorded(NamedTuple):
     """The steps of one rank, by their names, in order; each has its ranges in the order of their starts.
 
-    `file` is where they were read. `apart` says that ranges hold no waiting for messages, which a runtime recorded
-    apart. `ranks` is how many ranks took part where the file says so, else 0; `peers` are stages that it exchanged
-    messages with, as far as these were recorded. `machine` is what the runtime said of it; `ends` are SEND and RECV.
+    `file` is where they were read. `apart`: an operation's range begins after the waiting for its message, and does not
+    hold it. `ranks` is how many took part where the file says so, else 0; `peers` are stages that it exchanged messages
+    with, as far as recorded. `machine` is what the runtime said of it; `ends` are the ranges of SEND and RECV, by step.
     """
 
     rank: int
@@ -115,16 +116,8 @@ def ops_of(slot: Slot) -> Sequence[Op]:
     return slot if isinstance(slot, Pair) else (slot,)
 
 
-def producers(op: Op, letters: str, stages: int) -> Iterator[Op]:
-    """Yield the operations, of these kinds, whose results an operation needs, if they run."""
-    for need in KINDS[op.kind].needs:
-        stage = op.stage + need.stage
-        if need.letter in letters and 0 <= stage < stages and not need.slice:
-            yield op._replace(stage=stage, kind=need.letter)
-
-
 def ticks_of(value: Any, what: str, file: str, finer: int = 1) -> int:
-    """Return a time of a trace in ticks, or in finer ones. Raises ConfigError for what is none."""
+    """Return a time in ticks, or in ticks `finer` times smaller, to scale exactly. Raises ConfigError for no time."""
     try:
         if isinstance(value, bool) or not isinstance(value, (int, str, Decimal)):
             raise ValueError
@@ -134,9 +127,6 @@ def ticks_of(value: Any, what: str, file: str, finer: int = 1) -> int:
     except (ValueError, InvalidOperation):
         raise ConfigError(f"{file}: {what} must be a time, not {value!r}") from None
     return round(number * (PER_UNIT * finer))
-
-
-CountedRank = tuple[int, str, Sequence[NamedRange]]  # its number, its file, its ranges by the letters of operations
 
 
 def names_of(given: Any) -> dict[str, str]:
@@ -160,7 +150,7 @@ def in_steps(ranks: Sequence[CountedRank], microbatches: int | None = None) -> I
         if not ranges:
             raise ConfigError(f"{file} holds no range with one of the names of `ranges`")
     rows = [(*rank[:2], sorted(rank[2], key=lambda one: one.start)) for rank in sorted(ranks, key=lambda one: one[0])]
-    count = microbatches or max((_in_a_step(row) for _, _, row in rows), default=0)
+    count = microbatches or max((_in_a_step(row) for _, _, row in rows), default=0)  # the first rank's is the most
     for stage, (rank, file, row) in enumerate(rows):
         ran, names, placed = Counter[Any](), list[str](), list[Range]()
         for one in row:
@@ -176,7 +166,7 @@ def in_steps(ranks: Sequence[CountedRank], microbatches: int | None = None) -> I
 
 
 def _in_a_step(row: Sequence[NamedRange]) -> int:
-    """Return how many microbatches are begun before all that began has ended; all where only one kind ran."""
+    """Return how many of each kind ran when first all kinds ran equally often: a step, of one kind all."""
     numbers = [one.microbatch for one in row if one.microbatch is not None]
     letters, ran = {one.name for one in row}, Counter[str]()
     for one in row:

@@ -1,11 +1,12 @@
 """A measured timeline: the typical step of a run as a schedule, and its costs as a config.
 
-The problem of the step has the medians as costs and the memory of the plan. In its schedule operations stand at the
-times, and have the lengths, that they had.
+`read_traces` is where one begins: `files` and `clocks` read the steps on one clock; `measured_problem` makes a problem
+of medians, with the memory of the plan; `measured_schedule` has operations at the times that they had; `latencies` and
+`messages_of` tell of messages. `config_text`, last, writes the problem.
 
-An end of a message that waits for the other one is longer, so a message lasts as long as the shorter of its ends. It
-is there when they ended, in the middle where clocks differ a little. The step is retimed with each queue: operations
-and messages last as long as they did, in the order in which they began.
+A message is recorded as its SEND and its RECV. The one that waits for the other is longer, so a message lasts as long
+as the shorter, and ends when both do, in the mean where clocks differ. `_retimed` times the step with each queue:
+operations and messages last as long as they did, in the order in which they began.
 """
 
 from __future__ import annotations
@@ -266,7 +267,8 @@ def messages_of(
     devices, rows, there = [], [], there[np.argsort(begin[there], kind="stable")]
     for device, line in enumerate(schedule.plan.own_lines[: schedule.problem.devices]):
         own = there[(sent.sender[there] == device) | (sent.receiver[there] == device)]
-        after = np.append(line, NOTHING_BEFORE)[np.searchsorted(schedule.times.start[line], begin[own]) - 1]
+        last_begun = np.searchsorted(schedule.times.start[line], begin[own]) - 1  # -1 where none had: the entry behind
+        after = np.append(line, NOTHING_BEFORE)[last_begun]
         sends = (sent.sender[own] == device).astype(np.int64)
         rows.append(MessageProgram(own + sent.index.first_message, sends, after, 0 * own))
         took, stood = in_units(int(lasts[own].sum()), len(own) * per_unit), in_units(int(behind[own].sum()), per_unit)
@@ -279,6 +281,7 @@ def messages_of(
 
 
 def _retimed(queue: str, sent: Sent, schedule: Schedule, plan: Plan, begin: Ints, lasts: Ints) -> QueueFit:
+    # messages are tasks only with a queue; where they are free each then stands in a line of its own
     issued = with_queues(schedule.problem, Messages(EDGE if queue == FREE else queue))
     graph = with_message_tasks(schedule.graph, issued, plan)
     graph = graph.changed(durations=np.append(schedule.graph.duration, lasts))
@@ -343,12 +346,10 @@ class Timeline(HasPage):
 
     @property
     def schedule(self) -> Schedule:
-        """The schedule of the step."""
         return self.outcome.schedule
 
     @property
     def problem(self) -> Problem:
-        """The problem with measured costs."""
         return self.outcome.problem
 
     @property
@@ -424,7 +425,7 @@ def read_traces(
     for rank, ahead in zip(ranks, step.ahead, strict=True):
         ends |= {one.slot: (one.start - ahead, one.end - ahead) for one in rank.ends.get(step.name, ())}
     schedule = measured_schedule(measured, step, 1 if base is None else base.ticks.per_unit, chain(*ends.values()))
-    if planned is not None:
+    if planned is not None:  # in the ticks of the measured step, as one chart shows both
         finer = replace(planned.problem.costs, resolution=schedule.problem.ticks.per_unit)
         problem = replace(planned.problem, costs=finer)
         planned = Outcome(planned.algorithm, _of_problem(planned.schedule, problem, Fraction(1)))
