@@ -35,10 +35,10 @@ def made(stages: list[float], flight: int, rounds: int, **more: Any) -> Problem:
 @pytest.mark.parametrize("algorithm", FORWARDS)
 @pytest.mark.parametrize(
     ("stages", "flight", "rounds", "makespan"),
-    [([1, 2], 1, 3, 9), ([1, 2], 2, 3, 13), ([2, 2, 2, 2], 2, 3, 26), ([2], 2, 3, 12)],
+    [([1, 2], 1, 3, 9), ([1, 2], 2, 3, 13), ([2, 2, 2, 2], 2, 3, 26), ([2], 2, 3, 12), ([1e-9, 10**12], 1, 3, 3e12)],
 )
 def test_known_makespans(algorithm: str, stages: list[float], flight: int, rounds: int, makespan: int) -> None:
-    """Known makespans, which every family of forward passes reaches, and the bound with them."""
+    """Known makespans, which every family of forward passes reaches, and the bound; also beyond 64 bits of ticks."""
     outcome = pipesched.run(made(stages, flight, rounds), algorithm)
     assert check(outcome) == []
     assert (outcome.schedule.makespan, outcome.lower_bound) == (makespan, makespan)

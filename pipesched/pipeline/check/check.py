@@ -391,9 +391,8 @@ def _too_early(tables: TimeTables) -> Iterator[str]:
         first, last = problem.settled_placement.devices[0], problem.settled_placement.devices[-1]
         link = 0 if problem.links is None else problem.links[last][first]
         late = (to_fraction(problem.costs.p2p[0]) + to_fraction(link)) * problem.ticks.per_unit if first != last else 0
-        ready = np.full((1, tables.index.units), -1)
-        ready[0, problem.batches :] = ends["F"][-1][: -problem.batches] + int(late)
-        crossing.append(_Demand("F", 0, ready))
+        again = ends["F"][-1][: -problem.batches] + column([int(late)])
+        crossing.append(_Demand("F", 0, np.append(np.full(problem.batches, -1), again)[None]))
     inside = [_Demand(after, 0, ends[before]) for before, after in INSIDE if before in ends and after in ends]
     along = [*_along_slices(tables, ends["F"], gradients)] if tables.index.slices > 1 else []
     early = list[list[Ints]]()  # which operations start before; what the plan lacks does not count
