@@ -32,10 +32,10 @@ from pipesched.core.tasks import NOWHERE, TaskGraph, arrow
 from pipesched.core.timing import earliest_times
 from pipesched.errors import ConfigError, Deadlock, Inexpressible, InvalidSchedule, NotApplicable
 from pipesched.pipeline.plan.message_programs import given_programs, pytorch_programs, without_messages
-from pipesched.pipeline.plan.plan import NOTHING_BEFORE, Plan, ends_of_stages, plan_from_slots
+from pipesched.pipeline.plan.plan import NOTHING_BEFORE, Plan, plan_from_slots
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.plan.step import OF_FILE, WEIGHTS
-from pipesched.pipeline.plan.step_plan import Issued, with_step
+from pipesched.pipeline.plan.step_plan import Issued, ends_of_stages, with_step
 from pipesched.pipeline.problem.costs import fields_of
 from pipesched.pipeline.problem.ops import Op, Pair, Slot
 from pipesched.pipeline.problem.placement import Placement

@@ -14,9 +14,9 @@ from pipesched.core.tasks import Edges, WaitTable
 from pipesched.core.timing import Retiming, heads, tails
 from pipesched.errors import ConfigError, InvalidSchedule
 from pipesched.pipeline.plan.lowering import Sent, lower_plan, queues_of
-from pipesched.pipeline.plan.plan import NOTHING_BEFORE, MessageProgram, Plan, ends_of_stages, with_parts
+from pipesched.pipeline.plan.plan import NOTHING_BEFORE, MessageProgram, Plan, with_parts
 from pipesched.pipeline.plan.step import AUTO, BEST, EDGE, OF_FILE, ON_DEVICE, PYTORCH, WEIGHTS, Messages
-from pipesched.pipeline.plan.step_plan import with_step
+from pipesched.pipeline.plan.step_plan import ends_of_stages, with_step
 from pipesched.pipeline.problem.ops import Op, OpIndex
 from pipesched.pipeline.problem.problem import Problem
 

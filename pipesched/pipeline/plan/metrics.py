@@ -16,16 +16,9 @@ from pipesched.core.arrays import Ints, column, np
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import Retiming, Times
 from pipesched.pipeline.plan.lowering import Sent, merged
-from pipesched.pipeline.plan.plan import (
-    NOTHING_BEFORE,
-    SIDE_KINDS,
-    Plan,
-    Together,
-    lane_of,
-    require_device,
-    stages_along,
-)
+from pipesched.pipeline.plan.plan import NOTHING_BEFORE, SIDE_KINDS, Plan, Together, lane_of, require_device
 from pipesched.pipeline.plan.step import GRADIENTS, ON_DEVICE, WEIGHTS
+from pipesched.pipeline.plan.step_plan import stages_along
 from pipesched.pipeline.problem.kinds import KINDS
 from pipesched.pipeline.problem.model import received
 from pipesched.pipeline.problem.problem import Problem

@@ -1,4 +1,8 @@
-"""Plans: for each device the order of its slots, without times; and the placement that follows from a plan."""
+"""Plans: for each device the order of its slots, without times; and the placement that follows from a plan.
+
+`Plan` is what families return, and what `lower_plan` (lowering.py) makes tasks of; before it stand its parts. Behind it
+stand changed plans, checks, `plan_from_slots`, which builds one of operations, and `placement_of`.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +36,7 @@ from pipesched.pipeline.problem.placement import Placement
 from pipesched.pipeline.problem.problem import Problem
 
 NOTHING_BEFORE = -1
+SIDE_KINDS = ("E", "G")  # side work, numbered by side item and not by stage
 
 
 class NetworkEntry(NamedTuple):
@@ -60,63 +65,14 @@ class MessageProgram(NamedTuple):
     behind: Ints
 
 
-def with_scoped(index: OpIndex, ops: Iterable[Op], sides: int) -> OpIndex:
-    """Return the index with rows that are long enough for these operations of the step, of so many side items.
-
-    Those that devices run are numbered first: they keep their numbers when what lanes move is added.
-    """
-    counts: dict[str, list[int]] = {}
-    numbered: dict[str, bool] = {}
-    for op in ops:
-        places = sides if op.kind in SIDE_KINDS else index.stages
-        row = counts.setdefault(op.kind, [0] * places)
-        row[op.stage] = max(row[op.stage], max(op.microbatch, 0) + 1)
-        numbered[op.kind] = op.microbatch != NO_NUMBER
-    kinds = [kind for kind in (*STEP_SLOTS, *NETWORK_KINDS) if kind in counts]
-    return replace(index, scoped=tuple(ScopedRows(kind, tuple(counts[kind]), numbered[kind]) for kind in kinds))
-
-
-SIDE_KINDS = ("E", "G")
-
-
-def lane_of(program: Program, index: OpIndex) -> list[int]:
-    """Return what the lane itself moves: all of a program but RESHARD, which occupies nothing."""
-    free = index.of_kind("RESHARD") if any(rows.kind == "RESHARD" for rows in index.scoped) else range(0)
-    return [entry.number for entry in program if entry.number not in free]
-
-
-def stages_along(slots: Iterable[int], pairs: Mapping[int, int], index: OpIndex, count: int) -> dict[int, int]:
-    """Return the first of some slots of each of `count` stages, in this order."""
-    found: dict[int, int] = {}
-    first = index.passes
-    for slot in slots:
-        if len(found) == count:
-            break
-        for number in (slot, pairs.get(slot, slot)):
-            if number < first:
-                found.setdefault(index.stage_of(number), slot)
-    return found
-
-
-def ends_of_stages(order: Sequence[int], pairs: Mapping[int, int], index: OpIndex, count: int) -> dict[int, int]:
-    """Return the place in a device's order of the last B or W of each of its `count` stages, found from the end."""
-    weights = [index.of_kind(kind) for kind in "BW" if kind in index.letters]
-    units, found = index.units, dict[int, int]()
-    for place in range(len(order) - 1, -1, -1):
-        number = pairs.get(order[place], order[place])
-        for row in weights:
-            if number in row:
-                found.setdefault((number - row.start) // units, place)
-        if len(found) == count:
-            break
-    return found
-
-
 Value = TypeVar("Value")
 
 
 class Together(cached_property[Value]):
-    """A cached property that is made with others: `make` returns all of them by name, and who asks for one has all."""
+    """A cached property that is made with others: `make` returns all of them by name, and who asks for one has all.
+
+    As in any cached property, a value that stands in the instance already is not made: the class is not asked.
+    """
 
     def __init__(self, make: Callable[[Any], Mapping[str, Any]], doc: str) -> None:
         super().__init__(make)  # type: ignore[arg-type]
@@ -143,10 +99,10 @@ class Plan(Displayable):
     """For each device the order of its slots: `orders[d]` lists the operations of device d as numbers of `index`.
 
     A forward in `pairs` runs together with the backward that it maps to, which then stands in no order of its own.
-    With offload, `lanes[d]` are the transfers of device d. Each (before, after) of `waits` makes
-    an operation wait for the end of another, so that loads do not come back at once, and their memory is free. With a
-    step, `network[d]` is the program of the network lane of device d; optimizers and side work stand in the orders.
-    Where messages queue, `messages[d]` are those that device d sends and receives.
+    With offload, `lanes[d]` are the transfers of device d. Each (before, after) of `waits` makes an operation wait for
+    the end of another, so that loads do not come back at once, and their memory is free. With a step, `network[d]` is
+    the program of the network lane of device d: gathers, frees and reductions in the order in which they are issued.
+    Optimizers and side work stand in the orders. Where messages queue, `messages[d]` are those of device d.
 
     Raises ConfigError for a number that is no operation of `index`. Whether the plan is complete, and each operation on
     its device, is for `check` to say. `pipesched.plan` builds a plan from the texts of operations.
@@ -196,6 +152,8 @@ class Plan(Displayable):
     def __repr__(self) -> str:
         return f"Plan({len(self.orders)} devices, {len(self)} operations of {'/'.join(self.index.letters)})"
 
+    # orders: of the devices; machines: these, then lanes and network lanes; own_lines: machines as arrays;
+    # queues: messages from each device to each other; lines: own_lines, then queues
     @property
     def machines(self) -> Sequence[Sequence[int]]:
         """The orders of all that runs one operation at a time: of the devices, of the lanes, of the network lanes."""
@@ -206,7 +164,7 @@ class Plan(Displayable):
     def _rows(self) -> dict[str, Any]:
         lanes = [lane_of(program, self.index) for program in self.network] if self.network else []
         machines = [*self.orders, *chain(*self.lanes), *lanes]
-        own = vars(self).get("own_lines") or [*map(column, machines)]  # which messages do not change
+        own = vars(self).get("own_lines") or [*map(column, machines)]  # known where `Sent.programs` added messages
         queues = [row for device in range(len(self.messages)) for _, row in self.queues_on(device, EDGE)]
         return {"own_lines": own, "queues": queues, "lines": [*own, *queues], "network_lanes": lanes}
 
@@ -270,6 +228,12 @@ class Plan(Displayable):
     def slots(self, device: int) -> Iterator[Slot]:
         """Return what a device runs, in order. Raises ConfigError for a device that the plan does not have."""
         return map(self.slot, self.orders[require_device(device, len(self.orders))])
+
+
+def lane_of(program: Program, index: OpIndex) -> list[int]:
+    """Return what the lane itself moves: all of a program but RESHARD, which occupies nothing."""
+    free = index.of_kind("RESHARD") if any(rows.kind == "RESHARD" for rows in index.scoped) else range(0)
+    return [entry.number for entry in program if entry.number not in free]
 
 
 def with_parts(plan: Plan, **parts: Any) -> Plan:
@@ -358,7 +322,7 @@ def plan_from_slots(
     index = OpIndex("".join(letter for letter in LETTERS if letter in kinds), stages, microbatches, slices)
     require_each_once(planned, stages, microbatches, slices, sides)
     of_step = [op for op in planned if op.kind in STEP_KINDS]
-    turns = [op for op in of_step if STEP_KINDS[op.kind].scope is Scope.TURN]
+    turns = [op for op in of_step if STEP_KINDS[op.kind].scope is Scope.TURN]  # numbered by gathers of their stage
     counts = Counter((op.stage, op.kind) for op in turns)
     for op in turns:
         if op.microbatch >= (listed := counts[op.stage, op.kind]):
@@ -385,6 +349,23 @@ def plan_from_slots(
     issued = [[NetworkEntry(index.number(op), NOTHING_BEFORE if after is None else index.number(after))
                for op, after in program] for program in programs]  # fmt: skip
     return Plan(index, orders, pairs, lanes=numbered, waits=waited, network=issued)
+
+
+def with_scoped(index: OpIndex, ops: Iterable[Op], sides: int) -> OpIndex:
+    """Return the index with rows behind those of the passes (`scoped`) for these operations of the step.
+
+    `sides` counts the side items. What devices run (optimizers, side work) is numbered first: it keeps its numbers when
+    gathers and reductions of network lanes are added.
+    """
+    counts: dict[str, list[int]] = {}
+    numbered: dict[str, bool] = {}
+    for op in ops:
+        places = sides if op.kind in SIDE_KINDS else index.stages
+        row = counts.setdefault(op.kind, [0] * places)
+        row[op.stage] = max(row[op.stage], max(op.microbatch, 0) + 1)
+        numbered[op.kind] = op.microbatch != NO_NUMBER
+    kinds = [kind for kind in (*STEP_SLOTS, *NETWORK_KINDS) if kind in counts]
+    return replace(index, scoped=tuple(ScopedRows(kind, tuple(counts[kind]), numbered[kind]) for kind in kinds))
 
 
 def require_each_once(planned: Iterable[Op], stages: int, microbatches: int, slices: int = 1, sides: int = 0) -> None:
@@ -470,7 +451,10 @@ def placement_of(plan: Plan) -> Placement:
 
 
 def renumbered(plan: Plan, order: Sequence[int]) -> Plan:
-    """Return a plan of `in_order(problem, order)` with the numbers that the microbatches have in `problem`."""
+    """Return a plan of `in_order(problem, order)` with the numbers that the microbatches have in `problem`.
+
+    It holds passes and transfers alone (`without_step`): no other operation gets a new number.
+    """
     index = plan.index
     units = [*chain.from_iterable(range(one * index.slices, (one + 1) * index.slices) for one in order)]
     new = index.spread(lambda kind, stage: [index.row(kind, stage)[unit] for unit in units])

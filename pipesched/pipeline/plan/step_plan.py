@@ -12,21 +12,13 @@ only what comes last on each device or lane is kept: the order there implies the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, repeat
 
 from pipesched.core.arrays import column, np
 from pipesched.core.tasks import NOWHERE, Edges, TaskGraph, arrow
-from pipesched.pipeline.plan.plan import (
-    NOTHING_BEFORE,
-    NetworkEntry,
-    Plan,
-    ends_of_stages,
-    stages_along,
-    with_parts,
-    with_scoped,
-)
+from pipesched.pipeline.plan.plan import NOTHING_BEFORE, NetworkEntry, Plan, with_parts, with_scoped
 from pipesched.pipeline.plan.step import FULL, GRADIENTS, WEIGHTS
 from pipesched.pipeline.problem.kinds import (
     ALL_KINDS,
@@ -38,7 +30,7 @@ from pipesched.pipeline.problem.kinds import (
     Resource,
     Scope,
 )
-from pipesched.pipeline.problem.ops import NO_NUMBER, Op, StepOp
+from pipesched.pipeline.problem.ops import NO_NUMBER, Op, OpIndex, StepOp
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.units import FORWARD_ONLY
 
@@ -62,6 +54,33 @@ def side_first(problem: Problem, plan: Plan) -> tuple[OpsOfDevices, OpsOfDevices
             if item.backward is not None:
                 behind[device].append(StepOp._make((number, "G", microbatch, 0)))
     return before, behind
+
+
+def stages_along(slots: Iterable[int], pairs: Mapping[int, int], index: OpIndex, count: int) -> dict[int, int]:
+    """Return the first of some slots of each of `count` stages, in this order."""
+    found: dict[int, int] = {}
+    first = index.passes
+    for slot in slots:
+        if len(found) == count:
+            break
+        for number in (slot, pairs.get(slot, slot)):
+            if number < first:
+                found.setdefault(index.stage_of(number), slot)
+    return found
+
+
+def ends_of_stages(order: Sequence[int], pairs: Mapping[int, int], index: OpIndex, count: int) -> dict[int, int]:
+    """Return the place in a device's order of the last B or W of each of its `count` stages, found from the end."""
+    weights = [index.of_kind(kind) for kind in "BW" if kind in index.letters]
+    units, found = index.units, dict[int, int]()
+    for place in range(len(order) - 1, -1, -1):
+        number = pairs.get(order[place], order[place])
+        for row in weights:
+            if number in row:
+                found.setdefault((number - row.start) // units, place)
+        if len(found) == count:
+            break
+    return found
 
 
 Issued = tuple[Op, int]  # an operation of the lane, and the slot behind which it is issued
