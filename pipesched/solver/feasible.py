@@ -1,6 +1,7 @@
-"""The variants of a solve, one for each placement that it tries and the budget allows; and which budgets differ.
+"""The variants of a solve: a problem becomes one search (`Variant`) for each placement that the budget allows.
 
-Where no placement is allowed, the error says which changes would help.
+A solve calls in this order `placed` (or `placed_with`, for several numbers of stages), `with_fused`, `feasible` and
+`as_variants`; `variants_of` does it for advice. At the end stand budgets, which the search for a frontier lowers.
 """
 
 from __future__ import annotations
@@ -31,49 +32,6 @@ from pipesched.solver.variant import Variant
 AUTO = "auto"
 
 
-def variants_of(
-    problem: Problem, names: str | Sequence[str] | None, allowed: MemorySavings, policy: SolvePolicy = DEFAULT
-) -> list[Variant]:
-    """Return a variant of the makespan for each placement with room for a microbatch. Raises as `feasible` does."""
-    return as_variants(feasible(placed(problem, names), allowed), "makespan", allowed, policy)
-
-
-def as_variants(
-    problems: Sequence[Problem], objective: str, allowed: MemorySavings, policy: SolvePolicy
-) -> list[Variant]:
-    """Return a variant for each problem on its placement."""
-    found = list[Variant]()
-    for one in problems:
-        of_passes = RecomputeOffloadVariant if any(allowed) else PlainVariant
-        kind = (StepRecomputeOffloadVariant if any(allowed) else StepVariant) if one.has_step else of_passes
-        if one.costs.chooses:
-            found.append(ChoosingVariant(one, objective, kind, allowed, policy=policy))
-        else:
-            found.append(kind(one, objective, *([allowed] if any(allowed) else []), policy=policy))
-    return found
-
-
-def placed_with(problem: Problem, names: str | Sequence[str] | None, chunks: Sequence[int]) -> list[Problem]:
-    """Return `problem` with each number of stages a device (none: its own) on each placement to try.
-
-    Raises as `placed` does, where no placement suits any of them.
-    """
-    found: list[Problem] = []
-    reasons: dict[str, NotApplicable] = {}
-    for count in chunks or [0]:
-        stages = count * problem.devices or problem.stages
-        try:
-            other = problem if stages == problem.stages else open_cut(problem, stages)
-            if other.costs.split != problem.costs.split:  # whatever is derived
-                other = replace(other, costs=replace(other.costs, split=problem.costs.split))
-            found += placed(other, names)
-        except NotApplicable as error:
-            reasons.setdefault(error.message, error)
-    if not found:
-        raise NotApplicable("; ".join(reasons), next(iter(reasons.values())).key)
-    return found
-
-
 def placed(problem: Problem, names: str | Sequence[str] | None) -> list[Problem]:
     """Return `problem` on each placement to try: its own if it has one, else those of `names`.
 
@@ -96,42 +54,12 @@ def placed(problem: Problem, names: str | Sequence[str] | None) -> list[Problem]
         require_name((AUTO, *PLACEMENTS), name, "placement", "placement")
         try:
             for placement in _called(problem, name):
-                other = settled(problem, placement)
-                if other.costs.split != problem.costs.split:
-                    other = replace(other, costs=replace(other.costs, split=problem.costs.split))
-                problems.setdefault(placement, other)
+                problems.setdefault(placement, _split_as(problem, settled(problem, placement)))
         except ConfigError as error:
             reasons.append(error.message)
     if not problems:
         raise NotApplicable("; ".join(reasons), "placement")
-    found = [*problems.values()]
-    return found if len({one.ticks.per_unit for one in found}) == 1 else _in_same_ticks(found)
-
-
-def with_fused(problem: Problem, names: str | Sequence[str] | None, placed_ones: Sequence[Problem]) -> list[Problem]:
-    """Return the problems, and those with fused stages where fusing lets more stages be gathered at once.
-
-    A family that fuses stages counts those ahead in groups, so at level weights it may hold more of them at once.
-    """
-    chunks, rest = divmod(problem.stages, problem.devices)
-    ahead = problem.sharding.ahead
-    if rest or problem.placement is not None or not problem.sharding.divides(WEIGHTS) or isinstance(ahead, str):
-        return [*placed_ones]
-    found = [*placed_ones]
-    if min([ahead] if isinstance(ahead, int) else ahead) < chunks:
-        for size in (size for size in range(2, chunks + 1) if chunks % size == 0):
-            with suppress(NotApplicable):
-                found += placed(fuse(problem, problem.stages // size), names)
-    return _in_same_ticks(found)
-
-
-def _in_same_ticks(problems: Sequence[Problem]) -> list[Problem]:
-    """Return problems whose ticks are alike, so that they may be compared: devices' speeds make other ones of cuts."""
-    finest = max(problem.ticks.per_unit for problem in problems)
-    return [
-        one if one.ticks.per_unit == finest else replace(one, costs=replace(one.costs, resolution=finest))
-        for one in problems
-    ]
+    return _in_same_ticks([*problems.values()])
 
 
 def _called(problem: Problem, name: str) -> Iterator[Placement]:
@@ -148,8 +76,59 @@ def _called(problem: Problem, name: str) -> Iterator[Placement]:
         yield named_placement("wave", devices, stages)
 
 
+def _split_as(problem: Problem, made: Problem) -> Problem:
+    """Return `made` with the backward split or whole as in `problem`: a model that is cut anew derives that anew."""
+    split = problem.costs.split
+    return made if made.costs.split == split else replace(made, costs=replace(made.costs, split=split))
+
+
+def _in_same_ticks(problems: Sequence[Problem]) -> list[Problem]:
+    """Return problems whose ticks are alike, so that they may be compared: devices' speeds make other ones of cuts."""
+    finest = max(problem.ticks.per_unit for problem in problems)
+    return [
+        one if one.ticks.per_unit == finest else replace(one, costs=replace(one.costs, resolution=finest))
+        for one in problems
+    ]
+
+
+def placed_with(problem: Problem, names: str | Sequence[str] | None, chunks: Sequence[int]) -> list[Problem]:
+    """Return `problem` with each number of stages a device (none: its own) on each placement to try.
+
+    Raises as `placed` does, where no placement suits any of them.
+    """
+    found: list[Problem] = []
+    reasons: dict[str, NotApplicable] = {}
+    for count in chunks or [0]:
+        stages = count * problem.devices or problem.stages
+        try:
+            other = problem if stages == problem.stages else open_cut(problem, stages)
+            found += placed(_split_as(problem, other), names)
+        except NotApplicable as error:
+            reasons.setdefault(error.message, error)
+    if not found:
+        raise NotApplicable("; ".join(reasons), next(iter(reasons.values())).key)
+    return found
+
+
+def with_fused(problem: Problem, names: str | Sequence[str] | None, placed_ones: Sequence[Problem]) -> list[Problem]:
+    """Return the placed ones, and those with fused stages where that lets a device hold more weights whole at once.
+
+    With weights divided (`Shard`), a device has `ahead` of its stages whole. A family that fuses stages counts larger
+    ones: of 4 stages fused to 2, `ahead` 1 is as many weights as 2 of 4.
+    """
+    chunks, rest = divmod(problem.stages, problem.devices)
+    ahead, found = problem.sharding.ahead, [*placed_ones]  # ahead is a word where all are whole, or it is settled later
+    if rest or problem.placement is not None or not problem.sharding.divides(WEIGHTS) or isinstance(ahead, str):
+        return found
+    if min([ahead] if isinstance(ahead, int) else ahead) < chunks:
+        for size in (size for size in range(2, chunks + 1) if chunks % size == 0):
+            with suppress(NotApplicable):
+                found += placed(fuse(problem, problem.stages // size), names)
+    return _in_same_ticks(found)
+
+
 def feasible(problems: Sequence[Problem], allowed: MemorySavings = KEEP_ONLY) -> list[Problem]:
-    """Return those of `problems` that hold one microbatch. Raises NoSchedule, with changes that would help."""
+    """Return those of `problems` whose budgets hold one microbatch. Raises NoSchedule, with changes that would help."""
     fitting, reasons = list[Problem](), list[tuple[Problem, NoSchedule]]()
     for problem in problems:
         try:
@@ -167,6 +146,28 @@ def feasible(problems: Sequence[Problem], allowed: MemorySavings = KEEP_ONLY) ->
     raise NoSchedule(reason.reason, device=reason.device, floor=reason.floor, budget=reason.budget, would_fit=would_fit)
 
 
+def as_variants(
+    problems: Sequence[Problem], objective: str, allowed: MemorySavings, policy: SolvePolicy
+) -> list[Variant]:
+    """Return a variant for each problem on its placement."""
+    found = list[Variant]()
+    for one in problems:
+        of_passes = RecomputeOffloadVariant if any(allowed) else PlainVariant
+        kind = (StepRecomputeOffloadVariant if any(allowed) else StepVariant) if one.has_step else of_passes
+        if one.costs.chooses:
+            found.append(ChoosingVariant(one, objective, kind, allowed, policy=policy))
+        else:
+            found.append(kind(one, objective, *([allowed] if any(allowed) else []), policy=policy))
+    return found
+
+
+def variants_of(
+    problem: Problem, names: str | Sequence[str] | None, allowed: MemorySavings, policy: SolvePolicy = DEFAULT
+) -> list[Variant]:
+    """Return a variant of the makespan for each placement with room for a microbatch. Raises as `feasible` does."""
+    return as_variants(feasible(placed(problem, names), allowed), "makespan", allowed, policy)
+
+
 def least_budget(problem: Problem, allowed: MemorySavings = KEEP_ONLY) -> int:
     """Return the smallest budget for all devices that any order fits, in grains. List scheduling fits it."""
     least = least_held(problem)
@@ -174,7 +175,11 @@ def least_budget(problem: Problem, allowed: MemorySavings = KEEP_ONLY) -> int:
 
 
 def least_step(problem: Problem, allowed: MemorySavings) -> int:
-    """Return the least difference in grains that two peaks can have."""
+    """Return the least difference in grains that two peaks can have: the next budget of a frontier is so much lower.
+
+    Peaks are sums of these rows (`Grains.rows`): what a stage takes (activation), what of it stays from I to W
+    (retained), what it keeps instead (checkpointed), and keys and values (cached).
+    """
     names = ["activation", "retained", *(["checkpointed"] if allowed.recompute else [])]
     names += ["cached"] if problem.slices.count > 1 or problem.mode == FORWARD_ONLY else []
     return gcd(*chain(*chain(*(problem.grains.rows[name] for name in names)))) or 1
