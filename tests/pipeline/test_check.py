@@ -96,6 +96,20 @@ def test_halves_of_a_pair_apart(half: str) -> None:
     assert half in named(moved(schedule, half, start=shift, end=shift))
 
 
+def test_a_pair_on_two_devices() -> None:
+    """A pair of stages that live on different devices breaks a rule, though its backward stands in no order."""
+    problem = make_problem(devices=2, microbatches=2, placement="linear")
+    schedule = scheduled(problem, [["0F0", "(0F1;1B0)OVERLAP_F_B", "0B0", "0B1"], ["1F0", "1F1", "1B1"]])
+    assert [*violations(schedule)] == ["0F1 and 1B0 run together, but their stages live on different devices"]
+
+
+def test_backwards_beside_forwards_alone() -> None:
+    """A problem of forward passes has no other."""
+    problem = make_problem(devices=1, microbatches=1, mode="forward")
+    schedule = scheduled(problem, [["0F0", "0B0"]])
+    assert [*violations(schedule)] == ["0B0 is no forward; the problem has forwards alone"]
+
+
 def test_an_instant_inside_another() -> None:
     """An operation of no length may not run inside another one either."""
     problem = make_problem(devices=1, stages=2, microbatches=1, forward=[4, 0], backward=[2, 0], placement="linear")
@@ -282,25 +296,15 @@ def test_times_at_the_end_of_64_bits() -> None:
     schedule = schedule_plan(problem, plan(problem, ["0F0 0B0", "1F0 1B0"]))
     index = schedule.plan.index
     last = index.row("B", 0)[0]
-    assert [
-        *violations(
-            moved_by(schedule, [last], 2**63 - 1 - schedule.end_ticks[last], 2**63 - 1 - schedule.end_ticks[last])
-        )
-    ] == []
+
+    def at(number: int, tick: int) -> list[str]:
+        return [*violations(moved_by(schedule, [number], tick, tick))]
+
+    end = 2**63 - 1
+    assert at(last, end - schedule.end_ticks[last]) == []
     for number in range(index.size):
-        later = [
-            *violations(
-                moved_by(
-                    schedule,
-                    [number],
-                    2**63 - 1 - schedule.start_ticks[number],
-                    2**63 - 1 - schedule.start_ticks[number],
-                )
-            )
-        ]
-        assert bool(later) == (number != last)
-        found = [*violations(moved_by(schedule, [number], -(2**63), -(2**63)))]
-        assert found == [f"{index.op(number)} starts before time 0"]
+        assert bool(at(number, end - schedule.start_ticks[number])) == (number != last)
+        assert at(number, -(2**63)) == [f"{index.op(number)} starts before time 0"]
 
 
 @pytest.mark.parametrize(

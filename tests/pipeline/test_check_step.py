@@ -184,6 +184,36 @@ def test_wrong_slots() -> None:
     assert early == "deadlock: 0OPTIMIZER on device 0 waits for 0B0, which comes after 0OPTIMIZER on device 0"
 
 
+@pytest.mark.parametrize(
+    ("step", "orders", "network", "sentence"),
+    [
+        ({}, ["0F0 0B0 0OPTIMIZER"], None, "0OPTIMIZER on device 0 is none of the problem"),
+        (
+            {"optimizer": 1},
+            ["0F0 0B0 0OPTIMIZER"],
+            [[("0UNSHARD0", None)]],
+            "0UNSHARD0 on the network lane of device 0 is",
+        ),
+    ],
+)
+def test_no_step(step: dict[str, Any], orders: list[str], network: Any, sentence: str) -> None:
+    """A problem without a step, or without a part of it, has none of these operations."""
+    problem = make_problem(devices=1, microbatches=1, **step)
+    with pytest.raises(InvalidSchedule, match=sentence):
+        schedule_plan(problem, plan(problem, orders, network=network))
+
+
+def test_what_takes_no_time_waits_for_nothing_else() -> None:
+    """An optimizer waits for another (which ends at 40, 2 after its tied gradients); a RESHARD cannot."""
+    late, free = (
+        plan(sharded(), ORDERS, network=[program(0), program(1)], waits=[(later, "1OPTIMIZER")])
+        for later in ("0OPTIMIZER", "0RESHARD0")
+    )
+    assert schedule_plan(sharded(), late).start_ticks[late.index.number(parse_op("0OPTIMIZER"))] == 40
+    with pytest.raises(InvalidSchedule, match=r"0RESHARD0 .* cannot wait for 1OPTIMIZER: it takes no time"):
+        schedule_plan(sharded(), free)
+
+
 def test_lanes_that_wait_in_a_circle() -> None:
     """A gather that waits for what its own device runs first is a deadlock that names lane and device."""
     given_plan = plan(sharded(), ORDERS, network=[program(0), program(1)], waits=[("0UNSHARD0", "1B0")])
