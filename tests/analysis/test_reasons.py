@@ -114,19 +114,10 @@ def in_ticks(time: int | float, unit: int) -> int:
 def judge_idle(found: Explanation, plain: PlainSchedule) -> None:
     """Each tick has the class, the culprit and the waiting slot of the naive answer; the sums are the idle time."""
     slot, schedule = found.schedule.plan.slot, found.schedule
-    gaps = [
-        (
-            gap.device,
-            (
-                gap.start,
-                gap.end,
-                gap.idle.value,
-                str(slot(gap.culprit)),
-                None if gap.waiting < 0 else str(slot(gap.waiting)),
-            ),
-        )
-        for gap in found.gap_ticks
-    ]
+    gaps = []
+    for gap in found.gap_ticks:
+        waiting = None if gap.waiting < 0 else str(slot(gap.waiting))
+        gaps.append((gap.device, (gap.start, gap.end, gap.idle.value, str(slot(gap.culprit)), waiting)))
     if plain.makespan <= 300:
         assert gaps == plain.gaps(range(plain.makespan + 1))
     else:

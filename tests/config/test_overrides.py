@@ -31,23 +31,10 @@ costs: {forward: 7, backward: 8, recompute: 9, overlap: 10, p2p: 11, offload: 12
 memory: {activation: 14, retain: 0.5, checkpoint: 0.6, static: 15, budget: 100}
 """
 GIVEN: dict[str, Any] = {
-    "devices": 2,
-    "stages": 4,
-    "microbatches": 3,
-    "placement": "loop",
-    "forward": 7,
-    "backward": 8,
-    "recompute": 9,
-    "overlap": 10,
-    "p2p": 11,
-    "offload": 12,
-    "reload": 13,
-    "activation": 14,
-    "retain": Fraction(1, 2),
-    "checkpoint": Fraction(3, 5),
-    "static": 15,
-    "budget": 100,
-}
+    "devices": 2, "stages": 4, "microbatches": 3, "placement": "loop", "forward": 7, "backward": 8, "recompute": 9,
+    "overlap": 10, "p2p": 11, "offload": 12, "reload": 13, "activation": 14, "retain": Fraction(1, 2),
+    "checkpoint": Fraction(3, 5), "static": 15, "budget": 100,
+}  # fmt: skip
 
 Load = Callable[..., Problem]
 OVERRIDES = [  # a parameter, its value, the same value for make_problem, in another spelling where there is one

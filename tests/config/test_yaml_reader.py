@@ -124,20 +124,9 @@ def test_pipe_has_the_same_size_limit(tmp_path: Path) -> None:
 
 
 SCALARS = [
-    ("1", 1),
-    ("-0", 0),
-    ("1_0", 10),
-    ("010", 10),
-    ("1e2", 100),
-    ("true", True),
-    ("FALSE", False),
-    ("~", None),
-    ("", None),
-    ("yes", "yes"),
-    ("12:30", "12:30"),
-    ("2001-01-01", "2001-01-01"),
-    ("'1'", "1"),
-]
+    ("1", 1), ("-0", 0), ("1_0", 10), ("010", 10), ("1e2", 100), ("true", True), ("FALSE", False), ("~", None),
+    ("", None), ("yes", "yes"), ("12:30", "12:30"), ("2001-01-01", "2001-01-01"), ("'1'", "1"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "value"), SCALARS)

@@ -11,25 +11,10 @@ from pipesched.estimation.trust.facts import KINDS, SHARES, ComparedRun, RunFact
 from pipesched.estimation.trust.residuals import START, ResidualModel
 
 FACTS = RunFacts(
-    model="32x4096",
-    hidden=4096,
-    experts=0,
-    latent=False,
-    gpu="h100-sxm",
-    gpus=64,
-    tensor=2,
-    pipeline=4,
-    chunks=2,
-    context=2,
-    expert=1,
-    expert_tensor=1,
-    split=True,
-    sequence=4096,
-    micro=1,
-    recompute="none",
-    tensor_overlap=False,
+    model="32x4096", hidden=4096, experts=0, latent=False, gpu="h100-sxm", gpus=64, tensor=2, pipeline=4, chunks=2,
+    context=2, expert=1, expert_tensor=1, split=True, sequence=4096, micro=1, recompute="none", tensor_overlap=False,
     algorithm="interleaved",
-)
+)  # fmt: skip
 NO_SPREADS = dict.fromkeys(START, 0.0)
 EVEN = dict.fromkeys(KINDS, 1.0)  # factors
 

@@ -10,18 +10,9 @@ from pipesched.estimation.huggingface import read_model
 from pipesched.estimation.setup import Parallel, Setup, TokenBatch, TrainingSetup
 
 EFFICIENCY = Efficiency(
-    gemm_forward=0.6,
-    gemm_input=0.6,
-    gemm_weight=0.65,
-    core=0.35,
-    unfused=0.3,
-    memory=0.7,
-    network=0.7,
-    kernel=8,
-    latency=0.1,
-    tensor_exposed=0.4,
-    data_exposed=0.3,
-)
+    gemm_forward=0.6, gemm_input=0.6, gemm_weight=0.65, core=0.35, unfused=0.3, memory=0.7, network=0.7, kernel=8,
+    latency=0.1, tensor_exposed=0.4, data_exposed=0.3,
+)  # fmt: skip
 GPU = GpuModel(
     name="test-gpu", tflops=1000, memory=80, bandwidth=3000, nvlink=400, pcie=50, nic=50, efficiency=EFFICIENCY
 )

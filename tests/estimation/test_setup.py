@@ -112,17 +112,9 @@ def test_every_key() -> None:
     assert setup.batch == TokenBatch(sequence=8192, micro=2, size=256)
     layout = (5, 4, 4, 4, 4, 4, 4, 3)
     assert setup.training == TrainingSetup(
-        precision="fp16",
-        gradients="fp32",
-        context="gather",
-        recompute="full",
-        full_layers=2,
-        distributed_optimizer=False,
-        flash_attention=False,
-        tensor_overlap=True,
-        fused_loss=True,
-        layout=layout,
-    )
+        precision="fp16", gradients="fp32", context="gather", recompute="full", full_layers=2,
+        distributed_optimizer=False, flash_attention=False, tensor_overlap=True, fused_loss=True, layout=layout,
+    )  # fmt: skip
     gpu, whole = setup.hardware, preset_hardware("h200")
     assert (gpu.memory, gpu.nic, gpu.gpus_per_node, gpu.gpus_per_nic) == (100, 12.5, 4, 2)
     assert gpu.bandwidth == whole.bandwidth

@@ -417,20 +417,11 @@ def test_published_steps_of_rings() -> None:
 
 
 EXPERTS: dict[str, Any] = {
-    "model_type": "deepseek_v3",
-    "num_hidden_layers": 14,
-    "num_key_value_heads": 32,
-    "kv_lora_rank": 256,
-    "qk_nope_head_dim": 64,
-    "qk_rope_head_dim": 32,
-    "v_head_dim": 64,
-    "n_routed_experts": 16,
-    "n_shared_experts": 1,
-    "num_experts_per_tok": 4,
-    "moe_intermediate_size": 2048,
-    "first_k_dense_replace": 2,
+    "model_type": "deepseek_v3", "num_hidden_layers": 14, "num_key_value_heads": 32, "kv_lora_rank": 256,
+    "qk_nope_head_dim": 64, "qk_rope_head_dim": 32, "v_head_dim": 64, "n_routed_experts": 16, "n_shared_experts": 1,
+    "num_experts_per_tok": 4, "moe_intermediate_size": 2048, "first_k_dense_replace": 2,
     "num_nextn_predict_layers": 1,
-}
+}  # fmt: skip
 FULL: dict[str, Any] = {"recompute": "full"}
 SELECTIVE: dict[str, Any] = {"recompute": "selective", "flash_attention": False}
 PAIRED = ("dualpipe", "dualpipe-v", "1f1b-overlap", "interleaved-overlap")

@@ -300,15 +300,9 @@ def test_facts_of_a_setup() -> None:
     given = setup(training={"recompute": "full"}, batch={"micro": 2})
     facts = facts_of(given, "zb-auto")
     assert facts == FACTS._replace(
-        model=shape_of(given.model),
-        gpu="test-gpu",
-        gpus=8,
-        chunks=1,
-        context=1,
-        micro=2,
-        recompute="full",
+        model=shape_of(given.model), gpu="test-gpu", gpus=8, chunks=1, context=1, micro=2, recompute="full",
         algorithm="zb",
-    )
+    )  # fmt: skip
     assert not facts_of(setup(parallel={"tensor": 1}), "1f1b").split
     assert [facts_of(setup(training={"shard": level}), "1f1b").shard for level in ("none", None)] == ["none", ""]
     assert facts_of(setup(EXPERTS), "1f1b").experts == 8

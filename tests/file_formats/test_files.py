@@ -154,18 +154,9 @@ def test_formats_say_what_is_read_back() -> None:
     """JSON holds every noun (and reads it back, but explanations), the CSV a schedule; the others are for viewers."""
     table = {form.name: (form.suffix, form.holds, form.reads, form.binary) for form in pipesched.formats()}
     every = (
-        "schedule",
-        "comparison",
-        "sweep",
-        "frontier",
-        "explanation",
-        "hls-explanation",
-        "estimate",
-        "tuning",
-        "timeline",
-        "packing",
-        "robustness",
-    )
+        "schedule", "comparison", "sweep", "frontier", "explanation", "hls-explanation", "estimate", "tuning",
+        "timeline", "packing", "robustness",
+    )  # fmt: skip
     assert table["json"] == (".json", every, True, False)
     assert table["pytorch-csv"] == (".csv", ("schedule",), True, False)
     assert table["chrome-trace"] == (".trace.json", ("schedule",), False, False)

@@ -132,16 +132,9 @@ def test_schedules_under_a_budget(ranks: Pool, tmp_path: Path, method: str, plac
     """What is found under a memory budget, by a rule or by the solver, trains the same model."""
     costs: dict[str, Any] = {"backward_input": 4, "backward_weight": 3} if split else {"backward": 7}
     problem = pipesched.make_problem(
-        devices=4,
-        stages=4 if placement == "linear" else 8,
-        microbatches=6,
-        placement=placement,
-        forward=3,
-        p2p=1,
-        activation=1,
-        budget=5,
-        **costs,
-    )
+        devices=4, stages=4 if placement == "linear" else 8, microbatches=6, placement=placement, forward=3, p2p=1,
+        activation=1, budget=5, **costs,
+    )  # fmt: skip
     if method == "list":
         schedule = pipesched.run(problem, method).schedule
     else:

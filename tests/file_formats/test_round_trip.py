@@ -192,19 +192,9 @@ def places(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
 PLACES = list(places(json.loads(good_document())))
 NUMBERS = [0, 1, -1, 2, 0.5, 1e300, 1e-300, 10**12, 10**400]
 WORDS = [
-    "",
-    "0F0",
-    "0B0",
-    "1F1",
-    "(0F0;0B0)OVERLAP_F_B",
-    "auto",
-    "linear",
-    "loop",
-    "bidirectional",
-    "[/x]",
-    "\x1b",
+    "", "0F0", "0B0", "1F1", "(0F0;0B0)OVERLAP_F_B", "auto", "linear", "loop", "bidirectional", "[/x]", "\x1b",
     "\ud800",
-]
+]  # fmt: skip
 scalars = st.sampled_from([None, True, False, *NUMBERS, *WORDS])
 values = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["op", "start", "a"]), inner)
