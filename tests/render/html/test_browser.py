@@ -188,26 +188,16 @@ def test_moves_by_the_api(open_page: Open, outcome: pipesched.Outcome) -> None:
     """Every slot may stand exactly where Python says; a refusal changes nothing and names the slot."""
     page = open_page(outcome)
     makespan = outcome.schedule.makespan
-    size: dict[str, int] = {}
-    for order in api(page, "schedules[0].orders"):
-        size |= dict.fromkeys(order, len(order))
-    asked = [
-        (op, to, places)
-        for op, places in list(legal(outcome).items())[::3]
-        for to in {places[1] - 1, places[2] + 1, *places}
-    ]
-    answers = page.evaluate(
-        """moves => moves.map(([op, to]) => {
-            const said = pipesched.move(op, to);
-            return [said, said.ok && pipesched.undo()];
-        })""",
-        [[op, to] for op, to, _ in asked],
-    )
-    for (op, to, (position, first, last)), (said, undone) in zip(asked, answers, strict=True):
+    size = {op: len(order) for order in api(page, "schedules[0].orders") for op in order}
+    places = dict(list(legal(outcome).items())[::3])
+    asked = [(op, to) for op, (at, first, last) in places.items() for to in {first - 1, last + 1, first, last, at}]
+    moved = page.evaluate("all => all.map(([op, to]) => [pipesched.move(op, to), pipesched.undo()])", asked)
+    for (op, to), (said, undone) in zip(asked, moved, strict=True):
+        position, first, last = places[op]
         assert said["ok"] == (first <= to <= last), (op, to)
+        assert undone == (said["ok"] and to != position)
         if said["ok"]:
             assert said["reason"] is None
-            assert undone == (to != position)
         else:
             assert op in said["reason"] or not 0 <= to < size[op]
             assert said["makespan"] == makespan
@@ -524,11 +514,13 @@ def test_the_scheme_changes_the_chart(open_page: Open) -> None:
     until(page, f"Math.max(...{ground}) < 60")
 
 
-def test_without_scripts(open_page: Open) -> None:
+def test_without_scripts(open_page: Open, browser: Any, tmp_path: Path) -> None:
     """Without scripts, and on paper, the still picture is there."""
-    page = open_page(THREE, wait=False, java_script_enabled=False)
+    page = browser.new_page(offline=True, java_script_enabled=False)
+    page.goto(pipesched.write(THREE, tmp_path / "still.html").as_uri())
     assert page.is_visible("#still svg")
     assert not page.is_visible("#app")
+    page.close()
     page = open_page(THREE)
     assert not page.is_visible("#still svg")
     page.emulate_media(media="print")
