@@ -106,15 +106,11 @@ def eight_steps(
     """
     far, steady = half - rank - 1, count - 2 * half + rank + 1
     steps = [*["F0"] * 2 * far, *["F0", "F1"] * (rank + 1), *["I1", "W", "F1"] * far]
-    meet = (
-        ["F0", "B1"] if far == 0 else ["F0B1"]
-    )  # where the directions meet, F and B end sooner in turn than as a pair
+    meet = ["F0B1"] if far else ["F0", "B1"]  # where directions meet, F and B end sooner in turn than as a pair
     steps += [*meet, "F1B0", *["F0B1", "F1B0"] * (steady - 1)] if steady > 0 else []
     steps += ["B1", "F1B0"] * far
-    both = [
-        f"{'B' if place <= rank else 'I'}{1 - place % 2}" for place in range(2 * rank + 2)
-    ]  # the W of I fill the end
-    steps += [*both, *["W", "I0"] * far, *["W"] * (rank + 1)]
+    both = [f"{'B' if place <= rank else 'I'}{1 - place % 2}" for place in range(2 * rank + 2)]
+    steps += [*both, *["W", "I0"] * far, *["W"] * (rank + 1)]  # the W of I fill the end
     order, waiting, is_whole = list[int](), deque[int](), "I" not in index.letters
     done = dict.fromkeys(("F0", "F1", "B0", "B1"), min(steady, 0))  # below 0: these have no microbatch
     for step in steps:

@@ -77,22 +77,22 @@ class VariantsAhead(WorkAhead[AheadResult]):
     Heuristics use one core, and on large variants take most of the time.
     """
 
-    def __init__(self, pool: Executor | None, work: Work, *, is_heuristic: bool = False) -> None:
+    def __init__(self, pool: Executor, work: Work, *, is_heuristic: bool = False) -> None:
         super().__init__(pool)
         self._work, self._is_heuristic = work, is_heuristic
         self._known: dict[int, tuple[Rank | None, Candidate | None]] = {}  # when the work on a variant began
-        self._at_a_time = 1 if pool is None else 1 + others_at_a_time(pool)
+        self.at_a_time = 1 + others_at_a_time(pool)
 
     def limits(self, limits: Limits, variants: int) -> Limits:
         """Return limits for one of so many variants here: without a number of threads, those at a time share cores."""
         if limits.workers or not getattr(self.pool, "shares_cores", False):
             return limits
-        return limits._replace(workers=max(cores() // min(self._at_a_time, variants), 1))
+        return limits._replace(workers=max(cores() // min(self.at_a_time, variants), 1))
 
     def begin(self, search: Search, numbers: Sequence[int], seconds: float) -> None:
         """Let workers begin with variants, each for so many seconds, as far as there are workers."""
         for number in numbers:
-            if self.pool is None or len(self.sent) >= self._at_a_time - 1:
+            if len(self.sent) >= self.at_a_time - 1:
                 return
             if number in self.sent:
                 continue

@@ -214,7 +214,8 @@ def family_schedule(variant: Variant, family: Family, order: str | None = None) 
         else:
             fed = FedFamily(fused, family, lambda one: plan_of(family, one, timed), timed)
             found = None if order is None else ordering_of(fed, order)
-            plan = fed.plan(_along_ways(placement, range(problem.microbatches) if found is None else found.order))
+            along = _along_ways(placement, range(problem.microbatches) if found is None else found.order)
+            plan = fed.positions if along == tuple(range(len(along))) else fed.plan(along)
         if plan.pairs and problem.costs.overlap is not None:  # that pay: a schedule of the fused stages
             own = replace(fused.settled_placement, second=placement.second)
             return timed(replace(fused, placement=own), plan)

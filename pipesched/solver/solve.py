@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipesched.core.clock import Clock, TimeIsUp, check_deadline, deadline
 from pipesched.errors import ConfigError, NoSchedule
-from pipesched.executors.opening import FEWEST_OPERATIONS, lent, others_at_a_time
+from pipesched.executors.opening import FEWEST_OPERATIONS, lent
 from pipesched.pipeline.bounds.bounds import Bound, work_bounds
 from pipesched.pipeline.check.check import checked
 from pipesched.pipeline.layers.layers import BEST
@@ -228,9 +228,8 @@ def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: 
     try:
         kept = 0.03 * search.clock.limit  # for the moves at the end
         search.clock.limit -= kept
-        with (
-            nullcontext() if pool is None else closing(VariantsAhead(pool, _try_portfolio, is_heuristic=True)) as ahead
-        ):
+        ahead = None if pool is None else VariantsAhead(pool, _try_portfolio, is_heuristic=True)
+        with nullcontext() if ahead is None else closing(ahead):
             left = _heuristics(search, request.start, periods, ahead)
         first = None if search.best is None or search.rank is None else (search.rank.placement, search.best)
         if periods.numbers:
@@ -238,7 +237,7 @@ def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: 
         if request.method not in {"portfolio", "periodic"}:
             search_in_turn(search, request.method, pool)
         search.clock.limit += kept
-        _shorten(search, first)  # too, which the portfolio alone does
+        _shorten(search, first)  # and the first one, as the portfolio alone does
         stopped_by = _stopped_by(search)
         clock = search.clock.part(min(0.1 * search.limits.seconds, max(2.0, search.clock.seconds)))
         for number, candidates in left:  # named schedules left out at a bound: of equal values the one that holds least
@@ -471,8 +470,8 @@ def search_in_turn(search: Search, method: str, pool: Executor | None) -> None:
     waiting, cut_off = set(range(len(search.variants))), set[int]()
     unbegun: dict[int, float] = {}  # the time, in seconds, with which no model of a variant could be begun
     work = partial(_search_variant, clock=None, method=method)
-    at_a_time = 1 if pool is None else 1 + others_at_a_time(pool)
     with nullcontext() if pool is None else closing(VariantsAhead(pool, work)) as ahead:
+        at_a_time = 1 if ahead is None else ahead.at_a_time
         while search.best and search.clock.left > search.policy.variants.end * search.limits.seconds:
             numbers = [number for number in search.open if number in waiting]
             equal = min(at_a_time / max(len(numbers) or len(cut_off) + len(unbegun), 1), 1.0)
