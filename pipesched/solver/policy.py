@@ -1,7 +1,8 @@
 """How much time a solve gives to what, how often it tries, and what it calls large: numbers to tune, and their reasons.
 
-A solve takes a policy beside its `Limits`. Each part is a frozen dataclass: a field has its default, and in its comment
-the unit and what it is for. What nobody would tune stands where it is used.
+A solve takes a policy beside its `Limits`. Each class is for the modules that stand beside it in `SolvePolicy`; a field
+has its default, and in its comment the unit and what it is for. A variant is the search on one placement (variant.py);
+justification schedules back from the end, and forwards again (`justify` of portfolio.py).
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PortfolioPolicy:
-    """Heuristics: the families, list scheduling by rules, and justification, which is that back and forth."""
+    """Heuristics: the families, list scheduling by rules, and justification."""
 
     part: float = 0.15  # of the time limit: until rules of list scheduling end; the families may take all of it
     slow: int = 1_000  # operations: up to so many, rules are tried with all ties; else a quick schedule comes first
-    one_limit: int = 10_000  # operations: from then on one limit for several stages, which may deadlock, takes too long
-    pauses: tuple[int, ...] = (0, 2, 10)  # longest operations: added to each residence in shares of the budget
+    one_limit: int = 10_000  # operations: up to so many, lists under one limit for all stages, which may deadlock
+    pauses: tuple[int, ...] = (0, 2, 10)  # longest operations: activations count as held so much longer, in shares
     looser: tuple[float | None, ...] = (1.5, 2, 3, None)  # budgets: limits of orders in which memory is saved
-    held: tuple[float, ...] = (1.0, 0.5, 0.0)  # of what a step holds at most: left free of the budget, in turn
+    held: tuple[float, ...] = (1.0, 0.5, 0.0)  # parts of what a step holds beside passes: left free for it, in turn
     fruitless: int = 30  # rounds: of justification without success, after which it ends
 
 
