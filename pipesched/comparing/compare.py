@@ -1,4 +1,4 @@
-"""Several algorithms on the same problem, side by side; and plans and building blocks, fitted to it."""
+"""Several algorithms on one problem, side by side, by `compare`; and plans and blocks of files, fitted to it."""
 
 from __future__ import annotations
 

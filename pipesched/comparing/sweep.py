@@ -1,4 +1,4 @@
-"""Comparisons at several values of one number of a config, or at several of its words or of those of an option."""
+"""Comparisons by `sweep` at several values of one number, or of one word, of a config or of an option of families."""
 
 from __future__ import annotations
 

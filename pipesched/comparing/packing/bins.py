@@ -1,4 +1,4 @@
-"""Documents in microbatches: what each holds, what it aims at, and packings that others make."""
+"""Documents in microbatches: what each holds (`Bins`), the work it aims at (`targets`), and `other_packings`."""
 
 from __future__ import annotations
 

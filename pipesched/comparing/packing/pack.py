@@ -1,4 +1,8 @@
-"""Documents packed into the microbatches of data-parallel ranks, so that the slowest rank takes least."""
+"""Documents packed into the microbatches of data-parallel ranks, so that the slowest rank takes least.
+
+`pack` reads its arguments and settles the costs of documents; `_Packer.packing` then packs for one number of
+microbatches: all ways where there are few (bound.py), else by `searched` (search.py), beside rules of others (bins.py).
+"""
 
 from __future__ import annotations
 
@@ -91,10 +95,8 @@ def require_alike(problem: Any) -> Problem:
     if checked.slices.are_several:
         raise ConfigError("must be of whole microbatches; this one has `slices`", "problem")
     if checked.costs.overlap is not None and checked.cutter is None:
-        raise ConfigError(
-            "is one time for all microbatches, and packed ones differ; leave it out, and a pair takes both its parts",
-            "overlap",
-        )
+        what = "is one time for all microbatches, and packed ones differ; leave it out, and a pair takes both its parts"
+        raise ConfigError(what, "overlap")
     return checked
 
 

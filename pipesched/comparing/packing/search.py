@@ -4,6 +4,9 @@
 that lacks most of its aim. `improve` then shortens the slowest rank: it gives a document away, shifts one to another
 of its own bins, or trades two. `roam` exchanges at random, to leave where nothing improves. `judge` times the packings
 by the algorithm; the best fits the budget and has the least makespan.
+
+Meanwhile `Bins.takes` says of each rank how long its step takes, in rounded ticks: by the positions, the fixed orders
+of slots of the algorithm's plan (`Positions`), with lags where slots wait for messages.
 """
 
 from __future__ import annotations
@@ -61,7 +64,7 @@ class Judged(NamedTuple):
 
 
 def judge(assignments: Sequence[Assignment], lengths: Sequence[int], times: RankTimes) -> list[Judged]:
-    """Return what the packings of documents of these lengths take."""
+    """Return the packings of documents of these lengths with the times of their ranks."""
     ranks = [
         [tuple(load_of([lengths[document] for document in members]) for members in rank) for rank in assignment]
         for assignment in assignments
@@ -162,10 +165,10 @@ def _exchange(bins: Bins, i: Ints, j: Ints, most: int, below: int) -> bool:
 
 
 def roam(bins: Bins, rounds: int, most: int) -> None:
-    """Exchange documents of the slowest rank and any one; its members are then the best that came by.
+    """Exchange documents of the slowest rank and any one; then `members` are the best that came by, and no more is.
 
     Of each round's pairs, drawn at random, the best is taken also where it makes a rank a little longer than the
-    slowest: by ever less (Threshold accepting, Dueck and Scheuer 1990).
+    slowest: by ever less (Threshold accepting, Dueck and Scheuer 1990). What bins hold and take is of the last round.
     """
     random, least, kept = Random(0), int(bins.takes.max()), bins.bin_of.copy()
     for left in range(rounds, 0, -1):
@@ -238,7 +241,11 @@ class _PackingSearch:
         self._alike = np.repeat(share[:, None], ranks, axis=1)
 
     def _scaled(self) -> tuple[DocumentSizes, int]:
-        """Return works and sizes of the documents, of each in all WHOLE at most; and the size of a document of 1."""
+        """Return works and sizes of the documents, WHOLE at most in all; and those of one of the reference length.
+
+        Ticks of positions are for work 1 and size 1, both of that document: it has one number for both, so that times
+        of work and of messages add up.
+        """
         costs, fitted = self.times.costs, self.times.fitted(self.microbatches)
         amounts = [costs.amounts(length) for length in self.lengths]
         own = costs.amounts(costs.reference)
@@ -250,7 +257,7 @@ class _PackingSearch:
         works = [linear * tokens + core * squares for tokens, squares in amounts]
         one, tokens = linear * own[0] + core * own[1], sum(self.lengths)
         total = max(sum(works), one * tokens // costs.reference)
-        if not self.positions.has_lags:  # sizes stand for memory alone, in a scale of their own
+        if not self.positions.has_lags:  # then sizes only tell memory, and may have a scale of their own
             one, total = sum(works) * costs.reference // tokens, sum(works)
         work = [WHOLE * value // total for value in works]
         size = [WHOLE * one * length // (costs.reference * total) for length in self.lengths]
@@ -273,14 +280,17 @@ class _PackingSearch:
         """Return what ranks take, a column each, and OVER and more where they hold more than they may."""
         takes = self.positions.makespans(works, sizes if self.positions.has_lags else None)
         if self._held is not None:
-            held = (self._held @ np.floor(sizes * (FINE / self._one))).max(axis=0)
+            held = (self._held @ np.floor(sizes * (FINE / self._one))).max(axis=0)  # FINE * FINE: all of a capacity
             over = np.clip(held / (FINE * FINE) - 1, 0, MOST_OVER)
             takes = takes + np.where(over > 0, OVER + (over * (OVER // MOST_OVER)).astype(np.int64), 0)
         return takes
 
     @cached_property
     def _held(self) -> Ints | None:
-        """What devices with a budget hold as slots start, a column a microbatch, in parts that are exact in floats."""
+        """What devices with a budget hold as slots start, a column a microbatch of size 1; FINE: all of a capacity.
+
+        These are whole numbers, so small that their products are exact in floats.
+        """
         limits = self.times.limits(self.positions)
         if not limits:
             return None

@@ -1,4 +1,4 @@
-"""The makespan of each rank, exactly: of all at once where costs do not change the order, else one after another."""
+"""The makespan of each rank, exactly (`RankTimes`): of all at once where costs keep the order, else one by one."""
 
 from __future__ import annotations
 
