@@ -1,7 +1,8 @@
 """The exact model of a task graph, solved by OR-Tools CP-SAT. Each rule of the problem is a method.
 
-OR-Tools takes most of a second to load, so it is imported when the first model is made, never before. The time-indexed
-model has a Boolean for each task and tick: it refutes a horizon one tick too short far sooner, and grows with it.
+`TaskModel` is made, filled by a method a rule, and then solved (`solve`). `TimeIndexed` has a Boolean for each task and
+tick: it refutes a horizon one tick too short far sooner, and grows with it. OR-Tools takes most of a second to load, so
+it is imported when the first model is made, never before.
 """
 
 from __future__ import annotations
@@ -124,14 +125,14 @@ class TaskModel:
         self.model.add_cumulative(intervals, [size // unit for size in sizes], capacity // unit)
 
     def shortest(self, tails: Sequence[int], least: int, most: int) -> None:
-        """Minimize the largest (end + tail) of all tasks, which lies in [least, most]."""
+        """Minimize the largest (end + tail) of all tasks, which lies in [least, most]. A tail follows an end."""
         last = self.model.new_int_var(least, most, "last")
         for task, tail in enumerate(tails):
             self.model.add(self.end(task) + tail <= last)
         self.model.minimize(last)
 
     def tune(self, parameters: Any, limits: Limits) -> None:
-        """Set further parameters of CP-SAT that suit a kind of problem; none by default."""
+        """Set further parameters of CP-SAT; the models of solver/ that override this do, by default none."""
 
     def hint(self, starts: Sequence[int]) -> None:
         """Begin the search from a schedule: the start of each task, UNTIMED for one that is left out."""
@@ -242,7 +243,7 @@ def _in_thread(solver: Any, model: Any, reporter: Any, stop: Event | None) -> tu
 
 
 class TimeIndexed(TaskModel):
-    """The rules of TaskModel over the ticks of each task's window."""
+    """The rules of TaskModel over the ticks of each task's window; none may be left out (`optional`)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -291,5 +292,5 @@ class TimeIndexed(TaskModel):
 
 
 def terms(starts: int, duration: int) -> int:
-    """Return about how many terms the rules of a task have that has `starts` possible starts and waits for another."""
+    """Return about how large a `TimeIndexed` is by a task of so many possible starts, in terms of its rules."""
     return starts * (starts + duration)

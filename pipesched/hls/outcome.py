@@ -1,6 +1,7 @@
-"""From a dataflow graph and units to a checked schedule: by a rule of the list scheduler, or the shortest one.
+"""From a dataflow graph and units to a checked schedule: by a rule (`list_outcome`), or the shortest one (`solve`).
 
-A table shows every priority with every tie on one graph, beside the optimum, with remarks on what decides there.
+`compare_rules` makes the table of every priority with every tie on one graph, beside the optimum, and of remarks on
+what decides there.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ MOST_SEED = 2**31 - 1
 
 @dataclass(frozen=True, repr=False)
 class HardwareOutcome:
-    """A schedule with a lower bound on its latency, or of a loop on its interval, in cycles.
+    """A schedule with a lower bound on its latency, or of a loop (hls/modulo.py) on its interval, in cycles.
 
     Raises ConfigError, about the field at fault, for a value of another type.
     """
@@ -176,7 +177,7 @@ def _remarks(tasks: TaskGraph, found: Sequence[RuleResult], optimum: HardwareOut
     if min(latencies) > least:
         yield f"No list schedule of these rules reaches {least} cycles; the best takes {min(latencies)}."
     ranks = [rule(tasks) for rule in PRIORITIES.values()]
-    groups: dict[tuple[int, ...], list[int]] = {}  # of one class, ready at once, that every priority ranks equal
+    groups: dict[tuple[int, ...], list[int]] = {}  # tasks of a class that are ready at once and rank equal
     for task, before in enumerate(tasks.predecessors):
         if not before:
             groups.setdefault((tasks.resources[task], *(rank[task] for rank in ranks)), []).append(task)

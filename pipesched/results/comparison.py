@@ -1,4 +1,8 @@
-"""Schedules of a problem side by side, also at several values of a number or word, and the best by rising budget."""
+"""Schedules of a problem side by side, also at several values of a number or word, and the best by rising budget.
+
+`compare` (comparing/compare.py) returns a Comparison of Entries, `sweep` (comparing/sweep.py) a Sweep of comparisons,
+`frontier` (solver/frontier.py) a Frontier; documents/ reads them back.
+"""
 
 from __future__ import annotations
 
@@ -47,29 +51,24 @@ def refused(row: Any) -> str:
 class Entry:
     """One algorithm or plan of a comparison: its outcome, or the `reason` why it does not apply.
 
-    `options` are those it was given, `file` is where a plan was read. `metrics` are the outcome's; an entry that was
-    read from a document has metrics and no outcome, and says by `trainers` and `copies` what `runs_in` and `weights`
-    are, by `ordering` in which order its microbatches are fed, and by `dominated`, where the document says it, whether
-    another is no worse in makespan and memory, and better in one. `standing` is how long a step takes, of a model on
-    GPUs, whose `against` another says how likely it is `faster`, `cut` how its layers were cut, where that was open.
-    `frozen`: its order was given, and is kept whatever the costs. `failed`: own code did wrong. Raises ConfigError,
-    about the field at fault, for a value of another type.
+    An entry that was read from a document has no outcome; what follows from one elsewhere stands in fields of its own.
+    Raises ConfigError, about the field at fault, for a value of another type.
     """
 
     algorithm: str
     outcome: Outcome | None = None
     reason: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    document: Mapping[str, Any] | None = field(default=None, repr=False)
-    trainers: Sequence[str] = field(default=(), repr=False)
-    copies: int = field(default=1, repr=False)
-    file: str = field(default="", repr=False)
-    ordering: Ordering | None = field(default=None, repr=False)
-    dominated: bool | None = field(default=None, repr=False)
-    standing: Any = field(default=None, repr=False, compare=False)
-    cut: CutChoice | None = field(default=None, repr=False)
-    frozen: bool = field(default=False, repr=False)
-    failed: bool = field(default=False, repr=False)
+    options: Mapping[str, Any] = field(default_factory=dict)  # that the algorithm was given
+    document: Mapping[str, Any] | None = field(default=None, repr=False)  # `metrics`, of an entry that was read
+    trainers: Sequence[str] = field(default=(), repr=False)  # `runs_in`, of an entry that was read
+    copies: int = field(default=1, repr=False)  # `weights`, of an entry that was read
+    file: str = field(default="", repr=False)  # where a plan was read
+    ordering: Ordering | None = field(default=None, repr=False)  # `fed`, of an entry that was read
+    dominated: bool | None = field(default=None, repr=False)  # of one that was read: another is better, none worse
+    standing: Any = field(default=None, repr=False, compare=False)  # the time of a step: a Standing of estimation/trust
+    cut: CutChoice | None = field(default=None, repr=False)  # how its layers were cut, where that was open
+    frozen: bool = field(default=False, repr=False)  # its order was given, and is kept whatever the costs
+    failed: bool = field(default=False, repr=False)  # own code did wrong
 
     def __post_init__(self) -> None:
         for key in ("algorithm", "reason", "file"):
@@ -249,19 +248,14 @@ class Comparison(HasPage, NamedRows[Entry]):
 
 
 class ParetoPoint(NamedTuple):
-    """A schedule among others, and the options of its algorithm.
-
-    Makespan and memory are in the user's units; `memory` is what the largest device holds at most, static memory
-    included; `dominated_by` is the position of the first point that dominates this one; `file` is where a plan
-    was read.
-    """
+    """A schedule among others, with its makespan and memory in the user's units."""
 
     outcome: Outcome
-    options: Mapping[str, Any]
+    options: Mapping[str, Any]  # of its algorithm
     makespan: Fraction
-    memory: Fraction
-    dominated_by: int | None = None
-    file: str = ""
+    memory: Fraction  # that the largest device holds at most, static memory included
+    dominated_by: int | None = None  # the position of the first point that dominates this one
+    file: str = ""  # where a plan was read
 
     @property
     def label(self) -> str:
@@ -384,7 +378,7 @@ class FrontierPoint:
     gap: float
     status: Status
     placement: str
-    source: str
+    source: str  # what found it, as `Candidate.source` of solver/variant.py
     outcome: Outcome | None = field(default=None, repr=False)
     row: Mapping[str, Any] | None = field(default=None, repr=False)
 

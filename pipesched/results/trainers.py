@@ -1,4 +1,7 @@
-"""Which trainers can run a schedule as it is, and how many copies of the weights it needs."""
+"""Which trainers can run a schedule as it is (`verdicts`), and how many copies of the weights it needs.
+
+PyTorch runs any order by our CSV, so it is judged here; what others take, the texts of `hand_over` say (FRAMEWORKS).
+"""
 
 from __future__ import annotations
 
@@ -30,18 +33,18 @@ class Verdict(NamedTuple):
 
 
 def verdicts(outcome: Outcome, made_by: str = "", trainers: Iterable[str] = TRAINERS) -> tuple[Verdict, ...]:
-    """Return what each trainer says of a schedule; `made_by` spares comparing its order with those of all families."""
+    """Return what each trainer says of a schedule; `made_by` is its family, if known: else orders are compared."""
     from pipesched.results.handover.hand_over import FRAMEWORKS
 
     subject, found = subject_of(outcome, made_by=made_by), []
     for trainer in trainers:
         if trainer == PYTORCH:
-            why = refused_by_pytorch(outcome.schedule) or unlike_for_pytorch(outcome.problem) or None
-            found.append(Verdict(trainer, why is None, why or ""))
-            continue
-        answer = FRAMEWORKS[trainer].answer(subject)
-        refused = isinstance(answer, Refusal)
-        found.append(Verdict(trainer, not refused, answer.why if isinstance(answer, Refusal) else answer.file))
+            why = refused_by_pytorch(outcome.schedule) or unlike_for_pytorch(outcome.problem)
+            found.append(Verdict(trainer, not why, why))
+        elif isinstance(answer := FRAMEWORKS[trainer].answer(subject), Refusal):
+            found.append(Verdict(trainer, False, answer.why))
+        else:
+            found.append(Verdict(trainer, True, answer.file))
     return tuple(found)
 
 
@@ -72,7 +75,7 @@ def runs_in(schedule: Schedule) -> list[str]:
 
 
 def unlike_for_pytorch(problem: Problem) -> str:
-    """Return why PyTorch's runtime cannot feed the microbatches of a problem, in the order of a CSV; "" if it can."""
+    """Return why PyTorch cannot run the microbatches of a problem, whose messages differ in size; "" if it can."""
     return f"PyTorch runs {UNLIKE}" if has_unlike_messages(problem) else ""
 
 

@@ -1,13 +1,16 @@
 """1F1B and its relatives: after a warm-up, one forward and one backward in turn, so that devices hold few activations.
 
-Seq1F1B does that with the slices of microbatches, so that a device waits and holds less. Eager 1F1B has twice the
-warm-up, so that communication hides behind computation, at more memory. With overlapped pairs the forward of one
-microbatch hides the communication of another's backward.
+`alternating` makes every plan from a `Rule`; `interleaved` and `grouped` first choose the size of groups. The rules and
+the families stand at the end. P is the number of devices (d is one), V that of chunks a device, M of microbatches.
+
+Seq1F1B alternates slices of microbatches, so that a device waits and holds less. Eager 1F1B has twice the warm-up, so
+that communication hides behind computation, at more memory. With overlapped pairs the forward of one microbatch hides
+the communication of another's backward.
 
 In interleaved 1F1B (Megatron-LM) a device holds V chunks of the model, and groups of microbatches visit them in turn.
-Its relatives visit chunks in the same order; their differences are in their `Rule`. Overlapped pairs are Megatron-LM's
-combined 1F1B, grouped ones PipeOffload's GIS, with fewer warm-ups and smaller groups for less memory; zero bubble is
-PyTorch's, which splits the backward and runs each W some backwards after its I.
+Its relatives visit chunks in the same order. Overlapped pairs are Megatron-LM's combined 1F1B, grouped ones
+PipeOffload's GIS, with fewer warm-ups and smaller groups for less memory; zero bubble is PyTorch's, which splits the
+backward and runs each W some backwards after its I.
 """
 
 from __future__ import annotations
@@ -35,22 +38,16 @@ Judge = Callable[[Plan], Schedule]
 
 
 class Rule(NamedTuple):
-    """What a family does; with V = 1 chunks a device and any g where it has one stage a device.
-
-    `step` and `extra` count the warm-up forwards of device d: step(P-1-d) + (V-1)gn + n-1 + extra, with n slices a
-    microbatch. Then a forward and a backward run in turn, with `has_pairs` together; then the backwards left.
-    Each W runs `delay` times d backwards after its I. A `group` of microbatches visits the chunks in turn (0: all), of
-    which the plan has a `note`.
-    """
+    """What a family does. The warm-up forwards of device d are step(P-1-d) + (V-1)gn + n-1 + extra, with n slices."""
 
     name: str
     letters: str
     step: int
     extra: int = 0
-    has_pairs: bool = False
-    delay: int = 0
-    group: int = 0
-    note: str = ""
+    has_pairs: bool = False  # after the warm-up, a forward and a backward run together, else in turn
+    delay: int = 0  # each W runs `delay` times d backwards after its I
+    group: int = 0  # g, how many microbatches visit a chunk before the next chunk; 0: all
+    note: str = ""  # of the plan: on its groups
 
 
 def interleaved(problem: Problem, *, group_size: Size = None, judge: Judge | None = None) -> Plan:
@@ -64,7 +61,8 @@ def interleaved(problem: Problem, *, group_size: Size = None, judge: Judge | Non
     first. Then 2(P-d-1) + (V-1)gn + n-1 forwards come first, and g is P/n rounded up, or the next larger that runs.
     Forward passes alone visit the chunks in the same order.
     """
-    alone = problem.stages == problem.devices and (not isinstance(group_size, int) or group_size > 0)
+    is_bad = isinstance(group_size, int) and group_size < 1  # `grouped` refuses that, also for one chunk a device
+    alone = problem.stages == problem.devices and not is_bad
     rule = FORWARDS if problem.mode == FORWARD_ONLY else ONE_BY_ONE if alone else INTERLEAVED
     if alone:
         return alternating(problem, rule=rule)
@@ -145,7 +143,7 @@ def grouped_by(problem: Problem, rule: Rule, wanted: int, advice: str = "") -> P
         return alternating(problem, rule=rule._replace(group=wanted, note=note))
     fewest = ceil_div(rule.step * problem.devices, 2)  # of a group: shorter ones have larger bubbles
 
-    def is_enough(size: int) -> bool:
+    def is_enough(size: int) -> bool:  # of whole microbatches counting tells it, of slices only timing
         is_sliced = problem.slices.count > 1
         return _runs(problem, rule, size) if is_sliced else min(size, count % size or size) >= fewest
 
