@@ -83,6 +83,11 @@ def test_a_pair_that_lasts_as_long_as_its_parts_alone(overlap: int | None) -> No
     assert schedule.busy_ticks == [4 + (overlap or 4)]
     short = moved(schedule, "(0F1;0B0)OVERLAP_F_B", end=2 - (overlap or 4))
     assert {"0F1", "0B0"} & named(short)
+    assert "0B0" in named(moved(schedule, "0B0", end=2**70))  # the starts have 64 bits
+    given, b0, b1 = schedule.plan, *schedule.plan.index.row("B", 0)
+    assert [*violations(schedule_plan(problem, replace(given, orders=[[0, 1, b0]], pairs={b0: b1})))] == [
+        "0B0 and 0B1 are no pair: a forward and a full backward are"
+    ]
 
 
 @pytest.mark.parametrize("half", ["0F1", "0B0"])

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from pipesched import Deadlock, InvalidSchedule, Problem, Schedule, make_problem, plan, run, schedule_plan
+from pipesched import Deadlock, InvalidSchedule, Plan, Problem, Schedule, make_problem, plan, run, schedule_plan
 from pipesched.pipeline.check.check import checked, violations
-from pipesched.pipeline.plan.plan import NetworkEntry
+from pipesched.pipeline.plan.plan import NetworkEntry, with_scoped
 from pipesched.pipeline.plan.step import Shard, SideItem
-from pipesched.pipeline.problem.ops import parse_op
+from pipesched.pipeline.problem.ops import OpIndex, parse_op
 
 Program = list[tuple[str, str | None]]
 ITEM = SideItem(forward=(2,), backward=(4,), devices=(0, 1), p2p=1, activation="0.5", output="0.1")  # type: ignore[arg-type]
@@ -201,6 +201,9 @@ def test_no_step(step: dict[str, Any], orders: list[str], network: Any, sentence
     problem = make_problem(devices=1, microbatches=1, **step)
     with pytest.raises(InvalidSchedule, match=sentence):
         schedule_plan(problem, plan(problem, orders, network=network))
+    index = with_scoped(OpIndex("FB", 1, 1), [parse_op(sentence.split(maxsplit=1)[0])], 0)
+    with pytest.raises(InvalidSchedule, match="on no device is none|is missing"):  # numbered, and planned nowhere
+        schedule_plan(problem, Plan(index, [[0, 1]]))
 
 
 def test_what_takes_no_time_waits_for_nothing_else() -> None:

@@ -142,7 +142,8 @@ def unfit_step(problem: Problem, plan: Plan) -> Iterator[str]:
         StepOp._make((place, kind, number, 0)) for kind, place, numbers in due_rows(problem) for number in numbers
     )
     has_turns = level_is(problem, "weights")
-    for op, where in found.items():
+    numbered = map(plan.index.op, range(plan.index.passes, plan.index.first_message))
+    for op, where in (*found.items(), *((op, ["no device"]) for op in numbered if op not in found)):
         if op not in due and not (has_turns and op.kind in ("UNSHARD", "RESHARD")):
             yield f"{op} on {where[0]} is none of the problem: {NOT_DUE[op.kind]}"
         elif len(where) > 1:
@@ -337,10 +338,9 @@ class TimeTables:
         self.schedule, self.problem, self.plan = schedule, schedule.problem, schedule.plan
         self.index = self.plan.index
         self.queue = "" if self.problem.messages is None else self.problem.messages.queue
-        self.start, self.end = (  # times to which the longest durations can be added
-            in_range(values, 2 * max(int(values.max(initial=0)), -int(values.min(initial=0))))
-            for values in (schedule.times.start, schedule.times.end)
-        )
+        both = schedule.times.start, schedule.times.end
+        most = max(abs(int(end)) for one in both for end in (one.max(initial=0), one.min(initial=0)))
+        self.start, self.end = (in_range(one, 2 * most) for one in both)  # to which the longest durations can be added
         devices = len(self.plan.orders)
         self.orders = self.plan.own_lines[:devices]
         self.lanes = self.plan.own_lines[devices : devices + 2 * len(self.plan.lanes)]

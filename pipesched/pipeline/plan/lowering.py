@@ -87,7 +87,7 @@ def lower(
         for values in (duration, take, give):
             values[gone] = 0
         together = duration[forwards] + duration[backwards]
-        duration[forwards] = together if model.overlap is None else model.overlap.ravel()[forwards]
+        duration[forwards] = together if model.overlap is None else model.overlap.ravel().take(forwards, mode="clip")
         duration[backwards] = 0
         resource[gone] = resource[backwards] = NOWHERE
         for values in (take, give):

@@ -123,7 +123,7 @@ class Plan(Displayable):
         for device, order in enumerate(require_sequence(self.orders, "orders")):
             _require_numbers(order, first, "orders", device)
         require_type(self.pairs, Mapping, "a mapping from forwards to backwards", "pairs")
-        _require_numbers([*self.pairs, *self.pairs.values()], first, "pairs")
+        _require_numbers([*self.pairs, *self.pairs.values()], index.passes, "pairs")
         require_label(self.note, "note")
         require_label(self.name, "name")
         for entry, pair in enumerate(require_sequence(self.lanes, "lanes")):
