@@ -1,6 +1,6 @@
 """`explain`: idle time by class, the critical path, slack, sensitivities and moves of a schedule.
 
-Numbers of what it returns are in the user's units.
+It makes an `Explanation`, whose numbers are in the user's units; `why` is of one operation, `what_if` of one cost.
 """
 
 from __future__ import annotations

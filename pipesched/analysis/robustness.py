@@ -1,6 +1,7 @@
-"""`robustness`: schedules under noise, and with each device slow: factors, replays, and what they say.
+"""`robustness`: schedules under noise, and with each device slow.
 
-A sample is drawn by the number of its block, and depends on nothing else: so it is the same in whatever part.
+A `Replay` times a schedule's order with other durations, many samples at once, by `Factors`, which are drawn in blocks.
+A sample is drawn by the number of its block, and depends on nothing else: so it is the same in whatever worker.
 """
 
 from __future__ import annotations
@@ -263,7 +264,6 @@ class RobustnessRow:
 
     @property
     def fits(self) -> bool:
-        """Whether no device exceeds its budget."""
         return not self.over
 
     @property
@@ -308,7 +308,6 @@ class Robustness(NamedRows[RobustnessRow]):
 
     @property
     def variation(self) -> Variation:
-        """How durations vary."""
         return Variation(self.noise, self.device_noise, self.straggler, self.samples, self.seed)
 
     def __repr__(self) -> str:

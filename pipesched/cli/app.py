@@ -1,4 +1,4 @@
-"""The command group, without Typer's validation library. A command's module loads when it is called."""
+"""The command group: `main` has COMMANDS, and `command_of` loads the module of one; without Typer's validation."""
 
 from __future__ import annotations
 

@@ -79,12 +79,12 @@ def _checked(files: Sequence[str], problem: ProblemSource, ranges: str | None) -
     from pipesched.documents.schedule import wrong_claims
     from pipesched.pipeline.check.check import over_budget, violations
 
-    text = None
+    text = None  # of our JSON alone, whose claims (makespan, ..) are then compared
     try:
         if are_traces(files):
             outcome = read_timeline(files, None, problem, ranges).outcome
         else:
-            refuse_plan(None, ranges)
+            refuse_plan(None, ranges)  # ranges are of traces
             outcome, text, _ = read_schedule(files[0], problem)
     except InvalidSchedule as error:
         return None, error.violations

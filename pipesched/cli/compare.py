@@ -1,4 +1,4 @@
-"""`pipesched compare`: several algorithms on one problem, or over a range of it."""
+"""`pipesched compare`: algorithms on one problem, or over a range; `read_candidates`, run, `print_comparison`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exit codes, how an error becomes one, with a message on stderr and without a traceback, and what Ctrl-C does."""
+"""Exit codes; `guarded` makes an error one, with a message on stderr, without a traceback; and what Ctrl-C does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The groups of options that commands take, and the flags that set their parameters: in messages too."""
+"""The groups of options that commands take (GROUPS), and, by `spelled`, flags in messages in place of parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pipesched list`: the algorithms, and what to know before using one."""
+"""`pipesched list`: the algorithms, and what to know before using one; also presets, keys, published runs."""
 
 from __future__ import annotations
 

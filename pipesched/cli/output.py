@@ -1,4 +1,4 @@
-"""Writing the answers of commands: text on the console, one JSON document, or a file."""
+"""The answers of commands: `answer_schedule`, `print_result` on the console or as JSON, `write_target` to a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands work on: words without a flag, the problem of a config with options on top, and schedules."""
+"""What commands work on: words without a flag (`split_..`), configs (`given_config`), schedules (`asked_outcome`)."""
 
 from __future__ import annotations
 

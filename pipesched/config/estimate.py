@@ -1,4 +1,7 @@
-"""`estimate`: what a model on GPUs costs and holds, how long its step takes, and how sure that is."""
+"""`estimate`: what a model on GPUs costs and holds, how long its step takes, and how sure that is.
+
+`estimate_of` makes it of a config, `judge_of` reads one's own measured runs, by which `judged` adds how sure it is.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a dataflow graph and its units from an expression or a file: a program, a graph in JSON, or YAML."""
+"""`load_hls`: a dataflow graph and its units from an expression or a file, a program, a graph in JSON, or YAML."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What `pipesched init` writes: a commented config that works as it stands, and the JSON Schema of all configs.
+"""What `pipesched init` writes: a commented config (`starter`; of a model `setup_starter`), and the JSON Schema.
 
-Both follow from the declarations of keys, as the list of all keys does.
+All follow from the declarations of keys, as the list of all keys does.
 """
 
 from __future__ import annotations

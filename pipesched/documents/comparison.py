@@ -1,4 +1,4 @@
-"""The JSON documents of rows (version 1): comparisons, sweeps, frontiers, robustness, packings; and those read back."""
+"""The JSON documents of rows (version 1): `comparison_document` writes, `comparison_of` reads back; others likewise."""
 
 from __future__ import annotations
 

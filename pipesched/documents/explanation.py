@@ -1,6 +1,6 @@
 """The JSON documents (version 1) of explanations, of a timeline, of one operation, and of schedules on hardware.
 
-Those of pipelines are in the user's units, those of hardware in cycles.
+Each has a function `.._document`. Those of pipelines are in the user's units, those of hardware in cycles.
 """
 
 from __future__ import annotations

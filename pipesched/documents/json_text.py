@@ -1,4 +1,4 @@
-"""Writing and reading JSON documents: a line for each key, slot or row, so that files can be compared line by line."""
+"""JSON documents: `dump` writes a line for each key, slot or row, for comparisons by line; `parse_document` reads."""
 
 from __future__ import annotations
 

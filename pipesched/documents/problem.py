@@ -1,4 +1,9 @@
-"""The problem in a JSON document: a config with every default, its layers, units and step; and back."""
+"""The problem in a JSON document: a config with every default, its layers, units and step; and back.
+
+`problem_document` writes it, `read_problem` reads it; of layers `layers_document` and `by_layer` do. Between them stand
+two parts of an outcome's document: how its layers were cut, and in which order microbatches are fed. A key is said
+where it stands in the document, and unsaid where it is left out as it has no meaning.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +67,7 @@ def _plain(amount: Amount) -> Any:
 
 
 def by_layer(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a document with layers, by the parameters of make_problem, without those of its stages."""
+    """Return make_problem's parameters of a document with layers: those of layers, without what repeats of stages."""
     layer = dict(values["layer"]) if isinstance(values.get("layer"), dict) else {}
     of_stages = {key for key in KEYS if key not in AVERAGED or key in layer}
     kept = {key: value for key, value in values.items() if key not in of_stages and key != BLOCKS}
@@ -143,7 +148,7 @@ def wrong_order(outcome: Outcome) -> Iterator[str]:
         yield f"order is {shown([*outcome.order])} in the document; its schedule feeds {shown([*schedule.order])}"
 
 
-MAY_BE_NULL = [one.key for one in FIELDS if one.optional and one.key != "costs.backward"]  # of numbers of a document
+MAY_BE_NULL = [one.key for one in FIELDS if one.optional and one.key != "costs.backward"]  # keys of a document
 SAID_APART = ("name", "time_unit", "lanes", "mode")  # of texts
 MOST_PLACES = 30  # digits before or behind the point
 
@@ -200,22 +205,16 @@ def problem_values(content: dict[str, Any]) -> dict[str, Any]:
     """Return what a document says of a problem, exactly, by the parameters of make_problem. Raises ConfigError."""
     values: dict[str, Any] = {}
     for section, read in READERS.items():
-        is_there = section and (section in content or section != "step")
-        part = get(content, section, dict) if is_there else {} if section else content
-        for key, value in part.items():
+        if section == "step" and section not in content:  # others are needed
+            continue
+        for key, value in (get(content, section, dict) if section else content).items():
             full = f"{section}.{key}" if section else key
-            inside = value.items() if isinstance(value, dict) else ()
-            for name, one in ((full, value), *((f"{full}.{inner}", one) for inner, one in inside)):
-                if one is None and name not in MAY_BE_NULL:
-                    raise ConfigError(f"problem.{name}: must not be null")
+            _require_no_null(full, value)
             if full in BY_KEY:
-                exactly = _exact_size if full == "speed" else read
-                known = {name: one for name, one in inside if full != "slices" or name != TRIED}  # which a config gives
-                value = known if isinstance(value, dict) else value  # noqa: PLW2901
-                values[BY_KEY[full].name] = BY_KEY[full].shape.in_file(_entries_or_numbers(value, exactly))
+                values[BY_KEY[full].name] = _exact_value(full, value, read)
             elif full == BLOCKS:
                 values[BLOCKS] = value is True
-            elif section or key not in SECTIONS:
+            elif section or key not in SECTIONS:  # sections stand among the keys at the top
                 raise ConfigError(f"problem.{full}: unknown key; known here are {', '.join(keys_of(section))}")
     if "devices" not in values:
         raise ConfigError("'devices' is missing in 'problem'")
@@ -224,17 +223,32 @@ def problem_values(content: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
+def _require_no_null(key: str, value: Any) -> None:
+    inside = value.items() if isinstance(value, dict) else ()
+    for name, one in ((key, value), *((f"{key}.{inner}", one) for inner, one in inside)):
+        if one is None and name not in MAY_BE_NULL:
+            raise ConfigError(f"problem.{name}: must not be null")
+
+
+def _exact_value(key: str, value: Any, read: Callable[[Any], Any]) -> Any:
+    """Return the value of a key as its field takes it from a config, which has no `tried` of slices."""
+    if key == "slices" and isinstance(value, dict):
+        value = {name: one for name, one in value.items() if name != TRIED}
+    return BY_KEY[key].shape.in_file(_entries_or_numbers(value, _exact_size if key == "speed" else read))
+
+
 def read_problem(content: dict[str, Any]) -> Problem:
     """Return the problem of a document. Raises ConfigError that says where in it the value at fault stands."""
     try:
         values = problem_values(content)
         problem = make_problem(**{key: value for key, value in values.items() if key not in BY_LAYER})
-        if "layers" in values:
+        if "layers" in values:  # which must add up to the stages; retain, means, but for the last digits
             made = make_problem(**by_layer(values))
+            # recompute and checkpoint may be said of stages alone
             costs = replace(made.costs, recompute=problem.costs.recompute)
             memory = replace(made.memory, checkpoint=problem.memory.checkpoint)
             theirs, ours = ([*map(float, part.memory.retain)] for part in (problem, made))
-            if memory.retain != problem.memory.retain and nearly_equal(theirs, ours):  # means of many digits
+            if memory.retain != problem.memory.retain and nearly_equal(theirs, ours):
                 problem = replace(problem, memory=replace(problem.memory, retain=memory.retain))
             if replace(made, costs=costs, memory=memory) != problem or made.layers is None:
                 raise ConfigError("do not make the costs and the memory of the stages", "layers")

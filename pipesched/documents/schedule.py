@@ -1,5 +1,6 @@
-"""The JSON document of a schedule (format "pipesched.schedule"): writing it, and reading it back.
+"""The JSON document of a schedule (format "pipesched.schedule"): `document` writes it, `parse` reads it back.
 
+`wrong_claims` compares the metrics in one with its schedule; before these stand the section `solver` and written slots.
 Version 3 is of costs that give the whole backward beside its halves, and of messages in queues. Version 2 is of
 microbatches that differ, of slices, of forward passes alone, and of steps with more than passes. All else has
 version 1.

@@ -1,4 +1,4 @@
-"""The JSON documents of estimates and tunings (version 1), and the config of the best point of a tuning."""
+"""The JSON documents (version 1): `estimate_document`, `tuning_document`; and the config of a tuning's best point."""
 
 from __future__ import annotations
 

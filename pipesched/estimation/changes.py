@@ -1,4 +1,4 @@
-"""Changes of a setup that need less memory: which of them fit, and what each costs in speed."""
+"""Changes of a setup that need less memory: `changes_that_fit`, and what each costs in speed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,6 @@ class FittingChange(NamedTuple):
 
     @property
     def text(self) -> str:
-        """All of them as one text."""
         return " and ".join(self.written)
 
     @property

@@ -1,4 +1,9 @@
-"""From a setup to a Problem, in ms and GB: the model's items cut into stages, whose times and memory these make."""
+"""From a setup to a Problem, in ms and GB: the model's items cut into stages, whose times and memory these make.
+
+`derive` is where one begins. `outline` makes a problem without costs, with a `SetupCutter`; an algorithm, or `derive`,
+has that cut the model (`cut_at`, `cut`, `problem`), whose `_costs` has the values of stages. An item is what a stage
+holds whole, a layer say.
+"""
 
 from __future__ import annotations
 

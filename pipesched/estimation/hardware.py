@@ -1,4 +1,4 @@
-"""A GPU as its numbers: peak rate, memory, links; the shares of them that training reaches; training in few bits.
+"""A `GpuModel`: peak rate, memory, links; its `Efficiency`, the shares of these that training reaches; a `Recipe`.
 
 Shares are written in a preset, in a config, or in a profile of one's own, by the keys of `Efficiency`. `gemm` is short
 for the first three: a number for all of them, or a mapping of forward, backward_input and backward_weight.
@@ -152,7 +152,6 @@ class Recipe(NamedTuple):
         return self.copies or (1 if hardware.mxfp8 else 2)
 
     def weight_bytes(self, hardware: GpuModel) -> Fraction:
-        """Return the bytes of a weight."""
         return self.master + self.copies_on(hardware) * self.each
 
 

@@ -1,4 +1,4 @@
-"""Reading a GPU from the section `hardware` of a config: the name of a preset, or its numbers, which a preset may fill.
+"""`read_hardware`: a GPU from the section `hardware`: the name of a preset, or its numbers, which a preset may fill.
 
 The shares of them that training reaches stand beside, in a preset, a config or a file of their own.
 """

@@ -1,7 +1,9 @@
 """Models by the keys of Hugging Face's config.json.
 
-Each `model_type` has an entry in the table presets/model_types.yaml: which keys its shapes have, and what it is by
-nature. Six keys of ours may stand beside them and come first: mlp, norm, bias, positions, tie_word_embeddings, dropout.
+`read_model` is where one begins: `_nature` tells the type, `_kinds` the kind of each layer, `_shape` the widths of one,
+by `ModelKeys`, which looks keys up. `model_notes` yields what does not count. Each `model_type` has an entry in the
+table presets/model_types.yaml: which keys its shapes have, and what it is by nature.
+Six keys of ours may stand beside them and come first: mlp, norm, bias, positions, tie_word_embeddings, dropout.
 """
 
 from __future__ import annotations
@@ -443,7 +445,6 @@ class ModelKeys:
         return value or []
 
     def has(self, key: str) -> bool:
-        """Return whether a key is given."""
         return self.plain(key) is not None
 
     @property
@@ -452,7 +453,6 @@ class ModelKeys:
         return self.whole("num_nextn_predict_layers", 0, least=0, most=MOST_LAYERS)
 
     def error(self, key: str, message: str) -> ConfigError:
-        """Return an error about a key."""
         return ConfigError(message, f"model.{self.name(key)}")
 
     def whole(self, key: str, default: int | None = None, least: int = 1, most: int = MOST) -> int:
@@ -471,16 +471,13 @@ class ModelKeys:
         return int(value) if isinstance(value, bool) else self.whole(key, 0, least=0)
 
     def flag(self, key: str, default: bool) -> bool:
-        """Return true or false."""
         value = self.plain(key)
         return default if value is None else require_flag(value, f"model.{self.name(key)}")
 
     def share(self, key: str) -> float:
-        """Return a number from 0 to 1, by default 0."""
         value = self.plain(key)
         return 0.0 if value is None else require_number(value, f"model.{self.name(key)}", 0, 1)
 
     def word(self, key: str, names: Sequence[str], default: str) -> str:
-        """Return one of `names`."""
         value = self.plain(key)
         return default if value is None else require_name(names, value, key, f"model.{key}")

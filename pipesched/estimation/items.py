@@ -1,4 +1,8 @@
-"""The items of a model in order: embedding, layers, MTP layers, head; each with its times and its memory on a rank."""
+"""The items of a model in order: embedding, layers, MTP layers, head; each with its times and its memory on a rank.
+
+`Items` makes each `Item` of a setup; a `Stage` is some of them side by side, and has their sums. A layer with experts
+is in pieces (attention, dispatch, experts, combine): `pair_time` is how long two stages take that hide each other's.
+"""
 
 from __future__ import annotations
 
@@ -173,11 +177,9 @@ class Stage:
 
     @property
     def held(self) -> tuple[Item, ...]:
-        """Its items."""
         return self.items.each[self.begin : self.end]
 
     def count(self, kind: str) -> int:
-        """Return how many items of a kind it has."""
         return sum(item.kind == kind for item in self.held)
 
     @cached_property
@@ -253,7 +255,6 @@ class Items:
 
     @cached_property
     def each(self) -> tuple[Item, ...]:
-        """The items in order."""
         setup, model = self.setup, self.setup.model
         kinds: dict[tuple[ModelShape, bool], Item] = {}
         for layer in range(model.layers):

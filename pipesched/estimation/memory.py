@@ -1,5 +1,6 @@
 """What each item of a model holds on a rank: states of its parameters, and what it keeps of a microbatch.
 
+`layer_memory` is where one begins; `embedding_memory`, `head_memory` and `mtp_memory` are the same of other items.
 States are weights, gradients and the optimizer's numbers. In bytes, exact. What a microbatch leaves from its forward to
 its backward is in 16 bits, after Korthikanti et al. (arXiv 2205.05198, section 4), for flash attention as well, for
 gated MLPs, grouped keys, experts and latent attention.

@@ -1,6 +1,6 @@
-"""A transformer as its shapes: layers, widths, heads, experts; and which ways of parallelism suit these.
+"""A transformer as its shapes, `ModelShape`: layers, widths, heads, experts; and which ways of parallelism suit these.
 
-They are read from the keys of a Hugging Face config.json.
+`huggingface.py` reads them from the keys of a config.json.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Reading a model: the name of a preset, the path of a config.json, or a mapping with the same keys."""
+"""Reading a model: the name of a preset, the path of a config.json, or a mapping with the same keys.
+
+`read_model_section` is where one begins: it finds the keys, which `read_model` of `huggingface.py` turns into a shape.
+Before it stand presets, the files of the package with models and hardware, and `model_rows` that lists models.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ NATURE = ("mlp", "norm", "bias", "positions", "tied", "qk_norm")
 CONFIG = "config.json"
 OTHERWISE = "; or the path of a config.json, or a mapping of its keys"
 ALIKE = 0.85  # how near a key must be to a known one to be a slip
-OTHER_PARTS = tuple(f"{part}_config" for part in ("text", "vision", "audio", "image", "video", "speech"))
+TEXT_PART, *BESIDE_TEXT = (f"{part}_config" for part in ("text", "vision", "audio", "image", "video", "speech"))
 
 
 class Preset(NamedTuple):
@@ -101,21 +105,21 @@ def read_model_section(section: Section) -> ReadModel:
     value = section.value
     if isinstance(value.data, dict):
         keys = value.plain()
-        unknown = [key for key in keys if not _is_known(key)]
-        return _read(keys, "", unknown)
+        unknown = [key for key in keys if not _is_known_or_raise(key)]
+        return _with_notes(keys, "", unknown)
     name = value.data
     if isinstance(name, str) and name and name not in preset_names(MODELS):
         path = section.folder(value) / name
         is_path = name.endswith(".json") or "/" in name or "\\" in name
-        with suppress(OSError, ValueError):  # too long for the name of a file, or a NUL
+        with suppress(OSError, ValueError):  # of a name that is too long for a file, or has a NUL
             is_path = is_path or path.exists()
         if is_path:
             return _of_file(path)
     found = preset(MODELS, value.plain(), "model", OTHERWISE)
-    return _read(found.value.plain(), found.name)
+    return _with_notes(found.value.plain(), found.name)
 
 
-def _read(keys: Mapping[str, Any], name: str, uncounted: Sequence[str] = ()) -> ReadModel:
+def _with_notes(keys: Mapping[str, Any], name: str, uncounted: Sequence[str] = ()) -> ReadModel:
     said = [f"{joined(uncounted, MOST_SAID)}: not known, not counted"] if uncounted else []
     return read_model(keys, name), (*model_notes(keys), *said)
 
@@ -133,9 +137,10 @@ def _of_file(path: Path) -> ReadModel:
             raise ConfigError(f"{file}: nested too deeply, or a number of thousands of digits") from None
         if not isinstance(content, dict):
             raise ConfigError(f"{file}: must be a mapping, as Hugging Face writes it, not {shown(content)}")
-        parts = [part for part in OTHER_PARTS[1:] if content.get(part)] if decoder(content) is not content else []
-        unknown = [key for key, value in decoder(content).items() if value and key not in known_keys()]
-        return _read(content, "".join(letter for letter in title if letter.isprintable()), [*parts, *unknown])
+        text = decoder(content)  # of a model with vision or audio its `text_config`, else the content itself
+        parts = [part for part in BESIDE_TEXT if content.get(part)] if text is not content else []
+        unknown = [key for key, value in text.items() if value and key not in known_keys()]
+        return _with_notes(content, "".join(letter for letter in title if letter.isprintable()), [*parts, *unknown])
     except ConfigError as error:
         key = (error.key or "").removeprefix("model").removeprefix(".")
         about = f"{key}: " if key else ""
@@ -143,9 +148,9 @@ def _of_file(path: Path) -> ReadModel:
         raise ConfigError(f"{place}{about}{error.message}", "model") from None
 
 
-def _is_known(key: str) -> bool:
-    """Return whether a key that is written by hand is one of Hugging Face's, or ours, with effect or without."""
-    if key in OTHER_PARTS:
+def _is_known_or_raise(key: str) -> bool:
+    """Return whether a key that is written by hand is one of Hugging Face's, or ours; raise for a slip, or a part."""
+    if key in (TEXT_PART, *BESIDE_TEXT):
         way_out = (
             "`model` is a language model alone: write its keys here, and give what comes before its first layer (a"
             " vision or audio encoder) in a config by layers, as `first: {forward: .., backward: .., static: ..}`"

@@ -1,4 +1,4 @@
-"""The parameters of a model, part by part, and its floating-point operations.
+"""The `parameters` of a model, part by part, and its floating-point operations, `training_flops`.
 
 Biases and norms count as parameters; the vocabulary is padded as it is stored. Operations are two for each
 multiply-add; a backward takes twice those of its forward. Attention is causal: of the scores half are computed (as
@@ -23,7 +23,6 @@ class LayerParameters(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All of them."""
         return self.split + self.whole + self.expert
 
 

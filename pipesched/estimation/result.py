@@ -1,4 +1,4 @@
-"""An estimate: stages, devices and the step of a setup under an algorithm."""
+"""An `Estimate`: of a setup under an algorithm, stages, the memory of devices, and the step's time and rates."""
 
 from __future__ import annotations
 
@@ -55,7 +55,6 @@ class DeviceMemory(NamedTuple):
 
     @property
     def total(self) -> Fraction:
-        """All of it."""
         return sum((getattr(self, key) for key in (*STATES, *BESIDE_STATES, "logits", "fixed")), Fraction(0))
 
     @property
@@ -115,7 +114,6 @@ class Estimate(Displayable):
 
     @property
     def problem(self) -> Problem:
-        """The derived problem, as it is scheduled."""
         return self.outcome.problem
 
     @property
@@ -132,12 +130,10 @@ class Estimate(Displayable):
 
     @property
     def items(self) -> Items:
-        """The items of the model."""
         return self.cutter.items
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
-        """The stages of the pipeline."""
         return self.cutter.stages
 
     @property

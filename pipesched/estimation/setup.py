@@ -1,4 +1,9 @@
-"""A training run as it is asked for: a model on GPUs, how it is laid out on them, its batch, and how it trains."""
+"""A training run as it is asked for: a model on GPUs, how it is laid out on them, its batch, and how it trains.
+
+`Setup`, last, is where one begins: it holds the other records, and checks that their sizes divide. `declare` makes a
+field a key of the config, an option of the command line, and a line of the starter (`live` as it stands there,
+`example` as a comment). PARALLEL, BATCH and TRAINING are these keys, by name, for `setup_reader.py` and the options.
+"""
 
 from __future__ import annotations
 
@@ -116,7 +121,6 @@ class Parallel:
 
     @property
     def data(self) -> int:
-        """The data-parallel ranks."""
         return self.gpus // (self.tensor * self.pipeline * self.context)
 
     @property
@@ -126,7 +130,6 @@ class Parallel:
 
     @property
     def stages(self) -> int:
-        """The stages of the pipeline."""
         return self.pipeline * self.chunks
 
     @property
@@ -270,7 +273,7 @@ class TrainingSetup:
         flag=None,
         example="auto",
     )
-    full_layers: int | None = None
+    full_layers: int | None = None  # no key of its own: of `recompute: {full: N}`
 
     def __post_init__(self) -> None:
         if not isinstance(self.optimizer, str):
@@ -375,7 +378,7 @@ class Setup:
             raise ConfigError(f"has no effect: {self.model.name} has no experts", "training.dispatcher")
 
     def shard_group(self, *, experts: bool = False) -> ShardGroup:
-        """Return the ranks that divide the parameters of a rank, or its `experts`; else all that hold the same."""
+        """Return the ranks that divide the parameters of a rank, or its `experts`; else all with the same."""
         parallel, training = self.parallel, self.training
         own = parallel.data * parallel.context
         all_ranks, apart = own, parallel.tensor
@@ -409,7 +412,6 @@ class Setup:
 
     @property
     def microbatches(self) -> int:
-        """The microbatches of a step."""
         return self.batch.size // (self.batch.micro * self.parallel.data)
 
     @property
@@ -445,7 +447,6 @@ class Setup:
 
     @property
     def padded_vocabulary(self) -> int:
-        """The vocabulary as it is stored."""
         return self.model.padded(self.parallel.tensor)
 
     def _require_sequence(self) -> None:

@@ -1,4 +1,4 @@
-"""Reading a training run from the sections of a config: model, hardware, parallel, batch, training."""
+"""`read_setup`: a training run from the sections of a config, model, hardware, parallel, batch and training."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """How long a layer and the ends of a model take on a rank: forward, input gradient, weight gradient. In milliseconds.
 
-Each time is the sum of matrix products, attention core, elementwise work, exposed communication and kernels.
+`layer_times` is where one begins (`embedding_times`, `mtp_times`, `head_times`): each is the sum of matrix products,
+attention core, elementwise work, exposed communication and kernels, as terms with formulas. Then `optimizer_terms`.
 
 Ranks that share a sequence pass keys and values round a ring. A sequence lies in zigzag order, so that in each step all
 ranks compute as many scores: in the first step those of a rank's own tokens, causal, in each other one all those of

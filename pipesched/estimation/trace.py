@@ -1,4 +1,4 @@
-"""Where a number of an estimate comes from: the formula, with its values, of each part of it."""
+"""`trace`: where a number of an estimate comes from, the formula, with its values, of each part of it."""
 
 from __future__ import annotations
 

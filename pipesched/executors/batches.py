@@ -1,4 +1,4 @@
-"""Many calls through an executor, in batches that are long enough for what it costs to send one.
+"""Many calls through an executor (`map_batches`), in batches that are long enough for what it costs to send one.
 
 A batch brings back how long it took, and the next ones are as large as fits BATCH_SECONDS. Results do not depend on it.
 """

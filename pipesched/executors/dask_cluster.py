@@ -1,4 +1,4 @@
-"""The workers of a Dask cluster as an executor."""
+"""The workers of a Dask cluster as an executor, `DaskExecutor`, which `_connected` and `_reach` join to it."""
 
 from __future__ import annotations
 

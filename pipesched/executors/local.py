@@ -1,4 +1,4 @@
-"""Processes of this machine as an executor that outlives the death of its workers.
+"""Processes of this machine as an executor, `LocalExecutor`, that outlives the death of its workers.
 
 Each process has a thread here that hands it one call at a time. So when one dies, it is known of which call, and no
 other call is lost.

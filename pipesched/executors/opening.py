@@ -1,4 +1,4 @@
-"""Opening an executor by its text ("local", "local:4", "dask://HOST:PORT"), and lending one to a piece of work."""
+"""`open_executor` by a text ("local", "local:4", "dask://HOST:PORT"), and `lent`, one for a piece of work."""
 
 from __future__ import annotations
 

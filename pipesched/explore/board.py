@@ -1,6 +1,6 @@
 """Where a task of a board may stand, what a board measures, and what planners take and return.
 
-Where one task may stand is said as `core.reasons.legal_places` says it of many: with the reasons, without a table.
+`limits_of` says where one task may stand as `core.reasons.legal_places` says it of many: with reasons, without a table.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The chart as lines of cells, with marks below the rows: drawn by the parts of the printed chart.
+"""The chart as lines of cells, with marks below the rows: `draw` makes a `BoardDrawing`.
 
-Painters draw the rows of a board: the cells, strips and legends of the charts that commands print.
+Painters draw the rows of a board by the cells, strips and legends of printed charts; a `Viewport` says which part.
 """
 
 from __future__ import annotations
@@ -76,7 +76,6 @@ class PipelinePainter:
         self.lines = self.cells.lines  # of a row
 
     def row(self, number: int) -> Row:
-        """Return a row."""
         return device_row(self.schedule, number)
 
     def below(self, number: int, *, memory: bool) -> Iterator[tuple[int, LineBelow]]:
@@ -91,7 +90,6 @@ class PipelinePainter:
             yield row, line
 
     def legend(self, look: Look, *, memory: bool) -> Iterator[Line]:
-        """Yield the items of the legend."""
         if any(self.schedule.busy_ticks):
             yield from LegendKey([self.schedule], self.layout, memory=memory, by_kind=self.by_kind).items(look)
 
@@ -152,7 +150,6 @@ class Viewport:
 
     @property
     def is_all(self) -> bool:
-        """Whether all of the time is seen."""
         return self.window == (0, self.whole)
 
     def resize(self, whole: int) -> None:
@@ -177,7 +174,6 @@ class Viewport:
         self._put(round(at - share * length), length)
 
     def pan(self, share: float) -> None:
-        """See so much of the window's length later, of a negative share earlier."""
         length = self.window.end - self.window.start
         self._put(self.window.start + round(share * length), length)
 

@@ -1,4 +1,7 @@
-"""A pipeline's schedule, whole or in part, as a board: devices are rows, an overlapped pair is one task."""
+"""A pipeline's schedule, whole or in part, as a board that the editor changes: `board_of` makes a `PipelineBoard`.
+
+Devices are rows, an overlapped pair is one task, a number of the plan. `PipelinePlanner` plans anew, by algorithms.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +79,6 @@ class PipelineBoard:
 
     @cached_property
     def tasks(self) -> TimedTasks:
-        """The tasks with their times."""
         schedule, plan = self.schedule, self.plan
         if plan.network:  # what lanes wait for depends on the orders
             return timed_tasks(schedule)
@@ -284,7 +286,6 @@ class PipelineBoard:
         return number(in_units(ticks, self.problem.ticks.per_unit))
 
     def emptied(self) -> PipelineBoard:
-        """Return the board of the same tasks with none in an order."""
         bare = replace(self.plan, orders=[[] for _ in self.plan.orders], note="", waits=(), lanes=())
         return PipelineBoard(self.problem, bare, self.fixed)
 
@@ -357,7 +358,6 @@ class PipelinePlanner:
         self._stated: tuple[Mapping[str, str], Problem] | None = None
 
     def choices(self) -> Sequence[Choice]:
-        """Return the algorithms."""
         return [Choice(family.name, family.needs) for family in algorithms()]
 
     def _problem(self, board: object, parameters: Mapping[str, str]) -> Problem:

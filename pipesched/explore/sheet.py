@@ -1,6 +1,7 @@
 """One schedule under edit: the board, what is undone and redone, what is selected, and what is said of it.
 
-Boards never change: an edit makes another one.
+`EditHistory` holds the versions of a board; boards never change: an edit makes another one. Functions before it tell of
+places, pauses and why a task may not stand somewhere, those behind it of titles and details.
 """
 
 from __future__ import annotations
@@ -84,7 +85,6 @@ class Pause(NamedTuple):
 
     @property
     def length(self) -> int:
-        """How long it is."""
         return self.end - self.start
 
 
@@ -191,7 +191,6 @@ class EditHistory:
 
     @property
     def selected_name(self) -> str:
-        """The text of the selected task; empty if there is none."""
         return self.board.name(self.selected) if self.selected != NOTHING else ""
 
     def settle(self, name: str = "") -> None:
@@ -222,7 +221,6 @@ class EditHistory:
         return said
 
     def copy(self, name: str) -> EditHistory:
-        """Return a sheet of the same version, without its history."""
         kept = EditHistory(_light(self.version), name, saved=self.saved, last_number=self.last_number)
         kept.settle(self.selected_name)
         return kept

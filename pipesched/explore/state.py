@@ -1,6 +1,7 @@
 """What a person does to schedules: select, move, undo, plan anew, keep, save. No terminal, no drawing.
 
-The empty mode has devices or units without work, and a pool of operations that are placed one by one.
+`State` is where one begins: keys, mouse and dialogs of `app/` call its methods; `KEYS` says which. In the empty mode
+`Unplaced` stands beside it: a pool of operations, placed one by one on devices or units without work.
 Every function that cannot do what is asked says why in `message` and leaves all else as it is.
 """
 
@@ -184,12 +185,10 @@ class State:
         return self.move_to(move[1])
 
     def undo(self) -> bool:
-        """Take the last step back; return whether there was one."""
         said = self.sheet.go(self.sheet.done, self.sheet.undone)
         return self.say("nothing to be undone" if said is None else f"undone: {said}", done=said is not None)
 
     def redo(self) -> bool:
-        """Make the last undone step again; return whether there was one."""
         said = self.sheet.go(self.sheet.undone, self.sheet.done)
         return self.say("nothing to be done again" if said is None else f"done again: {said}", done=said is not None)
 

@@ -1,4 +1,4 @@
-"""Operations on functional units as a board: every unit is a row."""
+"""Operations on functional units as a board that the editor changes: every unit is a row. `UnitPlanner` plans anew."""
 
 from __future__ import annotations
 
@@ -138,7 +138,6 @@ class UnitBoard:
 
     @cached_property
     def _rows(self) -> list[tuple[int, int]]:
-        """The class and the number of each unit."""
         units = self.schedule.units
         return [(number, instance) for number, unit in enumerate(units) for instance in range(unit.count)]
 

@@ -1,5 +1,6 @@
 """Chrome's trace event format: a schedule for Perfetto (ui.perfetto.dev) and chrome://tracing. Write only.
 
+`document` makes it: threads, slots, flows, counters. A slot is what a device runs at a time, an operation or a pair.
 Threads are devices and, below them, their network and transfer lanes. Complete events (X) are slots and what lanes
 move; counters (C) are the memory of a device that comes and goes. Each activation or gradient that travels, to another
 device or to host memory and back, is a flow: an arrow from an event "s" to an event "f". A viewer binds those two to
@@ -119,7 +120,7 @@ def _slot_event(piece: Slice, at: Microseconds) -> TraceEvent:
 
 
 def _unit(op: Op, prefix: str) -> dict[str, int]:
-    """Return what an operation is of: its stage or item, its microbatch or turn, its slice where there are several."""
+    """Return what an operation is of: stage (or item of side work), microbatch (or turn of a gather), and slice."""
     scope = ALL_KINDS[op.kind].scope
     where = "side" if scope is Scope.SIDE else "stage"
     number = {} if op.number is None else {"turn" if scope is Scope.TURN else "microbatch": op.number}
@@ -145,7 +146,7 @@ def _flows(slices: list[Slice], at: Microseconds, side: Sequence[SideItem]) -> I
 
 
 def _receivers(op: Op, side: Sequence[SideItem]) -> Iterator[tuple[str, Op]]:
-    """Yield what may wait for an operation, and what travels to it; side work gives to its stage, and is given back."""
+    """Yield what may wait for an operation, and what travels to it: the other way round, `needs` of each kind."""
     for letter, kind in KINDS.items():
         for need in kind.needs:
             if need.letter == op.kind and op.stage >= need.stage and not need.slice and need.join is None:
@@ -154,7 +155,7 @@ def _receivers(op: Op, side: Sequence[SideItem]) -> Iterator[tuple[str, Op]]:
                     flow = HOSTED if kind.is_transfer else LOAD
                 flow = OFFLOAD if kind.resource is Resource.D2H else flow
                 yield flow, op._replace(stage=op.stage - need.stage, kind=letter)
-    if op.kind == "E":
+    if op.kind == "E":  # side work, an encoder say, feeds the stage `into`, whose gradient comes back as G
         yield ACTIVATION, op._replace(stage=side[op.stage].into, kind="F")
     if op.kind in GRADIENT_LETTERS:
         items = (number for number, item in enumerate(side) if item.into == op.stage)

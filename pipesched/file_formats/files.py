@@ -1,4 +1,4 @@
-"""Writing results to files and reading them back: the content tells which result it is; and lengths of documents."""
+"""`write` a result to a file, `read` it back: the content tells which result it is. `lengths_in`: of documents."""
 
 from __future__ import annotations
 

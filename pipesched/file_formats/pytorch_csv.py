@@ -1,5 +1,7 @@
 """PyTorch's schedule CSV, written for `_PipelineScheduleRuntime._load_csv`, and read back by its rules.
 
+`parse` reads a file: its cells, as a `Sheet`, pass `mistakes` and `deadlock`, and become a plan. `dump` writes
+compute_only, `dump_comms` compute_comms.
 The file is an order without times: row r lists what rank r runs. PyTorch adds the communication while it loads.
 torch.distributed.pipelining calls the contents of cells actions (its private `_Action`).
 

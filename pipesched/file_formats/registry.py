@@ -1,4 +1,4 @@
-"""The table of formats: name, suffix of files, and the writers of the results that each holds, loaded when used."""
+"""The table of formats, ours (FORMATS) and users' (`file_format`); `format_for` a file. Writers load when used."""
 
 from __future__ import annotations
 

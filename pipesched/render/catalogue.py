@@ -1,4 +1,4 @@
-"""The lists of algorithms and of presets: a line for each, or a paragraph for some algorithms."""
+"""What `pipesched list` prints: tables of algorithms, presets and keys, and `catalogue_details`, paragraphs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Comparisons as text: algorithms side by side, makespan against memory, and a measure by the value of a field.
 
-One table has the best marked, and differences in percent. Of each measure of a sweep it says what it means, its number,
-its name and its unit. And a packing of documents stands beside those of other rules.
+`ComparisonTable` has the best marked, and differences in percent; `pareto`, `packing_view` and `sweep_view` are others.
+Of each measure of a sweep the last says what it means, its number, its name and its unit.
 """
 
 from __future__ import annotations

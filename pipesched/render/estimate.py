@@ -1,4 +1,4 @@
-"""An estimate as tables: stages, devices, and the step; how sure it is, and how it compares with another."""
+"""An estimate as tables, by `estimate_view`: stages, devices, the step; how sure it is, and beside another one."""
 
 from __future__ import annotations
 

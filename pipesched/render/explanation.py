@@ -1,6 +1,6 @@
-"""What `explain` says below the chart: idle time by class, the largest gaps, sensitivities and moves.
+"""What `explain` says below the chart, `explanation_view`: idle time by class, the largest gaps, sensitivities, moves.
 
-Of a measured timeline: its charts, planned above measured on one scale, and what operations and messages took.
+Of a measured timeline, `timeline_view`: planned above measured on one scale, and what operations and messages took.
 """
 
 from __future__ import annotations

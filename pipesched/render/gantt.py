@@ -1,5 +1,6 @@
 """The chart in a terminal: a row for each device, time to the right, an axis above, and a legend of what occurs.
 
+`Gantt`, last, is where one begins. Its parts stand before it: axis, cells of rows, lanes, memory, legend, folds, marks.
 With colours a slot is filled with its microbatch's hue. Without them, or in ASCII, a device takes a line of kinds, a
 line of microbatches and, with several chunks, a line of chunks. Where several slots share columns, their kinds take
 turns. Network lanes and transfer lanes stand below their device.
@@ -158,7 +159,6 @@ class ColourCells:
         self.look = looks_of(schedule, by_kind=by_kind)
 
     def lines(self, runs: Sequence[Run]) -> list[Line]:
-        """Return the line that shows `runs`."""
         return [[self._cell(run) for run in runs]]
 
     def _cell(self, run: Run) -> Segment:
@@ -539,7 +539,6 @@ class MarkLines:
                 yield Segment(MARKS[run.slot].letter * run.width, MARKS[run.slot].style if layout.colour else None)
 
     def legend(self, *, colour: bool) -> Iterator[list[Segment]]:
-        """Yield the items of the legend."""
         for mark in (MARKS[place] for place in self._used):
             yield [Segment(mark.letter, mark.style if colour else None), Segment(f" {mark.meaning}")]
 

@@ -1,4 +1,4 @@
-"""Tables without lines, as all of this package are: their columns, and how many of these fit side by side."""
+"""Tables without lines, as all here are: `grid`, and `FittedTable`, as many columns as fit side by side."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""A hardware schedule: its chart, and the texts around it: heading, summary, rules and reasons.
+"""A hardware schedule: its chart, `UnitChart`, and the texts around it: heading, summary, rules and reasons.
 
+`hardware_view` puts all together; `why_parts` is about one operation, `_Words` calls operations as the chart does.
 The chart has a row for each unit, cycles to the right, and the registers in use below. With colours an operation is
 filled with the hue of its type (in a loop, of its iteration), lighter every other time. Without them a unit takes a
 line of types, a line of names and, in a loop, a line of iterations. Where an expression does not fit, its label is a
@@ -188,7 +189,6 @@ class UnitChart(Widely):
         yield from (Segment("regs".ljust(layout.gutter), DIM), *marks, peak, NEWLINE)
 
     def legend(self, look: Look, layout: LineFrame) -> Iterator[Line]:
-        """Yield the items of the legend."""
         if layout.colour and self.period:
             swatches = [Segment(f" {number} ", fill(number, "F", 0, 2)) for number in range(self.iterations)]
             yield [Segment("iteration "), *swatches]

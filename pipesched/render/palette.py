@@ -1,4 +1,4 @@
-"""Colours of the chart: hue by microbatch, shade by kind, chunk and slice; of narrow slots hue by kind, shade by chunk.
+"""Colours, by `colour_of`: hue by microbatch, shade by kind, chunk, slice; of narrow slots hue by kind, shade by chunk.
 
 Terminals of 16 colours have one for each kind. Of each class of idle time its letter, its style and its name.
 

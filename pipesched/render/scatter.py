@@ -1,5 +1,6 @@
 """Plots in characters, and the tables below them: makespan against memory, and histograms of makespans.
 
+A `Scatter` draws points over two axes; `frontier_view` and `robustness_view` are results with their plots and tables.
 A cell of a scatter plot is two columns wide: the mark of a point, and a + when more points share the cell (the legend
 names them all). So two marks never touch, and every fact is readable without colour.
 """
@@ -71,7 +72,6 @@ class Ruler(NamedTuple):
         return cls(low, high if high > low else low + (abs(low) or 1), cells)
 
     def cell(self, value: Amount) -> int:
-        """Return the cell nearest to a value."""
         return round((Fraction(value) - self.low) * (self.cells - 1) / (self.high - self.low))
 
     def ticks(self, spacing: int, *, whole: bool = False) -> list[tuple[int, str]]:

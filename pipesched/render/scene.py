@@ -1,6 +1,7 @@
 """What a chart shows, whatever draws it: scales of time, rows of slots, lanes, chunks and hues; and numbers as texts.
 
-Slots are looked up by time, so that a long row costs no more than its columns.
+`fit` makes a `TimeScale`, `rows_of` each `Row` of a chart, and `Row.runs` says what columns show. Slots are looked up
+by time, so that a long row costs no more than its columns.
 """
 
 from __future__ import annotations
@@ -236,7 +237,6 @@ class Row:
         return [Row(*columns) for columns in found.values()]
 
     def worked(self, left: float, right: float) -> float:
-        """Return how long slots run between two times."""
         first, last = bisect_right(self.ends, left), bisect_left(self.starts, right)
         if first >= last:
             return 0

@@ -1,4 +1,4 @@
-"""The summary below a chart: every metric by its name, and the distance to the bound."""
+"""The summary below a chart: `heading`, `summary` with every metric and the distance to the bound, and `sentence`."""
 
 from __future__ import annotations
 

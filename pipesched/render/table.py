@@ -1,4 +1,4 @@
-"""The table of any result, the parts that a terminal shows of it, and what a notebook does: text, HTML and pictures."""
+"""Any result as a `Table`, as parts that a terminal shows, and, by `mime_bundle`, as a notebook does: text, HTML."""
 
 from __future__ import annotations
 

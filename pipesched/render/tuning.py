@@ -1,6 +1,6 @@
-"""A tuning as text: the best points, where the time of the best goes, and what memory forbids.
+"""A tuning as text: `tuning_view`, the best points, where the time of the best goes, and what memory forbids.
 
-Or speed against memory: a plot of the points of which none is both slower and larger, and their table.
+Or `pareto_view`, speed against memory: a plot of the points of which none is both slower and larger, and their table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The part of a schedule that a chart or a figure shows, and its look."""
+"""A `View`: the part of a schedule that a chart or a figure shows, and its look."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """An activation: what autograd saved for one microbatch of one stage, in storages that can leave the device.
 
+A forward runs in a `Saving`, whose `finish` returns the `Activation`; `Transfers` moves that to the host and back.
 `torch.autograd.graph.saved_tensors_hooks` hand each saved tensor to `Saving.pack`, which returns a `SavedTensor` of a
 `HeldStorage` with the tensor's storage. Autograd then holds the saved tensors, these the storages, and the activation
 only looks on. So what autograd frees is free, and a storage can be emptied and filled without autograd knowing of it.
@@ -98,12 +99,10 @@ class Activation:
         self._boxes, self._views = boxes, views
 
     def boxes(self) -> list[HeldStorage]:
-        """Return the boxes that autograd still holds."""
         return [box for one in self._boxes if (box := one()) is not None]
 
     @property
     def live_bytes(self) -> int:
-        """The bytes of it that are on the device."""
         return sum(box.nbytes for box in self.boxes() if box.storage is not None)
 
     def keep_only(self, needed: set[int], seen: set[int]) -> None:

@@ -93,7 +93,6 @@ class Channels:
         return [tensor.to(device) for tensor in tensors]
 
     def receive_header(self, peer: int, tag: int) -> list[Shape]:
-        """Return the shapes of the tensors that follow."""
         return shapes_of_header(*self.receive(peer, tag, [Shape((LENGTH,), torch.int64)], "cpu"))
 
     def drop_sent(self) -> None:

@@ -1,4 +1,4 @@
-"""Transfers and messages on GPUs: streams for copies, pinned buffers, and NCCL.
+"""Transfers and messages on GPUs, in place of `Transfers` and `Channels`: streams for copies, pinned buffers, NCCL.
 
 The host enqueues a whole step without waiting for the device. So a storage that leaves must be referenced until its
 copy is done in the order of the device. That is until the first operation of the computing stream that waits for the
@@ -47,7 +47,6 @@ class CudaTransfers(Transfers):
         return free.pop() if free else torch.empty(nbytes, dtype=torch.uint8, pin_memory=True)
 
     def offload(self, activation: Activation) -> int:
-        """Begin to move an activation to the host, and return the bytes that leave."""
         self._out.wait_stream(torch.cuda.current_stream())
         storages = [box.storage for box in activation.boxes() if box.storage is not None]
         with torch.cuda.stream(self._out):
@@ -164,7 +163,6 @@ class CudaChannels:
         return shapes_of_header(header.cpu())
 
     def post(self, peer: int, tag: int, shapes: Sequence[Shape], device: Any) -> list[Any]:
-        """Begin to receive tensors of these shapes."""
         posted = []
         for shape in shapes:
             tensor = torch.empty(shape.size, dtype=shape.dtype, device=device)

@@ -1,4 +1,4 @@
-"""Run a rank's list: hand each operation its inputs, pass on what it gives, and measure it.
+"""Run a rank's list, by `Engine.step`: hand each operation its inputs, pass on what it gives, and measure it.
 
 Measured are when operations ran, how long they waited, and the bytes that were alive. Times are marks of the device,
 which is a GPU's own clock where the host only enqueues; see `Transfers.mark`.

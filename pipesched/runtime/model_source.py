@@ -1,4 +1,4 @@
-"""The pieces of a model: what a function of the user's returns, in forward order, joined into stages.
+"""The pieces of a model: what a function of the user's returns (`pieces_of`), in forward order, `joined` into stages.
 
 Also modules that no schedule can train as the model without a pipeline, and what code of users raises, as ours.
 """

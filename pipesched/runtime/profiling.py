@@ -1,4 +1,4 @@
-"""Measure the stages of a model by the operations that the runtime runs, for a config to schedule them."""
+"""`profile` measures the stages of a model by the operations that the runtime runs; `config_text` is their config."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """From a schedule to what each rank does: its operations, and between them its messages and transfers, in one order.
 
-What a runtime is given as its schedule, a file, a document or a Schedule, is checked before it is used.
+`checked_schedule` takes a file, a document or a Schedule, and checks it. `programs` makes the list of each rank, of
+`ProgramStep`s, which `engine.py` runs.
 
 All ranks' lists are parts of one sequence, in which every message is sent and received at the moment that its operation
 has run. So no rank can wait for another that waits for it, even where a send blocks until it is received; and two ranks

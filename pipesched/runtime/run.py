@@ -1,4 +1,4 @@
-"""The runtime: training steps by any schedule, one rank of a process group for each device."""
+"""The `Runtime`: training steps by any schedule, one rank of a process group for each device; `step` runs one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Train a small model by a dozen plans with every kind of operation, and hold it against PyTorch without a pipeline."""
+"""`self_test`: train a small model by plans with every kind of operation, and hold it against PyTorch by itself."""
 
 from __future__ import annotations
 
@@ -50,7 +50,6 @@ class SelfTestRow(NamedTuple):
 
     @property
     def fault(self) -> str | None:
-        """What is wrong, if anything is."""
         most = APART_AT_MOST[self.dtype]
         for what, apart in (("losses", self.losses), ("gradients", self.gradients)):
             if apart > most:
@@ -81,7 +80,6 @@ class SelfTest:
     plan: str | None = None
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of a table."""
         yield f"PyTorch {self.torch} on {self.device}"
         for (ranks, dtype), rows in groupby(self.rows, key=lambda row: (row.ranks, row.dtype)):
             shared = f" (they share {self.gpus} GPU, so NCCL is not tested)" if 0 < self.gpus < ranks else ""

@@ -1,5 +1,6 @@
 """One stage on one rank: what each kind of operation does with its module, in PyTorch's graphs.
 
+`StageRunner` is where one begins: `forward`, `backward`, `input_gradient` (I), `weight_gradient` (W), `recompute`.
 A graph begins and ends without a leaf or a root that holds an activation. The input enters through a function whose
 gradient goes to a hollow tensor: one of the input's shape, with the storage of a single element. The output leaves
 through another, whose result is hollow too. So only what autograd saved of inputs and outputs holds their storages, and
@@ -220,7 +221,6 @@ class StageRunner:
         return outputs, None
 
     def backward(self, microbatch: int, gradients: list[Any]) -> list[Any]:
-        """Run B, and return the gradients of the input."""
         held = self.held.pop(microbatch)
         return _or_zeros(self._whole(held, gradients), held.tokens)
 

@@ -1,8 +1,12 @@
 """The ranks of a run: what they agree on before it, and how a failure of one ends the step of all.
 
-A failing rank writes why into the store that the ranks met at, and then closes its connections. Whoever waits for it
+A `Team` is made, `agree` compares the plans of all ranks, `connect` makes connections, and `stop` ends them on failure:
+a failing rank writes why into the store that the ranks met at, and then closes its connections. Whoever waits for it
 gets an error at once, reads the reason, and closes its own: so all ranks learn of it, one from another. A rank that is
 killed closes its connections without a reason; then the first that notices writes one.
+
+A wait in NCCL gets no such error. There `watch` has a thread wait on a connection of gloo to the next rank. Gloo has no
+way to close one but a wait that times out: `_receive_nothing` lets one of a millisecond do so.
 """
 
 from __future__ import annotations
@@ -77,7 +81,7 @@ class Team:
 
         `gpu` tells the GPU of this rank from others, so that all know whether some share one.
         """
-        verdict = (plan, None if error is None else text_of_error(error), uuid4().hex, gpu)
+        verdict = (plan, None if error is None else text_of_error(error), uuid4().hex, gpu)  # the third names the run
         verdicts: list[Any] = [verdict]
         if self.size > 1:
             verdicts = [None] * self.size
@@ -96,7 +100,8 @@ class Team:
         gpus = [name for *_, name in verdicts if name is not None]
         self.shares_gpus = len(set(gpus)) < len(gpus)
         if self.size > 1:
-            self.store = dist.PrefixStore(f"pipesched/{verdicts[0][2]}", self.store)
+            name_of_run = verdicts[0][2]  # that of rank 0
+            self.store = dist.PrefixStore(f"pipesched/{name_of_run}", self.store)
             self._control = self.connect("control", range(self.size))
 
     def connect(self, name: str, ranks: range | tuple[int, ...]) -> Any:
@@ -120,10 +125,7 @@ class Team:
             raise
 
     def watch(self, give_up: Callable[[], None]) -> None:
-        """Call a method when the next rank is gone or has closed, whatever this one waits for.
-
-        So the ranks learn of it one from another. The method may be forgotten before.
-        """
+        """Call a method, if it still exists, when the next rank is gone or has closed, whatever this one waits for."""
         if self.size > 1:
             group = self.connect("watch", range(self.size))
             given = (group, self._gone, WeakMethod(give_up))
@@ -137,6 +139,7 @@ class Team:
             raise LostRank((self.rank + 1) % self.size, RuntimeError("gone"))
 
     def meet(self) -> None:
+        """Wait until all ranks have come here."""
         if self._control is not None:
             self._control.barrier().wait()
 
@@ -165,7 +168,6 @@ class Team:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the connections were closed by a failure."""
         return self.size > 1 and not self._groups
 
     def close(self) -> None:

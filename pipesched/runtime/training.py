@@ -1,4 +1,4 @@
-"""Train a model by a schedule: the loop around the runtime, and the processes that run it."""
+"""`train` a model by a schedule: it starts a process a rank, each of which runs the loop of `train_rank`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model is trained on: random numbers, or what a function of the user's returns; and its loss.
+"""What a model is trained on, its `data_source`: random numbers, or what a function of the user's returns; its loss.
 
 A step is given inputs, targets and weights: one entry of each for a microbatch.
 """

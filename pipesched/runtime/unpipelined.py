@@ -1,4 +1,4 @@
-"""A model with a pipeline and without one: how far losses and gradients are apart, and what a rank holds."""
+"""A model with a pipeline and without one: how far apart losses and gradients are. `compare_rank` is of one rank."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Weights that stand on several ranks: equal at the start, and the sum of what all added to the gradients after a step.
 
-They are those of a stage with two copies, and those that stages share, an embedding with the head above all.
+They are those of a stage with two copies, and those that stages share, an embedding with the head above all. A rank
+makes `WeightCopies`; in its block `summed` a step trains.
 """
 
 from __future__ import annotations
@@ -95,7 +96,6 @@ class WeightCopies:
             raise
 
     def close(self) -> None:
-        """Let go of the connections."""
         self._groups = {}
 
 

@@ -1,6 +1,7 @@
 """The sections of a config that describe a training run: values with their lines, and errors that say where.
 
-A value on line 0 stands in no file: it came from Python or from an option of the command line.
+`merged` puts overrides on a `Section`, `Entries` reads its keys, `located` gives an error its line. A value on line 0
+stands in no file: it came from Python or from an option of the command line.
 """
 
 from __future__ import annotations
@@ -108,7 +109,6 @@ class Entries:
         return key in self.values
 
     def key(self, key: str) -> str:
-        """Return the dotted key of an entry."""
         return f"{self.prefix}.{key}"
 
     def plain(self, key: str, default: Any = None) -> Any:

@@ -31,7 +31,6 @@ class ConfigText(str):
     note: str
 
     def __new__(cls, text: str, note: str = "") -> ConfigText:
-        """Make the text, with the note as a comment at its top."""
         made = super().__new__(cls, f"# {note}\n{text}" if note else text)
         made.note = note
         return made
@@ -72,7 +71,6 @@ class ConfigWriter:
 
     @property
     def text(self) -> ConfigText:
-        """The config so far."""
         return ConfigText("\n".join(self._lines) + "\n", self._decimals.note)
 
     @property
@@ -84,7 +82,6 @@ class ConfigWriter:
         self._lines += [f"{self._indent}# {text}" for text in texts]
 
     def gap(self) -> None:
-        """Write an empty line."""
         self._lines.append("")
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Reading YAML as data: text, numbers, lists and mappings, each with the line it stands on.
+"""Reading YAML as data, by `parse_yaml`: text, numbers, lists and mappings, each a `Value` with its line.
 
 No tags, no duplicate keys, a limit on size and depth, and aliases that multiply are refused. Numbers are exact
 decimals; a plain word that is no number, true, false or null is text.

@@ -1,8 +1,8 @@
 """Traces of other tools: OpenTelemetry spans (OTLP JSON), SQLite of Nsight Systems, and Primus's `pp_rank_R.json`.
 
-The first two become events of torch.profiler. A resource of spans is a rank: its `dl.rank`, or the number in
-`service.instance.id`; else each is another one. So is a process of Nsight Systems: the last number in the name of its
-file, or of one file in the order of process numbers.
+The first two become events of torch.profiler (`events_of_spans`, `events_of_nsys`), the last one `recorded_by_primus`
+reads. A resource of spans is a rank: its `dl.rank`, or the number in `service.instance.id`; else each is another one.
+So is a process of Nsight Systems: the last number in the name of its file, or of one file in their order.
 (opentelemetry.io/docs/specs/otlp, JSON encoding; NVIDIA/Megatron-LM of August 2026, its observability guide;
 docs.nvidia.com/nsight-systems, "SQLite schema": nanoseconds; bits 24.. of a globalTid and a globalPid.)
 

@@ -1,5 +1,7 @@
 """Traces of torch.profiler, one a rank: ranges that PyTorch's pipeline runtime, or ours, names `PP:2F0`.
 
+`ProfilerTrace` sees events one by one; then `recorded` returns the steps, `counted` ranges with a user's own names, and
+`charted` the schedule of a Chrome trace.
 A complete event ("ph": "X") with that name is a slot or transfer, on the CPU ("user_annotation") or on the GPU
 ("gpu_user_annotation"). Where a name has both, the GPU's count, because the CPU only launches. Where the trace holds
 the launches and what they ran, the times of the GPU are those of `gpu_ranges`. PyTorch waits for a message inside the

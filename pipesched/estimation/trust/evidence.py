@@ -1,4 +1,4 @@
-"""Published runs, and how sure an estimate is by them: intervals, ratios, and what was learned."""
+"""Published runs, an `EvidenceBase`, and how sure an estimate is by them: `Trust`, with intervals and ratios."""
 
 from __future__ import annotations
 
@@ -172,7 +172,6 @@ class Evidence(NamedTuple):
 
     @property
     def inside(self) -> bool:
-        """Whether each field lies inside."""
         return not self.outside
 
 

@@ -1,4 +1,4 @@
-"""What the model of residuals looks at of a training run: its GPU, its model, its layout, and who ran it."""
+"""What the model of residuals looks at of a training run, `facts_of`: its GPU, model, layout, and who ran it."""
 
 from __future__ import annotations
 

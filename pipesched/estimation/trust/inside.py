@@ -1,4 +1,4 @@
-"""What lies inside the measured runs, the judgement of an estimate, and which steps to measure."""
+"""What lies inside the measured runs, how a `Judge` says how sure an estimate is, and `what_to_measure` next."""
 
 from __future__ import annotations
 
@@ -135,7 +135,6 @@ class Judge(NamedTuple):
         return Standing(self.run_of(estimate), estimate.step.time, self.model)
 
     def trust(self, estimate: Estimate) -> Trust:
-        """Return how sure an estimate is."""
         standing, step = self.standing(estimate), estimate.step
         run = standing.run
         posterior = self.model.posterior([run])

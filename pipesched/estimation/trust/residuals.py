@@ -1,4 +1,4 @@
-"""What published runs say of the residuals of others: a Gaussian process, conditioned on one run after the other."""
+"""What published runs say of the residuals of others: a `ResidualModel`, a Gaussian process, a run after the other."""
 
 from __future__ import annotations
 
@@ -116,7 +116,6 @@ class ResidualModel:
         return self.spreads[NOISE] ** 2
 
     def _beside(self, run: ComparedRun) -> list[float]:
-        """Return the covariance of a run with each of those that are known."""
         return [covariance(run, known, self.spreads) for known in self.runs]
 
 

@@ -1,4 +1,4 @@
-"""The app: the chart, what stands around it, and the keys; in a thread what takes long; its look, and how it runs."""
+"""The app, begun by `run_app`: `MainScreen` has the chart, what stands around it, and keys; `Work` what takes long."""
 
 from __future__ import annotations
 
@@ -128,7 +128,6 @@ class MainScreen(Screen[None]):
             yield Static(id="footer", markup=False)
 
     def on_mount(self) -> None:
-        """Begin on the chart, or with the pool."""
         (self.pool_list or self.chart).focus()
         self.set_interval(LOOK_EVERY, self._look)
         self.show()
@@ -165,7 +164,6 @@ class MainScreen(Screen[None]):
         self.show()
 
     def show(self, *, follow: bool = True) -> None:
-        """Show the state as it is now."""
         width, height = self.app.size
         is_small = width < LEAST_WIDTH or height < LEAST_HEIGHT
         self.set_class(is_small, "small")
@@ -250,7 +248,6 @@ class MainScreen(Screen[None]):
     action_preset = _then_shown(lambda screen, number: screen.pool.preset(number))
 
     def action_step(self, along: int, rows: int) -> None:
-        """Select a neighbour, or choose another operation of the pool."""
         if self.pool is not None and self.pool_list is not None and self.pool_list.has_focus:
             self.pool.choose(rows or along)
         else:
@@ -259,7 +256,6 @@ class MainScreen(Screen[None]):
         self.show()
 
     def action_move(self, steps: int) -> None:
-        """Move the selected operation; of a large schedule once the keys rest."""
         if self.state.is_live:
             self.state.move_by(steps)
             self.show()
@@ -296,7 +292,6 @@ class MainScreen(Screen[None]):
         self.show()
 
     def action_stop(self) -> None:
-        """Stop a search, cancel a drag."""
         if self.chart.end_drag():
             self.state.message = "not moved"
         elif self.work is not None:
@@ -349,7 +344,6 @@ class MainScreen(Screen[None]):
         await self._open(Read(panels.why_text(self.state)))
 
     async def action_keys(self) -> None:
-        """Say what keys and mouse do."""
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(style="bold", min_width=9)
         keys = [(key.shown, key.text) for key in KEYS if key.mode != "empty" or self.pool is not None]
@@ -381,7 +375,6 @@ class MainScreen(Screen[None]):
         return "" if done else self.state.message
 
     async def action_save(self) -> None:
-        """Ask for a path, and whether an existing file may go."""
 
         def save(path: str | None) -> None:
             if not path:

@@ -54,7 +54,6 @@ class ChartWidget(Widget, can_focus=True):
         return self._drawing
 
     def redraw(self) -> None:
-        """Draw what the state has become."""
         self._drawing = None
         self.refresh()
 

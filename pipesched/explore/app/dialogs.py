@@ -111,7 +111,6 @@ class Line(Input):
         self.about, self.told = field.name, field.value
 
     def put(self, text: str) -> None:
-        """Show another text, which is told to nobody."""
         self.told = text
         if self.value != text:
             self.value = text

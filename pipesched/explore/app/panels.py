@@ -1,4 +1,4 @@
-"""The texts around the chart: title, details, footer, parameters, reasons, the pool. Functions of the state alone."""
+"""The texts around the chart: title, footer, parameters, reasons, the pool; a function each, of the state alone."""
 
 from __future__ import annotations
 

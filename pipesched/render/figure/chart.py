@@ -3,6 +3,7 @@
 matplotlib is used through its objects alone, never through pyplot, and without the settings of the user: the same
 schedule gives the same bytes. Text stays text in SVG, and PDF embeds TrueType fonts (Type 42), as publishers ask.
 
+`gantt_figure` draws a schedule, `comparison_figure` several: a `sheet`, a `Chart` for each, then `draw_charts`.
 Slots are drawn as collections, one for each kind, so that a hundred thousand take seconds; narrower than a point they
 are averaged. A pair is two halves: its forward above, its backward below. Weight gradients and recomputes are striped,
 to be told apart without colours too. What one slot of a kind has no room for, number or stripes, none of a figure has.

@@ -1,4 +1,4 @@
-"""Any result as a figure: a schedule, a comparison, a sweep, a frontier, or a robustness."""
+"""Any result as a `figure`: a schedule, a comparison, a sweep, a frontier, or a robustness; `image_of` as bytes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Plots: time against memory, a measure over what a sweep varies, and how often steps take how long.
 
-Of time and memory every schedule is a point, and a line goes through those that no other beats.
+Each function `.._figure` draws one. Of time and memory every schedule is a point, and a line goes through those that no
+other beats; `place_names` puts names beside them.
 """
 
 from __future__ import annotations
@@ -202,12 +203,10 @@ class Box(NamedTuple):
 
     @property
     def area(self) -> float:
-        """Width times height."""
         return (self.right - self.left) * (self.top - self.bottom)
 
     @property
     def centre(self) -> Spot:
-        """The middle of the box."""
         return (self.left + self.right) / 2, (self.bottom + self.top) / 2
 
     def padded(self, margin: float) -> Box:
@@ -215,7 +214,6 @@ class Box(NamedTuple):
         return Box(self.left - margin, self.bottom - margin, self.right + margin, self.top + margin)
 
     def common(self, other: Box) -> float:
-        """Return the area that both boxes cover."""
         wide = min(self.right, other.right) - max(self.left, other.left)
         high = min(self.top, other.top) - max(self.bottom, other.bottom)
         return wide * high if wide > 0 and high > 0 else 0.0

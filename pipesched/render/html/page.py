@@ -1,4 +1,4 @@
-"""The page itself: one HTML file with style, program, data and a still picture, made of the files in `page/`.
+"""The page itself, by `page`: one HTML file with style, program, data and a `still` picture, of the files in `page/`.
 
 The program stands in it without its comments and the spaces that mean nothing: `page/program.json` holds it so.
 """
