@@ -1,7 +1,7 @@
 """Pipelines in opposite directions fill each other's bubbles: Chimera, BitPipe, DualPipe and its half, DualPipe-V.
 
 In BitPipe each direction is a V. DualPipe (DeepSeek-V3) overlaps forwards and backwards of opposite directions.
-DualPipe-V has one copy of the weights, and two stages a device on a V.
+DualPipe-V has one copy of the weights, and two stages a device on a V. S stages, P devices, M microbatches.
 """
 
 from __future__ import annotations

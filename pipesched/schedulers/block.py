@@ -1,5 +1,7 @@
 """Building blocks: the operations of one microbatch with their offsets, repeated with a period; the best of them.
 
+A family of V schedules (zero_bubble.py) calls `best_of` with its designs, mostly those of `v_blocks`.
+
 A block is a steady state written down once. What it holds in memory follows from it alone: an activation is resident
 from the start of F to the end of W (or B), a new one begins every period, so a device holds at any time as many of
 them as residences overlap modulo the period ("Pipeline Parallelism with Controllable Memory", Qi et al. 2024,
@@ -280,7 +282,6 @@ def costing(problem: Problem, *, between: bool = False) -> Problem:
     scale = problem.ticks.per_unit if count == 1 else 1
     work: dict[str, Any] = {key: mean_unit[key] for key in SHARED}
     mean = max(sum(map(sum, work.values())) // (3 * problem.stages), 1)
-
     if between:
         work = {key: [(mean + time) // 2 for time in times] for key, times in work.items()}
     else:

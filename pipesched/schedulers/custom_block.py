@@ -1,6 +1,6 @@
 """A user's own building block: the starts of one microbatch's operations, repeated with a period, and squeezed.
 
-`pipesched.schedulers.block` defines blocks. Those of published schedules are tables like this one.
+`custom_block` reads the options and plans. `schedulers/block.py` defines blocks, also those of published schedules.
 """
 
 from __future__ import annotations

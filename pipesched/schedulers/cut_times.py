@@ -1,4 +1,4 @@
-"""One plan on many cuts of layers into stages: makespans and memory of all of them at once."""
+"""One plan on many cuts of layers into stages (`CutTimes`): makespans and memory of all of them at once."""
 
 from __future__ import annotations
 

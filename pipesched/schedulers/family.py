@@ -1,4 +1,7 @@
-"""Schedule families: each is a function from Problem to Plan, and what people need to know before they use it."""
+"""Schedule families: each is a function from Problem to Plan, and what people need to know before they use it.
+
+`Family` is what the modules of schedulers/ declare. `prepare` fits a problem to one; `plan_of` (plan_of.py) then plans.
+"""
 
 from __future__ import annotations
 
@@ -37,55 +40,38 @@ FLAGS = (
 class Family(Displayable):
     """An algorithm that makes a plan of a problem: `plan(problem, **options)`.
 
-    `placement` names the placement of its stages ("any": as the config says, linear by default). It runs `chunks` of
-    them a device, or with `is_multiple` any multiple of that: others are fused to it. `needs`, `bubble` and `memory`
-    describe it in words and formulas, `paper` is where it was published, `elsewhere` other software that has it.
-    `options` are the keys that `plan` takes; `required` those without a default: a family that has any is left out of
-    a comparison of all, unless they are given. `requires` raises NotApplicable for a problem that does not suit it for
-    other reasons than its stages.
-
-    What others may rely on: it makes another plan under a budget (`obeys_budget`); the order of its plan follows from
-    the numbers of devices, stages and microbatches alone (`settled_order`, for which of them `settles` says); plans run
-    I and W always (`splits_backward` is True), never (False), or where the costs split the backward (None); forwards
-    and backwards run as pairs (`has_pairs`); it looks at the costs of each microbatch, so that another order of them
-    has another plan (`looks_at_each`); with one stage a device they are those of another family
-    (`same_with_one_stage`), or without slices (`same_without_slices`: a comparison of all leaves it out there), and
-    `with_slices` is the family that is theirs with them; it times many plans, for most of a second (`is_slow`); its
-    plans hold so many activations on a device at most (`most_chunks`, None: not told). It runs slices of microbatches
-    (`slices`), and it has an order of forward passes alone, then with slices too (`forward_only`). Of a user's function
-    `origin` is where it stands, file and line, `summary` its first sentence, `title` what tables call it.
-
     Raises ConfigError, about the field at fault, for what is none of these.
     """
 
     name: str
     plan: Callable[..., Plan]
-    placement: str
-    needs: str
+    placement: str  # the name of that of its stages; any: as the config says, linear by default
+    needs: str  # like `bubble` and `memory` in words and formulas, for people
     bubble: str
     memory: str
-    paper: str
-    elsewhere: str = "none"
-    options: tuple[str, ...] = ()
-    required: tuple[str, ...] = ()
-    requires: Callable[[Problem], None] | None = None
-    chunks: int = 1
-    is_multiple: bool = False
-    obeys_budget: bool = False
-    settled_order: bool = False
-    splits_backward: bool | None = False
-    same_with_one_stage: str = ""
-    same_without_slices: str = ""
-    with_slices: str = ""
-    slices: bool = False
-    forward_only: bool = False
-    is_slow: bool = False
-    has_pairs: bool = False
-    looks_at_each: bool = False
-    most_chunks: Callable[[Problem], int] | None = None
-    origin: str = ""
-    summary: str = ""
-    title: str = ""
+    paper: str  # where it was published
+    elsewhere: str = "none"  # other software that has it
+    options: tuple[str, ...] = ()  # the keys that `plan` takes
+    required: tuple[str, ...] = ()  # those without a default: a comparison of all leaves it out where they are missing
+    requires: Callable[[Problem], None] | None = None  # raises NotApplicable for what does not suit it, beside stages
+    chunks: int = 1  # stages a device that it runs: others are fused to it
+    is_multiple: bool = False  # or any multiple of `chunks`
+    # what others may rely on
+    obeys_budget: bool = False  # it makes another plan under a budget
+    settled_order: bool = False  # its order follows from the numbers of devices, stages and microbatches: see `settles`
+    splits_backward: bool | None = False  # plans have I and W always, never, or (None) as costs
+    same_with_one_stage: str = ""  # the family whose plans are the same with one stage a device
+    same_without_slices: str = ""  # that without slices, where a comparison of all leaves this one out
+    with_slices: str = ""  # the family that is this one with slices
+    slices: bool = False  # it runs slices of microbatches
+    forward_only: bool = False  # it has an order of forward passes alone, then with slices too
+    is_slow: bool = False  # it times many plans, for most of a second
+    has_pairs: bool = False  # forwards and backwards run as pairs
+    looks_at_each: bool = False  # at the costs of each microbatch: another order of them has another plan
+    most_chunks: Callable[[Problem], int] | None = None  # the most activations that a device holds; None: not told
+    origin: str = ""  # of a user's function: where it stands, file and line
+    summary: str = ""  # of a user's function: its first sentence
+    title: str = ""  # of a user's function: what tables call it
 
     def __post_init__(self) -> None:
         labels = ("name", "needs", "bubble", "memory", "paper", "elsewhere")

@@ -1,4 +1,4 @@
-"""The options of algorithms: a table of keys, shapes and meanings, and the check of given values."""
+"""The options of algorithms: OPTIONS, a table of keys, shapes and meanings, and `checked_options` of given values."""
 
 from __future__ import annotations
 

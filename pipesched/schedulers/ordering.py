@@ -1,8 +1,11 @@
 """The order in which microbatches that differ are fed, the option `order`: by rule, as listed, or the best found.
 
-Many orders are timed at once. The search is threshold accepting (Dueck and Scheuer 1990): a walk goes on to any
-neighbour that is longer by less than a threshold, which falls to 0. A neighbour exchanges two microbatches, or moves
-one. Now and then the worse half of the walks goes on from where the better half stands. A count of timings ends it.
+`ordering_of` is where one begins. It takes the best order under one plan (`best_of_positions`), or of many plans where
+a family looks at costs. Before it stand what times many orders at once (`FedPlan`), the rules, and the search (`walk`).
+
+That is threshold accepting (Dueck and Scheuer 1990): a walk goes on to any neighbour that is longer by less than a
+threshold, which falls to 0. A neighbour exchanges two microbatches, or moves one. Now and then the worse half of the
+walks goes on from where the better half stands. A count of timings ends it.
 """
 
 from __future__ import annotations
@@ -100,19 +103,19 @@ LARGEST = 1 << 62  # sums below this are of 64 bits
 
 
 class UnitTables(NamedTuple):
-    """What units last, send, take and give back, a column each; behind the rows of all kinds those of special slots.
+    """What units last, send, take and give back, a column each; a row for each kind and stage, then special ones."""
 
-    These are pairs of a known length in `ticks`, and forwards in `gives` whose activation is recomputed later.
-    """
-
-    ticks: Ints
+    ticks: Ints  # and behind them those of pairs, where their length is known
     hops: Ints
     takes: Ints
-    gives: Ints
+    gives: Ints  # and behind them those of forwards whose activation is recomputed later
 
 
 class SlotTimes:
-    """The slots of a plan that runs, and tables of what they take in many cases: timed, and their memory, at once."""
+    """The slots of a plan that runs, timed in many cases at once, and their memory. `FedPlan` and `CutTimes` are some.
+
+    A case is a column of `fed`: for each unit of the plan the column of the tables that holds its costs.
+    """
 
     plan: Plan
     _slots: SlotSweep
@@ -232,7 +235,7 @@ class FedPlan(SlotTimes):
 
 
 def tables_of(model: StepModel, index: OpIndex) -> UnitTables:
-    """Return what the operations of `index` last, send, take and give back."""
+    """Return the tables of the operations of `index`."""
     letters, nothing = index.letters, np.zeros((1, index.units), dtype=np.int64)
     back = model.back if any(letter in GRADIENT_LETTERS for letter in letters) else model.back * 0
     known = [] if model.overlap is None else [model.overlap]

@@ -1,6 +1,7 @@
 """Families of users: a function `Problem -> Plan | list of texts` as a Family, whose plans are validated and checked.
 
-Only Python, the command line, PIPESCHED_FAMILIES (paths of files) and the entry points of packages bring them in.
+Python (`family`), the command line (`family_at`), PIPESCHED_FAMILIES (paths of files) and entry points of packages
+(`look_for`) bring them in. `made_family` makes one; its `OwnPlan` calls the function.
 """
 
 from __future__ import annotations

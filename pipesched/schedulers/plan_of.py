@@ -1,4 +1,4 @@
-"""The plan of a family: of passes alone where the problem has a step, so that each family orders passes and no more.
+"""The plan of a family by `plan_of`: of passes alone, so that no family knows what a step has beside them.
 
 A family that obeys a budget is asked again with less where the step, which comes to its order afterwards, then holds
 too much. Where the costs give the whole backward beside its halves, and it takes less than both, a W that directly

@@ -1,4 +1,4 @@
-"""Every algorithm by name. The module of a family is imported when it is asked for, and no other.
+"""Every algorithm by name (`family`). The module of a family is imported when it is asked for, and no other.
 
 The table says where a family stands as an entry point does, in the order of the list: a start reads no other module.
 """

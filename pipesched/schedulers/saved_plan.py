@@ -1,4 +1,4 @@
-"""Recompute and offload as options of every family, and a finished plan with both.
+"""Recompute and offload as options of every family (`savings`), and a finished plan with both (`saved_plan`).
 
 A recomputed forward runs again directly before its backward, once the gradient for it is there. An activation that is
 offloaded leaves as soon as its forward has ended, and is prefetched: its load may start as the slot before its backward

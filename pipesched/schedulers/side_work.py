@@ -1,4 +1,4 @@
-"""Side work in the idle times of a schedule: forwards late, backwards early, and better places.
+"""Side work in the idle times of a schedule (`side_schedule`): forwards late, backwards early, and better places.
 
 An encoder's forward E and backward G, of 2 ticks, may run on either of two devices, for stage 0. By the rule `first`
 they stand before and behind all passes, by `bubbles` where devices would wait:

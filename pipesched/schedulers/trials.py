@@ -1,4 +1,6 @@
-"""Trials of many orders for one problem: time each, take the best, and improve it by local search on its critical path.
+"""Trials of many orders for one problem: time each, take the best, improve it by local search on its critical path.
+
+`trials` makes them; a family then asks `best` and `improved`.
 
 That path visits devices in blocks: operations that run back to back on one device between two hops. Another device
 waits for the last operation of a block, and its first one has waited for another device. Only a change at either end
