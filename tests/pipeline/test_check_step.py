@@ -202,7 +202,7 @@ def test_no_step(step: dict[str, Any], orders: list[str], network: Any, sentence
     with pytest.raises(InvalidSchedule, match=sentence):
         schedule_plan(problem, plan(problem, orders, network=network))
     index = with_scoped(OpIndex("FB", 1, 1), [parse_op(sentence.split(maxsplit=1)[0])], 0)
-    with pytest.raises(InvalidSchedule, match="on no device is none|is missing"):  # numbered, and planned nowhere
+    with pytest.raises(InvalidSchedule, match=r"on no device is none|is missing"):  # numbered, and planned nowhere
         schedule_plan(problem, Plan(index, [[0, 1]]))
 
 
