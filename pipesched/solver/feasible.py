@@ -59,7 +59,8 @@ def placed(problem: Problem, names: str | Sequence[str] | None) -> list[Problem]
             reasons.append(error.message)
     if not problems:
         raise NotApplicable("; ".join(reasons), "placement")
-    return _in_same_ticks([*problems.values()])
+    found = [*problems.values()]
+    return _in_same_ticks(found) if len(found) > 1 else found
 
 
 def _called(problem: Problem, name: str) -> Iterator[Placement]:
