@@ -121,6 +121,7 @@ def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _require_effect(target: Target | None, screen: Screen | None, chart: ChartOptions | None) -> None:
+    """Raise ConfigError for options of files and charts where nothing of that sort is written."""
     if target is not None and target.force and target.path is None:
         raise ConfigError("--force: has no effect without -o, which names the file")
     if chart is None:

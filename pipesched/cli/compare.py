@@ -125,6 +125,7 @@ def _chunks_swept(comparison: ComparisonOptions, problem: ProblemSource) -> tupl
 def _swept(
     asked: ComparisonOptions, named: NamedCandidates, source: ProblemSource, options: Mapping[str, Any], executor: str
 ) -> Sweep:
+    """Read what varies, compare at each of its values, and say on stderr what to know of that."""
     from pipesched.comparing.sweep import is_option, replaces, varied_field
     from pipesched.config.load import algorithm_of, load_values
     from pipesched.config.values import assumes_halves

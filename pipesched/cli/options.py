@@ -81,7 +81,6 @@ class CommandOption(NamedTuple):
 
     @property
     def flag(self) -> str:
-        """Its long spelling, which messages use."""
         return next(name for name in self.usage.split()[0].split("/") if name.startswith("--"))
 
     def parameter(self, name: str, panel: str | None, kind: Any = None) -> inspect.Parameter:

@@ -270,6 +270,7 @@ def read_schedule(name: str, source: ProblemSource) -> ReadSchedule:
 
 
 def _timing(source: ProblemSource) -> Any:
+    """Return what gives a plan of a CSV the costs of a config, with options on top."""
     from pipesched.config.load import ImportedProblem, imported_problem, load_values
     from pipesched.config.values import problem_of
     from pipesched.pipeline.problem.suspicions import other_stages

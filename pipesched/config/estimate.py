@@ -142,6 +142,7 @@ def read_own_runs(measured: Measured) -> list[OwnRun]:
 
 
 def _of_file(path: Path) -> Iterator[OwnRun]:
+    """Yield the runs in a file: each a config, or the name of its file, with the `step` that was measured."""
     try:
         text = read_text(path)
         runs = Entries(parse_yaml(text, str(path)), "", ("runs",)).values.get("runs") if text.strip() else None

@@ -204,6 +204,7 @@ def _sizes(plan: Plan) -> dict[str, int]:
 
 
 def _fitted(plan: Plan, given: Problem, placement: Placement, values: Values, file: str) -> ImportedProblem:
+    """Return the problem with as many stages as the plan, and the given one, whose placement must be the file's."""
     rule = given.slices.rule
     fitted = fitted_to(given if rule is None else replace(given, slices=rule.slices(plan.index.slices)), placement)
     if seeks_best(fitted) and fitted.stages > 1 and not (fitted.has_step or plan.index.scoped):

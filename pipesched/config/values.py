@@ -193,6 +193,7 @@ def _given(value: Any, name: str, key: str) -> Given:
 
 
 def _suggestion(key: str, section: str) -> str:
+    """Return what may be meant by an unknown key: the same in another section, or the nearest one here."""
     elsewhere = [field.key for field in declared.FIELDS if field.key.rpartition(".")[2] == key]
     elsewhere += [f"{name}.{key}" for name, inside in declared.MAPPINGS.items() if key in inside]
     if not elsewhere:

@@ -172,6 +172,7 @@ _ENTRY_KEYS = (
 
 
 def _entry(row: Any) -> Entry:
+    """Return the entry of a row, as `_row` writes it."""
     name, file = get(row, "algorithm", str), get({"file": "", **row}, "file", str)
     if not get(row, "applicable", bool):
         return Entry(name, reason=get(row, "reason", str), file=file, failed=row.get("failed") is True)

@@ -478,6 +478,7 @@ def _wrong_metrics(where: str, claimed: Mapping[str, Any], ours: Mapping[str, An
 
 
 def _schedule(problem: Problem, content: dict[str, Any]) -> Schedule:
+    """Return the schedule that a document lists, with its times; measured ones set how fine the ticks are."""
     if problem.placement is None:
         raise ConfigError('problem.placement must be a list of devices or "bidirectional"')
     name = content.get("algorithm", "unknown")

@@ -208,6 +208,7 @@ def _kinds(keys: ModelKeys, nature: ModelType) -> list[str]:
 
 
 def _sparse(keys: ModelKeys, nature: ModelType, kinds: Sequence[str]) -> list[bool]:
+    """Return of each layer whether it has experts, by the first of five ways in which configs say it."""
     count, layers = len(kinds), range(len(kinds))
     if not _count(keys, nature):
         return [False for _ in layers]
@@ -416,7 +417,6 @@ class ModelKeys:
         return next((name for name in names if name in self._content), renamed or key)
 
     def plain(self, key: str) -> Any:
-        """Return the value of a key, None where it is not there."""
         name = self.name(key)
         value = self._content.get(name)
         renamed, defaults = self._nature.keys.get(key, ""), self._nature.defaults

@@ -62,7 +62,6 @@ class ItemPieces(NamedTuple):
 
     @property
     def again(self) -> tuple[ItemPiece, ...]:
-        """The forward once more."""
         return tuple(piece._replace(name=f"{AGAIN}{piece.name}") for piece in self.forward)
 
     @property
@@ -163,7 +162,6 @@ class Item:
 
     @property
     def states(self) -> Fraction:
-        """The bytes of weights, gradients and optimizer."""
         return sum(map(self.size, STATES), Fraction(0))
 
 
@@ -220,7 +218,6 @@ class Stage:
 
     @property
     def states(self) -> Fraction:
-        """The bytes of weights, gradients and optimizer."""
         return self.items.sum_of("states", self.begin, self.end)
 
     def terms(self, what: str) -> Terms:
@@ -297,7 +294,6 @@ class Items:
 
     @cached_property
     def logits(self) -> Fraction:
-        """The bytes that the output head needs once."""
         return Fraction(total(logits(self.setup)))
 
 

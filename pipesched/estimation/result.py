@@ -59,7 +59,6 @@ class DeviceMemory(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Whether it has that much."""
         return self.total <= self.budget
 
 
@@ -211,10 +210,10 @@ class Estimate(Displayable):
 
     @cached_property
     def devices(self) -> tuple[DeviceMemory, ...]:
-        """What each device holds at its peak."""
         return tuple(map(self._memory, range(self.problem.devices)))
 
     def _memory(self, device: int) -> DeviceMemory:
+        """Return what a device holds at its peak; what comes and goes is that of the schedule."""
         stages, schedule, problem = self.stages_on(device), self.outcome.schedule, self.problem
         sums = {key: sum((stage.size(key) for stage in stages), Fraction(0)) for key in ("parameters", *STATES)}
 
@@ -272,7 +271,6 @@ class Estimate(Displayable):
 
     @cached_property
     def step(self) -> TrainingStep:
-        """The step: its times and its rates."""
         setup, schedule, step = self.setup, self.outcome.schedule, self.outcome.schedule.step
         time = schedule.makespan
         if step is None or not self.has_step:

@@ -92,6 +92,7 @@ def read_unsized(sections: Sections) -> dict[str, Any]:
 
 
 def _shared(sections: Sections) -> tuple[ModelShape, GpuModel, TrainingSetup, tuple[str, ...]]:
+    """Return what does not depend on the layout: model, GPU, training, and notes."""
     for key, what in MISSING.items():
         if key not in sections:
             raise ConfigError(f"is missing: {what}", key)
@@ -156,6 +157,7 @@ def _batch(value: Value, data: int | None) -> TokenBatch:
 
 
 def _one(entries: Entries, key: str, default: Any = None) -> Any:
+    """Return an entry; raise ConfigError for one that only a search takes."""
     plain = entries.plain(key)
     if plain == AUTO or isinstance(plain, list):
         what, form = AUTO if plain == AUTO else "a list of candidates", FORMS.get(key, "one number")

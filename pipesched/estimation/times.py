@@ -206,6 +206,7 @@ def _mixing(setup: Setup) -> Iterable[Product]:
 
 
 def _mlp(setup: Setup, *, experts: bool) -> tuple[Product, ...]:
+    """Return the products of an MLP, or of the experts of which a rank has some."""
     model, n, t = setup.model, setup.tokens, setup.parallel.tensor
     h, up = model.hidden, model.products - 1
     if not experts or model.experts is None:
@@ -300,6 +301,7 @@ def _quantized(setup: Setup, operation: str, *, experts: bool) -> Iterable[Term]
 
 
 def _elementwise(setup: Setup, *, experts: bool) -> Iterable[Term]:
+    """Yield the time of norms, residuals, activation functions and rotary positions."""
     model, parallel = setup.model, setup.parallel
     blocks = model.blocks(experts=experts)
     each = (11 if model.dropout else 10) * blocks + NORM * (model.norms - blocks) + RESIDUAL * (model.streams - 1)

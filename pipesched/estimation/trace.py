@@ -117,6 +117,7 @@ def _terms(item: Item, what: str) -> Terms:
 
 
 def _of_stage(estimate: Estimate, number: int, what: str) -> Traced:
+    """Trace a number of a stage: its items, and below each kind of these its own parts."""
     if what in ("p2p", "overlap"):
         return (_of_boundary if what == "p2p" else _of_pair)(estimate, number)
     stage = estimate.stages[number]

@@ -183,7 +183,6 @@ class Viewport:
         self._put((start + end - length) // 2, length)
 
     def follow(self, start: int, end: int) -> None:
-        """Pan as little as needed to see a time."""
         length = self.window.end - self.window.start
         if start < self.window.start or end - start >= length:
             self._put(start, length)
@@ -224,7 +223,6 @@ class BoardDrawing(NamedTuple):
     wanted: int  # lines that would show all rows, with room between them
 
     def row_at(self, line: int) -> int:
-        """Return the row of a line, or NOTHING."""
         return self.rows[line] if 0 <= line < len(self.rows) else NOTHING
 
     def tick_at(self, column: int) -> int:

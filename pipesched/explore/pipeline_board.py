@@ -128,7 +128,6 @@ class PipelineBoard:
 
     @cached_property
     def is_late(self) -> bool:
-        """Whether some task starts later than it could."""
         tasks = self.tasks
         return self.given is not None and any(
             tasks.starts[task] != tasks.allowed[task] for order in tasks.orders for task in order
@@ -386,7 +385,6 @@ class PipelinePlanner:
         return fields + [FormField(key, label, _text(columns[key]) or "0") for key, label in alike]
 
     def plan(self, algorithm: str | None, parameters: Mapping[str, str]) -> Planned:
-        """Plan anew. Raises ConfigError and NoSchedule."""
         outcome = self._make(algorithm, parameters)
         return Planned(board_of(outcome), outcome.algorithm)
 

@@ -68,7 +68,6 @@ class State:
 
     @property
     def is_unsaved(self) -> bool:
-        """Whether some schedule has edits that are in no file."""
         return any(sheet.is_unsaved for sheet in self.sheets)
 
     @property
@@ -224,7 +223,6 @@ class State:
     def adopt(
         self, planned: Planned, parameters: tuple[tuple[str, str], ...] | None = None, *, again: bool = False
     ) -> None:
-        """Take a schedule that was planned or found, as one step."""
         before = self.sheet.done[-1][0] if again else self.sheet.version
         kept = before.parameters if parameters is None else parameters
         after = loaded(planned.board, planned.algorithm, kept)
@@ -251,7 +249,6 @@ class State:
     # Kept schedules, files
 
     def keep(self) -> None:
-        """Keep the schedule as it stands, for comparison."""
         if self.board.missing:
             self.say("keep it when all operations are placed")
             return
@@ -259,7 +256,6 @@ class State:
         self.message = f"kept as {len(self.sheets)}; Tab switches between them"
 
     def switch(self, steps: int = 1) -> None:
-        """Turn to the next of the kept schedules."""
         if len(self.sheets) == 1:
             self.say("c keeps a schedule to compare with; then Tab switches")
             return
@@ -320,7 +316,6 @@ class Unplaced:
             self.chosen = waiting[0] if waiting else NOTHING
 
     def choose(self, steps: int) -> None:
-        """Choose another operation of the pool."""
         waiting = self.waiting
         if waiting:
             place = waiting.index(self.chosen) + steps if self.chosen in waiting else 0

@@ -132,7 +132,6 @@ class Sheet:
         return Action(stage, f"{'RECV' if direction == 'SEND' else 'SEND'}_{what}", transfer.microbatch)
 
     def first(self, action: Action) -> Cell:
-        """Return the first cell of `action`."""
         return self.cells_of[action][0]
 
     def said(self, action: Action) -> str:
@@ -141,6 +140,7 @@ class Sheet:
 
 
 def _cell(text: str, rank: int, column: int) -> Cell:
+    """Read a cell. Raises ConfigError for a text that is none."""
     text = text.strip()
     cell = Cell(rank, column, (), overlap=False)
     if not text:
@@ -441,7 +441,7 @@ def _program(row: Sequence[Cell], plan: Plan) -> tuple[list[Issued], list[tuple[
     return whole, transfers
 
 
-def _mistakes(row: Sequence[Cell]) -> Iterator[str]:
+def _sharding_mistakes(row: Sequence[Cell]) -> Iterator[str]:
     """Yield what of a row PyTorch refuses where stages are sharded."""
     whole: set[int] = set()
     for cell in row:
@@ -555,7 +555,7 @@ def parse(text: str, source: str, *, may_wait: bool = False) -> tuple[Plan, Plac
         plan = FilePlan(
             **fields_of(plan),
             programs=[whole for whole, _ in rows] if is_sharded else (),
-            mistakes=[mistake for row in sheet.rows for mistake in _mistakes(row)] if is_sharded else (),
+            mistakes=[mistake for row in sheet.rows for mistake in _sharding_mistakes(row)] if is_sharded else (),
             issued=[transfers for _, transfers in rows] if sheet.has_transfers else (),
             stuck=(wrong, *stuck) if stuck else (),
         )

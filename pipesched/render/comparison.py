@@ -246,6 +246,7 @@ def marks(pareto_points: Sequence[ParetoPoint]) -> list[str]:
 
 
 def _table(pareto_points: Sequence[ParetoPoint], units: Mapping[str, str], *, narrow: bool) -> Table:
+    """Return a row for each schedule of `pareto`, with its mark, and why it is no point of the frontier."""
     titles = (MAKESPAN, PEAK) if narrow else (MAKESPAN, "vs\nbest", "\nbubble", PEAK)
     name, *columns = heads(("\nalgorithm", *titles), units)
     table = grid(uncut(), folded(name.header, min_width=8 if narrow else 11), *columns, folded(min_width=len(FRONTIER)))
@@ -304,6 +305,7 @@ def _faults(one: PackingBaseline, packing: Packing) -> Iterator[str]:
 
 
 def _proved(packing: Packing) -> Iterator[Text]:
+    """Yield what is known of the best packing: bound, cut, and other numbers of microbatches."""
     what = f"every packing, order and schedule of {packing.covers}"
     yield Text(f"bound {number(packing.bound)}, below {what}: gap {packing.gap:.1%}", style="dim")
     if packing.cut is not None:

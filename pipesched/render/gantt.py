@@ -162,6 +162,7 @@ class ColourCells:
         return [[self._cell(run) for run in runs]]
 
     def _cell(self, run: Run) -> Segment:
+        """Return the cells of a run: its colours, and its label as far as that fits."""
         if run.is_break:
             return BREAK_MARKS[False]
         if run.slot is None:
@@ -221,7 +222,6 @@ class LetterCells:
         self.chunks = max(self.chunk) + 1
 
     def lines(self, runs: Sequence[Run]) -> list[Line]:
-        """Return the lines that spell out `runs`."""
         plan, (kinds, labels, chunks) = self.plan, ("", "", "")
         for width, slot, shared, *_, is_break in runs:
             label = chunk = ""

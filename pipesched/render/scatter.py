@@ -117,7 +117,6 @@ class Scatter(Widely):
             yield from (*Segment.adjust_line_length(segments, options.max_width, pad=False), NEWLINE)
 
     def is_above(self, y: Amount) -> bool:
-        """Return whether a value is off the scale."""
         return self.ceiling is not None and y > self.ceiling
 
 

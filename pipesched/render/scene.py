@@ -226,7 +226,6 @@ class Row:
 
     @cached_property
     def _by_kind(self) -> Sequence[Row]:
-        """The slots of each kind as a row of their own."""
         found: dict[Hashable, tuple[list[int], list[int], list[int]]] = {}
         for slot, start, end in zip(self.order, self.starts, self.ends, strict=True):
             if start < end:

@@ -87,6 +87,7 @@ def summary(
 
 
 def _rows(outcome: Outcome, timing: bool, memory: bool, spell: Spelling) -> Iterator[tuple[str, Text | str, str]]:
+    """Yield the name, the value and the reason or formula of each row."""
     schedule = outcome.schedule
     problem = schedule.problem
     unit = f" {problem.time_unit}" if problem.time_unit else ""

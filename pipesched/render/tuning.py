@@ -163,7 +163,6 @@ class PointsTable:
 
 
 def _together(columns: Mapping[str, Sequence[Text | str]]) -> int:
-    """Return the width of columns that stand side by side."""
     return sum(width_of(title, texts) for title, texts in columns.items()) + GAP * (len(columns) - 1)
 
 

@@ -96,7 +96,6 @@ class Channels:
         return shapes_of_header(*self.receive(peer, tag, [Shape((LENGTH,), torch.int64)], "cpu"))
 
     def drop_sent(self) -> None:
-        """Let go of the tensors that have been received."""
         for peer, outbox in self._outgoing.items():
             outbox.drop(peer)
 
@@ -106,7 +105,6 @@ class Channels:
             outbox.flush(peer)
 
     def close(self) -> None:
-        """End the threads; the connections must have been flushed, or closed."""
         for outbox in self._outgoing.values():
             outbox.close()
         self._outgoing.clear()

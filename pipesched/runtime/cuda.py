@@ -170,7 +170,6 @@ class CudaChannels:
         return posted
 
     def arrived(self, posted: Sequence[Any]) -> list[Any]:
-        """Return what was posted; the computing stream waits for it."""
         for work, _ in posted:
             if work is not None:
                 work.wait()
@@ -200,7 +199,6 @@ class CudaChannels:
         _FAILED.extend(self._end())
 
     def _end(self) -> list[Any]:
-        """End the communicators, and return them, once."""
         with self._ending:
             groups = [] if self._is_ended else [*self._outgoing.values(), *self._incoming.values()]
             self._is_ended = True

@@ -133,6 +133,7 @@ class Engine:
             self._here.clear()
 
     def _run(self, op: Op, runner: StageRunner) -> None:
+        """Run an operation: its inputs are in `_here`, and there it leaves what it gives."""
         if op.kind == "F":
             self._forward(runner, op.microbatch)
         elif op.kind in ("B", "I"):  # which take the gradients of the output, and give those of the input
@@ -170,6 +171,7 @@ class Engine:
         self._here[key] = take(peer, tag, self.shapes[key], self._runners[key.target].device)
 
     def _send(self, step: ProgramStep) -> None:
+        """Send what an operation gave; the first forward of a step sends its shapes before."""
         key = self._key(step.op)
         tensors = self._here.pop(key)
         if key.forwards:

@@ -69,6 +69,7 @@ def checked_schedule(source: object, name: str = "source", problem: Problem | No
 
 
 def _schedule_of(source: object, problem: Problem | None) -> Schedule:
+    """Return the schedule, by what `source` is: an algorithm, a path, a document, an Outcome or a Schedule."""
     if is_known(source, loads=True):
         if problem is None:
             name = source if isinstance(source, str) else shown(source)

@@ -204,6 +204,7 @@ class StageRunner:
         return outputs, loss
 
     def _call(self, data: Sequence[Any], target: Any) -> tuple[Sequence[Any], Any]:
+        """Run the module, and in the last stage the loss; return outputs, or () and the loss."""
         outputs = self._module(*data)
         if self.is_last:
             try:

@@ -1,4 +1,4 @@
-"""The one writer of configs: keys, sections, numbers, lists and remarks."""
+"""The one writer of configs, `ConfigWriter`: keys, sections, numbers, remarks; `dump` writes a mapping whole."""
 
 from __future__ import annotations
 
@@ -86,7 +86,6 @@ class ConfigWriter:
 
     @contextmanager
     def section(self, key: str) -> Iterator[None]:
-        """Write what follows, to the end of the scope, into a section."""
         self._lines.append(f"{key}:")
         self._section = f"{key}."
         yield

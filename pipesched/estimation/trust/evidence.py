@@ -1,4 +1,4 @@
-"""Published runs, an `EvidenceBase`, and how sure an estimate is by them: `Trust`, with intervals and ratios."""
+"""Published runs, loaded by `evidence_base`, and how sure an estimate is by them: `Trust`, with intervals, ratios."""
 
 from __future__ import annotations
 
@@ -97,13 +97,11 @@ class PublishedRun(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """The published tokens a second of a GPU."""
         facts = self.compared.facts
         return facts.sequence * self.size / facts.gpus / self.published * 1e3
 
     @property
     def estimated_rate(self) -> float:
-        """The estimated tokens a second of a GPU."""
         return self._replace(published=self.estimated).rate
 
 

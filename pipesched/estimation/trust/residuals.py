@@ -1,4 +1,8 @@
-"""What published runs say of the residuals of others: a `ResidualModel`, a Gaussian process, a run after the other."""
+"""What published runs say of the residuals of others: of the logarithm of the published time of a step over ours.
+
+A `ResidualModel` is a Gaussian process: residuals of two runs covary by the effects that they share, a source or a GPU
+say. `with_runs` conditions it on one run after the other, `posterior` tells of others.
+"""
 
 from __future__ import annotations
 

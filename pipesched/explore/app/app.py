@@ -286,7 +286,6 @@ class MainScreen(Screen[None]):
         self._say()
 
     async def action_typed(self) -> None:
-        """Go back from the parameters to the chart, or the pool."""
         await self.parameters.settle()
         self.set_focus(self.pool_list or self.chart)
         self.show()

@@ -64,7 +64,6 @@ class ChartWidget(Widget, can_focus=True):
         return strip(self, self.drawing.lines, y)
 
     def follow(self) -> None:
-        """Bring the selected operation into view."""
         task, tasks = self.state.selected, self.state.board.tasks
         if task != NOTHING:
             first = self.drawing.first
@@ -197,7 +196,6 @@ class PoolList(Static):
             self.show()
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
-        """Place it on the device where it is let go."""
         self.release_mouse()
         self.post_message(self.Dropped(event.screen_x, event.screen_y))
 

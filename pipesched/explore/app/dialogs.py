@@ -203,7 +203,6 @@ class Pick(Dialog):
             self.dismiss(listed.get_option_at_index(listed.highlighted).id)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Take the one that was clicked."""
         self.dismiss(event.option.id)
 
 

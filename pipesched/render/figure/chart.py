@@ -236,7 +236,6 @@ class Bar(NamedTuple):
 
     @property
     def width(self) -> float:
-        """The duration of the operation, in the user's time unit."""
         return self.right - self.left
 
 
@@ -642,6 +641,7 @@ def comparison_figure(comparison: Comparison, view: View) -> Drawing:
 
 
 def _charts(outcomes: Sequence[Outcome], comparison: Comparison, view: View) -> Drawing:
+    """Draw a chart for each schedule, one below the other on one time scale, as high as the figure's shape asks for."""
     schedules = [outcome.schedule for outcome in outcomes]
     devices = schedules[0].problem.devices
     if view.rows is None:  # all of each schedule, or a few where the charts would have too many rows
