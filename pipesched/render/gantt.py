@@ -645,7 +645,7 @@ class Gantt(Widely, Displayable):
         return {key: fit_parts(windows, least, columns - breaks, most) for key, windows in parts.items()}
 
     def _layout(self, console: Console, options: ConsoleOptions) -> tuple[LineFrame, Fold | None, Scales]:
-        """Return the parts of a line, the fold if the chart has one, and then the scales of charts together."""
+        """Return the parts of a line, its fold if it has one, and the scales of charts that all must fold."""
         width, problem = options.max_width, self.schedule.problem
         ascii_only = self.ascii_only or options.ascii_only
         word = "device " if width >= WIDE else "d"
@@ -668,8 +668,9 @@ class Gantt(Widely, Displayable):
         folded = self._folded(fold, columns) if self.must_fold or fold else {}
         own = folded.get(id(self.schedule), scales)
         if fold and not self.must_fold and not helps(self.schedule, fold, own, scales):
-            fold, own, folded = None, scales, {}
-        return LineFrame(gutter, own, tail, colour, ascii_only, few_colours), fold, folded
+            fold, own = None, scales
+        frame = LineFrame(gutter, own, tail, colour, ascii_only, few_colours)
+        return frame, fold, folded if self.must_fold else {}
 
     def _device(self, device: int, cells: Cells, layout: LineFrame, look: Look) -> Iterator[Segment]:
         """Yield the lines of a device, its marks, its memory and its lanes; `look` is told what they contain."""

@@ -188,3 +188,9 @@ def test_parts_have_a_column_each() -> None:
     assert [scale.columns for scale in fit_parts(parts, 1, 50, 10_001)] == [1, 49]
     assert [scale.columns for scale in fit_parts(parts[::-1], 1, 50, 10_001)] == [49, 1]
     assert [scale.columns for scale in fit_parts(parts, 1, 50, 10**9)] == [1, 1]
+
+
+def test_a_chart_beside_one_that_it_does_not_fold() -> None:
+    """What stands beside a chart that folds by itself is counted on the scale of this chart."""
+    one, beside = (scheduled(name, devices=3, microbatches=100, backward=2) for name in ("looped-bfs", "1f1b"))
+    assert "(7 slots too short to show; zoom in)" in draw(pipesched.Gantt(one, together=[beside]), 120)
