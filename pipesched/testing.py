@@ -1,4 +1,4 @@
-"""Tests of schedules of your own: a family on random problems, `check_family`."""
+"""Tests of schedules of your own: a family on random problems."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """A hardware schedule: its chart, `UnitChart`, and the texts around it: heading, summary, rules and reasons.
 
 `hardware_view` puts all together; `why_parts` is about one operation, `_Words` calls operations as the chart does.
+
 The chart has a row for each unit, cycles to the right, and the registers in use below. With colours an operation is
 filled with the hue of its type (in a loop, of its iteration), lighter every other time. Without them a unit takes a
 line of types, a line of names and, in a loop, a line of iterations. Where an expression does not fit, its label is a

@@ -1,10 +1,11 @@
 """Traces of torch.profiler, one a rank: ranges that PyTorch's pipeline runtime, or ours, names `PP:2F0`.
 
 `ProfilerTrace` sees events one by one; then `recorded` returns the steps, `counted` ranges with a user's own names, and
-`charted` the schedule of a Chrome trace.
+`charted` the schedule of a Chrome trace. A lane is a thread of the CPU, or a stream of the GPU.
+
 A complete event ("ph": "X") with that name is a slot or transfer, on the CPU ("user_annotation") or on the GPU
 ("gpu_user_annotation"). Where a name has both, the GPU's count, because the CPU only launches. Where the trace holds
-the launches and what they ran, the times of the GPU are those of `gpu_ranges`. PyTorch waits for a message inside the
+the launches and what they ran, the times of the GPU are those of `_on_the_gpu`. PyTorch waits for a message inside the
 range of the operation that needs it; our runtime has that in a range of its own, `WAIT:2F0`. Times are microseconds
 (docs: pytorch.org/docs/stable/profiler.html, `export_chrome_trace`).
 

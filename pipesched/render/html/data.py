@@ -1,7 +1,8 @@
 """What a page knows of a schedule: orders, precedences, costs and memory as integers. Its times the page computes.
 
 `schedule_data` is where one begins; its parts are `step_data` (gathers, reductions, side work), `queue_data` (messages)
-and `plan_data` (orders, with the times of a late schedule). Names are those that the program of the page reads.
+and `plan_data` (orders, with the times of a late schedule). Names are those that the program of the page reads. A row
+is the operations of one kind and stage, a unit the place in it; a sort is a row, in a pair with that of its backward.
 
 Orders of many operations are packed for `page/graph.js`: differences as bytes of seven bits, compressed, as text.
 Numbers come column by column, because equal neighbours compress best:
