@@ -27,18 +27,9 @@ from pipesched.schedulers.registry import Catalogue, family
 from tests.strategies import ALL_PLACEMENTS, SETTLED, plan_of, problems, random_plan
 
 PROBLEM = pipesched.make_problem(
-    devices=2,
-    stages=4,
-    microbatches=3,
-    placement="loop",
-    forward=[1.5, 2, 2, 1],
-    overlap=3,
-    p2p=0.5,
-    offload=1,
-    static=0.5,
-    budget=7,
-    name="mine",
-)
+    devices=2, stages=4, microbatches=3, placement="loop", forward=[1.5, 2, 2, 1], overlap=3, p2p=0.5, offload=1,
+    static=0.5, budget=7, name="mine",
+)  # fmt: skip
 LAYERS = pipesched.make_problem(devices=2, layers=4).layers
 OUTCOME = pipesched.run(PROBLEM, "interleaved")
 SOLVED = pipesched.solve(pipesched.make_problem(devices=2, budget=1), time_limit=10)

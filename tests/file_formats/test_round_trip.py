@@ -42,21 +42,13 @@ def problems(draw: st.DrawFn) -> dict[str, Any]:
         return each | st.lists(each, min_size=count, max_size=count)
 
     given: dict[str, Any] = {
-        "forward": one_or_list(times, stages),
-        "recompute": one_or_list(times, stages),
-        "overlap": one_or_list(times, stages),
-        "p2p": one_or_list(times, stages - 1),
-        "offload": one_or_list(times, stages),
-        "reload": one_or_list(times, stages),
-        "activation": one_or_list(sizes, stages),
-        "retain": one_or_list(fractions, stages),
-        "checkpoint": one_or_list(fractions, stages),
-        "static": one_or_list(sizes, stages),
-        "budget": one_or_list(limits, devices),
-        "name": labels,
-        "unit": labels,
-        "time_unit": labels,
-    }
+        "forward": one_or_list(times, stages), "recompute": one_or_list(times, stages),
+        "overlap": one_or_list(times, stages), "p2p": one_or_list(times, stages - 1),
+        "offload": one_or_list(times, stages), "reload": one_or_list(times, stages),
+        "activation": one_or_list(sizes, stages), "retain": one_or_list(fractions, stages),
+        "checkpoint": one_or_list(fractions, stages), "static": one_or_list(sizes, stages),
+        "budget": one_or_list(limits, devices), "name": labels, "unit": labels, "time_unit": labels,
+    }  # fmt: skip
     chosen = draw(st.fixed_dictionaries({}, optional=given))
     if "offload" not in chosen:
         chosen.pop("reload", None)

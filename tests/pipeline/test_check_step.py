@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pipesched import Deadlock, InvalidSchedule, Plan, Problem, Schedule, make_problem, plan, run, schedule_plan
-from pipesched.pipeline.check.check import checked, violations
+from pipesched.pipeline.check.check import checked, excesses, violations
 from pipesched.pipeline.plan.plan import NetworkEntry, with_scoped
 from pipesched.pipeline.plan.step import Shard, SideItem
 from pipesched.pipeline.problem.ops import OpIndex, parse_op
@@ -233,9 +233,31 @@ def test_false_peaks() -> None:
     assert [sentence.split(" reaches")[0] for sentence in violations(false)] == ["device 0", "device 1"]
 
 
-def test_own_lengths() -> None:
-    """Operations of a measured step last what they last, but none ends before it starts."""
+@pytest.mark.parametrize("level", ["optimizer", "gradients", "weights"])
+def test_budgets_count_what_stays(level: str) -> None:
+    """A budget a little below what devices hold, of side work too, is exceeded by that little, computed anew."""
+    schedule = whole(shard=Shard(level), side=(replace(ITEM, static=5),))
+    budget = tuple(held - 1 for held in schedule.memory)
+    problem = replace(schedule.problem, memory=replace(schedule.problem.memory, budget=budget))
+    assert [*map(tuple, map(dict.values, excesses(replace(schedule, problem=problem))))] == [
+        (device, held, held - 1) for device, held in enumerate(schedule.memory)
+    ]
+
+
+def test_the_backward_of_side_work_waits_for_the_gradient() -> None:
+    """It starts no earlier than the first stage's backward has ended, nor its own forward."""
     schedule = whole()
+    number = schedule.plan.index.number(parse_op("0G0"))
+    start = -schedule.start_ticks[number]
+    found = naming(shifted(schedule, number, start, start), "0G0")
+    assert found[-2:] == [f"0G0 on device 0 starts at 0, before the end of {op}" for op in ("0B0 at 84", "0E0 at 2")]
+
+
+def test_own_lengths() -> None:
+    """Operations of a measured step last what they last, but none ends before it starts, nor a pass."""
+    schedule = whole()
+    back = shifted(schedule, schedule.plan.index.number(parse_op("0F0")), 0, -6)
+    assert "0F0 ends before it starts" in [*violations(replace(back, own_lengths=True))]
     number = schedule.plan.index.number(parse_op("0OPTIMIZER"))
     longer = shifted(schedule, number, 0, 1)
     assert [*violations(replace(longer, own_lengths=True))] == []

@@ -28,6 +28,7 @@ from pipesched import (
 )
 from pipesched.core.reasons import Idle
 from pipesched.documents import json_text, schedule as documents
+from pipesched.pipeline.check.check import violations
 from pipesched.pipeline.plan.message_programs import BestOrder
 from pipesched.pipeline.plan.plan import MessageProgram
 from pipesched.pipeline.plan.schedule import requeued
@@ -78,6 +79,40 @@ def test_best_order(devices: int, microbatches: int, algorithm: str, makespan: f
     assert best.schedule.makespan == makespan
     assert BestOrder(best.problem, best.schedule.plan).bound == best.schedule.makespan_ticks
     assert check(best) == []
+
+
+def test_messages_that_a_plan_has_otherwise() -> None:
+    """Ends that are missing, twice, elsewhere or behind other slots are told, and messages at other times."""
+    schedule = run(make_problem(devices=2, microbatches=2, p2p=3, messages="device"), "1f1b").schedule
+    (first, second), row = schedule.plan.messages, schedule.plan.index.row
+    sent, forward = schedule.plan.index.first_message, row("F", 0)[1]
+
+    def ends(*kept: int) -> MessageProgram:
+        return MessageProgram(*(values[[*kept]] for values in first))
+
+    def moved(number: int, start: int, end: int) -> Schedule:
+        starts, until = [*schedule.start_ticks], [*schedule.end_ticks]
+        starts[number], until[number] = starts[number] + start, until[number] + end
+        return replace(schedule, start_ticks=starts, end_ticks=until)
+
+    programs = {
+        "the plan has messages of 1 devices; the problem has 2": [first],
+        "0SEND_F0 is missing on device 0": [ends(1, 2, 3), second],
+        "0SEND_F0 stands 2 times on device 0": [ends(0, 0, 1, 2, 3), second],
+        "1RECV_F0 on device 0 is none of the plan's": [second, first],
+        "0SEND_F0 on device 0 stands behind no slot of it, or goes back behind": [ends(1, 0, 2, 3), second],
+        "0SEND_F1 on device 0 stands behind no slot of it": [first._replace(after=second.after), second],
+    }
+    wrong = {said: replace(schedule, plan=replace(schedule.plan, messages=one)) for said, one in programs.items()}
+    wrong |= {
+        "0SEND_F0 starts before time 0": moved(sent, -99, -99),
+        "0SEND_F0 lasts 2, not 3": moved(sent, 1, 0),
+        "0SEND_F1 starts at 6, not at 5, when it is made": moved(sent + 1, 1, 1),
+        "0F1 starts before 0SEND_F0 has ended on the same device": moved(forward, -1, -1),
+        "the plan has queues of messages; those": replace(schedule, problem=replace(schedule.problem, messages=None)),
+    }
+    for said, one in wrong.items():
+        assert any(sentence.startswith(said) for sentence in violations(one))
 
 
 def swapped(queue: str) -> tuple[Problem, list[str], list[list[tuple[str, str | None]]]]:

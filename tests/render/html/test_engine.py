@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from random import Random
 from typing import Any
@@ -31,52 +31,25 @@ def problems() -> list[pipesched.Problem]:
 
     In some microbatches differ.
     """
-    common: dict[str, Any] = {"devices": 4, "microbatches": 8}
+    made = partial(pipesched.make_problem, devices=4, microbatches=8)
     works = [1, 2, 3, 0.5, 5, 1, 0, 2]
     table: Any = [works, 2, works[::-1], [1] * 7 + [3]]
+    sizes = {"work": works, "activation": works[::-1], "message": [1, 0, 2, 1, 1, 3, 1, 1]}
+    links = [[0, 1, 2, 3], [0, 0, 1, 2], [3, 2, 0, 1], [1, 1, 5, 0]]
     return [
-        pipesched.make_problem(
-            **common,
-            forward=table,
-            backward_input=2,
-            backward_weight=table,
-            p2p=[1, 0, works],
-            retain="1.5",
-            sizes={"work": works, "activation": works[::-1], "message": [1, 0, 2, 1, 1, 3, 1, 1]},
-            budget=30,
-        ),
-        pipesched.make_problem(
-            **common,
-            stages=4,
-            overlap=4,
-            offload=1,
-            p2p=1,
-            speed=[1, 2, 0.5, 1],
-            sizes={"activation": works, "message": works},
-        ),
-        pipesched.make_problem(**common, stages=8, forward=5, backward=10),
-        pipesched.make_problem(**common, stages=4, forward=[1, 2, 3, "0.5"], backward=[2, 4, 6, 1], p2p=[1, 0, "2.25"]),
-        pipesched.make_problem(
-            **common, stages=8, forward=2, backward_input=2, backward_weight=[1, 0, 3, 1, 1, 2, 1, 1], p2p=1, budget=5
-        ),
-        pipesched.make_problem(**common, stages=8, forward=3, backward=5, overlap=7, p2p="0.1", budget=[4, 3, 2, 2]),
-        pipesched.make_problem(**common, stages=4, forward=3, backward=5, recompute=2, offload=2, reload=3),
-        pipesched.make_problem(
-            **common, stages=8, forward=2, backward_input=2, backward_weight=1, p2p=1, retain="1.5", budget=4
-        ),
-        pipesched.make_problem(
-            **common,
-            stages=8,
-            forward=3,
-            backward=5,
-            overlap=7,
-            recompute=2,
-            offload=1,
-            p2p=1,
-            speed=[1, 2, 0.5, 0.7],
-            links=[[0, 1, 2, 3], [0, 0, 1, 2], [3, 2, 0, 1], [1, 1, 5, 0]],
-        ),
-    ]
+        made(forward=table, backward_input=2, backward_weight=table, p2p=[1, 0, works], retain="1.5", sizes=sizes,
+             budget=30),
+        made(stages=4, overlap=4, offload=1, p2p=1, speed=[1, 2, 0.5, 1],
+             sizes={"activation": works, "message": works}),
+        made(stages=8, forward=5, backward=10),
+        made(stages=4, forward=[1, 2, 3, "0.5"], backward=[2, 4, 6, 1], p2p=[1, 0, "2.25"]),
+        made(stages=8, forward=2, backward_input=2, backward_weight=[1, 0, 3, 1, 1, 2, 1, 1], p2p=1, budget=5),
+        made(stages=8, forward=3, backward=5, overlap=7, p2p="0.1", budget=[4, 3, 2, 2]),
+        made(stages=4, forward=3, backward=5, recompute=2, offload=2, reload=3),
+        made(stages=8, forward=2, backward_input=2, backward_weight=1, p2p=1, retain="1.5", budget=4),
+        made(stages=8, forward=3, backward=5, overlap=7, recompute=2, offload=1, p2p=1, speed=[1, 2, 0.5, 0.7],
+             links=links),
+    ]  # fmt: skip
 
 
 @cache
