@@ -1,5 +1,8 @@
 """Lower bounds on the makespan of a problem, for its placement and for the way a plan splits the backward.
 
+`lower_bound` is that of a schedule, `problem_bounds` are those of all schedules within the budget. Both ask
+`PassBounds` for the jobs of each device: the head of a job must come before it, its tail behind it.
+
 Where all microbatches are alike, and without memory in the way, the paths of one microbatch give the heads and tails of
 all, and each operation of it stands for M jobs of equal head and tail. Where they differ each stands for itself. The
 work of a step beside its passes counts as jobs too: of devices, of network lanes, of any of several devices.

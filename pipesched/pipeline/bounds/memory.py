@@ -1,5 +1,8 @@
 """What a budget of memory asks of any order: a floor, room that I needs, capacity edges, and residences of activations.
 
+They stand in this order: `require_least_capacity` refuses a budget below the floor, `forward_headrooms` is the room,
+then come `capacity_edges` and `residences`, and last the inequalities of a device, by which `shortest` bounds a length.
+
 Where more than its activation is retained of a microbatch (`retain` above 1), the start of I takes memory, and only its
 W frees some. A device full of activations could then start no I, so every F leaves that room.
 
@@ -308,19 +311,14 @@ class ResidencyInequality(NamedTuple):
 
 
 class ResidencyChunk(NamedTuple):
-    """A stage on a device, for so many `microbatches`: durations, sizes, and its place in the step.
-
-    `head` is the earliest start of F, `tail` and `last_tail` follow the end of B (or I) and that of W (or B again),
-    `path` leads from the start of F to the end of B or I. `retained` is 0 where the backward is whole. Where the
-    microbatches differ these are the least of all, and `largest` is the most that one of them holds.
-    """
+    """A stage on a device: durations, sizes, and its place in the step; the least of all where microbatches differ."""
 
     stage: int
     microbatches: int
-    head: int
-    tail: int
-    last_tail: int
-    path: int
+    head: int  # the earliest start of F
+    tail: int  # what follows the end of B (or I)
+    last_tail: int  # what follows the end of W (or B again)
+    path: int  # from the start of F to the end of B or I
     forward: int
     gradient: int
     weight: int
@@ -329,25 +327,20 @@ class ResidencyChunk(NamedTuple):
     reload: int
     size: int
     checkpointed: int
-    retained: int
-    largest: int
+    retained: int  # 0 where the backward is whole
+    largest: int  # the most that a microbatch holds
 
 
 class ChunkResidency(NamedTuple):
-    """How long an activation of a chunk is there, at least, and what is held of it.
-
-    `last` is the duration of the operation that ends its stay, `tail` follows that. `least` is the least that is held
-    of it, `arriving` what is held as it comes, by F, L or R: all of it, unless that is for an instant. `pieces` are
-    lengths, `area` is memory x time, each where it is kept, offloaded or recomputed.
-    """
+    """How long an activation of a chunk is there, at least, and what is held of it."""
 
     chunk: ResidencyChunk
-    tail: int
-    last: int
-    least: int
-    arriving: int
-    pieces: tuple[Pieces, Pieces, Pieces]
-    area: ResidencyCosts
+    tail: int  # what follows the end of its stay
+    last: int  # the duration of the operation that ends it
+    least: int  # the least that is held of it
+    arriving: int  # what is held as it comes, by F, L or R: all of it, unless that is for an instant
+    pieces: tuple[Pieces, Pieces, Pieces]  # lengths, where it is kept, offloaded or recomputed
+    area: ResidencyCosts  # memory x time, likewise
 
 
 class DeviceResidencies(NamedTuple):

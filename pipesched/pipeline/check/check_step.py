@@ -1,7 +1,9 @@
 """The check of the step beside its passes, and of messages in queues: what a plan has of them, and its times.
 
-It restates the rules from the problem. What it says of a plan alone needs no times, so that a program that somebody
-wrote is refused with a sentence before anything reads it. A message is made by the end of its operation, and starts at
+`check` (check.py) calls `incomplete_step`, `wrong_step`, and the same of messages. What is said of a plan alone
+(`unfit_step`, `misplaced_step`, `checked_programs`) needs no times: `schedule_plan` refuses by it what somebody wrote.
+
+It restates the rules from the problem. A message is made by the end of its operation, and starts at
 the moment at which it stands at the head of every queue that it is in: nobody delays it. It lasts its latency, and what
 needs it starts no earlier than it ends.
 """

@@ -1,7 +1,11 @@
 """How layers are cut into stages: the layout of least largest work of a device, exact where it can be.
 
-Where every device has its stages in one run the search is exact, for any lists: a stage costs no less with more items,
-so within a cost and the memory the ends that it may have from a given begin are all those up to a furthest one.
+`balanced_layout` is where one begins. Of alike layers it counts (`_least_largest`); of layers that differ it makes a
+`CutTask`, of which `least_cut` chooses a search: by runs, by all cuts where they are few, by lanes, or some cuts.
+
+Where every device has its stages in one run (`RunSearch`) the search is exact, for any lists: a stage costs no less
+with more items, so within a cost and the memory the ends that it may have from a given begin are all those up to a
+furthest one.
 """
 
 from __future__ import annotations
@@ -30,19 +34,16 @@ NEAR = 64  # a part of the cost: with less between the bounds each next try asks
 class CutTask(NamedTuple):
     """Items to cut into stages of at least one item each, so that the largest cost of a holder is the least.
 
-    `work`, `static` and `activation` are those of the first 0, 1, .. items together. `holders` has the holder of each
-    stage: a device, or two that mirror each other. A holder's cost is the work of its stages times its `weight`.
-    `room` is the memory of each holder (None: no limit), for static memory and for the activations of `flying`
-    microbatches, one number for each stage.
+    A holder is a device, or two that mirror each other.
     """
 
-    work: tuple[int, ...]
+    work: tuple[int, ...]  # like `static` and `activation` that of the first 0, 1, .. items together
     static: tuple[int, ...]
     activation: tuple[int, ...]
-    holders: tuple[int, ...]
-    weights: tuple[int, ...]
-    room: tuple[int, ...] | None
-    flying: tuple[int, ...]
+    holders: tuple[int, ...]  # the number of the holder of each stage
+    weights: tuple[int, ...]  # the cost of a holder is the work of its stages times its weight
+    room: tuple[int, ...] | None  # the memory of each holder (None: no limit)
+    flying: tuple[int, ...]  # of each stage the microbatches whose activations it holds at once
 
     @property
     def items(self) -> int:
@@ -115,7 +116,7 @@ class RunSearch:
     def __init__(self, task: CutTask) -> None:
         self.task = task
         self.runs = [(holder, len([*group])) for holder, group in groupby(task.holders)]
-        self.is_laid = len(self.runs) == len(task.weights)
+        self.is_laid = len(self.runs) == len(task.weights)  # whether each holder has one run
         before = [*accumulate((count for _, count in self.runs), initial=0)][:-1]  # stages
         self.begins = [range(one, task.items - task.stages + one + 1) if one else range(1) for one in before]
         self.held = [task.held(stage) if task.room is not None else () for stage in before]
@@ -411,22 +412,16 @@ def least_cut(task: CutTask) -> Ends | None:
 
 
 class CutItems(NamedTuple):
-    """What each item takes at speed 1, in a time unit, and holds, in a memory unit; and the latencies between them.
-
-    `gradient` is the time of what must run before the gradient goes on: I, or a whole backward, whose `weight` is 0.
-    `pair` is that of a pair F&B where it may be shorter than its parts. `held` is what one microbatch holds of an
-    item, in each way to count it: of a stage the largest sum counts. `links` are latencies from device to device that
-    the model has beside those of the problem.
-    """
+    """What each item takes at speed 1, in a time unit, and holds, in a memory unit; and the latencies between them."""
 
     forward: Sequence[Fraction]
-    gradient: Sequence[Fraction]
-    weight: Sequence[Fraction]
-    pair: Sequence[Fraction] | None
+    gradient: Sequence[Fraction]  # of what must run before the gradient goes on: I, or a whole backward
+    weight: Sequence[Fraction]  # of W; 0 with whole backwards
+    pair: Sequence[Fraction] | None  # of a pair F&B, where it may be shorter than its parts
     p2p: Sequence[Fraction]
     static: Sequence[Fraction]
-    held: Sequence[Sequence[Fraction]]
-    links: Sequence[Sequence[Fraction]] | None = None
+    held: Sequence[Sequence[Fraction]]  # by one microbatch, in each way to count it: of a stage the largest sum counts
+    links: Sequence[Sequence[Fraction]] | None = None  # from device to device, that the model has beside the problem's
 
 
 class Group(NamedTuple):

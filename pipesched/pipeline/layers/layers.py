@@ -1,4 +1,4 @@
-"""A model by its layers: what each costs, what its end stages have beside them, and the layout; and their reader."""
+"""A model by its layers (`Layers`): what each costs, what end stages have beside them, the layout; `read_layers`."""
 
 from __future__ import annotations
 
@@ -179,24 +179,20 @@ def prefix_sums(values: tuple[Entry, ...]) -> Sequence[Fraction]:
 class Layers:
     """The layers of a model, and how many of them each stage has.
 
-    `layer` is what one of them costs, or lists of what each costs; `first` and `last` what the first and the last stage
-    have beside their layers, `mtp` what a layer of multi-token prediction costs. Where stages have such layers, or
-    several a loss, `items` says what each has; each loss costs `last`. `layout` lists the layers of each stage; `rule`
-    says where it is from. "given" holds for one number of stages; the others are found again for another number, or
-    another placement, and "best", until `run` knows the algorithm, is as "balanced". `p2p` is the latency of each
-    boundary between layers, None where all boundaries of stages have one. `blocks` says that stages were given, which
-    count as layers. Raises ConfigError, about the field at fault, for what is none of these.
+    A layout that is "given" holds for one number of stages. By another rule it is found again for another number, or
+    another placement; "best", until `run` knows the algorithm, is as "balanced". Raises ConfigError, about the field at
+    fault, for what is none of these.
     """
 
-    layer: LayerCosts
-    first: LayerCosts
-    last: LayerCosts
-    layout: tuple[int, ...]
-    rule: str = GIVEN
-    p2p: tuple[Entry, ...] | None = None
-    blocks: bool = False
-    mtp: LayerCosts = LayerCosts()
-    items: tuple[StageItems, ...] = ()
+    layer: LayerCosts  # what one of them costs, or lists of what each costs
+    first: LayerCosts  # what the first stage has beside its layers
+    last: LayerCosts  # what the last stage has beside them: each loss
+    layout: tuple[int, ...]  # the layers of each stage
+    rule: str = GIVEN  # where the layout is from
+    p2p: tuple[Entry, ...] | None = None  # the latency between layers; None where all boundaries of stages have one
+    blocks: bool = False  # stages were given, which count as layers
+    mtp: LayerCosts = LayerCosts()  # a layer of multi-token prediction
+    items: tuple[StageItems, ...] = ()  # what each stage has, where some have such layers, or several a loss
 
     def __post_init__(self) -> None:
         for key in PARTS:

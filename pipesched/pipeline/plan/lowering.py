@@ -1,5 +1,6 @@
 """From pipelines to the core: operations become tasks, devices resources, activations memory.
 
+`lower_plan` makes the tasks of a plan, `lower` those of all operations in any order; `plan_of_times` goes back.
 The numbers of the tasks are the numbers of the operations in the plan's OpIndex. The table of kinds says what each kind
 needs, takes and gives; between two devices the latency of the boundary is added. Where messages queue, each is one task
 too, which stands in the queues of both of its devices: the SEND of what made its tensor, the RECV of what needs it.

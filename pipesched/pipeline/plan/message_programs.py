@@ -1,4 +1,4 @@
-"""The order in which devices issue messages: a file's, PyTorch's, or the best one found."""
+"""The order in which devices issue messages, by `with_messages`: a file's, PyTorch's, or the best one found."""
 
 from __future__ import annotations
 

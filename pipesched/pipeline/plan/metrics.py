@@ -1,4 +1,4 @@
-"""The metrics of a schedule, one property each, with its formula.
+"""The metrics of a schedule, one property each of `ScheduleMetrics`, with its formula.
 
 They are in the user's units. Those that end in `_ticks` or `_grains` are the integers inside: `problem.ticks.per_unit`
 ticks are one of the user's time units, `problem.grains.per_unit` grains one of memory.

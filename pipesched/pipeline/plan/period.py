@@ -1,5 +1,7 @@
 """The steady state of a schedule: the stretch of time in which the pattern of all devices and lanes repeats.
 
+`steady_state` finds it.
+
 A slot repeats after a period of `ticks` with a step of `microbatches` if the slot of the same stage, kind, direction
 and slice whose microbatch is one step later starts and ends exactly one period later. Times [start, end) are steady if
 every slot that starts in [start, end - ticks) repeats, and every slot that starts in [start + ticks, end) is such a

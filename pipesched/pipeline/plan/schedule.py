@@ -1,4 +1,4 @@
-"""Schedules: a problem, a plan, and the times of its operations. Their metrics are properties, in `metrics`."""
+"""Schedules: a problem, a plan, and times, made by `schedule_plan`. Their metrics are properties, in metrics.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a step has beside its passes: sharded weights, side work, queues of messages; and their reader."""
+"""What a step has beside its passes: `Shard`, `SideItem`, `Messages`; their ticks and grains, and their readers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
 """The step around the passes of a plan: where weights are gathered, gradients reduced, optimizers run; and their tasks.
 
-Families order passes alone. Below level weights each stage is gathered once, at the head of the lane. At level weights
+Families order passes alone: `with_step` puts the rest into a plan, and `with_step_tasks` makes its tasks. Gathers and
+reductions stand in a program for the network lane of each device, optimizers and side work among its slots.
+
+Below level weights each stage is gathered once, at the head of the lane. At level weights
 PyTorch's rule holds: before each pass the next few distinct stages of the device are whole, and others are freed
 (torch.distributed.pipelining, `_add_unshard_reshard`). With `shard.gather` each a stage is gathered directly before
 what finds it sharded, and freed behind each forward, as FSDP does by itself. Gradients are reduced directly behind the
@@ -57,7 +60,7 @@ def side_first(problem: Problem, plan: Plan) -> tuple[OpsOfDevices, OpsOfDevices
 
 
 def stages_along(slots: Iterable[int], pairs: Mapping[int, int], index: OpIndex, count: int) -> dict[int, int]:
-    """Return the first of some slots of each of `count` stages, in this order."""
+    """Return by stage the first of some slots, in this order, until there are `count` stages."""
     found: dict[int, int] = {}
     first = index.passes
     for slot in slots:
@@ -70,7 +73,7 @@ def stages_along(slots: Iterable[int], pairs: Mapping[int, int], index: OpIndex,
 
 
 def ends_of_stages(order: Sequence[int], pairs: Mapping[int, int], index: OpIndex, count: int) -> dict[int, int]:
-    """Return the place in a device's order of the last B or W of each of its `count` stages, found from the end."""
+    """Return by stage the place in a device's order of its last B or W; the device has `count` stages."""
     weights = [index.of_kind(kind) for kind in "BW" if kind in index.letters]
     units, found = index.units, dict[int, int]()
     for place in range(len(order) - 1, -1, -1):

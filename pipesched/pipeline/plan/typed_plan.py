@@ -1,4 +1,4 @@
-"""Plans from the texts of operations, device by device, as people type them."""
+"""Plans from the texts of operations, device by device, as people type them: `plan`, which `pipesched.plan` is."""
 
 from __future__ import annotations
 

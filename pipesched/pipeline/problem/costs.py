@@ -1,4 +1,7 @@
-"""What operations cost, in time and in memory: in the user's units as given; all that computes has ticks and grains."""
+"""What operations cost, in time (`Costs`) and in memory (`Memory`): in the user's units, as given.
+
+All that computes asks `Problem.ticks` and `Problem.grains` instead, which are integers.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +42,7 @@ class Costs(Displayable):
     Where microbatches differ on a stage, its entry holds one for each of them; `p2p` has one for each of the S-1
     boundaries. `split` says that the backward is given as its halves, so that it may run as I and W; `whole` is a full
     backward that is no sum of the halves (None: it is). None: there is no such operation; a pair then lasts the sum of
-    its parts. `resolution`, a power of ten where times are decimals,
-    divides the number of ticks in a time unit.
+    its parts. `resolution`, a power of ten where times are decimals, divides the number of ticks in a time unit.
 
     Raises ConfigError, about the field at fault, for lists of other lengths and for entries that are no such numbers.
     """

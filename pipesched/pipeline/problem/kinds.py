@@ -1,5 +1,6 @@
-"""The kinds of operations: the table that lowering, memory, charts, formats and the solver read.
+"""The kinds of operations: KINDS, the table that lowering, memory, charts, formats and the solver read.
 
+STEP_KINDS are those of a step beside its passes, MESSAGE_KINDS the ends of messages that queue.
 Only `check` restates it, because it must share nothing with the makers of what it checks. To add a kind, see
 CONTRIBUTING.md.
 """
@@ -60,22 +61,16 @@ class Need(NamedTuple):
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of operation.
-
-    `cost` names its duration (a table of Ticks), `takes` and `gives` the part of an activation (a column of
-    the model) that it takes at its start and gives back at its end. `forward_gives` is what the end of the forward
-    gives back already where an operation of this kind will follow. `mark` fills its slot in a chart without colours.
-    `scope` says what its operations are numbered by.
-    """
+    """One kind of operation."""
 
     letter: str
     name: str
-    cost: str
-    mark: str
+    cost: str  # the name of its duration, a table of Ticks
+    mark: str  # what fills its slot in a chart without colours
     needs: tuple[Need, ...]
-    takes: str | None = None
-    gives: str | None = None
-    forward_gives: str | None = None
+    takes: str | None = None  # the part of an activation (a column of the model) that its start takes
+    gives: str | None = None  # that its end gives back
+    forward_gives: str | None = None  # that the end of the forward gives back where an operation of this kind follows
     resource: Resource = Resource.DEVICE
     in_ideal: bool = True
     scope: Scope = Scope.UNIT

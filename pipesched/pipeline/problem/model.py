@@ -1,5 +1,7 @@
 """The model of a step: a problem on its integer grid, as tables by stage and unit. What passes last, send and hold.
 
+`Problem.model` is the `StepModel`, made of `ticks_of` and `grains_of`.
+
 A unit is one slice of one microbatch. A table has a row a stage (or a boundary between stages) and a column a unit.
 Where all units are alike its columns are one, seen several times (stride 0). Rules, lowering, bounds and the check read
 these tables, so that none of them asks whether microbatches differ, are sliced, or go two ways.
@@ -326,34 +328,26 @@ COSTS = {kind.cost for kind in KINDS.values()}
 
 @dataclass(frozen=True, eq=False)
 class StepModel:
-    """The passes of a problem whose placement is settled, in ticks and grains.
-
-    `where[stage, unit]` is the device of a stage: two copies of the weights are other columns. `ticks[cost]` is what an
-    operation of that cost lasts (the keys are `Kind.cost`), 0 where the problem has none, `overlap` a pair by stage and
-    unit of its forward (None: the sum of its parts). `there` and `back` are the latencies of boundaries for forwards
-    and for gradients, 0 inside a device; `around` that from the last stage to the first one of the next round. `sizes`
-    is what an activation holds: activation, retained, checkpointed, cached (keys and values). Units are plain where
-    microbatches are alike and go forwards and backwards.
-    """
+    """The passes of a problem whose placement is settled, in ticks and grains; tables are by stage and unit."""
 
     ways: Sequence[Route]
     lasts: Ticks
     held: Grains
     mode: str
-    is_plain: bool
+    is_plain: bool  # whether microbatches are alike and go forwards and backwards
     rounds: int = 1
 
     stages: int = field(init=False)
     slices: int = field(init=False)  # of each microbatch
     microbatches: int = field(init=False)
     units: int = field(init=False)
-    where: Ints = field(init=False)
-    ticks: Mapping[str, Ints] = field(init=False)
-    overlap: Ints | None = field(init=False)
-    there: Ints = field(init=False)
-    back: Ints = field(init=False)
-    around: int = field(init=False)
-    sizes: Mapping[str, Ints] = field(init=False)
+    where: Ints = field(init=False)  # the device of a stage: two copies of the weights are other columns
+    ticks: Mapping[str, Ints] = field(init=False)  # by `Kind.cost` what an operation lasts, 0 where there is none
+    overlap: Ints | None = field(init=False)  # what a pair lasts, at its forward; None: the sum of its parts
+    there: Ints = field(init=False)  # the latencies of boundaries for forwards, 0 inside a device
+    back: Ints = field(init=False)  # and for gradients
+    around: int = field(init=False)  # the latency from the last stage to the first one of the next round
+    sizes: Mapping[str, Ints] = field(init=False)  # what an activation holds, by the names of the tables of `Grains`
 
     def __post_init__(self) -> None:
         lasts, held, ways = self.lasts, self.held, self.ways

@@ -1,4 +1,4 @@
-"""Operations: their text, and the numbers that a plan gives them.
+"""Operations: their text (`parse_op`), and the numbers that a plan gives them (`OpIndex`).
 
 The letters of the kinds are PyTorch's: F forward, B full backward, I backward for the input, W backward for the weights
 (B is I then W fused). Ours are R, which runs a forward again before its backward, and the transfers O (an activation

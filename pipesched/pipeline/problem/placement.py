@@ -1,4 +1,4 @@
-"""Placements: the device of each stage, for bidirectional pipelines also by the half of the microbatches."""
+"""Placements: the device of each stage, of a bidirectional one also by half of the microbatches. `named_placement`."""
 
 from __future__ import annotations
 

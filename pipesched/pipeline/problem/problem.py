@@ -1,4 +1,4 @@
-"""Problems: devices, stages, microbatches, costs and memory. A problem knows no algorithm.
+"""Problems: devices, stages, microbatches, costs and memory. A `Problem` knows no algorithm.
 
 Where microbatches differ they may come in another order, and families plan by their mean.
 """

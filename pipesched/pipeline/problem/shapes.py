@@ -1,6 +1,7 @@
 """What a value of a config may be: how it reads in a file, what its JSON Schema is, how a command line spells it.
 
-A key is declared once, as a `Field`: reader, overrides, JSON Schema, starter, options, sweeps, list of keys follow.
+A key is declared once, as a `Field` (by `declare`, where it is one of a record): reader, overrides, JSON Schema,
+starter, options, sweeps, list of keys follow.
 """
 
 from __future__ import annotations
@@ -251,29 +252,22 @@ def object_schema(properties: dict[str, Schema]) -> Schema:
 
 
 class Field(NamedTuple):
-    """A value of a config: its dotted key in the file, its shape and its meaning.
-
-    `argument` is the parameter of Python, where it is not the last part of the key; `flag` the name of its option,
-    where that is another (None: it has none); `called` its name for people. The starter has `live`, or `example` as a
-    comment, and behind it `remark`, else `help`. In Python `absent` is its default, and it may be a `noun` too;
-    `searched` is its default in a search, or all that it means there. `once`: no microbatch changes it; `optional`: a
-    record may lack it.
-    """
+    """A value of a config: its dotted key in the file, its shape and its meaning."""
 
     key: str
     shape: ValueShape
     help: str
-    argument: str | None = None
-    flag: str | None = ""
-    called: str = ""
-    example: str = ""
-    remark: str = ""
-    live: str = ""
-    searched: str = ""
-    absent: Any = None
-    once: bool = False
-    optional: bool = False
-    noun: str = ""
+    argument: str | None = None  # the parameter of Python, where it is not the last part of the key
+    flag: str | None = ""  # the name of its option, where that is another; None: it has none
+    called: str = ""  # its name for people
+    example: str = ""  # its value in the starter, as a comment
+    remark: str = ""  # what the starter says behind it; else `help`
+    live: str = ""  # its value in the starter
+    searched: str = ""  # its default in a search, or all that it means there
+    absent: Any = None  # its default in Python
+    once: bool = False  # no microbatch changes it
+    optional: bool = False  # a record may lack it
+    noun: str = ""  # a type that it may be in Python too
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""What is legal in a problem, and probably not meant, or not measured."""
+"""What is legal in a problem, and probably not meant, or not measured: sentences, which commands print as notes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Microbatches that differ: factors of each, the slices that each is cut into, forwards alone; and their reader.
+"""Microbatches that differ: factors of each (`Sizes`), the slices that each is cut into (`Slices`); `read_units`.
 
 A unit is one slice of one microbatch; without slices it is a microbatch.
 """
