@@ -60,7 +60,7 @@ def placed(problem: Problem, names: str | Sequence[str] | None) -> list[Problem]
     if not problems:
         raise NotApplicable("; ".join(reasons), "placement")
     found = [*problems.values()]
-    return _in_same_ticks(found) if len(found) > 1 else found
+    return found if len({one.ticks.per_unit for one in found}) == 1 else _in_same_ticks(found)
 
 
 def _called(problem: Problem, name: str) -> Iterator[Placement]:
