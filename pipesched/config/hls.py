@@ -107,6 +107,7 @@ def _content(text: str, name: str) -> dict[str, Any]:
 
 
 def _graph(content: Mapping[str, Any], name: str, loop: bool) -> DataflowGraph:
+    """Return the graph of a program, or of `ops` and `edges`. Raises ConfigError."""
     if ("program" in content) == ("ops" in content):
         raise ConfigError(f"{name}: either `program` or `ops` (with `edges`) is needed")
     if "program" in content:
@@ -133,6 +134,7 @@ def _graph(content: Mapping[str, Any], name: str, loop: bool) -> DataflowGraph:
 
 
 def _dependence(entry: Any, position: int, numbers: Mapping[str, int], name: str) -> Dependence:
+    """Return an edge [from, to] or [from, to, iterations], by numbers of operations. Raises ConfigError."""
     distance = entry[2] if isinstance(entry, list) and len(entry) == 3 else 0
     is_whole = isinstance(distance, int) and not isinstance(distance, bool) and 0 <= distance <= 1_000
     if not isinstance(entry, list) or len(entry) not in {2, 3} or not is_whole or not all(map(_is_word, entry[:2])):

@@ -108,6 +108,7 @@ def json_schema() -> Schema:
 
 
 def _setup(section: str) -> list[Schema]:
+    """Return the schemas of what a section of a training run may be."""
     if section == "model":  # a mapping of Hugging Face's keys: those that it knows, and any other
         own = {"mlp": MLPS, "norm": NORMS, "bias": BIASES, "positions": POSITIONS}
         properties = {key: OneOf(*names).or_null for key, names in own.items()}

@@ -33,7 +33,6 @@ class FittingChange(NamedTuple):
 
     @property
     def written(self) -> list[str]:
-        """The keys and their values, as a config has them."""
         found = []
         for key, value in self.values.items():
             text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -48,7 +47,6 @@ class FittingChange(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """The tokens a second of a GPU."""
         return self.estimate.step.tokens_per_second_per_gpu
 
     @property

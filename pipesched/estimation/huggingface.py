@@ -449,7 +449,6 @@ class ModelKeys:
 
     @property
     def mtp(self) -> int:
-        """The layers that predict further tokens."""
         return self.whole("num_nextn_predict_layers", 0, least=0, most=MOST_LAYERS)
 
     def error(self, key: str, message: str) -> ConfigError:

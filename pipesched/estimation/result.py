@@ -142,12 +142,10 @@ class Estimate(Displayable):
 
     @property
     def stage_items(self) -> tuple[StageItems, ...]:
-        """What each stage holds."""
         return stages_of(self.cutter.ends, self.setup.model.layers, self.setup.model.mtp)
 
     @property
     def parameters(self) -> ParameterCounts:
-        """The parameters of the model, all and active."""
         return parameters(self.setup.model, self.setup.parallel.tensor)
 
     @property

@@ -169,6 +169,7 @@ def _of_pair(estimate: Estimate, number: int) -> Traced:
 
 
 def _of_device(estimate: Estimate, number: int, what: str) -> Traced:
+    """Trace a number of a device: its stages, or the parts of its memory."""
     if what in ("communication", "optimizer_step"):
         return _milliseconds(*estimate.once(number)[what == "optimizer_step"])
     (unit, scale), device, stages = _unit(what), estimate.devices[number], estimate.stages_on(number)

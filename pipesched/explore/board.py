@@ -27,7 +27,6 @@ class PlaceLimits(NamedTuple):
     before: Sequence[int] = ()
 
     def allow(self, position: int) -> bool:
-        """Return whether the task may stand there."""
         return self.first <= position <= self.last
 
 

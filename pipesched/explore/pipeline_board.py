@@ -57,7 +57,6 @@ class Fixed:
 
     @cached_property
     def home(self) -> dict[int, int]:
-        """The device of each slot."""
         return {task: device for device, order in enumerate(self.orders) for task in order}
 
 
@@ -135,7 +134,6 @@ class PipelineBoard:
 
     @property
     def missing(self) -> int:
-        """How many tasks are still in no order."""
         return sum(map(len, self.fixed.orders)) - sum(map(len, self.plan.orders))
 
     def name(self, task: int) -> str:

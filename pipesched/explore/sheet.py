@@ -186,7 +186,6 @@ class EditHistory:
 
     @property
     def is_unsaved(self) -> bool:
-        """Whether an edit is in no file."""
         return self.version.number != self.saved
 
     @property

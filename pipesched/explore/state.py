@@ -50,7 +50,6 @@ class State:
 
     @property
     def sheet(self) -> EditHistory:
-        """The schedule that keys act on."""
         return self.sheets[self.current]
 
     @property

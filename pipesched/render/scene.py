@@ -39,7 +39,6 @@ class TimeScale(NamedTuple):
     columns: int
 
     def column(self, tick: int) -> int:
-        """Return the column into which a tick falls."""
         length = self.window.end - self.window.start
         return (tick - self.window.start) * self.columns // length if length else 0
 
@@ -189,7 +188,6 @@ class Row:
         return runs
 
     def is_crowded(self, *scales: TimeScale) -> bool:
-        """Return whether slots are narrower than a column on average."""
         whole = in_all(scales)
         worked = sum(self.worked(*scale.window) for scale in scales)
         slots = sum(bisect_left(self.starts, end) - bisect_right(self.ends, start) for (start, end), _ in scales)

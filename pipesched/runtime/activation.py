@@ -165,6 +165,5 @@ class Transfers:
         return perf_counter()
 
     def milliseconds(self, first: Any, second: Any) -> float:
-        """Return the time between two marks."""
         took: float = (second - first) * 1000
         return took

@@ -80,6 +80,7 @@ def _run(
     seconds: float = float("inf"),
     listener: Callable[..., None] | None = None,
 ) -> list[Any]:
+    """Send a job to all ranks, and return their answers; after a failure the others get GRACE to say what they know."""
     waiting: dict[Any, int] = {pipe: rank for rank, pipe in enumerate(pipes)}
     answers: dict[int, Any] = {}
     for pipe in pipes:

@@ -1,4 +1,8 @@
-"""The `Runtime`: training steps by any schedule, one rank of a process group for each device; `step` runs one."""
+"""The `Runtime`: training steps by any schedule, one rank of a process group for each device.
+
+The `Team` of ranks agrees on the schedule, `programs` makes the list of each. `step` has the `Engine` run that of this
+rank: by a `StageRunner` for each stage here, and over `Channels` to other ranks; then `WeightCopies` sums gradients.
+"""
 
 from __future__ import annotations
 

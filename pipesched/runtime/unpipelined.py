@@ -1,4 +1,7 @@
-"""A model with a pipeline and without one: how far apart losses and gradients are. `compare_rank` is of one rank."""
+"""A model with a pipeline and without one: how far apart losses and gradients are, on one rank each.
+
+`compare_rank` takes blocks of its own, for the self-test, `verify_rank` the user's model.
+"""
 
 from __future__ import annotations
 

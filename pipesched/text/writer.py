@@ -78,7 +78,6 @@ class ConfigWriter:
         return "  " if self._section else ""
 
     def remark(self, *texts: str) -> None:
-        """Write comments, a line each."""
         self._lines += [f"{self._indent}# {text}" for text in texts]
 
     def gap(self) -> None:

@@ -30,7 +30,6 @@ class Value(NamedTuple):
     line: int
 
     def plain(self) -> Any:
-        """Return the data without lines."""
         if isinstance(self.data, dict):
             return {key: value.plain() for key, value in self.data.items()}
         if isinstance(self.data, list):

@@ -118,6 +118,7 @@ def recorded_by_primus(content: Mapping[str, Any], file: str, placement: Placeme
 
 
 def _ranges(part: Mapping[str, Any], stages: Sequence[int], where: str) -> Iterator[Range]:
+    """Yield the ranges of an iteration: a fwd and a bwd at one time are a pair, a bwd beside its wgrad is I."""
     forwards, backwards, weights = ([*_timed(part, key, where)] for key in ("fwd", "bwd", "wgrad"))
     split = {owner for owner, _ in weights}
     whole = {span: owner for owner, span in backwards if owner not in split and span[1] > span[0]}

@@ -53,7 +53,6 @@ class RunFacts(NamedTuple):
 
     @property
     def is_low(self) -> bool:
-        """Whether linear layers are in few bits."""
         return self.precision in LOW
 
     @property
@@ -129,6 +128,5 @@ class ComparedRun:
 
     @cached_property
     def octaves(self) -> tuple[float, ...]:
-        """The logarithms to base 2 of FIELDS."""
         sizes = [getattr(self.facts, key) for key in FIELDS[:-1]]
         return (*map(log2, sizes), max(0.0, log2(self.facts.tokens / FEWEST_TOKENS)))

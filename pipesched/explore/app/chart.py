@@ -71,7 +71,6 @@ class ChartWidget(Widget, can_focus=True):
         self.redraw()
 
     def zoom(self, factor: float, at: int | None = None) -> None:
-        """Zoom at a tick, by default at the selected operation."""
         task, tasks = self.state.selected, self.state.board.tasks
         if at is None:
             at = 0 if task == NOTHING else (tasks.starts[task] + tasks.ends[task]) // 2

@@ -59,7 +59,6 @@ class ParameterLines(Vertical):
 
     @property
     def is_open(self) -> bool:
-        """Whether one of the lines takes the keys."""
         return any(line.has_focus for line in self.lines)
 
     def show(self, fields: Sequence[FormField]) -> None:

@@ -210,7 +210,6 @@ class Box(NamedTuple):
         return (self.left + self.right) / 2, (self.bottom + self.top) / 2
 
     def padded(self, margin: float) -> Box:
-        """Return the box with a margin around."""
         return Box(self.left - margin, self.bottom - margin, self.right + margin, self.top + margin)
 
     def common(self, other: Box) -> float:
