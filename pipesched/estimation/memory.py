@@ -206,7 +206,10 @@ def adam_bytes(training: TrainingSetup) -> StateBytes:
 def _item_memory(
     setup: Setup, held: LayerParameters, activation: Terms, checkpoint: Terms, *, wide: int | None = None
 ) -> ItemMemory:
-    """Return what a rank holds of an item, its parameters part by part: split, whole and of experts."""
+    """Return what a rank holds of an item, its parameters part by part: split, whole and of experts.
+
+    Where a recipe trains in few bits, `wide` of the split ones stay in 16 or more, None: all parameters do.
+    """
     recipe = None if wide is None else setup.recipe
     low = 0 if recipe is None else held.split - (wide or 0)
     each, parallel, groups = state_bytes(setup.training), setup.parallel, []

@@ -66,7 +66,7 @@ class LocalExecutor(ThreadPoolExecutor):
         except _Died:
             pass
         with self._again:
-            for _ in range(self.workers):
+            for _ in range(self.workers):  # so that no other call runs beside it
                 self._places.acquire()
             try:
                 return self._worker().result(pickled)

@@ -1,9 +1,9 @@
 """An activation: what autograd saved for one microbatch of one stage, in storages that can leave the device.
 
 A forward runs in a `Saving`, whose `finish` returns the `Activation`; `Transfers` moves that to the host and back.
-`torch.autograd.graph.saved_tensors_hooks` hand each saved tensor to `Saving.pack`, which returns a `SavedTensor` of a
-`HeldStorage` with the tensor's storage. Autograd then holds the saved tensors, these the storages, and the activation
-only looks on. So what autograd frees is free, and a storage can be emptied and filled without autograd knowing of it.
+`torch.autograd.graph.saved_tensors_hooks` hand each saved tensor to `Saving.pack`, which returns a `SavedTensor` (a
+view) of a `HeldStorage` (a box) with the tensor's storage. Autograd then holds the views, these the boxes, and the
+activation only looks on. So what autograd frees is free, and a box can be emptied and filled without autograd knowing.
 """
 
 from __future__ import annotations

@@ -357,20 +357,17 @@ def _least_slack(
             if (wide := most + behind) * LITTLE <= typical:
                 continue
             both = spare[i, j], spare[j, i]
-            if (
-                apart
-                and (is_recorded or wide <= typical)
-                and all((median_low(rooms) - min(rooms)) * STEADY <= wide for rooms in both)
-            ):
-                continue
-            if all(
-                any(  # a receiver that came late to its input waits hardly at all, so what it waited the message took
+            is_steady = all((median_low(rooms) - min(rooms)) * STEADY <= wide for rooms in both)
+            # a receiver that came late to its input waits hardly at all, so what it waited the message took
+            are_waited_for = all(
+                any(
                     wait * STEADY >= wide >= (room - min(spare[pair])) * STEADY
                     for room, wait in zip(spare[pair], waits[pair], strict=True)
                 )
                 for pair in ((i, j), (j, i))
-            ):
-                continue
+            )
+            if are_waited_for or (apart and is_steady and (is_recorded or wide <= typical)):
+                continue  # the middle is taken
             rooms_of = {end: chain([room - end for room in both[0]], [room + end for room in both[1]])
                         for end in (most, -behind)}  # fmt: skip
             ends = {end: sum(sqrt(max(room, 0)) for room in rooms) for end, rooms in rooms_of.items()}
