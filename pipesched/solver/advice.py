@@ -1,5 +1,6 @@
 """Advice after a solve: each change is tried with heuristics alone; those that help are listed.
 
+`advised` is where one begins: `changes` of a request, each searched, those with a shorter makespan in the report.
 A solve with a change tries all schedules that are tried here, and improves on them, so it does no worse if its time is
 enough for them. What is tried here comes first there; the rest of the heuristics are tried only where a solve has time
 for all of them.

@@ -1,5 +1,6 @@
 """Work that workers do before its turn: searches of variants, their portfolios, the budgets of a frontier.
 
+`WorkAhead` is a pool of calls by keys, with which a frontier solves its next budgets; a solve has `VariantsAhead`.
 It is done with what is known when it begins, and counts only if that is what this process would have found too. So the
 answer is the same, and proofs go on side by side. What turns out to be of no use is dropped.
 """

@@ -1,5 +1,8 @@
 """Lower bounds on the objective of a variant, the budget included. The largest counts; its `reason` says which it is.
 
+Each kind of variant has its function (`plain_bounds`, `step_bounds`, `recompute_offload_bounds`); `raise_by_device`
+then solves the device with the largest bound exactly, as long as all others wait.
+
 The ordered graph holds the budget as precedences (pipeline/bounds/memory.py): heads and tails differ from microbatch
 to microbatch, and its longest path runs through one residence after another: ceil(M/k) where a device may hold k.
 """
@@ -74,7 +77,7 @@ def recompute_offload_bounds(variant: Variant, letters: str) -> Iterator[Bound]:
 
 
 def _alone(variant: Variant, device: int, since: Sequence[int]) -> Bound:
-    """Return the time from the first start of a device, `since` which its operations have heads, to its last end."""
+    """Return the time from the first start of a device to its last end; `since` are the heads of all operations."""
     ends = [0 if there == device else UNREACHED for there in variant.ordered.resources]  # no other device counts
     jobs = jobs_of(variant, device, since, tails(variant.ordered, ends))
     return Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device} alone")
@@ -112,9 +115,8 @@ def suits(variant: Variant) -> bool:
     problem = variant.problem
     if variant.objective != "makespan" or not variant.keeps_activations or problem.costs.overlap is not None:
         return False
-    if variant.letters != variant.index.letters and any(
-        problem.grains.largest["caught"]
-    ):  # which no whole backward catches
+    may_join = variant.letters != variant.index.letters  # a whole backward catches no gradients
+    if may_join and any(problem.grains.largest["caught"]):
         return False
     largest = max(map(len, variant.tasks_on))
     is_limited = any(capacity is not None for capacity in problem.capacity_grains)

@@ -1,4 +1,4 @@
-"""The frontier of makespan and memory: the best schedule at every budget, from the floor to no limit.
+"""The frontier of makespan and memory (`frontier`): the best schedule at every budget, from the floor to no limit.
 
 Budgets are tried from the top. A schedule is as good at every budget down to its own peak, so the next budget lies just
 below that peak. A schedule fits all larger budgets too, and a bound holds at all smaller ones.

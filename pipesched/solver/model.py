@@ -1,5 +1,7 @@
 """The exact model of a variant in CP-SAT. Each rule of a training step is a method, which may be left out or replaced.
 
+`full_model` is that where activations are kept, `recompute_offload_model` that where they may leave.
+
 Times are in quanta (`Variant.quantum` ticks), so that domains are as small as they can be. Task numbers are the numbers
 of the operations. `memory`, `order` and `capacity` are right where activations are kept, and so all microbatches alike;
 with offload and recompute `recompute_offload_model` has other rules.

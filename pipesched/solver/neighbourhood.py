@@ -1,4 +1,4 @@
-"""The model of a neighbourhood of a schedule: its operations are free, all others keep their order.
+"""Large neighbourhood search (`improve`): the operations of a window of time are free, all others keep their order.
 
 What runs before the neighbourhood gives the free operations heads; what runs after it keeps its order and gives them
 tails, so that the model's objective is the whole schedule's.

@@ -1,6 +1,7 @@
 """The portfolio, all heuristics that apply: the families, and list scheduling by many rules under many limits.
 
-Each candidate is a schedule of the variant's own problem, so that it can be compared, improved and handed to CP-SAT.
+A variant asks for `named_candidates`, then for `ruled_candidates`; `justify` improves the best. Each candidate is a
+schedule of the variant's own problem, so that it can be compared, improved and handed to CP-SAT.
 """
 
 from __future__ import annotations

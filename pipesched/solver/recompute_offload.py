@@ -1,13 +1,13 @@
-"""Portfolios of variants whose activations all stay, or may be recomputed or offloaded.
+"""Variants whose activations all stay (`PlainVariant`), or may be recomputed or offloaded, and portfolios of these.
 
 The orders come from the families and from list scheduling under looser limits, because offload and recompute suit
 orders that hold more activations than the budget allows; and, with one stage a device, from 1F1B with other warm-ups.
 Early devices that run far ahead can recompute during the cool-down.
 
-Recompute and offload come into a plan where memory is missing; its order stays. A walk along each device keeps what is
-needed soonest and evicts what is needed last (Belady's rule). What was evicted is recomputed right before its backward,
-or offloaded at once and loaded back just in time. `MIXED` offloads by PipeOffload's rule, when the transfer takes no
-longer than the work beside it: the offload must be over before its memory is needed.
+`with_savings` puts recompute and offload into a plan where memory is missing; its order stays. A walk along each device
+keeps what is needed soonest and evicts what is needed last (Belady's rule). What was evicted is recomputed right before
+its backward, or offloaded at once and loaded back just in time. `MIXED` offloads by PipeOffload's rule, when the
+transfer takes no longer than the work beside it: the offload must be over before its memory is needed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The state of a solve while it runs: the best schedule, a bound for each placement, and what is still open."""
+"""The state of a solve while it runs (`Search`): the best schedule, a bound for each variant, what is still open."""
 
 from __future__ import annotations
 

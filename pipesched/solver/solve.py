@@ -1,6 +1,7 @@
 """A solve: bounds, then the portfolio, then CP-SAT or improvement, each only if those before left a gap.
 
-Every step reports what it finds; a stop event, Ctrl-C and the time limit end it with the best schedule so far.
+`solve_request` makes variants (feasible.py) and a `Search`; `_run` goes through the steps. Every step reports what it
+finds; a stop event, Ctrl-C and the time limit end it with the best schedule so far.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """The exact model of a variant with a step: passes as in `model`, and beside them the tasks of the step.
 
+`StepTasks` numbers the tasks, `StepRules` adds what is known of their order, `WholeStepModel` is the model.
+
 Side work that several devices may run is a task for each of them, of which one runs. At level weights each stage has
 its first gather as a task; those that follow depend on the order of the slots.
 

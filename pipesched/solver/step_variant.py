@@ -1,7 +1,8 @@
 """The variant of a training step with more than passes: gathers, reductions, optimizers, side work.
 
-`index` and `graph` are those of the passes. Heuristics order these, and the rule of families completes their plans; the
-exact model has all operations.
+`StepVariant`, and where activations may leave `StepRecomputeOffloadVariant`. Their `index` and `graph` are those of the
+passes. Heuristics order these, and the rule of families completes their plans (`completed`); the exact model has all
+operations. Last come moves of slots, as a local search.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""A model as a row of items that no cut divides, on the devices of its stages: what runs of items last and hold.
+"""A model as a row of items that no cut divides (`Chain`), on the devices of its stages: what runs last and hold.
 
 The bound of a cut: a device begins when the forwards of the items before its first stage are done, runs its work for
 all microbatches, and where its last operation is no weight gradient, the gradient still goes back through those items.
 
-All cuts of lanes come in the order of their bounds. Dynamic programming over (device, place) gives the least bound with
+`cuts_in_order` yields all cuts in the order of their bounds, where stages stand in lanes: the first goes through all
+devices, and each other in the same order or back. Dynamic programming over (device, place) gives the least bound with
 which the rest can be cut, and the least largest work; a search that goes on with the best beginning meets them so.
 """
 

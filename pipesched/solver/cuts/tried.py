@@ -1,4 +1,4 @@
-"""The problems that a solve tries: each number of chunks, each placement, the balanced cut and the next best ones."""
+"""The problems that a solve tries (`tried`): each number of chunks, each placement, the balanced cut and the next."""
 
 from __future__ import annotations
 
@@ -87,20 +87,15 @@ class FamilyCut(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """The problems to try, and a bound on other cuts, if there are any; the first of them are of families.
-
-    Then comes the balanced cut of each placement. The bound is on cuts into so many `chunks` a device; `least` is one
-    on all of them that needs no search. `is_cut_off`: the time was over before it was found; so it was for the families
-    `not_tried`.
-    """
+    """The problems to try: those of families, then the balanced cut of each placement, then the next best ones."""
 
     problems: list[Problem]
-    others: Bound | None
-    first: Sequence[FamilyCut] = ()
-    least: Bound | None = None
-    chunks: tuple[int, ...] = ()
-    is_cut_off: bool = False
-    not_tried: Sequence[str] = ()
+    others: Bound | None  # on the makespan with other cuts, if there are any
+    first: Sequence[FamilyCut] = ()  # those of families
+    least: Bound | None = None  # on all cuts, without a search
+    chunks: tuple[int, ...] = ()  # how many stages a device these bounds are for
+    is_cut_off: bool = False  # the time was over before `others` was found
+    not_tried: Sequence[str] = ()  # families for which the time was over
 
 
 class OtherCuts(NamedTuple):

@@ -1,4 +1,6 @@
-"""The starts within a block of microbatches that repeats, found device by device by a beam search.
+"""The starts within a block of microbatches that repeats, found device by device by a beam search (`Beam`).
+
+Behind it stands `DownAndUp`, which for one microbatch on a V finds phases for a period, or proves that there are none.
 
 A periodic schedule starts every operation again after a period T. The start of an operation is its phase in [0, T) and
 a number of whole periods. Given the phases, the least numbers of periods follow along the chain of a microbatch, and

@@ -1,5 +1,7 @@
 """The periodic method of a solve: short periods by a beam search and an exact model, made schedules.
 
+A solve has a `PeriodicPhase`, which has a `PeriodSearch` for each variant; that has a `Seeker` for each size of block.
+
 If a period is possible, every longer one is too: keep the phases and the numbers of periods, and let the rest of the
 circle idle. So each block has a least period, between one that was found and those that are too short.
 """
