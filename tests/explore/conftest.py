@@ -78,7 +78,15 @@ def app_of(state: State, pool: Unplaced | None = None, **look: bool) -> ExploreA
     return ExploreApp(state, pool, **look)
 
 
+async def quiet(*_: float) -> None:
+    """Wait until all that was begun is done, and nothing waits but for the clock, a thread or a key."""
+    for _turn in range(100):
+        await asyncio.sleep(0)
+
+
 @pytest.fixture(autouse=True)
 def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("NO_COLOR", raising=False)
+    for module in ("app", "pilot"):
+        monkeypatch.setattr(f"textual.{module}.wait_for_idle", quiet)

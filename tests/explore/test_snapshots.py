@@ -50,7 +50,7 @@ async def at_rest(pilot: Pilot[None]) -> str:
     """The screen once it changes no more."""
     found = ""
     while True:
-        await pilot.pause(0.2)
+        await pilot.pause(0.03)
         before, found = found, pilot.app.export_screenshot()
         if numbered(before) == numbered(found):
             return found
