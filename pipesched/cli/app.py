@@ -1,4 +1,4 @@
-"""The command group: `main` has COMMANDS, and `command_of` loads the module of one; without Typer's validation."""
+"""The command group, `main`: COMMANDS, whose modules load when they are called; without Typer's validation library."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The options that commands share: a record, or a table, for each group.
 
-The default of a field is its option; `cli/groups.py` fills the fields with what was given.
+The default of a field is its option; `cli/groups.py` fills the fields with what was given. Readers of texts stand
+first, then `CommandOption` and `option_of`, which makes one of a key of a config, then one group after the other.
 """
 
 from __future__ import annotations

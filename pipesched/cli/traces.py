@@ -1,4 +1,4 @@
-"""Traces of a run on the command line: reading them as one timeline, and drawing that."""
+"""Traces of a run on the command line: `read_timeline` reads them as one timeline, `timeline_parts` draws that."""
 
 from __future__ import annotations
 

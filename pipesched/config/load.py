@@ -1,4 +1,7 @@
-"""Loading the Problem of a config, of its text, or of an imported schedule, with overrides on top."""
+"""Loading: `load_config` makes the Problem of a config or its text, `imported_problem` that of a foreign schedule.
+
+Overrides, from Python or options, stand on top. `values.py` reads values, `derived.py` derives those of a model.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A derived problem as an ordinary config, with comments that say what was derived from what."""
+"""`config_text`: a derived problem as an ordinary config, with comments that say what was derived from what."""
 
 from __future__ import annotations
 

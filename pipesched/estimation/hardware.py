@@ -1,4 +1,4 @@
-"""A `GpuModel`: peak rate, memory, links; its `Efficiency`, the shares of these that training reaches; a `Recipe`.
+"""A `GpuModel`: peak rate, memory, links; `Efficiency`: shares of these that training reaches; `Recipe`: few bits.
 
 Shares are written in a preset, in a config, or in a profile of one's own, by the keys of `Efficiency`. `gemm` is short
 for the first three: a number for all of them, or a mapping of forward, backward_input and backward_weight.

@@ -1,4 +1,4 @@
-"""`trace`: where a number of an estimate comes from, the formula, with its values, of each part of it."""
+"""`trace`: where a number of an estimate comes from, by its address: the formula, with values, of each part of it."""
 
 from __future__ import annotations
 

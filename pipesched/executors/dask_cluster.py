@@ -1,4 +1,4 @@
-"""The workers of a Dask cluster as an executor, `DaskExecutor`, which `_connected` and `_reach` join to it."""
+"""The workers of a Dask cluster as an executor, `DaskExecutor`; `_connected` reaches the scheduler of the cluster."""
 
 from __future__ import annotations
 

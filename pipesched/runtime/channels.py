@@ -1,4 +1,4 @@
-"""Messages between neighbouring stages by gloo: a connection for each ordered pair of ranks that exchange any.
+"""Messages between neighbouring stages by gloo, `Channels`: a connection for each ordered pair of ranks with any.
 
 They pass through the memory of the host: CPUs have them there, and GPUs that ranks share, which NCCL does not serve.
 

@@ -1,4 +1,4 @@
-"""Processes of this machine, one a rank: they join one process group, and run job after job.
+"""Processes of this machine, one a rank (`rank_processes`): they join one process group, and run job after job.
 
 They leave Ctrl-C to the process that started them, and end with it, however it ends.
 """
