@@ -161,6 +161,13 @@ def test_what_is_so_already_or_cannot_be_is_no_advice(options: dict[str, Any], l
     assert left_out not in [one.change for one in advice]
 
 
+def test_halves_that_were_given_are_no_advice() -> None:
+    """Who asks for whole backwards, and gives times of halves, is not told what halves of other times would take."""
+    both = {**SMALL, "backward_input": 9, "backward_weight": 9}
+    advice = advice_of(both, split_backward=False, method="portfolio", advice=True)
+    assert "split backward" not in [one.change for one in advice]
+
+
 def test_after_a_hint_only_changes_that_it_goes_with() -> None:
     """A hint is of so many microbatches and stages."""
     hint = pipesched.solve(pipesched.make_problem(**SMALL), method="portfolio", advice=False)
