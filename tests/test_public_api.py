@@ -56,6 +56,8 @@ def test_every_name_loads_without_extras() -> None:
     """All names can be had, listed and inspected where no extra is installed; only drawing a figure asks for one."""
     result = subprocess.run([sys.executable, "-c", WITHOUT_EXTRAS], capture_output=True, text=True, check=False)
     assert (result.returncode, result.stderr) == (0, "")
+    with pytest.raises(AttributeError, match="module 'pipesched' has no attribute 'magic'"):
+        pipesched.magic  # noqa: B018
 
 
 def entries() -> list[str]:

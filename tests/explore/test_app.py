@@ -192,6 +192,9 @@ async def test_best_move_and_solve_run_beside_the_app(pilot: Pilot[None], screen
     await pilot.press("x")
     await settled(pilot, screen)
     assert state.board.amounts.makespan == 285
+    await pilot.press("x")
+    await settled(pilot, screen)
+    assert state.message == "no single move shortens it"
     await pilot.press("S")
     await settled(pilot, screen)
     assert state.sheet.version.algorithm == "interleaved"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import pipesched
-from pipesched import Outcome, Problem, Schedule, check, read, schedule_plan
+from pipesched import ConfigError, Outcome, Problem, Schedule, check, read, schedule_plan
 from pipesched.explore.sheet import details, pauses, place_of, title
 from pipesched.explore.state import State
 from tests.examples import examples
@@ -174,6 +174,11 @@ def test_a_solve_never_makes_a_schedule_longer(algorithm: str, settings: dict[st
     state.take_solved(state.planner.solve(state.board, Event(), lambda _text: None))
     assert state.message == f"solve: {said}"
     assert state.sheet.version is version
+
+
+def test_messages_that_queue_are_not_edited() -> None:
+    with pytest.raises(ConfigError, match="the editor knows no queues"):
+        state_of("1f1b", stages=4, messages="rank")
 
 
 def test_a_solve_of_an_edited_schedule_begins_from_it() -> None:

@@ -90,6 +90,11 @@ def test_an_edit_more_units_another_rule_and_a_solve() -> None:
     state.select(state.board.tasks.orders[0][0])
     assert state.move_by(1), state.message
     assert state.save("x.json")
+    assert state.board.amounts.makespan > latency
+    assert state.make_move(state.planner.best_move(state.board, Event()))
+    assert state.board.amounts.makespan == latency
+    assert state.planner.best_move(state.board, Event()) is None
+    assert state.undo()
     assert state.undo()
     assert state.board.amounts.makespan == latency
     assert state.plan(parameters={"mul": "2"}), state.message

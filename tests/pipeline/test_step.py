@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipesched import ConfigError, Problem, make_problem, run
-from pipesched.pipeline.bounds.bounds import work_bounds
+from pipesched.pipeline.bounds.bounds import problem_bounds, work_bounds
 from pipesched.pipeline.layers.recut import fuse
 from pipesched.pipeline.plan.step import Shard, SideItem
 from pipesched.pipeline.problem.costs import STATIC_PARTS, STEP_TIMES
@@ -32,6 +32,13 @@ def test_bounds_of_the_span() -> None:
     """A device and a network lane take at least what they have to do."""
     problem = make_problem(**TWO, gather=25, reduce=40, placement="linear")
     assert max(bound.ticks for bound in work_bounds(problem, "FB", paired=False)) == 65
+
+
+def test_bounds_by_side_work() -> None:
+    """Two devices work as long as their passes and the side work that they share: 3 x (15 + 15 + 42) in 108."""
+    problem = make_problem(**TWO, side=[{"forward": 2, "backward": 40}], placement="linear")
+    shared = [bound.ticks for bound in problem_bounds(problem, "FB", paired=False) if "side work" in bound.reason]
+    assert shared == [108, 108]
 
 
 def test_text() -> None:
