@@ -135,7 +135,11 @@ class Item:
 
     @cached_property
     def pieces(self) -> ItemPieces:
-        """What its forward and its backward are made of, in order."""
+        """What its forward and its backward are made of, in order: attention, dispatch, experts, combine.
+
+        A backward begins with what is recomputed. Then, from the last part to the first, come the gradient of each and
+        its weights.
+        """
         kind, times = self.kind, self.times
         has_network = any(term.name == DISPATCH_AND_COMBINE for term in times.forward)
         forth = FORTH if has_network else (kind,)

@@ -276,7 +276,7 @@ class Outcome(HasPage):
     bound = Together[Bound](_bounds, "The best lower bound on the makespan of schedules on this cut and placement.")
     lower_bound = Together[int | float](_bounds, "The same in the user's time unit.")
     gap = Together[float](_bounds, "The distance to the bound: (makespan - bound) / bound.")
-    covers = Together[str](_bounds, "Which schedules `bound` is about, in words.")
+    covers = Together[str](_bounds, "Which schedules the bound is about, in words.")
 
     def _stands(self) -> dict[str, Any]:
         if self.report is not None:
