@@ -127,6 +127,7 @@ class PipelineBoard:
 
     @cached_property
     def is_late(self) -> bool:
+        """Whether some task starts later than it could."""
         tasks = self.tasks
         return self.given is not None and any(
             tasks.starts[task] != tasks.allowed[task] for order in tasks.orders for task in order
@@ -134,6 +135,7 @@ class PipelineBoard:
 
     @property
     def missing(self) -> int:
+        """How many tasks are still in no order."""
         return sum(map(len, self.fixed.orders)) - sum(map(len, self.plan.orders))
 
     def name(self, task: int) -> str:
@@ -283,6 +285,7 @@ class PipelineBoard:
         return number(in_units(ticks, self.problem.ticks.per_unit))
 
     def emptied(self) -> PipelineBoard:
+        """Return the board of the same tasks with none in an order."""
         bare = replace(self.plan, orders=[[] for _ in self.plan.orders], note="", waits=(), lanes=())
         return PipelineBoard(self.problem, bare, self.fixed)
 

@@ -1,4 +1,7 @@
-"""Operations on functional units as a board that the editor changes: every unit is a row. `UnitPlanner` plans anew."""
+"""Operations on functional units as a board that the editor changes: every unit is a row.
+
+A `UnitBoard` answers to all names of a `PipelineBoard`, which explains them; `UnitPlanner` plans anew.
+"""
 
 from __future__ import annotations
 
