@@ -38,7 +38,7 @@ class Members(Extension):  # type: ignore[misc, unused-ignore]  # without the ex
         if isinstance(call, ast.Call) and ast.unparse(call.func).startswith("Together["):
             attr.docstring = Docstring(ast.literal_eval(call.args[1]), parent=attr)
             attr.annotation, attr.value, attr.labels = attr.value.function.slice, None, {"cached-property"}
-        elif ("init=False" in line or "ClassVar" in line) and (text := line.partition("  # ")[2]):
+        elif attr.parent.is_class and (text := line.partition("  # ")[2].removesuffix("  # fmt: skip")):
             attr.docstring = Docstring(f"{text[:1].upper()}{text[1:]}.", parent=attr)
 
 

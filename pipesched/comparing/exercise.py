@@ -1,4 +1,4 @@
-"""Exercises: configs with a section `task`, and the verdict on a solution in points."""
+"""Exercises: configs with a section `task`, and by `grade` the verdict on a solution in points."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The dataflow graph: operations, and which needs the result of which, of the same iteration or an earlier one.
 
-A program becomes one: an expression, or assignments line by line. Python's parser reads it; nothing is run. Every
-operator is an operation; a name that nothing assigns is an input. Equal subexpressions stay apart. As the body of a
-loop, `x@k` is the value that x has at the end of the iteration k earlier. A name that is read before its assignment is
-its `x@1`. So copies such as `x2 = x1` above `x1 = x` are a line of delays.
+A program becomes a `DataflowGraph` (`parse_program`): an expression, or assignments line by line. Python's parser
+reads it; nothing is run. Every operator is an operation; a name that nothing assigns is an input. Equal subexpressions
+stay apart. As the body of a loop, `x@k` is the value that x has at the end of the iteration k earlier. A name that is
+read before its assignment is its `x@1`. So copies such as `x2 = x1` above `x1 = x` are a line of delays.
 
 To Python `@` is an operator of the rank of `*`, so that `c*x@1` would be `(c*x)@1`. So `x@1` becomes `x_1`, of as many
 letters, before the parser sees it, and its position says what it stands for: `x_1` elsewhere is a name of its own.

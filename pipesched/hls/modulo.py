@@ -1,4 +1,4 @@
-"""Modulo scheduling: a loop starts an iteration every T cycles, all by one schedule; the least T, and its proof.
+"""Modulo scheduling (`pipeline`): a loop starts an iteration every T cycles, all by one schedule; the least T, proved.
 
 T is at least what the units have to do in an iteration (ResMII), and what a recurrence takes over the iterations that
 it spans (RecMII; both Rau 1994). From there CP-SAT tries one T after the other: what it refutes is proved to be too

@@ -1,5 +1,6 @@
 """Functional units, the task graph on them, and a schedule: the start and the unit of every operation.
 
+`lower` makes the task graph, a `HardwareSchedule` has what a search finds there, and `checked` checks it.
 In the task graph initiation intervals are durations; what a latency lasts beyond them is a lag to the consumers and a
 delivery at the end.
 """

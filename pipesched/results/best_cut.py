@@ -1,5 +1,7 @@
 """The cut of layers into stages that takes least time under an algorithm: all cuts are tried, or a counted search.
 
+`run` calls `best_cut`: under one order of the plan (`_Cuts.ranked`), or with plans made anew (`_planned`).
+
 Of cuts within the budget the one of least makespan is the best. Of equals it is the one whose fullest device holds
 least, less its budget; then the least sum of squares of counts; then the lexicographically largest layout. Counts of
 replays alone end a search, so its answer is the same on every machine.
@@ -41,15 +43,15 @@ Ends = tuple[int, ...]  # the item behind each stage
 class CutChoice(NamedTuple):
     """The cut that an algorithm runs on: the layers of each stage, by a rule, the best of so many that were tried.
 
-    `all` is the number of all cuts (None: above 2^53). `planned` are those that were planned anew, where the order of
-    the algorithm follows from costs: all others were timed under the order of one of them.
+    Where the order of the algorithm follows from costs, only some are planned anew; all others were timed under the
+    order of one of them.
     """
 
     layout: tuple[int, ...]
     rule: str
     tried: int
-    all: int | None
-    planned: int | None = None
+    all: int | None  # the number of all cuts (None: above 2^53)
+    planned: int | None = None  # how many were planned anew
 
     @property
     def is_exact(self) -> bool:
@@ -83,7 +85,7 @@ class _Cuts:
         return comb(self.items - 1, self.stages - 1)
 
     def time(self, cuts: Ints, below: int | None = None) -> tuple[Ints, Ints]:
-        """Return by how much each cut exceeds the budget (-1 unknown: not `below` that makespan), and its makespan."""
+        """Return by how much each cut exceeds the budget (-1: its makespan is not `below`), and its makespan."""
         scale = self.times.per_unit
         makespans = self.times.makespans(cuts)
         over = makespans * 0

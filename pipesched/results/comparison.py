@@ -58,7 +58,7 @@ class Entry:
     algorithm: str
     outcome: Outcome | None = None
     reason: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)  # that the algorithm was given
+    options: Mapping[str, Any] = field(default_factory=dict)  # those that the algorithm was given
     document: Mapping[str, Any] | None = field(default=None, repr=False)  # `metrics`, of an entry that was read
     trainers: Sequence[str] = field(default=(), repr=False)  # `runs_in`, of an entry that was read
     copies: int = field(default=1, repr=False)  # `weights`, of an entry that was read
@@ -378,7 +378,7 @@ class FrontierPoint:
     gap: float
     status: Status
     placement: str
-    source: str  # what found it, as `Candidate.source` of solver/variant.py
+    source: str  # what found it, in words
     outcome: Outcome | None = field(default=None, repr=False)
     row: Mapping[str, Any] | None = field(default=None, repr=False)
 

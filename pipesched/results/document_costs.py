@@ -1,4 +1,7 @@
-"""What a microbatch of documents costs: by the costs of one document of so many tokens, or by those of a model."""
+"""What a microbatch of documents costs: by those of one document of so many tokens (`FactorCosts`), or of a model's.
+
+Packings ask for what a `DocumentLoad` of lengths costs; `problem` makes a Problem of the microbatches with such loads.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ def half_even(numerator: int, denominator: int) -> Fraction:
 
 
 class Rate(NamedTuple):
-    """What is taken of each of two amounts that a document has, of which the costs of a microbatch are sums."""
+    """A cost for each token (`linear`), and for each square of the length (`core`): of a microbatch it is their sum."""
 
     linear: Fraction
     core: Fraction = Fraction(0)

@@ -18,19 +18,17 @@ from pipesched.results.run import run
 
 
 class PackingBaseline(NamedTuple):
-    """The packing of a rule that others use, with the largest tokens of a microbatch.
+    """The packing of a rule that others use.
 
-    `left` documents found no room, and `empty` microbatches have no document. It `fits` if there are none of both, no
-    microbatch is above the cap, and each schedule is within the budget. `makespan` is that of its slowest rank, None
-    where documents are left over, or a rank has no schedule.
+    It `fits` where nothing is left over or empty, no microbatch is above the cap, and each schedule keeps the budget.
     """
 
     rule: str
     fits: bool
-    makespan: int | float | None
-    most_tokens: int
-    left: int = 0
-    empty: int = 0
+    makespan: int | float | None  # of its slowest rank; None where documents are left over, or it has no schedule
+    most_tokens: int  # of a microbatch
+    left: int = 0  # documents that found no room
+    empty: int = 0  # microbatches without a document
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,31 +36,25 @@ class Packing(Displayable):
     """Documents packed into the microbatches of ranks that train side by side, each by the same algorithm.
 
     `assignment[rank][i]` lists the documents, by their index in `lengths`, of the microbatch that the rank feeds as
-    number i: at most `cap` tokens. `makespans` are those of the ranks; no packing has a slowest rank of less than
-    `bound`, and with `exact` none has one of less than this one. `fits`: every rank stays within the budget.
-    `baselines` are packings by other rules. `base` is the problem whose microbatches these are, and `costs` what
-    documents cost in it. Schedules have passes of the kinds `letters`, on stages of a `cut` where there are layers.
-    `tried` are the numbers of microbatches among which this is the best, each with its makespan,
-    and `more` a larger number, where one takes less, and what that takes. Where documents were split, `pieces`
-    says of each length its document and its first token.
+    number i: at most `cap` tokens.
     """
 
     lengths: tuple[int, ...]
     cap: int
     algorithm: str
     assignment: list[list[list[int]]] = field(hash=False)
-    makespans: tuple[int | float, ...]
-    bound: int | float
-    exact: bool
-    fits: bool
-    baselines: tuple[PackingBaseline, ...]
-    base: Problem
-    costs: DocumentCosts = field(hash=False)
-    letters: str = "FB"
-    cut: CutChoice | None = None
-    tried: tuple[tuple[int, int | float], ...] = ()
-    more: tuple[int, int | float] | None = None
-    pieces: tuple[tuple[int, int], ...] | None = None
+    makespans: tuple[int | float, ...]  # of the ranks
+    bound: int | float  # no packing has a slowest rank of less
+    exact: bool  # no packing has a slowest rank of less than this one
+    fits: bool  # every rank stays within the budget
+    baselines: tuple[PackingBaseline, ...]  # packings by other rules
+    base: Problem  # whose microbatches these are
+    costs: DocumentCosts = field(hash=False)  # of documents in that problem
+    letters: str = "FB"  # the kinds of passes of the schedules
+    cut: CutChoice | None = None  # the stages, where there are layers
+    tried: tuple[tuple[int, int | float], ...] = ()  # numbers of microbatches, each with its makespan: this is the best
+    more: tuple[int, int | float] | None = None  # a larger number, where one takes less, and what that takes
+    pieces: tuple[tuple[int, int], ...] | None = None  # of split documents: of each length document and first token
 
     def __repr__(self) -> str:
         what = f"{len(self.lengths)} documents, {self.ranks} ranks x {self.microbatches} microbatches"

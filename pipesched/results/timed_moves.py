@@ -1,4 +1,7 @@
-"""The operations of a schedule as tasks, its idle time by class, and the moves in an order that shorten it."""
+"""A schedule as tasks (`timed_tasks`), its idle time by class, and the moves in an order that shorten it.
+
+`explain` (analysis/) and the editor ask for them; core/reasons.py, which does the work, knows tasks alone.
+"""
 
 from __future__ import annotations
 
@@ -30,18 +33,17 @@ LOWERED = 8  # times as long as timing alone: making the task graph of a move an
 class OrderMove(NamedTuple):
     """A slot that shortens the schedule where it moves in the order of its device, from one position to another.
 
-    At all positions from `first` to `last` that takes as long. `peak_memory` is that of the activations of the device
-    afterwards, `memory` has its static memory too; `fits` says whether it is within the budget then.
+    What it makes is the same at all positions from `first` to `last`.
     """
 
     slot: Slot
     device: int
     start: int
     to: int
-    makespan: int | float
-    peak_memory: int | float
-    memory: int | float
-    fits: bool
+    makespan: int | float  # afterwards, as all that follows
+    peak_memory: int | float  # of the activations of the device
+    memory: int | float  # its static memory too
+    fits: bool  # whether that is within the budget
     first: int
     last: int
 

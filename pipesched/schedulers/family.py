@@ -45,7 +45,7 @@ class Family(Displayable):
 
     name: str
     plan: Callable[..., Plan]
-    placement: str  # the name of that of its stages; any: as the config says, linear by default
+    placement: str  # its name; any: as the config says, linear by default
     needs: str  # like `bubble` and `memory` in words and formulas, for people
     bubble: str
     memory: str
@@ -55,11 +55,11 @@ class Family(Displayable):
     required: tuple[str, ...] = ()  # those without a default: a comparison of all leaves it out where they are missing
     requires: Callable[[Problem], None] | None = None  # raises NotApplicable for what does not suit it, beside stages
     chunks: int = 1  # stages a device that it runs: others are fused to it
-    is_multiple: bool = False  # or any multiple of `chunks`
+    is_multiple: bool = False  # whether it runs any multiple of `chunks` too
     # what others may rely on
     obeys_budget: bool = False  # it makes another plan under a budget
     settled_order: bool = False  # its order follows from the numbers of devices, stages and microbatches: see `settles`
-    splits_backward: bool | None = False  # plans have I and W always, never, or (None) as costs
+    splits_backward: bool | None = False  # plans have I and W always, never, or (None) as the costs say
     same_with_one_stage: str = ""  # the family whose plans are the same with one stage a device
     same_without_slices: str = ""  # that without slices, where a comparison of all leaves this one out
     with_slices: str = ""  # the family that is this one with slices

@@ -1,6 +1,7 @@
 """The best rows, looked at once more: how sure they are, what `solve` makes of them, how fast on slightly other GPUs.
 
-And what lies outside of measured runs, and where the GPU time of a step goes.
+`tune` calls `with_trust` of rows and `finish` of finalists. Also what lies outside of measured runs (`unmeasured`), and
+where the GPU time of a step goes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What needs no simulation: points unlike all that was measured, that do not divide, are another's twin, do not fit."""
+"""What needs no simulation, by `sift`: points unlike all measured, that do not divide, are a twin, or do not fit."""
 
 from __future__ import annotations
 
@@ -65,24 +65,24 @@ def _under(facts: RunFacts, algorithm: str, chunks: int) -> RunFacts:
 
 
 class PrunedPoints(NamedTuple):
-    """Points that are not simulated, and why; GB that memory misses at least, and the rate that they do not exceed."""
+    """Points that are not simulated, and why."""
 
     layout: Parallelism
     algorithms: tuple[str, ...]
-    reason: str
+    reason: str  # one of REASONS
     text: str
-    over: float = 0.0
-    most: float = 0.0
+    over: float = 0.0  # GB that memory misses at least
+    most: float = 0.0  # the rate that they do not exceed
 
 
 class OpenPoint(NamedTuple):
-    """A point that may be the best, a bound on its rate, its own one (`close`), or where it `surely` fits."""
+    """A point that may be the best."""
 
     point: SpacePoint
     setup: Setup
-    most: float
-    close: bool = False
-    surely: bool = False
+    most: float  # a bound on its rate
+    close: bool = False  # the bound is that of this point, not of any under its layout
+    surely: bool = False  # the bound is for where it surely fits
 
 
 def sift(space: Space, points: PointsOfLayouts | None = None) -> Iterator[PrunedPoints | OpenPoint]:

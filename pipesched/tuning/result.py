@@ -1,4 +1,4 @@
-"""What a search of a space found: rows, best first, counts, and what the decision rests on."""
+"""What a search of a space found (`Tuning`): rows, best first, counts, and what the decision rests on."""
 
 from __future__ import annotations
 
@@ -15,17 +15,13 @@ from pipesched.tuning.trial import Trial
 
 
 class NearMiss(NamedTuple):
-    """A point whose fullest device has `over` GB too much, at least.
-
-    Without that limit its rate is `most` tokens/s/GPU; `help` are changes with which it fits, in words. Either may be
-    unknown.
-    """
+    """A point whose fullest device has too much."""
 
     layout: Parallelism
     algorithm: str
-    over: float
-    most: float = 0.0
-    help: tuple[str, ...] = ()
+    over: float  # so many GB too much, at least
+    most: float = 0.0  # its tokens/s/GPU without that limit, 0 if unknown
+    help: tuple[str, ...] = ()  # changes with which it fits, in words, if known
 
 
 class Doubt(NamedTuple):
@@ -56,41 +52,30 @@ class Unmeasured(NamedTuple):
 class Tuning(DisplayableRows[Trial]):
     """The best points of a space, best first, by the tokens/s/GPU that are expected; all fit by their estimates.
 
-    `fits` says what the first row must do: fit surely, which faster ones at the end may not, or but likely. Where none
-    surely fits the first row is the likeliest to. The first `tied` rows cannot be told apart, `measure` says which two
-    of the rows to measure first, `published` are runs of the same model and GPU. `beyond` are
-    points that lie outside what was measured and are faster by their estimates; where those were searched too, because
-    nothing inside fits, the answer `is_widened`. `notes` say what to know of one's own runs.
-
-    `space` points were asked about: `simulated`, `pruned` by reason, and `left` because time was up. Schedules that
-    `solve` found for the best layouts stand among the rows where they are faster than that layout's own. `pareto` are
-    the points of which none that was simulated is faster and holds less, fastest first. `parts` is where the GPU time
-    of the best step goes. Memory forbids `near_misses`; `doubts` say what another efficiency would change; `nearest`
-    misses its memory by least, where nothing fits. `capacity` is GB of a GPU. `estimate` is that of the first row's
-    layout, under its algorithm, or the one that `solve` started from.
+    Schedules that `solve` found for the best layouts stand among the rows where they are faster than that layout's own.
     """
 
     rows: tuple[Trial, ...]
-    space: int
+    space: int  # the points that were asked about: simulated, pruned or left
     simulated: int
-    pruned: Mapping[str, int]
-    left: int = 0
+    pruned: Mapping[str, int]  # by reason
+    left: int = 0  # because time was up
     legal: int = 0
-    pareto: tuple[Trial, ...] = ()
-    parts: tuple[TimeShare, ...] = ()
-    near_misses: tuple[NearMiss, ...] = ()
-    doubts: tuple[Doubt, ...] = ()
-    nearest: tuple[NearMiss, ...] = ()
-    capacity: float = 0.0
+    pareto: tuple[Trial, ...] = ()  # points of which none that was simulated is faster and holds less, fastest first
+    parts: tuple[TimeShare, ...] = ()  # where the GPU time of the best step goes
+    near_misses: tuple[NearMiss, ...] = ()  # what memory forbids by little
+    doubts: tuple[Doubt, ...] = ()  # what another efficiency would change
+    nearest: tuple[NearMiss, ...] = ()  # what misses its memory by least, where nothing fits
+    capacity: float = 0.0  # GB of a GPU
     name: str = ""
-    tied: int = 0
-    fits: str = "sure"
-    beyond: tuple[Unmeasured, ...] = ()
-    published: tuple[PublishedRun, ...] = ()
-    measure: WhatToMeasure | None = None
-    is_widened: bool = False
-    notes: tuple[str, ...] = ()
-    estimate: Estimate | None = field(default=None, compare=False)
+    tied: int = 0  # the first rows that cannot be told apart
+    fits: str = "sure"  # the first row fits surely, which faster ones at the end may not; or it but likely does
+    beyond: tuple[Unmeasured, ...] = ()  # points outside what was measured that are faster by their estimates
+    published: tuple[PublishedRun, ...] = ()  # runs of the same model and GPU
+    measure: WhatToMeasure | None = None  # which two of the rows to measure first
+    is_widened: bool = False  # points outside what was measured were searched, because nothing inside fits
+    notes: tuple[str, ...] = ()  # what to know of one's own runs
+    estimate: Estimate | None = field(default=None, compare=False)  # of the first row's layout, before any `solve`
     config: str = ""
 
     def __repr__(self) -> str:

@@ -1,5 +1,7 @@
 """The search of a space: points that may be the best, in the order of what they may reach, until none can be better.
 
+`tune` makes a `SpaceSearch` and runs it; prune.py says which points are open, trial.py simulates one.
+
 The best rate so far drops all points that cannot reach it. A point is chosen from the results of the points that
 stand AHEAD places before it and earlier, so what is simulated does not depend on how many workers there are. Algorithms
 that try many orders take seconds each, so they come last, when there is a good one to beat.

@@ -1,5 +1,7 @@
 """What is known of a setup before it is simulated: memory that no cut can do without, a time that none is shorter than.
 
+`setup_bounds` are those under any algorithm, `FamilyBounds` those of a family, which prune.py asks for a point.
+
 Every bound holds for any cut into stages and any order. The devices together work for all items in each microbatch. A
 stage keeps an activation from its forward until its backward ends, and all later stages come in between; so memory and
 time bound each other.

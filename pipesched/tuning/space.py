@@ -1,4 +1,4 @@
-"""The space that is searched: its points, candidates for each field, the setups that they make; and reading it."""
+"""The `Space` that is searched: its points, candidates for each field, the setups that they make; and `read_space`."""
 
 from __future__ import annotations
 
@@ -57,11 +57,7 @@ MOST_CHUNKS, MOST_MICRO = 8, 8
 
 
 class Parallelism(NamedTuple):
-    """One value for each field. `recompute` is none, selective, full, or so many layers of each stage.
-
-    `shard` is None where gathers and reductions are no part of the schedule, `shard_ranks` None for all that there are.
-    `precision` is None where it is not searched.
-    """
+    """A layout: one value for each field that a space has."""
 
     tensor: int
     pipeline: int
@@ -70,10 +66,10 @@ class Parallelism(NamedTuple):
     expert: int
     expert_tensor: int
     micro: int
-    recompute: str | int
-    shard: str | None = None
-    shard_ranks: int | None = None
-    precision: str | None = None
+    recompute: str | int  # a word (none, selective, full), or so many layers of each stage
+    shard: str | None = None  # None where gathers and reductions are no part of the schedule
+    shard_ranks: int | None = None  # None for all that there are
+    precision: str | None = None  # None where it is not searched
 
     @property
     def parallel(self) -> dict[str, int]:
@@ -126,37 +122,28 @@ class SpacePoint(NamedTuple):
 
 @dataclass(frozen=True)
 class Space:
-    """What is the same for all points, and the candidates of each field and the algorithms that differ.
-
-    `data` are the data-parallel ranks where they are given. `sequence` is None where sequence parallelism goes with
-    tensor parallelism. `given` are parameters of make_problem that count instead of what is derived, among them the
-    `budget`, which is here as well where all devices have the same. `sections` are those of the config, as it gives
-    them. `only` is the trainer that must take each schedule, if there is one. `beyond`: also points outside what was
-    measured are searched. `beside` are the GB that side work holds on each device. `like` is the source whose published
-    runs count as one's own. `fits`: whether the best must fit surely, or is only likely to. `notes` say what of the
-    config counts in no point.
-    """
+    """What is the same for all points, and the candidates of each field and the algorithms that differ."""
 
     model: ModelShape
     hardware: GpuModel
     gpus: int
-    sequence: bool | None
+    sequence: bool | None  # None where sequence parallelism goes with tensor parallelism
     tokens: int
     size: int
     training: TrainingSetup
     candidates: Mapping[str, tuple[Any, ...]]
     algorithms: tuple[str, ...]
-    given: Mapping[str, Any]
+    given: Mapping[str, Any]  # parameters of make_problem that count instead of what is derived
     name: str = ""
-    data: int | None = None
-    sections: Mapping[str, Any] = field(default_factory=dict)
-    budget: Fraction | None = None
-    beside: Fraction = Fraction(0)
-    only: str | None = None
-    beyond: bool = False
-    like: str | None = None
-    fits: str = SURE
-    notes: tuple[str, ...] = ()
+    data: int | None = None  # the data-parallel ranks, where they are given
+    sections: Mapping[str, Any] = field(default_factory=dict)  # those of the config, as it gives them
+    budget: Fraction | None = None  # of `given`, where all devices have the same
+    beside: Fraction = Fraction(0)  # GB that side work holds on each device
+    only: str | None = None  # the trainer that must take each schedule
+    beyond: bool = False  # also points outside what was measured are searched
+    like: str | None = None  # the source whose published runs count as one's own
+    fits: str = SURE  # whether the best must fit surely, or is only likely to
+    notes: tuple[str, ...] = ()  # what of the config counts in no point
 
     @property
     def replaces(self) -> bool:

@@ -1,4 +1,4 @@
-"""Simulating a point, as plain numbers that another process can send; and the journal of a search."""
+"""Simulating a point (`simulate`), as plain numbers that another process can send; and the journal of a search."""
 
 from __future__ import annotations
 
@@ -48,27 +48,20 @@ class TrialTask(NamedTuple):
 
 @dataclass(frozen=True)
 class Trial:
-    """A point that was simulated. `memory` is GB of the fullest device, `spare` the GB that the tightest one has left.
-
-    `margin` is what the tightest GPU has left at the upper end of the interval of its memory, whatever limit is given.
-    `layout` is what each stage holds, as Megatron-LM writes it. `reason` says why the algorithm does not apply; then
-    there is no step. So it is where an algorithm that obeys the memory finds no schedule: then it `is_short`.
-    `verdicts` are what each trainer says of the schedule. Rows of an answer have `trust`, which says how sure the
-    estimate is, and all but the first row `behind`: the time of the first row's step over that of this one.
-    """
+    """A point that was simulated. Without a `step` the algorithm does not apply, or finds no schedule in the memory."""
 
     point: SpacePoint
     step: TrainingStep | None = None
-    memory: float = 0.0
-    spare: float = 0.0
-    margin: float = 0.0
+    memory: float = 0.0  # GB of the fullest device
+    spare: float = 0.0  # GB that the tightest device has left
+    margin: float = 0.0  # GB left there at the upper end of the interval of its memory, whatever limit is given
     bubble: float = 0.0
-    layout: str = ""
-    reason: str = ""
-    is_short: bool = False
-    verdicts: tuple[Verdict, ...] = ()
-    trust: Trust | None = None
-    behind: SpeedRatio | None = None
+    layout: str = ""  # what each stage holds, as Megatron-LM writes it
+    reason: str = ""  # why the algorithm does not apply
+    is_short: bool = False  # an algorithm that obeys the memory finds no schedule
+    verdicts: tuple[Verdict, ...] = ()  # what each trainer says of the schedule
+    trust: Trust | None = None  # how sure the estimate is, of rows of an answer
+    behind: SpeedRatio | None = None  # the time of the first row's step over that of this row's
 
     @property
     def runs_in(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""`tune`: the best layout and schedule of a model on GPUs, exact within the estimates."""
+"""`tune`, at the end: the best layout and schedule of a model on GPUs, exact within the estimates; and its `answer`."""
 
 from __future__ import annotations
 

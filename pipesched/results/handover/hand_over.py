@@ -1,4 +1,4 @@
-"""Frameworks: the text that makes one train by a schedule, or why it cannot and what is nearest."""
+"""Frameworks: the text that makes one train by a schedule (`hand_over`), or why it cannot and what is nearest."""
 
 from __future__ import annotations
 

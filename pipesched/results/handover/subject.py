@@ -1,4 +1,4 @@
-"""What is handed over: a schedule, the family whose order it has, and the layers of its stages; and what comes back."""
+"""What is handed over (`Subject`): a schedule, the family whose order it has, layers of stages; and what comes back."""
 
 from __future__ import annotations
 
