@@ -93,17 +93,11 @@ def test_schema_accepts(more: str) -> None:
 
 
 REPLACED = [
-    ("h100-sxm", "h100"),
-    ("h100-sxm", "{tflop: 5}"),
-    ("gpus: 8, ", ""),
-    ("gpus: 8", "gpus: 8, tensr: 2"),
-    ("global: 32", "global: 32, micros: 2"),
-    ("pipeline: 4", "pipeline: 0"),
-    ("model: llama-3-8b\n", ""),
-    ("model: llama-3-8b", "model: {mlp: glu}"),
-    ("batch", "training: {precision: fp9}\nbatch"),
+    ("h100-sxm", "h100"), ("h100-sxm", "{tflop: 5}"), ("gpus: 8, ", ""), ("gpus: 8", "gpus: 8, tensr: 2"),
+    ("global: 32", "global: 32, micros: 2"), ("pipeline: 4", "pipeline: 0"), ("model: llama-3-8b\n", ""),
+    ("model: llama-3-8b", "model: {mlp: glu}"), ("batch", "training: {precision: fp9}\nbatch"),
     ("batch", "training: {efficiency: {gemms: 1}}\nbatch"),
-]
+]  # fmt: skip
 ALONE = [
     "costs: {tied: [1, 2]}", "costs: {gather: '1'}", "costs: {reduce: [1, x]}", "memory: {states: -1}", "shard: zero3",
     "shard: {level: weights, ranks: '8'}", "shard: {level: weights, ahead: all}", "shard: {rank: 8}",

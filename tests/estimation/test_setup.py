@@ -214,21 +214,13 @@ def model_of(given: dict[str, Any], name: str) -> ModelShape:
         keys = ("q_lora_rank", "kv_lora_rank", "qk_head_dim", "qk_pos_emb_head_dim", "v_head_dim")
         latent = Latent(*(given[key] for key in keys))
     return ModelShape(
-        name=name,
-        layers=given["num_layers"],
-        hidden=given["hidden_size"],
-        heads=heads,
-        kv_heads=given["num_query_groups"] if given["group_query_attention"] else heads,
-        head=given["kv_channels"],
-        ffn=given["ffn_hidden_size"],
-        vocabulary=given["vocab_size"],
-        mlp="gated" if given["swiglu"] else "plain",
+        name=name, layers=given["num_layers"], hidden=given["hidden_size"], heads=heads,
+        kv_heads=given["num_query_groups"] if given["group_query_attention"] else heads, head=given["kv_channels"],
+        ffn=given["ffn_hidden_size"], vocabulary=given["vocab_size"], mlp="gated" if given["swiglu"] else "plain",
         norm="rms" if given["normalization"] == "RMSNorm" else "layer",
-        tied=not given["untie_embeddings_and_output_weights"],
-        qk_norm=name.startswith("qwen3"),
-        experts=experts,
+        tied=not given["untie_embeddings_and_output_weights"], qk_norm=name.startswith("qwen3"), experts=experts,
         latent=latent,
-    )
+    )  # fmt: skip
 
 
 def megatron_setup(run: dict[str, Any]) -> Setup:

@@ -37,18 +37,9 @@ def setup_of(problem: Problem) -> Setup:
     costs, memory, placement = problem.costs, problem.memory, problem.settled_placement
     config: dict[str, Any] = {key: value for key in COLUMNS if (value := getattr(costs, key)) is not None}
     config |= {key: getattr(memory, key) for key in ("activation", "retain", "checkpoint", "static", "budget")}
-    return read_setup(
-        {
-            **config,
-            "backward": costs.whole,
-            "devices": problem.devices,
-            "stages": problem.stages,
-            "microbatches": problem.microbatches,
-            "placement": placement.ways if placement.mirrored else placement.devices,
-            "speed": problem.speed or 1,
-            "links": problem.links,
-        }
-    )
+    config |= {"backward": costs.whole, "speed": problem.speed or 1, "links": problem.links}
+    config |= {key: getattr(problem, key) for key in ("devices", "stages", "microbatches")}
+    return read_setup({**config, "placement": placement.ways if placement.mirrored else placement.devices})
 
 
 def replay(
