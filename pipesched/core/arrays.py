@@ -7,7 +7,7 @@ Plain kernels compute with those, so answers are exact either way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -94,8 +94,8 @@ def kernels_for(*columns: Ints) -> tuple[Any, Any, Callable[[Ints], Any]]:
     compiled, of_lists, _ = _found()
     if compiled is None or any(values.dtype == object for values in columns):
         return plain_kernels, plain_lists, np.ndarray.tolist
-    kind = None if any(values.dtype.kind == "f" for values in columns) else np.int64  # an int may have 32 bits
-    return compiled, of_lists, partial(np.ascontiguousarray, dtype=kind)
+    # an int may have 32 bits
+    return compiled, of_lists, lambda one: np.ascontiguousarray(one, None if one.dtype.kind == "f" else np.int64)
 
 
 def run_kernel(name: str, *columns: Any, written: int = 0) -> tuple[Any, list[Any]]:

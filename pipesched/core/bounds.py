@@ -58,7 +58,7 @@ def longest_stretch(jobs: Sequence[Job], units: int = 1) -> Job:
     return parts
 
 
-def jackson_preemptive(jobs: Sequence[Job] | tuple[Ints, Ints, Ints]) -> int:
+def jackson_preemptive(jobs: list[Job] | tuple[Ints, Ints, Ints]) -> int:
     """Return the length of Jackson's preemptive schedule: max over jobs of (end + tail), in ticks (Carlier 1982).
 
     At any time it runs the released job of the longest tail. A machine that may interrupt its jobs can do no better.
