@@ -6,6 +6,7 @@ All follow from the declarations of keys, as the list of all keys does.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from itertools import product
 from math import gcd
 from types import MappingProxyType
@@ -99,12 +100,13 @@ def json_schema() -> Schema:
         for section in SECTIONS
     }
     setup = {field.key: {"description": field.help, "anyOf": [*_setup(field.key), {"type": "null"}]} for field in SETUP}
-    return {
+    found = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "pipesched config",
         **object_schema({**top, **sections, **setup}),
         "anyOf": [{"required": ["devices"]}, {"required": ["model", "hardware", "parallel", "batch"]}],
     }
+    return deepcopy(found)  # parts are those of the declarations
 
 
 def _setup(section: str) -> list[Schema]:
