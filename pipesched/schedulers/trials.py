@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import sub
 from random import Random
 from typing import Any, NamedTuple
 
@@ -106,9 +107,9 @@ class Trials:
                 span, makespan = schedule.span_ticks, schedule.makespan_ticks
             else:  # the same, without a schedule
                 retiming = Retiming(self.graph, orders)
-                times, bounds = retiming.times(), retiming.bounds
-                first, last = times.start[retiming.order[bounds[:-1]]], times.end[retiming.order[bounds[1:] - 1]]
-                span, makespan = int(max(last - first)), int(max(last) - min(first))
+                times, order, bounds = retiming.times(), retiming.order, retiming.bounds
+                first, last = times.start[order[bounds[:-1]]].tolist(), times.end[order[bounds[1:] - 1]].tolist()
+                span, makespan = max(map(sub, last, first)), max(last) - min(first)
             value = (span, makespan) if self.objective == "span" else (makespan, span)
             if least is None or value < least:
                 best, least = orders, value

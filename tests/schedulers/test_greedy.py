@@ -150,6 +150,14 @@ def test_spans_that_are_proved_optimal(budget: int, span: int) -> None:
     assert (schedule.bubble_span == 0) == (budget >= 7)
 
 
+def test_ends_above_64_bits() -> None:
+    """Where starts are below, orders are compared as any others."""
+    times: dict[str, Any] = dict.fromkeys(("forward", "backward_input", "backward_weight"), 999_999_999)
+    schedule = run(make_problem(devices=2, microbatches=3, p2p="0.000001234", **times), "zb-auto").schedule
+    assert max(schedule.start_ticks) < 2**63 < max(schedule.end_ticks)
+    assert list(violations(schedule)) == []
+
+
 def test_the_default_limit_is_two_p() -> None:
     """Without a budget a device holds at most 2P activations of the largest stage, and uses more than P of them."""
     outcome = run(make_problem(**{**UNIT, "microbatches": 40}), "zb-auto")
