@@ -140,16 +140,18 @@ def recut(problem: Problem, placement: Placement) -> Problem:
 
 
 def fitted_to(problem: Problem, placement: Placement) -> Problem:
-    """Return `problem` on a placement: cut for it if it may be cut anew, else fused to its number of stages.
+    """Return `problem` on a placement: cut for it if it may be cut anew, else fused to its number of stages; one each.
 
     Raises NotApplicable where the groups of stages cannot be equal, or some stage would have nothing to do, and for a
     second copy of the stages in a problem with a step.
     """
     if len(placement.ways) > 1 and problem.has_step:
         raise NotApplicable(NO_STEP, "placement")
-    if can_be_cut(problem):
-        return recut(problem, placement)
-    return replace(fuse(problem, len(placement.devices)), placement=placement)
+    if placement not in problem.known:
+        made = recut(problem, placement) if can_be_cut(problem) else fuse(problem, len(placement.devices))
+        problem.known[placement] = replace(made, placement=placement)
+    found: Problem = problem.known[placement]
+    return found
 
 
 def settled(problem: Problem, placement: Placement) -> Problem:

@@ -61,8 +61,11 @@ def lower(
 
     Memory pools are the devices; resources are the devices and then, with transfers, two lanes (to host memory, back)
     for each device. `pairs` maps forwards to the backwards that run with them, `waits` are further
-    precedences.
+    precedences. With none of these it is one graph.
     """
+    known: dict[OpIndex, TaskGraph] = {} if absent or pairs or waits else problem.known
+    if index in known:
+        return known[index]
     model, kinds = problem.model, [KINDS[letter] for letter in index.letters]
     duration = np.concatenate([model.ticks[kind.cost].ravel() for kind in kinds])
     changes = zip(*(model.changes(kind.letter) for kind in kinds), strict=True)
@@ -99,7 +102,7 @@ def lower(
         edges = edges.where(~(is_gone[edges.before] | is_gone[edges.after]))
         edges, further = (Edges(task[one.before], task[one.after], one.lag) for one in (edges, further))
     count = problem.devices + (2 * problem.devices if lanes else 0)
-    return TaskGraph(duration, resource, (1,) * count, [edges, further], take, give, pool)
+    return known.setdefault(index, TaskGraph(duration, resource, (1,) * count, [edges, further], take, give, pool))
 
 
 class PrecedenceRow(NamedTuple):

@@ -251,6 +251,7 @@ class Problem(Displayable):
     has_units: bool = field(init=False, compare=False)  # whether microbatches differ, are cut, or only forwards run
     sharding: Shard = field(init=False, compare=False)  # what the ranks of a device divide; without a step nothing
     batches: int = field(init=False, compare=False)  # microbatches of a round: number r * batches + k is k in round r
+    known: dict[Any, Any] = field(init=False, compare=False)  # made of it: problems by placement, graphs by index
     letters: str = field(init=False, compare=False)  # the kinds of a plain step: split where costs give the halves
 
     def __post_init__(self) -> None:
@@ -293,7 +294,7 @@ class Problem(Displayable):
         tables = self.costs.microbatches, self.memory.microbatches
         differs = self.sizes is not None or tables != (None, None)
         made["has_units"] = differs or not self.slices.is_plain or self.mode == FORWARD_ONLY
-        made.update(has_step=self.shard is not None, sharding=self.shard or UNSHARDED)
+        made.update(has_step=self.shard is not None, sharding=self.shard or UNSHARDED, known={})
         made["batches"] = self.microbatches // self.rounds
 
     def _settle_step(self) -> None:
@@ -351,7 +352,7 @@ class Problem(Displayable):
         return f"Problem({name}{sizes}, placement={cut(placement, BRIEF // 2)})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return fields_of(self)
+        return {**fields_of(self), "known": {}}
 
     @cached_property
     def ticks(self) -> Ticks:
