@@ -68,6 +68,11 @@ def arrow(before: int, after: int, lag: int = 0) -> Edges:
     return Edges((before,), (after,), lag)
 
 
+def arrows(found: Iterable[tuple[int, int, int]]) -> Edges:
+    """Return precedences that are found one by one, each as (before, after, lag)."""
+    return Edges(*(zip(*every, strict=True) if (every := [*found]) else ((), ())))
+
+
 class WaitTable:
     """Edges by one of their ends: task i has those from `first[i]` to `first[i + 1]` of `task` and `lag`."""
 

@@ -20,7 +20,7 @@ from functools import cached_property
 from itertools import chain, repeat
 
 from pipesched.core.arrays import column, np
-from pipesched.core.tasks import NOWHERE, Edges, TaskGraph, arrow
+from pipesched.core.tasks import NOWHERE, Edges, TaskGraph, arrow, arrows
 from pipesched.pipeline.plan.plan import NOTHING_BEFORE, NetworkEntry, Plan, with_parts, with_scoped
 from pipesched.pipeline.plan.step import FULL, GRADIENTS, WEIGHTS
 from pipesched.pipeline.problem.kinds import (
@@ -291,7 +291,7 @@ def with_step_tasks(graph: TaskGraph, problem: Problem, plan: Plan) -> TaskGraph
     """
     step = _Step(problem, plan)
     tasks = [*step.tasks(len(graph.unit_counts))]
-    needs, whole = [*step.needs()], Edges.joined(step.residency())
+    needs, whole = [*step.needs()], arrows(step.residency())
     own = np.arange(len(graph.edges) - len([*waits_of(plan)]))  # waits are last
     late = Edges((), ())
     if problem.sharding.gathers_each:  # nothing is gathered ahead: a gather waits for all data of the slot behind it
@@ -331,7 +331,7 @@ def step_arrows(problem: Problem, plan: Plan) -> tuple[Edges, Edges, Edges]:
     """
     step = _Step(problem, plan)
     data = Edges.joined([*step.needs(), *step.tied()])
-    return (data, Edges.joined(step.residency(every=True)), step.issued())
+    return (data, arrows(step.residency(every=True)), step.issued())
 
 
 def waits_of(plan: Plan) -> Iterator[tuple[int, int]]:
@@ -396,8 +396,7 @@ class _Step:
     def issued(self) -> Edges:
         """Return the wait of each operation of a lane for the slot behind which it is issued."""
         entries = [(after, number) for number, after in chain(*self.plan.network) if after != NOTHING_BEFORE]
-        pairs = [(self._task.get(after, after), number) for after, number in entries if self._machine[number] >= 0]
-        return Edges(*zip(*pairs, strict=True)) if pairs else Edges((), ())
+        return arrows((self._task.get(one, one), number, 0) for one, number in entries if self._machine[number] >= 0)
 
     def needs(self) -> Iterator[Edges]:
         """Yield what the table of kinds says, of operations that the plan has."""
@@ -414,11 +413,11 @@ class _Step:
                 yield from self._bundles(letter, need)
             else:
                 planned = (number for number in index.of_kind(letter) if self._machine[number] >= 0)
-                yield from chain.from_iterable(self._waits(number, need) for number in planned)
+                yield arrows(chain.from_iterable(self._waits(number, need) for number in planned))
         if self.problem.clip:  # by their global norm: every optimizer waits for all gradients
             kinds = [need.letter for need in WHEN_CLIPPED if need.letter in present]
             latest = self._latest_of([row for kind in kinds for row in index.rows(kind)])
-            yield from (arrow(before, after) for after in index.of_kind("OPTIMIZER") for before in latest)
+            yield arrows((before, after, 0) for after in index.of_kind("OPTIMIZER") for before in latest)
 
     @cached_property
     def _is_whole(self) -> bool:
@@ -451,17 +450,17 @@ class _Step:
                 units = index.row(need.letter, stage)
                 yield from (Edges(units[part::slices], row) for part in range(slices))
 
-    def _waits(self, number: int, need: Need) -> Iterator[Edges]:
+    def _waits(self, number: int, need: Need) -> Iterator[tuple[int, int, int]]:
         index, op, task = self.index, self.index.op(number), self._task.get(number, number)
         if need.join is not Join.SIDES:
-            yield from (arrow(before, task) for before in self._latest_of(self._needed(op, need)))
+            yield from ((before, task, 0) for before in self._latest_of(self._needed(op, need)))
             return
         # Of side work an earlier one may have the longer latency, so that each one counts. It waits for B or I of its
         # microbatch, where all backwards of a stage, which may be those of one microbatch, end with B or W.
         for before in chain.from_iterable(map(self._reduced, self._needed(op, need))):
             side, other = (number, before) if ALL_KINDS[op.kind].scope is Scope.SIDE else (before, number)
             is_there = max(self._machine[side], 0) == self.devices[index.stage_of(other)]
-            yield arrow(before, task, 0 if is_there else self.ticks.side_p2p[index.stage_of(side)])
+            yield before, task, 0 if is_there else self.ticks.side_p2p[index.stage_of(side)]
 
     def _needed(self, op: Op, need: Need) -> list[range]:
         """Return the rows of all operations that one waits for by a need."""
@@ -495,11 +494,8 @@ class _Step:
                 last[machine] = place, self._task.get(number, number)
         return [task for _, task in last.values()]
 
-    def residency(self, *, every: bool = False) -> Iterator[Edges]:
-        """Yield the wait of the first pass behind each UNSHARD: those behind it come later on the device.
-
-        With `every` also that of all others.
-        """
+    def residency(self, *, every: bool = False) -> Iterator[tuple[int, int, int]]:
+        """Yield the wait of the first pass behind each UNSHARD, with `every` also of those behind it on the device."""
         index, pairs, first = self.index, self.plan.pairs, self.index.passes
         unshards = index.of_kind("UNSHARD")
         for order, program in zip(self.plan.orders, self.plan.network, strict=False):
@@ -516,7 +512,7 @@ class _Step:
                     stage = index.stage_of(one) if one < first else -1
                     if stage in coming:
                         left -= not every
-                        yield arrow(coming[stage] if every else coming.pop(stage), slot)
+                        yield coming[stage] if every else coming.pop(stage), slot, 0
                 coming.update(by_slot.get(slot, ()))
 
     def tied(self) -> Iterator[Edges]:
