@@ -205,7 +205,7 @@ class SideInsertion:
                 for place, slot in enumerate(row):
                     whole += [*added.get((device, place), ()), slot]
                 rows.append([*whole, *added.get((device, len(row)), ())])
-            schedule = self.timed(rows)
+            schedule = self.timed(rows) if works else schedule
         return schedule
 
     def rows(self, schedule: Schedule) -> Rows:
@@ -289,12 +289,13 @@ def improved(insertion: SideInsertion, best: Schedule, first: Schedule) -> Sched
     """Return the best schedule that is found from this one on, or itself; `first` is that of the rule."""
     rounds = min(MOST_ROUNDS, MOST_SLOTS // len(best.start_ticks))
     random, here = Random(0), best
-    if rounds < FEWEST_ROUNDS or best.makespan_ticks == lower_bound(best).ticks:
+    bound = lower_bound(best).ticks
+    if rounds < FEWEST_ROUNDS or best.makespan_ticks == bound:
         return best
     tight = _tight(best)
     for turn in range(rounds):
         check_deadline()
-        if not tight:
+        if not tight or (best.fits and best.makespan_ticks == bound):
             break
         some = frozenset(random.sample(tight, min(1 + turn % PARTS, len(tight))))
         try:
