@@ -136,7 +136,7 @@ def _outcome(outcome: Outcome, explained: bool) -> Answers:
         "bound_reason": outcome.bound.reason,
         "status": outcome.status.value,
         "metrics": figures,
-        "violations": [*violations(schedule)],
+        "violations": [*violations(schedule)] if explained else [],  # `run` has checked it
         "over_budget": over_budget(schedule),
         **({"explained": _explained(outcome)} if explained and sum(map(len, plan.orders)) <= MOST_EXPLAINED else {}),
     }
