@@ -66,7 +66,8 @@ def test_the_report_says_how_it_repeats() -> None:
 
 def test_a_document_keeps_what_is_known(tmp_path: Any) -> None:
     """What is known about periodic schedules is written and read."""
-    outcome = solve(pipesched.make_problem(**{**LATENT, "microbatches": 6}, placement="v"), method="periodic")
+    given = {**LATENT, "devices": 3, "stages": 6, "microbatches": 6}
+    outcome = solve(pipesched.make_problem(**given, placement="v"), method="periodic")
     assert outcome.report is not None
     path = pipesched.write(outcome, tmp_path / "found.json")
     section = json.loads(path.read_text())["solver"]["repetition"]
