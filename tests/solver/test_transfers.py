@@ -47,8 +47,10 @@ def linear(devices: int, microbatches: int, budget: Any, **values: Any) -> Probl
         (linear(3, 4, 2, offload=3), OFFLOAD, 20),
         (linear(4, 8, 2, offload=1), OFFLOAD, 33),
         (linear(4, 8, 2, checkpoint=0), RECOMPUTE, 33),
-        (linear(8, 16, 4, offload=1), OFFLOAD, 69),
-        pytest.param(linear(8, 16, 4, offload=2), BOTH, 69, marks=pytest.mark.nightly),
+        *(
+            pytest.param(linear(8, 16, 4, offload=cost), which, 69, marks=pytest.mark.nightly)
+            for cost, which in ((1, OFFLOAD), (2, BOTH))
+        ),
     ],
 )
 def test_known_optima(problem: Problem, allowed: MemorySavings, optimum: int) -> None:

@@ -67,7 +67,7 @@ def best_of_every_cut(given: dict[str, Any], chunks: tuple[int, ...]) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chunks", [(1,), (1, 2)])
-@pytest.mark.parametrize("seed", at_night_but((0, 3), range(6)))
+@pytest.mark.parametrize("seed", at_night_but((0,), range(6)))
 def test_no_cut_is_below_the_bound_and_optimal_is_the_best_of_all(seed: int, chunks: tuple[int, ...]) -> None:
     given = small(Random(seed))
     best = best_of_every_cut(given, chunks)
