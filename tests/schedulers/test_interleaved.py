@@ -83,7 +83,7 @@ def test_the_default_group_size_never_refuses(devices: int, chunks: int) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("devices", at_night_but((3,), (2, 3, 4, 6)))
-@pytest.mark.parametrize("chunks", [2, 3])
+@pytest.mark.parametrize("chunks", at_night_but((3,), (2, 3)))
 def test_explicit_group_sizes(devices: int, chunks: int) -> None:
     """A group size runs if its order does; else it is refused with sizes that run, and those do."""
     refused = 0
