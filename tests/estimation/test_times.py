@@ -439,7 +439,7 @@ def estimate(given: Setup, algorithm: str, **replaced: Any) -> Estimate:
 
 
 @pytest.mark.parametrize("algorithm", at_night_but(PAIRED[1:2], PAIRED))
-@pytest.mark.parametrize("training", [{**FULL, "full_layers": 1}, SELECTIVE])
+@pytest.mark.parametrize("training", [{**FULL, "full_layers": 1}, pytest.param(SELECTIVE, marks=pytest.mark.nightly)])
 def test_pieces_are_the_forward_and_the_backward_of_a_stage(algorithm: str, training: dict[str, Any]) -> None:
     """They sum up exactly, recompute included; experts have pieces on the network, the head and the embedding none."""
     found = estimate(of_experts(training=training), algorithm)
@@ -473,7 +473,7 @@ def test_terms_that_have_owners_exist() -> None:
 
 
 @pytest.mark.parametrize("algorithm", at_night_but(PAIRED[1:2], PAIRED))
-@pytest.mark.parametrize("training", [{}, FULL])
+@pytest.mark.parametrize("training", [pytest.param({}, marks=pytest.mark.nightly), FULL])
 def test_a_pair_hides_the_network_of_experts(algorithm: str, training: dict[str, Any]) -> None:
     """It lasts no less than either operation and than what both compute, and is shorter than both; so is the step."""
     given = of_experts(training=training)
