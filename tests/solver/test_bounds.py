@@ -180,7 +180,7 @@ def least_of(case: PlainVariant, device: int | None) -> int:
 
 @pytest.mark.slow
 @given(tight(most_devices=2, most_microbatches=4, most_chunks=2))
-@part(2)
+@part(4)
 def test_never_above_an_optimum_device(problem: Problem) -> None:
     """No device alone needs longer than the exact model of all devices, which knows none of the extra precedences."""
     case = PlainVariant(problem)

@@ -93,7 +93,7 @@ def tiny(draw: st.DrawFn) -> Problem:
     )
 
 
-@examples(25)
+@part(2)
 @given(tiny(), actions)
 def test_the_model_finds_the_optimum(problem: Problem, allowed: MemorySavings) -> None:
     """Walking through every state of a tiny problem finds nothing shorter than the model, and nothing less."""
