@@ -1,4 +1,8 @@
-"""Several algorithms on one problem, side by side, by `compare`; and plans and blocks of files, fitted to it."""
+"""Several algorithms on one problem, side by side; and plans and blocks of files, fitted to it.
+
+`compare` makes a call of each row (`comparison_calls`), and an Entry of each call. Before it stands how plans are read
+(`candidates`) and scheduled for the problem (`scheduled`).
+"""
 
 from __future__ import annotations
 
@@ -42,18 +46,14 @@ YAML = (".yaml", ".yml")
 
 @dataclass(frozen=True)
 class GivenPlan:
-    """A plan and its placement (None: the one that it shows), and the file that it stands in, if any.
+    """A plan that was given, or read from a file."""
 
-    `refusal` says why there is no plan: what the file breaks. `problem` is that of its schedule, where it has one;
-    `is_open` says that its cut was open.
-    """
-
-    plan: Plan | None
-    placement: Placement | None = None
+    plan: Plan | None  # None: there is a refusal
+    placement: Placement | None = None  # None: the one that the plan shows
     file: str = ""
-    refusal: str = ""
-    problem: Problem | None = None
-    is_open: bool = False
+    refusal: str = ""  # what the file breaks
+    problem: Problem | None = None  # that of its schedule, where it has one
+    is_open: bool = False  # whether the cut of that was open
 
 
 class GivenAlgorithm(NamedTuple):

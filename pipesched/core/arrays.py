@@ -1,4 +1,4 @@
-"""Columns of integers, and the kernels that loop over them: compiled where a C compiler was, else plain Python.
+"""Columns of integers, and the kernels that loop over them (`run_kernel`): compiled where a C compiler was.
 
 A column is a numpy array of int64. Where a value or a sum is beyond 64 bits, it holds Python integers (dtype object).
 Plain kernels compute with those, so answers are exact either way.

@@ -1,4 +1,4 @@
-"""List scheduling: keep every resource busy; among the tasks that are ready and fit, take the least key.
+"""List scheduling (`list_schedule`): keep every resource busy; of the tasks that are ready and fit, take the least key.
 
 The key is the visible tuple (priority, tie, index). The kernel walks through time from event to event: a task ends, or
 a lag runs out. It never leaves a unit idle while a ready task fits, in memory too, unless a deadlock would follow.

@@ -1,12 +1,13 @@
 """The shortest schedule of a task graph without memory: bounds, list schedules, and a search for what they leave open.
 
-The stages, each only if the ones before leave a gap: bounds; list schedules; each improved backwards and forwards;
-bounds that count the resources; CP-SAT with intervals, if the gap is wide; a search at the horizon of the bound,
-which it raises tick by tick, or meets; the same one tick below the best schedule; CP-SAT with intervals again, which
-needs no horizon.
+`shortest` is where one begins. The stages, each only if the ones before leave a gap: bounds; list schedules; each
+improved backwards and forwards; bounds that count the resources; CP-SAT with intervals, if the gap is wide; a search at
+the horizon of the bound, which it raises tick by tick, or meets; the same one tick below the best schedule; CP-SAT with
+intervals again, which needs no horizon.
 
-That search is branch and bound on time windows: shave them by a linear relaxation, split one into halves, and go on. On
-the way, each fractional schedule gives an order for list scheduling.
+That search (`HorizonSearch`) is branch and bound on time windows: shave them by a linear relaxation, split one into
+halves, and go on. On the way, each fractional schedule gives an order for list scheduling. To shave a window is to
+prove that its task never starts in some first or last ticks of it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Why a schedule takes its time: the critical path, slack, the class of each idle tick, and what a change would do.
 
-It needs only tasks, orders and times, whoever found them. Linear in tasks and precedences. One tick less of a cost
-gains the least number of times that it stands on a longest path, one tick more costs the largest. A task may move to
-where who reaches it and whom it reaches let it, whatever memory says.
+It needs only tasks, orders and times (`TimedTasks`), whoever found them. Linear in tasks and precedences. One tick less
+of a cost gains the least number of times that it stands on a longest path, one tick more costs the largest. A task may
+move to where who reaches it and whom it reaches let it, whatever memory says.
 
 `idle_gaps` classes idle time, `path_counts` says what costs do, `candidate_moves` which moves may help.
 """
@@ -43,41 +43,30 @@ class Arc(NamedTuple):
 class TimedTasks:
     """Tasks in the orders of machines, with times: the subject of every question here.
 
-    The first `devices` of `orders` are of devices, the others of lanes, whose own idle time nobody asks for; the last
-    `late_lanes` of these may end the schedule, as devices do. `inputs`
-    are the arcs of data into each task, `waits` the tasks that each waits for besides. `starts` and `ends` are in
-    ticks, from 0, the first start; tasks in no order have none. `deliveries[i]` ticks after its end the result of task
-    i is out, occupying nobody (default: at once), and `delivery_tags[i]` names what makes them, as the tag of an arc.
-    Of what was measured `arrived[i]` is when the message was there that task i waited for, less than 0 where it waited
-    for none. Tasks that are `queued` stand in several queues at once, whose order `waits` has; where they hold devices
-    while they run, `held` lists those of each.
-
-    `outs` is when the result of each task is out. The last one of a device, or of a lane that may end the schedule, is
-    out at the `makespan`: that of the task `last`, the first of several, of devices first; NOTHING where there is none.
-    `machine` is that of each task, `previous` the task before it there, `ranks` its place in all orders one after the
-    other: by device, then by lane, and by position.
+    Times are in ticks, from 0, the first start. Machines are devices, and behind them lanes, whose own idle time nobody
+    asks for. Deliveries occupy nobody.
     """
 
     durations: Sequence[int]
-    inputs: Sequence[Sequence[Arc]]
-    waits: Sequence[Sequence[int]]
-    orders: Sequence[Sequence[int]]
-    devices: int
-    starts: Sequence[int]
+    inputs: Sequence[Sequence[Arc]]  # the arcs of data into each task
+    waits: Sequence[Sequence[int]]  # the tasks that each waits for besides
+    orders: Sequence[Sequence[int]]  # of machines
+    devices: int  # how many of them are devices, the first ones
+    starts: Sequence[int]  # like `ends` less than 0 for tasks in no order
     ends: Sequence[int]
-    deliveries: Sequence[int] = ()
-    delivery_tags: Sequence[int] = ()
-    arrived: Sequence[int] = ()
-    late_lanes: int = 0
-    queued: range = range(0)
-    held: Sequence[Sequence[int]] = ()
+    deliveries: Sequence[int] = ()  # how long after its end the result of each task is out; default: at once
+    delivery_tags: Sequence[int] = ()  # what makes that time, as the tag of an arc
+    arrived: Sequence[int] = ()  # measured: when the message was there that each waited for, less than 0 for none
+    late_lanes: int = 0  # how many lanes, the last ones, may end the schedule, as devices do
+    queued: range = range(0)  # tasks that stand in several queues at once, whose order `waits` has
+    held: Sequence[Sequence[int]] = ()  # where such tasks hold devices while they run, those of each
 
-    outs: Sequence[int] = field(init=False)
+    outs: Sequence[int] = field(init=False)  # when the result of each task is out
     machine: list[int] = field(init=False)
-    ranks: list[int] = field(init=False)
-    previous: list[int] = field(init=False)
-    last: int = field(init=False)
-    makespan: int = field(init=False)
+    ranks: list[int] = field(init=False)  # the place of each task in all orders one after the other
+    previous: list[int] = field(init=False)  # the task before each on its machine
+    last: int = field(init=False)  # the task that ends the schedule, the first of several; NOTHING where there is none
+    makespan: int = field(init=False)  # when its result is out
 
     def __post_init__(self) -> None:
         outs = [*map(add, self.ends, self.deliveries)] if self.deliveries else self.ends

@@ -1,4 +1,4 @@
-"""The task graph, to which every front end lowers its problems, and the independent check of start times.
+"""The `TaskGraph`, to which every front end lowers its problems, and the independent check of start times.
 
 Tasks are numbered 0..n-1 and described by columns of integers, so that a million of them are cheap, and so are their
 precedences: `Edges` are three columns. Lists of Python integers, for loops that are not kernels, are made when asked.

@@ -1,8 +1,9 @@
-"""From the order on each machine to times: every task as early as its order and its predecessors allow.
+"""From the order on each machine to times (`earliest_times`): every task as early as order and predecessors allow.
 
 Linear in tasks and precedences. A machine runs on until its next task waits for a task that has not ended; the end of
-that task wakes it again. When every machine sleeps, they wait for each other in a cycle: a deadlock. `CaseSweep` times
-orders that can run in many cases at once, with other lengths or other lags in each.
+that task wakes it again. When every machine sleeps, they wait for each other in a cycle: a deadlock. `Retiming` times
+orders again with other durations. `CaseSweep` times orders that can run in many cases at once, with other lengths or
+lags in each.
 """
 
 from __future__ import annotations
