@@ -115,6 +115,14 @@ def test_backwards_beside_forwards_alone() -> None:
     assert [*violations(schedule)] == ["0B0 is no forward; the problem has forwards alone"]
 
 
+def test_a_wait_that_is_not_kept() -> None:
+    """An operation starts no earlier than the end of one for which the plan makes it wait, on any device."""
+    problem = make_problem(devices=2, microbatches=2)
+    given = plan(problem, ["0F0 0F1 0B0 0B1", "1F0 1B0 1F1 1B1"], waits=[("0F1", "1F0")])
+    early = moved(schedule_plan(problem, given), "0F1", -1, -1)
+    assert [*violations(early)] == ["0F1 starts before the end of 1F0, for which the plan makes it wait"]
+
+
 def test_an_instant_inside_another() -> None:
     """An operation of no length may not run inside another one either."""
     problem = make_problem(devices=1, stages=2, microbatches=1, forward=[4, 0], backward=[2, 0], placement="linear")
