@@ -149,35 +149,27 @@ class Advice(NamedTuple):
 class SolveReport(Displayable):
     """What a solve reports beside its schedule.
 
-    `objective` is "makespan" or "span", and `value` its number. `bound` is the best lower bound on it over all
-    `placements` that were tried; `makespan_bound` is one on the makespan for the placement of the schedule. `seconds`
-    is the time that the solve took, and `stopped_by` what ended it. `source` is what found the schedule; `heuristic` is
-    the best schedule within the budget that the portfolio found before any search. `equal` are the named schedules of
-    the same value, each with what its largest device holds, in the user's memory unit. `repetition` is what is known
-    about periodic schedules on the placement of the schedule, if they were searched. `advice` are changes that would
-    help, the best first, or None where none were tried. `cuts` says which cuts were tried, where the cut was open:
-    `bound` and `status` then are about all cuts, `makespan_bound` is about that of the schedule. `covers` says in words
-    which schedules `bound` is about, `cut_off` which searches for bounds had too little time, and `not_tried` for which
-    algorithms there was none. Raises ConfigError, about the field at fault, for a value of another type.
+    Where the cut was open, `bound` and `status` are about all cuts, and `makespan_bound` is about that of the schedule.
+    Raises ConfigError, about the field at fault, for a value of another type.
     """
 
-    objective: str
+    objective: str  # "makespan" or "span"
     status: Status
-    value_ticks: int
-    bound: Bound
-    makespan_bound: Bound
-    seconds: float
-    stopped_by: StoppedBy
-    source: str
-    heuristic: BestHeuristic | None
-    placements: tuple[str, ...]
-    equal: Mapping[str, int | float] = field(default_factory=dict, hash=False)
-    repetition: Repetition | None = None
-    advice: tuple[Advice, ...] | None = field(default=None, hash=False)
-    cuts: CutReport | None = None
-    covers: str = covered.CHOSEN
-    cut_off: tuple[str, ...] = ()
-    not_tried: tuple[str, ...] = ()
+    value_ticks: int  # of the objective
+    bound: Bound  # the best lower bound on the objective, over all placements that were tried
+    makespan_bound: Bound  # on the makespan, for the placement of the schedule
+    seconds: float  # that the solve took
+    stopped_by: StoppedBy  # what ended it
+    source: str  # what found the schedule
+    heuristic: BestHeuristic | None  # the best schedule within the budget that the portfolio found before any search
+    placements: tuple[str, ...]  # those that were tried
+    equal: Mapping[str, int | float] = field(default_factory=dict, hash=False)  # named ones of this value: their memory
+    repetition: Repetition | None = None  # what is known of periodic schedules, if they were searched
+    advice: tuple[Advice, ...] | None = field(default=None, hash=False)  # changes that would help; None: none was tried
+    cuts: CutReport | None = None  # which cuts were tried, where the cut was open
+    covers: str = covered.CHOSEN  # which schedules `bound` is about, in words
+    cut_off: tuple[str, ...] = ()  # searches for bounds that had too little time
+    not_tried: tuple[str, ...] = ()  # algorithms for which there was no time
 
     def __post_init__(self) -> None:
         require_name(OBJECTIVES, self.objective, "objective", "objective")
@@ -223,16 +215,15 @@ class SolveReport(Displayable):
 class Outcome(HasPage):
     """A schedule with the name of the algorithm that made it, and the report of a solve that found it.
 
-    `ordering` is how its microbatches are fed, where an order was asked for and they are not all alike; `cut` how its
-    layers were cut, where that was open. `is_grouped`: its algorithm found the group size, which none was given for.
+    `run` and the solver make it; documents/ reads it back.
     """
 
     algorithm: str
     schedule: Schedule
     report: SolveReport | None = None
-    ordering: Ordering | None = None
-    is_grouped: bool = False
-    cut: CutChoice | None = None
+    ordering: Ordering | None = None  # how its microbatches are fed, where an order was asked for and they differ
+    is_grouped: bool = False  # its algorithm found the group size, for which none was given
+    cut: CutChoice | None = None  # how its layers were cut, where that was open
 
     def __post_init__(self) -> None:
         require_label(self.algorithm, "algorithm")

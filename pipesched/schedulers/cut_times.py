@@ -64,7 +64,8 @@ class CutTimes(SlotTimes):
     """What a plan takes on cuts of a problem whose cut is open; the order of the plan is kept.
 
     Cuts are rows of an array: the item behind each stage. Tables are made of problems with stages of such items as
-    come; times and sizes are on scales that grow where one of them needs it.
+    come; times and sizes are on scales that grow where one of them needs it. An entry, the last axis of a table, is
+    some items (`Span`, known by a code) as a stage; stages with the same costs, a home, have their entries in common.
     """
 
     _slots: _CutSlots

@@ -1,8 +1,8 @@
 """Work that workers do before its turn: searches of variants, their portfolios, the budgets of a frontier.
 
 `WorkAhead` is a pool of calls by keys, with which a frontier solves its next budgets; a solve has `VariantsAhead`.
-It is done with what is known when it begins, and counts only if that is what this process would have found too. So the
-answer is the same, and proofs go on side by side. What turns out to be of no use is dropped.
+Such work knows what is known when it begins, and counts only if this process would have found the same. So the answer
+is the same, and proofs go on side by side. What turns out to be of no use is dropped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Work = Callable[[Search, int], None]  # on the variant with a number
 
 
 class WorkAhead(Generic[Result]):
-    """Calls that the workers of `pool` were sent, by numbers."""
+    """Calls that the workers of `pool` were sent, by the numbers of variants, or by budgets."""
 
     def __init__(self, pool: Executor | None) -> None:
         self.pool = pool

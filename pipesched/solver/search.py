@@ -1,4 +1,8 @@
-"""The state of a solve while it runs (`Search`): the best schedule, a bound for each variant, what is still open."""
+"""The state of a solve while it runs (`Search`): the best schedule, a bound for each variant, what is still open.
+
+Steps of a solve `offer` schedules and raise bounds. `offer_initial` makes a first schedule that fits, for all else ends
+where there is none.
+"""
 
 from __future__ import annotations
 

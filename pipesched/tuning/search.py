@@ -60,18 +60,18 @@ class SpaceSearch:
         self.space, self.known, self.note, self.tell = space, known, note, tell
         self._points, self._least = points, least
         self.pruned = Counter(dict.fromkeys(prune.REASONS, 0))
-        self._said: dict[str, str] = {}
+        self._said: dict[str, str] = {}  # of each algorithm of a user: why it did not apply at first
         self.trials: list[Trial] = []
         self.best: Trial | None = None
         self.most = 0.0  # the best rate of what fits, surely or not
         self.estimate: Estimate | None = None  # of the best one, where it was simulated now
-        self.forbidden: list[prune.PrunedPoints] = []
+        self.forbidden: list[prune.PrunedPoints] = []  # by memory
         self.outside: list[prune.PrunedPoints] = []  # what is unlike all that was measured
         self.is_widened = False
-        self.legal = 0
-        self._surely = space.surely
-        self._quick: list[tuple[float, int, prune.OpenPoint]] = []
-        self._slow: list[tuple[float, int, prune.OpenPoint]] = []
+        self.legal = 0  # points that divide, also those that memory forbids
+        self._surely = space.surely  # by whose budget a point surely fits
+        self._quick: list[tuple[float, int, prune.OpenPoint]] = []  # heaps: what may be fastest is first
+        self._slow: list[tuple[float, int, prune.OpenPoint]] = []  # of algorithms that try many orders
 
     @property
     def left(self) -> int:

@@ -1,4 +1,8 @@
-"""`tune`, at the end: the best layout and schedule of a model on GPUs, exact within the estimates; and its `answer`."""
+"""`tune`, at the end: the best layout and schedule of a model on GPUs, exact within the estimates.
+
+It searches a space (search.py), looks for `near_misses`, solves the best layouts (`_finished`), finds out how sure the
+best rows are (`_judge`), and makes the `answer` of these findings.
+"""
 
 from __future__ import annotations
 

@@ -38,22 +38,17 @@ ZERO_1 = (NOTHING, OPTIMIZER_STATES)  # the levels of frameworks that divide no 
 
 
 class Framework(NamedTuple):
-    """A framework: what it answers, the families that it has, and how it saves memory where we have operations.
-
-    `takes_orders`: it also runs an order of no family, from a file. `takes_slices`: it cuts microbatches. `levels` are
-    those of `shard` that its pipelines have; with `has_groups` not all data-parallel ranks need to divide together.
-    `takes_shapes`: messages of microbatches may differ in size.
-    """
+    """A framework: what it answers, and what its schedules have."""
 
     name: str
     answers: Callable[[Subject], Answer]
-    has: Collection[str]
-    saving: str
-    takes_orders: bool = False
-    takes_slices: bool = False
-    levels: tuple[str, ...] = ZERO_1
-    has_groups: bool = False
-    takes_shapes: bool = False
+    has: Collection[str]  # families
+    saving: str  # how it saves memory where we have operations, in words
+    takes_orders: bool = False  # it also runs an order of no family, from a file
+    takes_slices: bool = False  # it cuts microbatches
+    levels: tuple[str, ...] = ZERO_1  # those of `shard` that its pipelines have
+    has_groups: bool = False  # not all data-parallel ranks need to divide together
+    takes_shapes: bool = False  # messages of microbatches may differ in size
 
     def answer(self, subject: Subject) -> Answer:
         """Return the text, or the refusal."""

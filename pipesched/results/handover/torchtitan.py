@@ -1,5 +1,7 @@
 """torchtitan's command line, and trainers with code of their own: DeepSpeed's pipeline module, MaxText's config.
 
+As in megatron.py each has a function from a `Subject` to lines, and before it its tables.
+
 torchtitan is its release 0.3.0: config/configs.py, ParallelismConfig and TrainingConfig. Where it has the schedule by
 name its class makes the order; any other is a CSV beside a class of the same stage map, because torchtitan takes that
 from the class. DeepSpeed is its release 0.19.8: runtime/pipe/module.py. MaxText is its release 0.2.5 (configs/base.yml
