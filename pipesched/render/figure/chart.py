@@ -171,7 +171,7 @@ def settle(figure: Drawing) -> None:
     engine = figure.get_layout_engine()
     if engine is not None:
         engine.execute(figure)
-    figure.set_layout_engine("none")
+    figure.set_layout_engine(None)
 
 
 def image(figure: Figure, kind: str) -> bytes:
