@@ -50,15 +50,37 @@ def alone() -> Tuning:
     tuning = tuned()
     assert len(tuning.rows) >= 5
     assert tuning.simulated >= 16
+    assert tuning.notes == ()
     return tuning
 
 
 @pytest.mark.parametrize("spec", at_night_but(("local:2",), ("local:1", "local:2", "dask")))
-def test_rows_do_not_depend_on_the_executor(alone: Tuning, spec: str, request: pytest.FixtureRequest) -> None:
-    """Rows in their order, counts, and all that rests on them: from one process, from two, and from a Dask cluster."""
+def test_rows_do_not_depend_on_the_executor(
+    alone: Tuning, spec: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Rows in their order, counts, all that rests on them, and the journal: of a process, of two, of a Dask cluster."""
     named = request.getfixturevalue("dask") if spec == "dask" else spec
-    assert told(tuned(executor=named)) == told(alone)
+    tuning = tuned(executor=named, resume=tmp_path / "journal")
+    assert told(tuning) == told(alone)
     assert not workers_left()
+    tells_every_point(tmp_path / "journal", tuning)
+
+
+def tells_every_point(path: Path, tuning: Tuning) -> None:
+    """Every point of the space is on one line, simulated or pruned with a reason, as many as the answer counts."""
+    head, *lines = map(json.loads, path.read_text("utf-8").splitlines())
+    assert (head["format"], head["version"], head["points"]) == ("pipesched.journal", 3, tuning.space)
+    trials = [line for line in lines if "algorithm" in line]
+    pruned = [line for line in lines if "dropped" in line]
+    assert len(trials) + len(pruned) == len(lines)
+    points = [(*line["point"], line["algorithm"]) for line in trials]
+    points += [(*line["point"], name) for line in pruned for name in line["algorithms"]]
+    assert len(points) == len(set(points)) == tuning.space
+    assert sum(line["step"] is not None for line in trials) == tuning.simulated
+    for reason in ("bound", "dominance"):
+        assert sum(len(line["algorithms"]) for line in pruned if line["dropped"] == reason) == tuning.pruned[reason]
+    assert all(line["why"] for line in pruned)
+    assert all(line["reason"] for line in trials if line["step"] is None)
 
 
 class Counted:
@@ -133,7 +155,7 @@ def test_a_time_limit_holds(
 
 
 @pytest.mark.parametrize("spec", at_night_but((None,), (None, "local:2")))
-def test_a_stop_event_ends_it_with_the_best_so_far(alone: Tuning, spec: str | None) -> None:
+def test_a_stop_event_ends_it_with_the_best_so_far(spec: str | None) -> None:
     """It is set in the midst of the search; what is known then is the answer, and a note says what nobody judged."""
     stop, seen = Event(), []
 
@@ -152,7 +174,6 @@ def test_a_stop_event_ends_it_with_the_best_so_far(alone: Tuning, spec: str | No
     missing = sum(row.trust is None for row in tuning.rows)
     assert missing
     assert [f" how sure {missing} of {len(tuning.rows)} rows are" in note for note in tuning.notes] == [True]
-    assert alone.notes == ()
 
 
 def test_nothing_fits() -> None:
@@ -338,23 +359,3 @@ def test_a_line_that_was_cut_off_is_written_anew(tmp_path: Path) -> None:
             assert journal.known == {}
             journal.note(FITS)
         assert path.read_bytes() == whole
-
-
-@pytest.mark.slow
-def test_the_journal_of_a_search_tells_every_point(tmp_path: Path) -> None:
-    """Every point of the space is on one line, simulated or pruned with a reason, as many as the answer counts."""
-    path = tmp_path / "journal"
-    tuning = pipesched.tune(None, ALGORITHMS, resume=path, **SPACE)
-    head, *lines = map(json.loads, path.read_text("utf-8").splitlines())
-    assert (head["format"], head["version"], head["points"]) == ("pipesched.journal", 3, tuning.space)
-    trials = [line for line in lines if "algorithm" in line]
-    pruned = [line for line in lines if "dropped" in line]
-    assert len(trials) + len(pruned) == len(lines)
-    points = [(*line["point"], line["algorithm"]) for line in trials]
-    points += [(*line["point"], name) for line in pruned for name in line["algorithms"]]
-    assert len(points) == len(set(points)) == tuning.space
-    assert sum(line["step"] is not None for line in trials) == tuning.simulated
-    for reason in ("bound", "dominance"):
-        assert sum(len(line["algorithms"]) for line in pruned if line["dropped"] == reason) == tuning.pruned[reason]
-    assert all(line["why"] for line in pruned)
-    assert all(line["reason"] for line in trials if line["step"] is None)
