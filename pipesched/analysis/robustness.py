@@ -264,6 +264,7 @@ class RobustnessRow:
 
     @property
     def fits(self) -> bool:
+        """Whether no device exceeds its budget."""
         return not self.over
 
     @property
@@ -308,6 +309,7 @@ class Robustness(NamedRows[RobustnessRow]):
 
     @property
     def variation(self) -> Variation:
+        """How durations vary."""
         return Variation(self.noise, self.device_noise, self.straggler, self.samples, self.seed)
 
     def __repr__(self) -> str:

@@ -113,6 +113,7 @@ class Estimate(Displayable):
 
     @property
     def problem(self) -> Problem:
+        """The derived problem, as it is scheduled."""
         return self.outcome.problem
 
     @property
@@ -129,10 +130,12 @@ class Estimate(Displayable):
 
     @property
     def items(self) -> Items:
+        """The items of the model."""
         return self.cutter.items
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
+        """The stages of the pipeline."""
         return self.cutter.stages
 
     @property
@@ -142,10 +145,12 @@ class Estimate(Displayable):
 
     @property
     def stage_items(self) -> tuple[StageItems, ...]:
+        """What each stage holds."""
         return stages_of(self.cutter.ends, self.setup.model.layers, self.setup.model.mtp)
 
     @property
     def parameters(self) -> ParameterCounts:
+        """The parameters of the model, all and active."""
         return parameters(self.setup.model, self.setup.parallel.tensor)
 
     @property
@@ -208,6 +213,7 @@ class Estimate(Displayable):
 
     @cached_property
     def devices(self) -> tuple[DeviceMemory, ...]:
+        """What each device holds at its peak."""
         return tuple(map(self._memory, range(self.problem.devices)))
 
     def _memory(self, device: int) -> DeviceMemory:
@@ -269,6 +275,7 @@ class Estimate(Displayable):
 
     @cached_property
     def step(self) -> TrainingStep:
+        """The step: its times and its rates."""
         setup, schedule, step = self.setup, self.outcome.schedule, self.outcome.schedule.step
         time = schedule.makespan
         if step is None or not self.has_step:

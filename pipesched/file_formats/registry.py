@@ -39,6 +39,7 @@ class Format(NamedTuple):
 
     @property
     def holds(self) -> tuple[str, ...]:
+        """The results that it can hold: keys of RESULTS."""
         return tuple(self.writers)
 
 

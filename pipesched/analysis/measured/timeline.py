@@ -346,10 +346,12 @@ class Timeline(HasPage):
 
     @property
     def schedule(self) -> Schedule:
+        """The schedule of the step."""
         return self.outcome.schedule
 
     @property
     def problem(self) -> Problem:
+        """The problem with measured costs."""
         return self.outcome.problem
 
     @property
