@@ -37,17 +37,13 @@ from pipesched.pipeline.problem.units import FORWARD_ONLY
 
 
 class StepEnds(NamedTuple):
-    """Ticks by stage: before its first F, behind each of its B or W, and behind each of its input gradients.
+    """The least ticks that a step has before and behind the passes of each stage."""
 
-    `reduced` is what follows the reduction of a stage at least, `updated` what follows that of all its gradients, tied
-    ones included.
-    """
-
-    released: Sequence[int]
-    behind_last: Sequence[int]
-    behind_gradient: Sequence[int]
-    reduced: Sequence[int] = ()
-    updated: Sequence[int] = ()
+    released: Sequence[int]  # before its first F
+    behind_last: Sequence[int]  # behind each of its B or W
+    behind_gradient: Sequence[int]  # behind each of its input gradients
+    reduced: Sequence[int] = ()  # behind its reduction
+    updated: Sequence[int] = ()  # behind the reduction of all its gradients, tied ones included
 
 
 NO_STEP = StepEnds((0,), (0,), (0,))

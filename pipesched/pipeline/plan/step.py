@@ -112,20 +112,17 @@ class Shard:
 class SideItem:
     """Side work: for each microbatch a forward before stage `into`, and perhaps a backward behind it.
 
-    Any of `devices` may run it, at any time between. `forward` and `backward` (None: frozen) are times of each
-    microbatch, one for all of them or one each; `p2p` is the latency to the device of `into`, and back. `activation` is
-    held on the device that runs it, from the forward to the backward, `output` on the device of `into` until it is
-    used, and its gradient likewise; `static` on each of the devices. Raises ConfigError about `side`.
+    Times are one for all microbatches, or one each. Raises ConfigError about `side`.
     """
 
     forward: tuple[Exact, ...]
-    backward: tuple[Exact, ...] | None
-    devices: tuple[int, ...]
-    into: int = 0
-    p2p: Exact = 0
-    activation: Exact = 0
-    output: Exact = 0
-    static: Exact = 0
+    backward: tuple[Exact, ...] | None  # None: it is frozen
+    devices: tuple[int, ...]  # any of them may run it, at any time between
+    into: int = 0  # the stage
+    p2p: Exact = 0  # the latency to the device of `into`, and back
+    activation: Exact = 0  # held on the device that runs it, from the forward to the backward
+    output: Exact = 0  # held on the device of `into` until it is used, and its gradient likewise
+    static: Exact = 0  # held on each of the devices
     name: str = ""
 
     def __post_init__(self) -> None:

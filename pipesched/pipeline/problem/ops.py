@@ -137,14 +137,11 @@ Slot = Op | Pair
 
 
 class ScopedRows(NamedTuple):
-    """Operations of one kind of the step: `counts` says how many each stage has, or each side item.
-
-    Where they are not `numbered`, a stage has one at most.
-    """
+    """Operations of one kind whose `Scope` is not that of passes, of a stage and a microbatch."""
 
     kind: str
-    counts: tuple[int, ...]
-    numbered: bool = True
+    counts: tuple[int, ...]  # how many each stage has, or each side item
+    numbered: bool = True  # else a stage has one at most
 
     @property
     def size(self) -> int:

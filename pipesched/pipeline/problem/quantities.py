@@ -1,9 +1,8 @@
 """Exact numbers: what users write as decimals, perhaps with a unit (250us), becomes integers, and back without loss.
 
-`exact_number` and `exact_numbers` read, `in_units` goes back.
-Times are scaled by the smallest power of ten that makes every user value whole (ticks); memory by the least common
-multiple of the denominators (grains), since the default activation P/S may be a third. Users give numbers of any kind,
-or their texts, one or a list of them.
+`exact_number` and `exact_numbers` read what users give: numbers of any kind, or their texts, one or a list of them.
+`in_units` goes back. Times are scaled by the smallest power of ten that makes every user value whole (ticks); memory by
+the least common multiple of the denominators (grains), since the default activation P/S may be a third.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Microbatches that differ: factors of each (`Sizes`), the slices that each is cut into (`Slices`); `read_units`.
+"""Microbatches that differ: factors of each (`Sizes`), the slices that each is cut into (`Slices`), forwards alone.
 
-A unit is one slice of one microbatch; without slices it is a microbatch.
+A unit is one slice of one microbatch; without slices it is a microbatch. `read_units` reads all of that.
 """
 
 from __future__ import annotations
@@ -127,21 +127,17 @@ def shares_of(parts: Sequence[Exact | Decimal], tokens: Shares | None = None) ->
 class Slices(Displayable):
     """How every microbatch is cut along its sequence, into `count` slices.
 
-    `tokens` is each slice's part of the sequence; `forward`, `backward_input` and `backward_weight` its part of the
-    work of that kind on each of the S stages, one for all of them where they are alike. `overhead` is a time, which
-    every F, B, I and W of a slice lasts beside its part, or a pair: that of F, and that of all others. `rule` cuts
-    another number of slices, where the best one is to be found (None: it is known); `tried` are the numbers that were
-    tried then, each with its makespan.
+    Each kind of work has the parts of slices on each of the S stages, or one row for all stages where they are alike.
     """
 
     count: int = 1
-    tokens: Shares = (Fraction(1),)
-    forward: tuple[Shares, ...] = ((Fraction(1),),)
+    tokens: Shares = (Fraction(1),)  # the part of the sequence that each slice has
+    forward: tuple[Shares, ...] = ((Fraction(1),),)  # the part of the forward's work that each slice has, by stage
     backward_input: tuple[Shares, ...] = ((Fraction(1),),)
     backward_weight: tuple[Shares, ...] = ((Fraction(1),),)
-    overhead: Entry = 0
-    rule: SliceRule | None = None
-    tried: tuple[tuple[int, int | float], ...] = ()
+    overhead: Entry = 0  # what each F, B, I and W of a slice lasts beside its part; or a pair: F, and all others
+    rule: SliceRule | None = None  # cuts another number of slices, where the best is to be found
+    tried: tuple[tuple[int, int | float], ...] = ()  # numbers of slices that were tried then, each with its makespan
     is_plain: bool = field(init=False, compare=False, repr=False)  # whether there is one slice, without overhead
     are_several: bool = field(init=False, compare=False, repr=False)  # whether they are several, or may become so
 
@@ -174,18 +170,16 @@ WHOLE = Slices()
 
 @dataclass(frozen=True)
 class SliceRule:
-    """How microbatches are cut into any number of slices, at most `most`, each with `overhead` (a time).
+    """How microbatches are cut into any number of slices.
 
-    `attention` is the part of the work that the causal core of attention has in whole, which grows with the square of
-    the tokens up to a slice's end. Slices are of equal tokens, or with `equal_work` of equal work. `attentions` are
-    that part of each kind of work on each of the S stages, where a model says so (None: the same of all).
+    The work of the causal core of attention grows with the square of the tokens up to a slice's end.
     """
 
-    most: int
-    attention: Fraction
-    equal_work: bool
-    overhead: Entry = 0
-    attentions: tuple[Shares, ...] | None = None
+    most: int  # slices
+    attention: Fraction  # the part of all work that this core is
+    equal_work: bool  # slices are of equal work, else of equal tokens
+    overhead: Entry = 0  # of each slice
+    attentions: tuple[Shares, ...] | None = None  # `attention` of each kind of work by stage, where a model says so
 
     def slices(self, count: int, tokens: Shares | None = None) -> Slices:
         """Return so many slices, with these parts of the tokens if they are given."""
