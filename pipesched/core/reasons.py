@@ -27,16 +27,12 @@ Piece = tuple[int, int, "Idle | None", int]  # of a gap: from, to, class (None: 
 
 
 class Arc(NamedTuple):
-    """What a task waits for: the end of the task `before`, and then `lag` ticks.
-
-    `tag` names what makes the lag (a boundary between stages), NOTHING if there is no such thing. `is_input` says that
-    data goes this way; else it is the order of a machine, or a wait edge.
-    """
+    """What a task waits for: the end of the task `before`, and then `lag` ticks."""
 
     before: int
     lag: int = 0
-    tag: int = NOTHING
-    is_input: bool = True
+    tag: int = NOTHING  # what makes the lag (a boundary between stages), NOTHING if there is no such thing
+    is_input: bool = True  # data goes this way; else it is the order of a machine, or a wait edge
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,18 +206,14 @@ def classes(*, measured: bool = False, queued: bool = False) -> list[Idle]:
 
 
 class Gap(NamedTuple):
-    """Idle time of a device, in ticks, of one class.
-
-    `culprit` is the task that it waits for, or that could have run; `waiting` is the next task of the device, NOTHING
-    behind the last one.
-    """
+    """Idle time of a device, in ticks, of one class."""
 
     device: int
     start: int
     end: int
     idle: Idle
-    culprit: int
-    waiting: int
+    culprit: int  # the task that it waits for, or that could have run
+    waiting: int  # the next task of the device, NOTHING behind the last one
 
 
 GapCandidate = tuple[int, int, int]  # what might run in a gap: when its inputs are there, its position, the task

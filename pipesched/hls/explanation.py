@@ -25,17 +25,14 @@ Unit = tuple[str, int]  # a unit class, and which of its units
 
 
 class UnitGap(NamedTuple):
-    """Idle time of one class: of a unit, from `start` to `end`.
-
-    `culprit` is the operation that makes it, `waiting` the next operation of the unit, None behind its last.
-    """
+    """Idle time of one class, of a unit."""
 
     unit: Unit
     start: int
     end: int
     idle: Idle
-    culprit: str
-    waiting: str | None
+    culprit: str  # the operation that makes it
+    waiting: str | None  # the next operation of the unit, None behind its last
 
     @property
     def length(self) -> int:
@@ -46,17 +43,15 @@ class UnitGap(NamedTuple):
 class ClassSensitivity(NamedTuple):
     """What the latency of a unit class does to that of the schedule, with the order on each unit fixed.
 
-    It stands `on_path` times on the critical path. As derivatives, a cycle less gains `faster` cycles, a cycle more
-    costs `slower`. Whole cycles may gain less and cost more: with one cycle less the schedule takes `latency_faster`
-    cycles (None: there is no cycle less), with one more `latency_slower`.
+    A whole cycle may gain less and cost more than a derivative says.
     """
 
     unit_class: str
-    on_path: int
-    faster: int
-    slower: int
-    latency_faster: int | None
-    latency_slower: int
+    on_path: int  # how often it stands on the critical path
+    faster: int  # as a derivative: what a cycle less gains, in cycles
+    slower: int  # as a derivative: what a cycle more costs
+    latency_faster: int | None  # what the schedule takes with one cycle less; None: there is no cycle less
+    latency_slower: int  # what it takes with one cycle more
 
 
 class Arrival(NamedTuple):
@@ -67,42 +62,34 @@ class Arrival(NamedTuple):
 
 
 class OperationReasons(NamedTuple):
-    """Why an operation starts when it does.
-
-    `end` is when its result is there, and `allowed` the earliest start given all others. `held_by` is what sets it: an
-    input (`by_input`), or else the operation before it on its unit; None where that is cycle 0. `chain` goes from the
-    operation back to cycle 0.
-    """
+    """Why an operation starts when it does."""
 
     op: str
     unit: Unit
     start: int
-    end: int
-    allowed: int
+    end: int  # when its result is there
+    allowed: int  # the earliest start given all others
     inputs: list[Arrival]
-    held_by: str | None
-    by_input: bool
+    held_by: str | None  # what sets that: an input, or the operation before it on its unit; None where it is cycle 0
+    by_input: bool  # whether it is an input
     slack: int
-    chain: list[str]
+    chain: list[str]  # from the operation back to cycle 0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HardwareExplanation(Displayable):
     """Why a schedule on functional units takes as many cycles as it does.
 
-    `bound` is the lower bound on its latency. `tasks` are its operations in their orders, the units as devices, and
-    `gap_cycles` all idle time by class. `gaps`, `critical_path` and `slack` are the same by the names of operations and
-    units. `early_latency` is that of the same orders with nothing later than it could be, to which `sensitivity`
-    refers. `method` is the name of what made the schedule, if it is known.
+    What tasks and gaps say by numbers, `gaps`, `critical_path` and `slack` say by names of operations and units.
     """
 
     schedule: HardwareSchedule
-    bound: int
-    tasks: TimedTasks
-    gap_cycles: Sequence[Gap]
-    sensitivity: Sequence[ClassSensitivity]
-    early_latency: int
-    method: str = ""
+    bound: int  # the lower bound on its latency
+    tasks: TimedTasks  # its operations in their orders, the units as devices
+    gap_cycles: Sequence[Gap]  # all idle time by class
+    sensitivity: Sequence[ClassSensitivity]  # with nothing later than it could be
+    early_latency: int  # that of the same orders then
+    method: str = ""  # the name of what made the schedule, if it is known
 
     def __repr__(self) -> str:
         total = self.totals

@@ -16,20 +16,17 @@ from pipesched.results.outcome import Outcome
 class ResultKind(NamedTuple):
     """The places, "module:name" below the package, of a result's class and of what makes something of a result.
 
-    `document` makes the object of its JSON document, whose format is "pipesched." and the key of RESULTS, and
-    `reader` a result of that, if it has rows; `view` makes a renderable, with `ascii_only`, `table` one for files;
-    `figure` a drawing that looks as a View says; `outcomes` the schedules that the result is about, each with a title,
-    for a page. What is "" a kind does not have; its table is then its view.
+    What is "" a kind does not have; its table is then its view.
     """
 
     result: str
-    document: str
-    view: str
-    table: str = ""
-    reader: str = ""
-    figure: str = ""
+    document: str  # makes the object of its JSON document, whose format is "pipesched." and the key of RESULTS
+    view: str  # makes a renderable, with `ascii_only`
+    table: str = ""  # makes a renderable for files
+    reader: str = ""  # makes a result of a document that has rows
+    figure: str = ""  # makes a drawing that looks as a View says
     config: str = ""
-    outcomes: str = ""
+    outcomes: str = ""  # makes the schedules that the result is about, each with a title, for a page
 
     def load(self, what: str) -> Callable[..., Any]:
         """Return what stands at one of the places."""

@@ -329,18 +329,14 @@ class FedFamily:
 
 
 class Ordering(NamedTuple):
-    """The order in which microbatches are fed, and its `rule`: given (or listed), verl, longest, shortest or best.
-
-    Of the best one, `exact` says whether all orders were tried, else it is the best of a search; `tried` is how many
-    orders that were. `given` and `verl` are the makespans of these rules, in the user's unit; None where there is none.
-    """
+    """The order in which microbatches are fed, and its `rule`: given (or listed), verl, longest, shortest or best."""
 
     order: Order
     rule: str = GIVEN
-    exact: bool = False
-    tried: int = 0
-    given: int | float | None = None
-    verl: int | float | None = None
+    exact: bool = False  # of the best one: whether all orders were tried, else it is the best of a search
+    tried: int = 0  # of the best one: how many orders were tried
+    given: int | float | None = None  # the makespan as they are given, in the user's unit; None where there is none
+    verl: int | float | None = None  # that of verl's rule
 
     def source(self, algorithm: str) -> str:
         """Return in words where the order is from: "the best of all 720 for 1f1b"."""

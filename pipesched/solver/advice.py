@@ -134,19 +134,15 @@ KEEPS_ALL = ("improve", "periodic")  # methods that recompute and offload do not
 
 
 class AdvisedChange(NamedTuple):
-    """A change: its name, the problem and what is allowed then, and which arguments of `solve` and `make_problem`
-    make it.
-
-    `tightens` says that it only takes something away, which is of no use where the answer is proved.
-    """
+    """A change: its name, and the problem and what is allowed then."""
 
     name: str
     problem: Problem
     split: bool
     allowed: MemorySavings
-    solve: Mapping[str, Any] = {}
-    arguments: Mapping[str, Any] = {}
-    tightens: bool = False
+    solve: Mapping[str, Any] = {}  # arguments of `solve` that make the change
+    arguments: Mapping[str, Any] = {}  # arguments of `make_problem` that make it
+    tightens: bool = False  # it only takes something away, which is of no use where the answer is proved
 
     @property
     def operations(self) -> int:

@@ -43,10 +43,7 @@ METHODS = ("auto", "portfolio", "periodic", "cpsat", "improve")
 
 @dataclass(frozen=True, eq=False)
 class SolveRequest:
-    """The parameters of `solve`, and some that are not public.
-
-    `whole_limit` is that of a command, in seconds. With `keeps_cuts` bounds are about the cuts that are tried alone.
-    """
+    """The parameters of `solve`, and some that are not public."""
 
     problem: Problem
     objective: str = "makespan"
@@ -69,8 +66,8 @@ class SolveRequest:
     budget: Any = None
     chunks: Sequence[int] | None = None
     cuts: int | None = None
-    whole_limit: float | None = None
-    keeps_cuts: bool = False
+    whole_limit: float | None = None  # that of a command, in seconds
+    keeps_cuts: bool = False  # bounds are about the cuts that are tried alone
     policy: SolvePolicy = DEFAULT
     limits: Limits = field(init=False)
     chooses: bool = field(init=False)  # whether the costs give the whole backward beside its halves

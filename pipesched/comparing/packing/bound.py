@@ -1,5 +1,7 @@
 """A bound below every packing of the documents, every order of microbatches and every schedule on a placement.
 
+`packing_bound` is where one begins; `best_of_all`, where packings are few, goes through all of them.
+
 Some rank has at least the mean work of a device. Costs add up over documents, so that the head of a microbatch, the
 time before a device can begin it, is at least that of any of its documents; likewise its tail. That is the plain bound:
 the mean work, the least head and the least tail.
@@ -59,18 +61,15 @@ class StageRates(NamedTuple):
 
 
 class DocumentAmounts(NamedTuple):
-    """The two amounts of each document, from long to short, and the sizes of messages.
-
-    Of the amounts of a microbatch rounding takes at most `lost`, of its size `lost_size`, of any time the part `share`.
-    """
+    """The two amounts of each document, from long to short, and the sizes of messages."""
 
     linear: Sequence[int]
     core: Sequence[int]
     longest_size: Fraction
     shortest_size: Fraction
-    lost: Fraction = Fraction(0)
-    lost_size: Fraction = Fraction(0)
-    share: Fraction = Fraction(0)
+    lost: Fraction = Fraction(0)  # what rounding takes at most of the amounts of a microbatch
+    lost_size: Fraction = Fraction(0)  # and of its size
+    share: Fraction = Fraction(0)  # and the part of any time
 
     def one(self, number: int, rate: Rate) -> Fraction:
         """Return what a document takes at least, after rounding."""

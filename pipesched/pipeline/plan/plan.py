@@ -53,16 +53,12 @@ Program = Sequence[NetworkEntry]
 
 
 class MessageProgram(NamedTuple):
-    """The ends of messages that a device issues, in order, as columns.
+    """The ends of messages that a device issues, in order, as columns."""
 
-    `number` is that of the message, `sends` 1 where the device sends it and 0 where it receives it. Each stands behind
-    the slot `after` (NOTHING_BEFORE: before the first) and so many operations of the network `behind` that.
-    """
-
-    number: Ints
-    sends: Ints
-    after: Ints
-    behind: Ints
+    number: Ints  # of the message
+    sends: Ints  # 1 where the device sends it, 0 where it receives it
+    after: Ints  # the slot behind which it stands, NOTHING_BEFORE: before the first
+    behind: Ints  # and behind how many operations of the network that stand behind that slot too
 
 
 Value = TypeVar("Value")
