@@ -37,6 +37,12 @@ def test_labels_of_slices_by_width(width: int, label: str, first: str) -> None:
     ]
 
 
+def test_no_labels() -> None:
+    """Slots in colours hold no text where none is asked for."""
+    line = draw(Gantt(forwards(2, 4), label="none"), 60, colour=True).splitlines()[2]
+    assert re.sub(r"\x1b\[[\d;]*m", "", line).rstrip("·") == "d0".ljust(3 + 8 * 5)
+
+
 @pytest.mark.parametrize("kind", "FBIW")
 def test_shades_get_lighter(kind: str) -> None:
     """Later slices are lighter, each apart from the one before, and none is a shade of another kind."""
