@@ -151,17 +151,9 @@ def test_tied_gradients_are_a_message() -> None:
 @st.composite
 def setups(draw: st.DrawFn) -> Setup:
     """Dense models and experts whose states are divided by any level, among some ranks or all."""
-    sizes = draw(
-        st.sampled_from(
-            [
-                {"gpus": 32, "tensor": 2, "pipeline": 4},
-                {"gpus": 32, "tensor": 4, "pipeline": 2, "shard_ranks": 2},
-                {"gpus": 32, "tensor": 1, "pipeline": 2, "context": 2, "shard_ranks": 4},
-                {"gpus": 24, "tensor": 1, "pipeline": 4, "shard_ranks": 3},
-                {"gpus": 8, "tensor": 2, "pipeline": 4},
-            ]
-        )
-    )
+    keys = ("gpus", "tensor", "pipeline", "context", "shard_ranks")
+    rows = [(32, 2, 4), (32, 4, 2, None, 2), (32, 1, 2, 2, 4), (24, 1, 4, None, 3), (8, 2, 4)]
+    sizes = {key: size for key, size in zip(keys, draw(st.sampled_from(rows)), strict=False) if size}
     experts = draw(st.sampled_from([None, (2, 1), (4, 1), (2, 2)]))
     precision = draw(st.sampled_from([{}, {"gradients": "bf16"}, {"precision": "fp16"}, {"precision": "fp32"}]))
     parallel = {**sizes, **dict(zip(("expert", "expert_tensor"), experts or (1, 1), strict=True))}

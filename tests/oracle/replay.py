@@ -85,19 +85,13 @@ def replay(setup: Setup, plan: Texts, lanes: Texts = (), waits: Collection[tuple
     makespan, ideal = max(until) - min(since), max(whole - more for whole, more in zip(busy, again, strict=True))
     span = max(after - before for after, before in zip(until, since, strict=True))
     return Replayed(
-        start={named[op]: time for op, time in start.items()},
-        end={named[op]: time for op, time in end.items()},
-        makespan=makespan,
-        span=span,
-        busy=busy,
-        ideal=ideal,
+        start={named[op]: time for op, time in start.items()}, end={named[op]: time for op, time in end.items()},
+        makespan=makespan, span=span, busy=busy, ideal=ideal,
         bubble=_ratio(sum((makespan - time for time in busy), ZERO), setup.devices * makespan),
-        bubble_over_ideal=_ratio(makespan - ideal, ideal),
-        bubble_span=_ratio(span - ideal, span),
-        peak=[
-            _peak(setup, [op for op in home if home[op] == device], home, start, end) for device in range(setup.devices)
-        ],
-    )
+        bubble_over_ideal=_ratio(makespan - ideal, ideal), bubble_span=_ratio(span - ideal, span),
+        peak=[_peak(setup, [op for op in home if home[op] == device], home, start, end)
+              for device in range(setup.devices)],
+    )  # fmt: skip
 
 
 def parts(setup: Setup, slot: str) -> list[Op]:

@@ -160,19 +160,13 @@ def fused(setup: Setup, stages: int, placement: Sequence[int], *, mirrored: bool
         columns = [means(column, setup.times[kind]) for column in zip(*rows, strict=True)]
         shares[kind] = [[*row] for row in zip(*columns, strict=True)]
     return replace(
-        setup,
-        stages=stages,
-        placement=[*placement],
-        mirrored=mirrored,
-        shares=shares,
+        setup, stages=stages, placement=[*placement], mirrored=mirrored, shares=shares,
         times={kind: added(table) for kind, table in setup.times.items()},
         overlap=None if setup.overlap is None else [sum(group, ZERO) for group in groups(setup.overlap)],
-        p2p=setup.p2p[size - 1 :: size],
-        activation=added(setup.activation),
-        retain=means(setup.retain, setup.activation),
-        checkpoint=means(setup.checkpoint, setup.activation),
+        p2p=setup.p2p[size - 1 :: size], activation=added(setup.activation),
+        retain=means(setup.retain, setup.activation), checkpoint=means(setup.checkpoint, setup.activation),
         static=[sum(group, ZERO) for group in groups(setup.static)],
-    )
+    )  # fmt: skip
 
 
 def _mean(values: Sequence[Fraction], weights: Sequence[Fraction]) -> Fraction:
