@@ -76,7 +76,7 @@ def test_a_portfolio_elsewhere_is_a_portfolio_here() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_jobs_prove_the_same() -> None:
     """Two placements that both need a proof: with two jobs the same value, bound and status, and no process is left."""
     given: dict[str, Any] = {"workers": 1, "time_limit": 120}
