@@ -184,7 +184,7 @@ def test_a_balanced_cut_is_one_for_the_budget() -> None:
     assert "balanced for the budget" in frontier(problem, method="portfolio", time_limit=5).covers
 
 
-@pytest.mark.parametrize("seed", at_night_but((0,), (0, 1, 2, 3, 4, 6, 7)))
+@pytest.mark.parametrize("seed", at_night_but((4,), (0, 1, 2, 3, 4, 6, 7)))
 @pytest.mark.slow
 def test_no_packing_is_below_a_bound_that_covers_it(seed: int) -> None:
     """The bound of a packing is about so many microbatches, on its cut and placement, with its way of backwards."""
