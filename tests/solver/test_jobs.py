@@ -76,18 +76,6 @@ def test_a_portfolio_elsewhere_is_a_portfolio_here() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.nightly
-def test_jobs_prove_the_same() -> None:
-    """Two placements that both need a proof: with two jobs the same value, bound and status, and no process is left."""
-    given: dict[str, Any] = {"workers": 1, "time_limit": 120}
-    problem = pipesched.make_problem(**SEVERAL)
-    alone, together = (pipesched.solve(problem, jobs=jobs, **given).report for jobs in (1, 2))
-    assert alone is not None
-    assert together is not None
-    assert (alone.value, alone.bound.ticks, alone.status) == (together.value, together.bound.ticks, together.status)
-    assert not workers_left()
-
-
 @pytest.mark.slow
 @pytest.mark.nightly
 def test_stopped_with_jobs() -> None:
