@@ -185,22 +185,17 @@ def test_wrong_slots() -> None:
 
 
 @pytest.mark.parametrize(
-    ("step", "orders", "network", "sentence"),
+    ("step", "network", "sentence"),
     [
-        ({}, ["0F0 0B0 0OPTIMIZER"], None, "0OPTIMIZER on device 0 is none of the problem"),
-        (
-            {"optimizer": 1},
-            ["0F0 0B0 0OPTIMIZER"],
-            [[("0UNSHARD0", None)]],
-            "0UNSHARD0 on the network lane of device 0 is",
-        ),
+        ({}, None, "0OPTIMIZER on device 0 is none of the problem"),
+        ({"optimizer": 1}, [[("0UNSHARD0", None)]], "0UNSHARD0 on the network lane of device 0 is"),
     ],
 )
-def test_no_step(step: dict[str, Any], orders: list[str], network: Any, sentence: str) -> None:
+def test_no_step(step: dict[str, Any], network: Any, sentence: str) -> None:
     """A problem without a step, or without a part of it, has none of these operations."""
     problem = make_problem(devices=1, microbatches=1, **step)
     with pytest.raises(InvalidSchedule, match=sentence):
-        schedule_plan(problem, plan(problem, orders, network=network))
+        schedule_plan(problem, plan(problem, ["0F0 0B0 0OPTIMIZER"], network=network))
     index = with_scoped(OpIndex("FB", 1, 1), [parse_op(sentence.split(maxsplit=1)[0])], 0)
     with pytest.raises(InvalidSchedule, match=r"on no device is none|is missing"):  # numbered, and planned nowhere
         schedule_plan(problem, Plan(index, [[0, 1]]))
