@@ -147,18 +147,11 @@ def test_where_it_is_asked_for() -> None:
     assert [one.change for one in report.advice or ()] == ["split backward", "6 microbatches"]
 
 
-@pytest.mark.parametrize(
-    ("options", "left_out"),
-    [
-        ({"split_backward": True}, "split backward"),
-        ({"recompute": True}, "recompute"),
-        ({"method": "improve"}, "recompute"),
-    ],
-)
-def test_what_is_so_already_or_cannot_be_is_no_advice(options: dict[str, Any], left_out: str) -> None:
+@pytest.mark.parametrize("options", [{"split_backward": True}, {"recompute": True}, {"method": "improve"}])
+def test_what_is_so_already_or_cannot_be_is_no_advice(options: dict[str, Any]) -> None:
     """A change that is made, and one that the method does not go with."""
     advice = advice_of(SMALL, time_limit=2, advice=True, **options)
-    assert left_out not in [one.change for one in advice]
+    assert ("split backward" if "split_backward" in options else "recompute") not in [one.change for one in advice]
 
 
 def test_halves_that_were_given_are_no_advice() -> None:
