@@ -231,6 +231,7 @@ def scheduled(problem: Problem, name: str, given: Candidate) -> Outcome:
 
 
 def _run(problem: Problem, name: str, given: GivenAlgorithm) -> Outcome:
+    """Return the outcome of an algorithm of a file on a problem, fitted to it. Raises NotApplicable."""
     algorithm, file = given.algorithm, given.file
     if given.devices is not None and given.devices != problem.devices:
         raise NotApplicable(f"the problem has {problem.devices} devices, but {file} has {shown(given.devices)}")
@@ -421,6 +422,7 @@ def _names(
 
 
 def _entry(call: Call) -> Entry:
+    """Return the entry of a call; what does not apply, or failed, becomes its reason."""
     problem, name, options, plan = call
     file, is_frozen = ("", False) if plan is None else (plan.file, not isinstance(plan, GivenAlgorithm))
     try:

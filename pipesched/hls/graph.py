@@ -298,6 +298,7 @@ class _ProgramReader:
         return values[root]
 
     def _read(self, node: ast.Name) -> Operand | None:
+        """Return the value of a name: as assigned before, of an earlier iteration, or that of an input."""
         distance, letters = self.earlier.get((node.lineno, node.col_offset), (0, 0))
         if letters:
             name = node.id[:-letters]
@@ -320,6 +321,7 @@ class _ProgramReader:
         return Operand(node.id, 1, is_fed=True)
 
     def _operation(self, node: ast.expr, values: dict[ast.expr, Operand | None], names: list[str]) -> Operand:
+        """Add the operation of an expression, by a name of `names` that is free, and return its value."""
         operator, operands = _parts(node)
         if len(operands) > 2:
             self._refuse(operands[2], "a comparison has two sides; write two of them")

@@ -159,12 +159,14 @@ class _Cuts:
         return self._ranked(np.array([*self.known]), over, makespans)
 
     def _go_down(self, starts: Sequence[Ends], limited: bool) -> None:
+        """Go down from the best starts; `limited`: the budget counts first, else makespans alone."""
         for start in sorted(starts, key=lambda ends: self._worth(ends, limited))[:DESCENTS]:
             here: Ends | None = start
             while here is not None and not self.is_over:
                 here = self._better(here, limited)
 
     def _worth(self, ends: Ends, limited: bool) -> tuple[int, int]:
+        """Return what decides between cuts, less is better."""
         over, makespan = self.known[ends]
         return (abs(over), makespan) if limited else (0, makespan)
 
@@ -194,6 +196,7 @@ class _Cuts:
         return self._among(here, two, self.times.at_least(path, np.cumsum(two, axis=1)), limited)
 
     def _among(self, here: Ends, counts: Ints, least: Ints, limited: bool) -> Ends | None:
+        """Return the first of these cuts that is better, least bounds first; None where none is."""
         self.rescale()
         own = self._worth(here, limited)
         order = np.argsort(least, kind="stable")
@@ -214,6 +217,7 @@ MOST_STAGES = 64  # from which, and to which, single layers move
 
 
 def _equal(problem: Problem) -> list[Ends]:
+    """Return the cut into equal counts of layers; none where some stage would have nothing to do."""
     before, stages = layers_before(problem), problem.stages
     is_free = {0: before.count(0) > 1, stages - 1: before.count(before[-1]) > 1}  # something stands beside the layers
     least = [int(not is_free.get(stage)) for stage in range(stages)]
@@ -247,6 +251,7 @@ def _begun(cuts: _Cuts) -> Iterator[Ends]:
 
 
 def _least_stage(problem: Problem) -> Ends | None:
+    """Return the cut of the least largest stage, whatever its device and the memory."""
     items, stages = items_of(problem), problem.stages
     each = [sum(parts, Fraction(0)) for parts in zip(items.forward, items.gradient, items.weight, strict=True)]
     scale = grains_per_unit(each)

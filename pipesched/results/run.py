@@ -118,6 +118,7 @@ def _explained(chosen: Family, options: Mapping[str, Any]) -> Iterator[None]:
 def _best_cut(
     problem: Problem, chosen: Family, options: Mapping[str, Any], plan: Callable[[Problem], Plan], timed: Timing
 ) -> tuple[Problem, CutChoice]:
+    """Return the problem on the best cut for a family: by one plan where its order is the same on all cuts."""
     recompute, order = options.get(RECOMPUTE), options.get(ORDER)
     has_savings = recompute is not None or options.get(OFFLOAD) is not None
     is_settled = chosen.settles(problem.devices, problem.stages, problem.microbatches)

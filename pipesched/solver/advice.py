@@ -69,6 +69,7 @@ def changed_arguments(before: Problem, after: Problem) -> dict[str, Any]:
 
 
 def _arguments(problem: Problem) -> Iterator[tuple[str, Any]]:
+    """Yield the parameters of make_problem that a change may set, with their values in a problem."""
     yield "microbatches", problem.microbatches
     yield "budget", _one_or_list(problem.memory.budget or ())
     yield "side", [item_values(item, typed) for item in problem.side] or None

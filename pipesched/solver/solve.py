@@ -259,6 +259,7 @@ def _run(search: Search, request: SolveRequest, pool: Executor | None, periods: 
 
 
 def _stopped_by(search: Search) -> StoppedBy:
+    """Return what ends the search, by what is open and what time is left."""
     if search.best is not None and not search.open:
         if search.value == search.bound.ticks:
             return StoppedBy.PROOF

@@ -83,6 +83,7 @@ class StepTasks:
         self.edges += (arrow(one, after) for one in before)
 
     def _add_reductions(self) -> None:
+        """Add the reductions of stages, and that of tied gradients behind both of its stages."""
         problem, each = self.problem, self.problem.sharding.reduces_each
         for stage in range(problem.stages if reduces(problem) else 0):
             ticks = problem.step_ticks.reduce[stage]
@@ -107,6 +108,7 @@ class StepTasks:
         return self.reductions[stage] if stage in self.reductions else self.index.row(self.index.last, stage)
 
     def _add_optimizers(self) -> None:
+        """Add optimizers behind all gradients that they need: of all stages where these are clipped."""
         problem, ends = self.problem, tied_stages(self.problem)
         for stage in range(0 if problem.costs.optimizer is None else problem.stages):
             ticks = problem.step_ticks.optimizer[stage]

@@ -115,6 +115,7 @@ def sift(space: Space, points: PointsOfLayouts | None = None) -> Iterator[Pruned
 def _of_layout(
     space: Space, layout: Parallelism, setup: Setup, names: tuple[str, ...], seen: dict[object, Parallelism]
 ) -> Iterator[PrunedPoints | OpenPoint]:
+    """Yield the points of a layout whose sizes divide; `seen` has the first layout of each time and memory."""
     most = items_of(space.model) // layout.pipeline
     twins, too_many, left = _by_stages(names, space.candidates["parallel.chunks"], layout.chunks, most)
     if twins:

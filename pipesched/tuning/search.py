@@ -96,6 +96,7 @@ class SpaceSearch:
             self._search(executor, clock)
 
     def _search(self, executor: Executor | None, clock: Clock) -> None:
+        """Simulate points, AHEAD of them at once, until none may be better, or time is up."""
         self._sift(clock)
         begun = deque[PendingCall[Any]]()  # in their order; a trial that is known is not repeated
         try:
@@ -119,6 +120,7 @@ class SpaceSearch:
             self._prune_rest()
 
     def _sift(self, clock: Clock) -> None:
+        """Put open points into their queues, and count what is pruned."""
         for number, one in enumerate(prune.sift(self.space, self._points)):
             if isinstance(one, prune.PrunedPoints):
                 self._prune(one)
@@ -134,6 +136,7 @@ class SpaceSearch:
         heapify(self._slow)
 
     def _prune(self, points: prune.PrunedPoints) -> None:
+        """Count points that are pruned; those unlike all measurements wait until something else fits."""
         if points.reason == prune.EVIDENCE:
             self.outside.append(points)  # they are left until something inside fits
             return

@@ -271,6 +271,10 @@ def _enough(placement: Placement, microbatches: int) -> int:
 
 @lru_cache(maxsize=1024)
 def _most_in_flight(placement: Placement, microbatches: int, algorithm: str | None) -> tuple[tuple[Counts, ...], ...]:
+    """Return for each device what its stages hold at once, where no other time has as much of all of them.
+
+    Without an algorithm, or where it makes no plan, that is one microbatch.
+    """
     devices, plan = placement.last + 1, None
     stages = [placement.stages_on(device) for device in range(devices)]
     if algorithm is not None:

@@ -386,6 +386,7 @@ def _as_given(name: str, section: Section) -> Any:
 
 
 def _named(algorithms: Sequence[Any]) -> list[str]:
+    """Return the names of algorithms that are given. Raises ConfigError for one with required options."""
     if not require_sequence(algorithms, "algorithms"):
         raise ConfigError("names none; `solve` goes on from the schedules of others", "algorithms")
     with blame("algorithms"):

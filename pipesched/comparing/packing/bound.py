@@ -268,6 +268,7 @@ def _least_partition(best: Mapping[int, tuple[int, Sets]], every: int, ranks: in
     found: Sets | None = None
 
     def share_out(rest: int, taken: Sets, slowest: int, total: int) -> None:
+        """Give the documents of `rest`, bits, to the ranks that are left, and keep what is least."""
         nonlocal least, found
         if (slowest, total) >= least:
             return
@@ -276,8 +277,8 @@ def _least_partition(best: Mapping[int, tuple[int, Sets]], every: int, ranks: in
             if not rest:
                 least, found = (slowest, total), taken
             return
-        first = rest & -rest
-        others = part = rest ^ first
+        first = rest & -rest  # the longest document that is left is the lowest bit
+        others = part = rest ^ first  # with `first` goes each part of the others, from all of them to none
         while True:
             used = first | part if left > 1 else rest
             if first and used in best and (rest ^ used).bit_count() >= (left - 1) * microbatches:

@@ -212,6 +212,7 @@ class _Packer:
         return replace(packing, more=(best.microbatches, best.makespan)) if is_shorter else packing
 
     def _checked(self, count: int) -> int:
+        """Return a number of microbatches for which there is a packing. Raises what `counted` does."""
         number, ranks = len(self.lengths), self.share.ranks
         if ranks * count > number:
             what = f"{number} documents are too few for {ranks} ranks x {count} microbatches, none of them empty"

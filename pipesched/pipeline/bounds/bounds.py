@@ -482,6 +482,7 @@ def budget_bounds(single: PassBounds, least: int, *, alone: bool = False) -> Ite
 
 
 def _bounds(single: PassBounds) -> Iterator[Unsaid]:
+    """Yield the bounds that count no budget."""
     is_plain, every = single.model.is_plain, single.jobs()
     yield int((single.heads + single.path + single.tails).max()), "critical path of one microbatch"
     if not is_plain and not (single.paired and single.model.overlap is not None):

@@ -439,6 +439,7 @@ def _gradients(tables: TimeTables, operations: Ints) -> Ints:
 
 
 def _of_side_work(tables: TimeTables) -> Iterator[Due]:
+    """Yield the outputs of side work, and the gradients back."""
     index, runs_on = tables.index, tables.runs_on
     operations = np.arange(index.passes).reshape(len(index.letters), index.stages, index.units)
     for side, item in enumerate(tables.problem.side):
@@ -649,6 +650,7 @@ class _StepRules:
             yield f"{self._where(first + at)} {'ends before it starts' if may_last[at] else what}"
 
     def _due(self, kind: str) -> Ints:
+        """Return what the operations of a kind of the step have to last."""
         times, (numbers, stages) = self.problem.step_ticks, self.tables.scoped(kind)
         by_stage = {"UNSHARD": times.gather, "REDUCE_GRAD": times.reduce, "OPTIMIZER": times.optimizer}
         if kind in ("E", "G"):

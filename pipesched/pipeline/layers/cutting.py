@@ -334,6 +334,7 @@ class LaneSearch:
             yield from self._moved(number, state, (), self.limits[number], self.room[number], needed, filling)
 
     def _remaining(self, state: State, sums: Sequence[int]) -> int:
+        """Return what the lanes have of some sums beyond where they are: all that is not cut yet."""
         total = 0
         for at, (left, right), back, meets in zip(state, self.bounds, self.back, self.meets, strict=True):
             total += sums[at] - sums[left] if back else sums[right] - sums[at]
@@ -344,6 +345,10 @@ class LaneSearch:
     def _moved(
         self, number: int, state: State, moved: State, limit: int, room: int, needed: int, filling: int
     ) -> Iterator[State]:
+        """Yield where the lanes may be behind a holder, of which the first are `moved`.
+
+        Of work and memory it may take `limit` and `room` more, and has to take `needed` and `filling`.
+        """
         lane = len(moved)
         if lane == len(state):
             yield moved

@@ -545,6 +545,7 @@ def stage_values(model: Layers, given: Mapping[str, Any], across: Mapping[str, A
 
 
 def _entries(part: str, given: Any, time: Unit, size: Unit, microbatches: int) -> dict[str, Amount]:
+    """Return the numbers of a part (layer, first, ..) by their names. Raises ConfigError about it."""
     what = "numbers by their names (forward, backward, activation, static, ..)"
     numbers: dict[str, Amount] = {}
     for name, value in ({} if given is None else require_mapping(given, what, part)).items():

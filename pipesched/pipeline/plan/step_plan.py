@@ -451,6 +451,7 @@ class _Step:
                 yield from (Edges(units[part::slices], row) for part in range(slices))
 
     def _waits(self, number: int, need: Need) -> Iterator[tuple[int, int, int]]:
+        """Yield by `need` the precedences of an operation, as arrows."""
         index, op, task = self.index, self.index.op(number), self._task.get(number, number)
         if need.join is not Join.SIDES:
             yield from ((before, task, 0) for before in self._latest_of(self._needed(op, need)))
@@ -487,6 +488,7 @@ class _Step:
         return found if len(found) < 2 else self._reduced(found)
 
     def _reduced(self, numbers: Iterable[int]) -> list[int]:
+        """Return the last of some operations on each device or lane, as tasks."""
         last: dict[int, tuple[int, int]] = {}
         for number in numbers:
             machine, place = self._machine[number], self._place[number]

@@ -208,6 +208,7 @@ class Beam:
         return phases
 
     def _anchor(self, number: int, placed: Sequence[bool]) -> Anchor:
+        """Return where an operation starts best, by the operations that have their phases already."""
         block, before = self.block, self.block.before[number]
         if before != NO_HOP and placed[before]:
             return Anchor(before, 1, block.gaps[number])
