@@ -23,7 +23,6 @@ from tests.stepped import SHARDED, SIDE, forwards, sized, sliced
 from tests.strategies import random_plan, random_saving_plan, saving_plan_of
 
 pytestmark = [pytest.mark.skipif(NODE is None, reason="needs node"), pytest.mark.slow]
-ORDERS = 200
 
 
 def problems() -> list[pipesched.Problem]:
@@ -105,23 +104,23 @@ def expected(outcome: Outcome, orders: list[list[int]]) -> dict[str, Any]:
     }
 
 
-def test_times_of_random_orders() -> None:
-    """Two hundred orders, made from every family's and from solves', have the same times or the same deadlock."""
+@pytest.mark.parametrize("count", at_night_but([100], [100, 200]))
+def test_times_of_random_orders(count: int) -> None:
+    """So many orders, made from every family's and from solves', have the same times or the same deadlock."""
     random = Random(0)
-    asked = [
-        (outcome, shuffled(outcome.schedule.plan.orders, random)) for outcome in random.choices(outcomes(), k=ORDERS)
-    ]
+    made = random.sample(outcomes(), k=count)
+    asked = [(outcome, shuffled(outcome.schedule.plan.orders, random)) for outcome in made]
     found = answers([case(outcome, orders) for outcome, orders in asked])
     hanging = 0
     for (outcome, orders), answer in zip(asked, found, strict=True):
         wanted = expected(outcome, orders)
         assert {key: answer.get(key) for key in wanted} == wanted, outcome.algorithm
         hanging += "deadlock" in wanted
-    assert ORDERS * 0.1 < hanging < ORDERS * 0.9
+    assert count * 0.1 < hanging < count * 0.9
     assert {outcome.algorithm for outcome, _ in asked} >= {
         one.name for one in pipesched.algorithms() if one.name != "block"
     }
-    assert sum(outcome.problem.has_units for outcome, _ in asked) > ORDERS * 0.1
+    assert sum(outcome.problem.has_units for outcome, _ in asked) > count * 0.1
 
 
 def late(outcome: Outcome) -> Outcome:
@@ -157,9 +156,9 @@ def measured(outcome: Outcome, random: Random) -> Outcome:
     return Outcome("measured", measured)
 
 
-@pytest.fixture(scope="module")
-def explanations() -> list[tuple[Outcome, dict[str, Any]]]:
-    made = outcomes()
+@pytest.fixture(scope="module", params=at_night_but([3], [1, 3]))
+def explanations(request: pytest.FixtureRequest) -> list[tuple[Outcome, dict[str, Any]]]:
+    made = outcomes()[:: request.param]
     explained = [*made[::7], *map(late, made[::17]), *(measured(one, Random(3)) for one in made[::19])]
     found = answers([case(outcome, explain=True) for outcome in explained])
     return list(zip(explained, found, strict=True))
@@ -220,14 +219,10 @@ def test_messages_in_queues(queue: str, monkeypatch: pytest.MonkeyPatch) -> None
     """Reasons, costs and document of messages in queues are those of Python; packed, late and random ones too."""
     made = [queued(queue, *one) for one in QUEUED]
     costs: dict[str, Any] = {"devices": 3, "stages": 6, "microbatches": 4, "forward": 2, "backward": 3, "recompute": 1}
-    costs |= {
-        "p2p": [1, 0, 2, 0.5, 1],
-        "offload": 1,
-        "placement": "loop",
-        "messages": {"queue": queue, "order": "best"},
-    }
+    costs |= {"p2p": [1, 0, 2, 0.5, 1], "offload": 1, "placement": "loop"}
+    costs |= {"messages": {"queue": queue, "order": "best"}}
     problem, random = pipesched.make_problem(**costs), Random(5)
-    for _ in range(10):
+    for _ in range(4 if queue == "rank" else 10):  # the others at night
         texts = random_saving_plan(problem, random, split=0, pair=0.3, recompute=0.2, offload=0.5, wait=0.2)
         made.append(Outcome("random", schedule_plan(problem, saving_plan_of(problem, texts))))
     made += [late(one) for one in made if not one.schedule.plan.network]
