@@ -61,7 +61,7 @@ class OwnName(str):
     def __ne__(self, other: object) -> bool:
         return not self == other
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> Any:  # pickle then calls one of the next two functions, in the other process
         plan = self.family.plan
         assert isinstance(plan, OwnPlan)
         file = getattr(sys.modules.get(plan.function.__module__), "__own_file__", None)

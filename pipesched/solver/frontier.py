@@ -1,7 +1,7 @@
 """The frontier of makespan and memory (`frontier`): the best schedule at every budget, from the floor to no limit.
 
 Budgets are tried from the top. A schedule is as good at every budget down to its own peak, so the next budget lies just
-below that peak. A schedule fits all larger budgets too, and a bound holds at all smaller ones.
+below that peak (`_walk`). A schedule fits all larger budgets too, and a bound holds at all smaller ones.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class _Budgets:
 def _walk(budgets: _Budgets, floor: int, step: int) -> list[tuple[int, Outcome]]:
     """Solve falling budgets, and return outcomes with what they use, in grains. Raises where nothing was found."""
     problem, clock, most_points = budgets.problem, budgets.clock, 24  # about
-    budget, most = None, max(problem.grains.budget or (0,))
+    budget, most = None, max(problem.grains.budget or (0,))  # None: the problem's own, or no limit, which comes first
     solved: list[tuple[int, Outcome]] = []
     while (budget is None or budget >= floor) and not (solved and clock.is_over):
         left = max(((budget or most) - floor) // step + 1, 1)  # points, at most

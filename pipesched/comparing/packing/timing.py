@@ -1,4 +1,8 @@
-"""The makespan of each rank, exactly (`RankTimes`): of all at once where costs keep the order, else one by one."""
+"""The makespan of each rank, exactly (`RankTimes`): of all at once where costs keep the order, else one by one.
+
+At once they are columns of works under `Positions`, the slots of a plan whose microbatches may have any length. Behind
+that stand what documents cost in a model (`model_costs`), and bins that hold documents (`first_fit`, `within`).
+"""
 
 from __future__ import annotations
 

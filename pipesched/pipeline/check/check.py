@@ -56,7 +56,7 @@ def replayed_peaks(schedule: ScheduleMetrics, tables: TimeTables | None = None) 
     size = in_range(size, total(np.maximum(size, 0)))
     by_device = np.argsort(device.astype(np.int32), kind="stable")
     cuts = np.cumsum(np.bincount(device, minlength=problem.devices))[:-1]
-    when, highest = 2 * time + (size > 0), list[int]()
+    when, highest = 2 * time + (size > 0), list[int]()  # at one time, what frees comes first
     for part in np.split(by_device, cuts):
         check_deadline()
         levels = np.cumsum(size[part][np.argsort(when[part], kind="stable")])

@@ -1,5 +1,6 @@
 """The metrics of a schedule, one property each of `ScheduleMetrics`, with its formula.
 
+Before it stand what a device holds beside activations (`Residency`), and what the step costs (`StepTimes`).
 They are in the user's units. Those that end in `_ticks` or `_grains` are the integers inside: `problem.ticks.per_unit`
 ticks are one of the user's time units, `problem.grains.per_unit` grains one of memory.
 """
@@ -215,6 +216,7 @@ def _late_heads(schedule: ScheduleMetrics) -> list[tuple[int, int]]:
         lane = lane_of(program, index)
         issued = dict(program)
         heads = [number for number in lane if number in gathers and issued[number] == NOTHING_BEFORE]
+        # up to the first other operation of the lane
         heads = heads[: next((place for place, (a, b) in enumerate(zip(heads, lane, strict=False)) if a != b), None)]
         behind = lane[len(heads) : len(heads) + 1]
         limit = schedule.start_ticks[behind[0]] if behind else None
