@@ -189,7 +189,8 @@ class BestOrder:
         self.graph = graph.changed(edges=[graph.edges, *(Edges(line[:-1], line[1:]) for line in lines if len(line))])
         self.lines = lines
         self.ends = np.concatenate([line[-1:] for line in lines])
-        # numbers of the resources that messages need, and the lines of those that need the same ones
+        # a route: what needs the same two resources (`one`, `two`), which are queues, or on devices the device itself;
+        # `base` is how many messages the routes before have, `touched` which routes need each resource
         sent, queue, devices = self.sent, self.queue, self.problem.devices
         (edge, _), (one, two) = map(sent.queues, (EDGE, queue))
         here, there = (np.where(sent.is_run, ends, NOTHING_BEFORE) for ends in (sent.sender, sent.receiver))
@@ -202,12 +203,12 @@ class BestOrder:
         if queue == ON_DEVICE:
             own = np.where(is_message, own, np.where(self.here >= 0, devices * devices + self.here, NOTHING_BEFORE))
         first_one, first_two = np.append(self.here[: self.first], one), np.append(self.here[: self.first], two)
-        of_line, members = np.unique(own[own >= 0], return_index=True)
+        of_route, members = np.unique(own[own >= 0], return_index=True)
         members = np.flatnonzero(own >= 0)[members]
-        self.line = np.where(own >= 0, np.searchsorted(of_line, own), NOTHING_BEFORE)
+        self.route = np.where(own >= 0, np.searchsorted(of_route, own), NOTHING_BEFORE)
         resources, numbers = np.unique(np.concatenate([first_one[members], first_two[members]]), return_inverse=True)
         self.one, self.two = numbers[: len(members)], numbers[len(members) :]
-        counts = np.bincount(self.line[own >= 0], minlength=len(members))
+        counts = np.bincount(self.route[own >= 0], minlength=len(members))
         self.base = np.cumsum(counts) - counts
         every = np.arange(len(members))
         both, is_other = np.append(self.one, self.two), self.one != self.two
@@ -219,7 +220,7 @@ class BestOrder:
         """Return the plan with the best order found: never longer than with the one that it has."""
         best, least = self.given, self._makespan(self.given)
         bound, edges = self.bound, self.graph.edges
-        for _ in range(ROUNDS if self.line.max(initial=NOTHING_BEFORE) >= 0 else 0):
+        for _ in range(ROUNDS if self.route.max(initial=NOTHING_BEFORE) >= 0 else 0):
             if least <= bound:
                 break
             found = self._chosen(column(tails(self.graph.changed(edges=edges))))
@@ -242,8 +243,8 @@ class BestOrder:
         begin, follow = (column(values) for values in (heads(graph), tails(graph)))
         found = int((begin + graph.duration + follow).max(initial=0))
         for resource in range(len(self.touched.first) - 1):
-            lines = self.touched.task[self.touched.first[resource] : self.touched.first[resource + 1]]
-            own = np.flatnonzero(np.isin(self.line, lines))
+            routes = self.touched.task[self.touched.first[resource] : self.touched.first[resource + 1]]
+            own = np.flatnonzero(np.isin(self.route, routes))
             found = max(found, int(begin[own].min() + graph.duration[own].sum() + follow[own].min()))
         return found
 
@@ -255,10 +256,10 @@ class BestOrder:
         rank = np.empty(size, dtype=np.int64)
         rank[by_rank] = np.arange(size)
         followers, left = graph.followers, np.diff(graph.waits.first)
-        columns = (graph.duration, followers.first, followers.task, followers.lag, self.line, self.one, self.two,
+        columns = (graph.duration, followers.first, followers.task, followers.lag, self.route, self.one, self.two,
                    self.base, self.touched.first, self.touched.task, rank, by_rank, self.here, self.there)  # fmt: skip
-        lines, resources = len(self.one), len(self.touched.first) - 1
-        blanks = [np.zeros(count, int) for count in (size, size, lines, resources, lines, lines)]
+        routes, resources = len(self.one), len(self.touched.first) - 1
+        blanks = [np.zeros(count, int) for count in (size, size, routes, resources, routes, routes)]
         blanks += [np.full(self.problem.devices, NOTHING_BEFORE), *(np.zeros(2 * size, int) for _ in range(2))]
         blanks += [np.zeros(size, int) for _ in range(4)]
         count, (picked, behind_here, behind_there) = run_kernel("match", *columns, left, *blanks, written=3)
