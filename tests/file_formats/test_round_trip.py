@@ -258,6 +258,8 @@ def test_transfers_stand_in_the_document() -> None:
     assert [slot["op"] for slot in written["devices"][0]] == DEVICES[0]
     assert written["metrics"]["busy"] == [6.25, 6]
     assert written["metrics"]["ideal"] == 6
+    several = document(pipesched.run(pipesched.make_problem(devices=2, offload=1), "1f1b", offload="full"))
+    assert [one["op"] for one in several["transfers"][0]] == ["0O1", "0L1", "0O2", "0L2"]
 
 
 @pytest.mark.parametrize(
