@@ -166,6 +166,8 @@ def test_numbers_of_other_messages() -> None:
     with pytest.raises(ConfigError, match=said):
         schedule_plan(queued.problem, silent)
     good, first = queued.plan, queued.plan.index.first_message
+    with pytest.raises(InvalidSchedule, match="0F0 stands twice in the plan"):
+        schedule_plan(queued.problem, replace(free.plan, orders=[[0, *free.plan.orders[0]], free.plan.orders[1]]))
     number, sends, after, behind = good.messages[0]
     wrong = [(number + 1, sends, after, behind), (number, sends + 1, after, behind), (number, sends, after, behind[1:])]
     places: list[dict[str, Any]] = [{"orders": [[first], []]}, {"waits": [(first, 0)]}, {"network": [[(first, 0)]]}]

@@ -43,6 +43,8 @@ def pytorch_programs(problem: Problem, plan: Plan) -> Plan:
     lines, there = plan.own_lines[:devices], np.flatnonzero(sent.is_run)
     stops = np.cumsum([0, *map(len, lines)])
     order, begins = np.concatenate([column(()), *lines]), stops[:-1]
+    if np.bincount(order, minlength=1).max() > 1:  # the kernel writes each message once
+        raise InvalidSchedule("an operation stands twice in the plan")
     idle = _turns(problem, plan, order, stops)
     forward = {backward: one for one, backward in plan.pairs.items()}
     waits = column([forward.get(number, number) for pair in plan.waits for number in pair]).reshape(-1, 2)
