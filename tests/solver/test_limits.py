@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Any, cast
 
 import pytest
+from ortools.sat.python.cp_model import CpSolver
 
 import pipesched
 from pipesched import Event, NoSchedule, SolveReport, StoppedBy, algorithms, make_problem, solve
@@ -16,10 +17,12 @@ from pipesched.core import clock
 from pipesched.core.clock import EVERY, Clock, TimeIsUp, check_deadline, deadline, watched
 from pipesched.core.cpsat import Limits
 from pipesched.documents.schedule import report_of, solver_document
+from pipesched.pipeline.problem.kinds import KEEP_ONLY
 from pipesched.results.timed_moves import shortened
 from pipesched.solver.cuts.tried import chain_of, fused_for_families, least_by_work
-from pipesched.solver.feasible import placed
-from pipesched.solver.policy import DEFAULT
+from pipesched.solver.feasible import placed, variants_of
+from pipesched.solver.model import WITH_RELAXATIONS, full_model
+from pipesched.solver.policy import DEFAULT, ExactPolicy, SolvePolicy, VariantPolicy
 from pipesched.solver.recompute_offload import PlainVariant, RecomputeOffloadVariant
 from pipesched.solver.search import Search
 from pipesched.solver.solve import prove
@@ -379,3 +382,16 @@ def test_the_same_seed(settings: dict[str, Any]) -> None:
     assert (first.report.source, first.report.bound) == (again.report.source, again.report.bound)
     assert first.schedule.plan.orders == again.schedule.plan.orders
     assert first.schedule.start_ticks == again.schedule.start_ticks
+
+
+@pytest.mark.parametrize(
+    ("easy", "relaxed", "level", "left_out"), [(9, 99, 0, False), (1, 99, 1, False), (1, 1, 0, True)]
+)
+def test_relaxations_by_size(easy: int, relaxed: int, level: int, left_out: bool) -> None:
+    """Small models are searched without linear relaxations, and large ones without all that derive them."""
+    policy = SolvePolicy(variants=VariantPolicy(easy=easy), exact=ExactPolicy(relaxed=relaxed))
+    (case,) = variants_of(make_problem(devices=2, microbatches=2, placement="linear"), None, KEEP_ONLY, policy)
+    parameters = CpSolver().parameters
+    parameters.linearization_level = 1
+    full_model(case, 0, 100).tune(parameters, Limits(workers=2))
+    assert (parameters.linearization_level, {*WITH_RELAXATIONS} <= {*parameters.ignore_subsolvers}) == (level, left_out)
