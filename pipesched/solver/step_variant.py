@@ -34,31 +34,7 @@ from pipesched.solver.recompute_offload import PlainVariant, RecomputeOffloadVar
 from pipesched.solver.step_model import StepRules, WholeStepModel
 from pipesched.solver.variant import Candidate, Improvement, Variant, ranks_of
 
-Rows = list[list[Op]]
-
-
-def _moved(side: tuple[SideItem, ...], rows: Rows, random: Random) -> Rows:
-    """Return the rows with one slot at another place, side work perhaps on another device."""
-    rows = [[*row] for row in rows]
-    row = random.choice([row for row in rows if row])
-    place = random.randrange(len(row))
-    op = row[place]
-    if op.kind in SIDE_KINDS and len(side[op.stage].devices) > 1 and random.random() < 1 / 2:
-        return _handed_on(rows, op, random.choice(side[op.stage].devices), random)
-    row.insert(max(place + random.choice((-1, 1)) * random.randint(1, 6), 0), row.pop(place))
-    return rows
-
-
-def _handed_on(rows: Rows, op: Op, device: int, random: Random) -> Rows:
-    """Return the rows with the side work of a microbatch on a device, its forward anywhere, its backward behind it."""
-    both = [one for row in rows for one in row if one.kind in SIDE_KINDS and one[0] == op[0] and one[2] == op[2]]
-    rows = [[one for one in row if one not in both] for row in rows]
-    place = 0
-    for one in sorted(both, key=lambda one: SIDE_KINDS.index(one.kind)):
-        place = random.randint(place, len(rows[device]))
-        rows[device].insert(place, one)
-        place += 1
-    return rows
+Rows = list[list[Op]]  # the slots of each device
 
 
 def passes_of(problem: Problem) -> Problem:
@@ -244,6 +220,30 @@ class StepVariant(PlainVariant):
                 behind = max(behind, last[op.stage, op.microbatch])
             program.append((op, slots[behind] if behind >= 0 else None))
         return program
+
+
+def _moved(side: tuple[SideItem, ...], rows: Rows, random: Random) -> Rows:
+    """Return the rows with one slot at another place, side work perhaps on another device."""
+    rows = [[*row] for row in rows]
+    row = random.choice([row for row in rows if row])
+    place = random.randrange(len(row))
+    op = row[place]
+    if op.kind in SIDE_KINDS and len(side[op.stage].devices) > 1 and random.random() < 1 / 2:
+        return _handed_on(rows, op, random.choice(side[op.stage].devices), random)
+    row.insert(max(place + random.choice((-1, 1)) * random.randint(1, 6), 0), row.pop(place))
+    return rows
+
+
+def _handed_on(rows: Rows, op: Op, device: int, random: Random) -> Rows:
+    """Return the rows with the side work of a microbatch on a device, its forward anywhere, its backward behind it."""
+    both = [one for row in rows for one in row if one.kind in SIDE_KINDS and one[0] == op[0] and one[2] == op[2]]
+    rows = [[one for one in row if one not in both] for row in rows]
+    place = 0
+    for one in sorted(both, key=lambda one: SIDE_KINDS.index(one.kind)):
+        place = random.randint(place, len(rows[device]))
+        rows[device].insert(place, one)
+        place += 1
+    return rows
 
 
 def _by_moves(variant: Variant, schedule: Schedule, limits: Limits, clock: Clock) -> Iterator[Candidate]:
