@@ -1,7 +1,8 @@
 """The frontier of makespan and memory (`frontier`): the best schedule at every budget, from the floor to no limit.
 
 Budgets are tried from the top. A schedule is as good at every budget down to its own peak, so the next budget lies just
-below that peak (`_walk`). A schedule fits all larger budgets too, and a bound holds at all smaller ones.
+below that peak (`_walk`). A schedule fits all larger budgets too, and a bound holds at all smaller ones. An open cut is
+balanced for each budget: a peak where it is another cut is a budget of its own, and a bound holds there alone.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from threading import Event as StopEvent
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,7 @@ from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.errors import NoSchedule
 from pipesched.executors.opening import FEWEST_OPERATIONS, chosen, lent, workers_of
 from pipesched.pipeline.bounds.bounds import Bound
+from pipesched.pipeline.layers.recut import is_cut_open, layout_of
 from pipesched.pipeline.plan.message_programs import require_free
 from pipesched.pipeline.problem.kinds import MemorySavings
 from pipesched.pipeline.problem.placement import placement_name
@@ -94,9 +97,9 @@ def frontier(
     with lent(runs, FEWEST_OPERATIONS) as pool, closing(WorkAhead[Outcome](pool)) as ahead:
         budgets = _Budgets(problem, clock, listener, settings, ahead)
         solved = _walk(budgets, floor, least_step(problem, allowed))
-    points, report = _joined(solved, problem), solved[0][1].report
+    points, report = _joined(solved, problem), solved[0][-1].report
     assert report is not None
-    covers = of_search(solved[-1][1].problem, allowed, report.placements)
+    covers = of_search(solved[-1][-1].problem, allowed, report.placements)
     return Frontier(points, objective, problem.time_unit, problem.memory.unit, covers)
 
 
@@ -140,6 +143,12 @@ class _Budgets:
             heard(Event("solved", self.clock.seconds, report.value, report.source, report.bound.value))
         return outcome
 
+    def cuts(self, budget: int | None) -> list[tuple[int, ...]]:
+        """Return the layouts of open cuts that are balanced for a budget in grains (None: the problem's own)."""
+        limited = self.problem if budget is None else within(self.problem, budget)
+        tried = placed_with(limited, self.settings["placement"], self.settings["chunks"] or ())
+        return [*map(layout_of, tried)]
+
     def _solve(self, problem: Problem, points: float, **more: Any) -> Callable[[], Outcome]:
         """Return a solve that has its share when so many points, at most, divide the time that is left."""
         share = self.clock.left * min(workers_of(self.ahead.pool) / points, 1)
@@ -158,11 +167,11 @@ class _Budgets:
         self.ahead.send(budget, call, "the solve of a budget", until)
 
 
-def _walk(budgets: _Budgets, floor: int, step: int) -> list[tuple[int, Outcome]]:
-    """Solve falling budgets, and return outcomes with what they use, in grains. Raises where nothing was found."""
+def _walk(budgets: _Budgets, floor: int, step: int) -> list[tuple[int | None, int, Outcome]]:
+    """Solve falling budgets; return these, what outcomes use, in grains, and outcomes. Raises if nothing was found."""
     problem, clock, most_points = budgets.problem, budgets.clock, 24  # about
     budget, most = None, max(problem.grains.budget or (0,))  # None: the problem's own, or no limit, which comes first
-    solved: list[tuple[int, Outcome]] = []
+    solved: list[tuple[int | None, int, Outcome]] = []
     while (budget is None or budget >= floor) and not (solved and clock.is_over):
         left = max(((budget or most) - floor) // step + 1, 1)  # points, at most
         left = min(left, most_points) if budget is None else left
@@ -179,32 +188,41 @@ def _walk(budgets: _Budgets, floor: int, step: int) -> list[tuple[int, Outcome]]
             break
         per_unit = outcome.problem.grains.per_unit  # of another budget a grain may have another size
         used = max(outcome.schedule.memory_grains) * problem.grains.per_unit // per_unit
-        solved.append((used, outcome))
+        solved.append((budget, used, outcome))
         if outcome.report is not None and outcome.report.stopped_by == StoppedBy.INTERRUPT:
             break
         if budget is None:
             step *= max((used - floor) // (step * most_points), 1)
-        budget = max(used - step, floor) if used > floor else floor - 1
+        is_cut_anew = is_cut_open(problem) and used != budget and budgets.cuts(used) != budgets.cuts(budget)
+        budget = used if is_cut_anew else max(used - step, floor) if used > floor else floor - 1
     return solved
 
 
-def _joined(solved: Sequence[tuple[int, Outcome]], problem: Problem) -> tuple[FrontierPoint, ...]:
+def _joined(solved: Sequence[tuple[int | None, int, Outcome]], problem: Problem) -> tuple[FrontierPoint, ...]:
     """Return the points by rising budget, each strictly better than all before, with the bounds that hold for them."""
-    points: list[tuple[int, FrontierPoint]] = []  # by rising budget, with their values in ticks
-    bound = Bound(0, "", problem.ticks.per_unit)
-    for used, outcome in solved:  # falling budgets: bounds rise
-        assert outcome.report is not None
-        value = outcome.report.value_ticks
-        bound = max(bound, outcome.report.bound, key=lambda known: known.ticks)
+    points: list[tuple[Fraction, FrontierPoint]] = []  # by rising budget, with their values
+    least, is_open = Bound(0, "", problem.ticks.per_unit), is_cut_open(problem)
+    following = [(budget, outcome.report) for budget, _, outcome in solved[1:]]
+    for (_, used, outcome), (budget, below) in zip(solved, [*following, (None, None)], strict=True):
+        report = outcome.report
+        assert report is not None
+        known = [report.bound, *([below.bound] if below and budget == used else [])]  # of both cuts for this budget
+        least = min(known, key=_value_of) if is_open else max(least, report.bound, key=_value_of)
+        value, bound = Fraction(report.value_ticks, report.bound.per_unit), _value_of(least)
         point = FrontierPoint(
             budget=in_units(used, problem.grains.per_unit),
-            value=in_units(value, bound.per_unit),
-            bound=bound.value,
-            gap=(value - bound.ticks) / bound.ticks if bound.ticks else 0.0,
-            status=Status.OPTIMAL if value == bound.ticks else Status.FEASIBLE,
+            value=in_units(report.value_ticks, report.bound.per_unit),
+            bound=least.value,
+            gap=float((value - bound) / bound) if bound else 0.0,
+            status=Status.OPTIMAL if value == bound else Status.FEASIBLE,
             placement=placement_name(outcome.problem.settled_placement, problem.devices),
-            source=outcome.report.source,
+            source=report.source,
             outcome=outcome,
         )
-        points = [(value, point), *(known for known in points if known[0] < value)]
+        points = [(value, point), *(other for other in points if other[0] < value)]
     return tuple(point for _, point in points)
+
+
+def _value_of(bound: Bound) -> Fraction:
+    """Return a bound in units of time, as those of several cuts have ticks of several lengths."""
+    return Fraction(bound.ticks, bound.per_unit)
