@@ -568,11 +568,12 @@ def test_names_of_their_own(tmp_path: Path, ranks: int, microbatches: int) -> No
 
 
 def test_schedule1f1b_names_nothing(tmp_path: Path) -> None:
-    """The message says so, and what to do."""
-    files = kineto(tmp_path, ran(), lambda _: "gloo:send")
-    with pytest.raises(ConfigError, match="Schedule1F1B names none: run the same order as a CSV") as error:
-        pipesched.read_traces(files)
-    assert "forward_step=F" in error.value.message
+    """The message says so, and what to do; waits alone are no operations of GPipe."""
+    for name in ("gloo:send", "WAIT:0F0"):
+        files = kineto(tmp_path, ran(), lambda _, name=name: name)  # type: ignore[misc]
+        with pytest.raises(ConfigError, match="Schedule1F1B names none: run the same order as a CSV") as error:
+            pipesched.read_traces(files)
+        assert "forward_step=F" in error.value.message
 
 
 def spans(rows: Rows, *, numbered: bool = True, about: Callable[[int], Any] | None = None) -> list[dict[str, Any]]:

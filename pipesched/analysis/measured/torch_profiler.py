@@ -136,9 +136,9 @@ class ProfilerTrace:
         events, file, rest = self.events, self.file, self.rest
         waits = _of_one_lane([event for event in events if event.name.startswith(WAIT)])
         named = [event for event in events if event.name.startswith(RUN)]
-        if not named and events:  # of GPipe, whose stage is the rank
-            stage = _rank(rest, file)[0]
-            named = [event._replace(name=f"{RUN}{stage}{event.name[0]}{event.name.split()[1]}") for event in events]
+        if not named and (gpipe := [event for event in events if not event.name.startswith(WAIT)]):
+            stage = _rank(rest, file)[0]  # of GPipe, whose stage is the rank
+            named = [event._replace(name=f"{RUN}{stage}{event.name[0]}{event.name.split()[1]}") for event in gpipe]
         runs = _on_the_gpu(named, self._spans) or _of_one_lane(named)
         ranges, pair = list[Range](), None  # without those of an operation inside the pair that it is a part of
         for one in sorted(_ranges(runs, waits), key=lambda one: (one.start, -one.end)):
@@ -153,7 +153,7 @@ class ProfilerTrace:
                 " names, say in `ranges` what they are: forward_step=F, backward_step=B"
             )
         is_on_gpu = any(event.lane[0] == GPU for event in runs)
-        if waits and is_on_gpu:  # a wait of the CPU says nothing of it, and its own holds the copies alone
+        if waits and is_on_gpu:  # a WAIT of the CPU says not how long the GPU waits; one of the GPU is its copies
             ranges = idle_as_waits(ranges, ranges[0].start)
         steps = {str(number): step for number, step in enumerate(_steps(ranges))}
         rank, ranks = _rank(rest, file)
