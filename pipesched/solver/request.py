@@ -69,8 +69,8 @@ class SolveRequest:
     whole_limit: float | None = None  # that of a command, in seconds
     keeps_cuts: bool = False  # bounds are about the cuts that are tried alone
     policy: SolvePolicy = DEFAULT
+    chooses: bool = False  # whether the costs give the whole backward beside its halves; a copy keeps it
     limits: Limits = field(init=False)
-    chooses: bool = field(init=False)  # whether the costs give the whole backward beside its halves
     runs: Executor | str | None = field(init=False)  # what runs it, as `chosen` says
     split_problem: Problem = field(init=False)  # with its backward whole or split, as asked
     allowed: MemorySavings = field(init=False)  # what may be done to save memory
@@ -97,10 +97,10 @@ class SolveRequest:
         require_callable(self.listener, "listener")
         if self.advice is not None and require_flag(self.advice, "advice") and self.objective != "makespan":
             raise ConfigError(f"compares makespans, and `objective` is {self.objective}", "advice")
-        object.__setattr__(self, "chooses", self.problem.costs.chooses)
+        object.__setattr__(self, "chooses", self.chooses or self.problem.costs.chooses)
         if self.split_backward is not None:
             require_flag(self.split_backward, "split_backward")
-            if self.chooses:
+            if self.problem.costs.chooses:
                 object.__setattr__(self, "problem", one_way(self.problem, split=self.split_backward))
         require_flag(self.offload, "offload")
         require_flag(self.recompute, "recompute")

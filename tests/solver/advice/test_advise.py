@@ -159,6 +159,8 @@ def test_halves_that_were_given_are_no_advice() -> None:
     both = {**SMALL, "backward_input": 9, "backward_weight": 9}
     advice = advice_of(both, split_backward=False, method="portfolio", advice=True)
     assert "split backward" not in [one.change for one in advice]
+    request = SolveRequest(pipesched.make_problem(**both), split_backward=False)
+    assert replace(request, method="portfolio").chooses  # where a solve goes on without its search
 
 
 def test_after_a_hint_only_changes_that_it_goes_with() -> None:
