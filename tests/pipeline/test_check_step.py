@@ -77,7 +77,7 @@ def test_foreign_lane(op: str) -> None:
     schedule = whole()
     plan_ = schedule.plan
     number = plan_.index.number(parse_op(op))
-    network = [[entry for entry in one if entry.number != number] for one in plan_.network]
+    network: list[list[Any]] = [[tuple(one) for one in row if one.number != number] for row in plan_.network]
     network[1].append(NetworkEntry(number))
     found = naming(replace(schedule, plan=replace(plan_, network=network)), op)
     assert f"{op} is on the network lane of device 1, not on that of device 0" in found

@@ -229,7 +229,7 @@ class Plan(Displayable):
 def lane_of(program: Program, index: OpIndex) -> list[int]:
     """Return what the lane itself moves: all of a program but RESHARD, which occupies nothing."""
     free = index.of_kind("RESHARD") if any(rows.kind == "RESHARD" for rows in index.scoped) else range(0)
-    return [entry.number for entry in program if entry.number not in free]
+    return [number for number, _ in program if number not in free]
 
 
 def with_parts(plan: Plan, **parts: Any) -> Plan:
