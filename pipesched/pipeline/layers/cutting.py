@@ -132,10 +132,7 @@ class RunSearch:
         return self._cut(opened) if 0 in opened[0] else None
 
     def _open(self, cost: int | None) -> list[dict[int, int]]:
-        """Return for each run its furthest end from each begin from which the rest can be cut.
-
-        `windows` are the begins of each run from which those before it, and those behind it, may reach.
-        """
+        """Return for each run its furthest end from each begin from which the rest can be cut."""
         limits, room = self.task.limits(cost), self.task.room
         most = [[(self.task.work, limits[holder]), *([] if room is None else [(held, room[holder])])]
                 for (holder, _), held in zip(self.runs, self.held, strict=True)]  # fmt: skip
@@ -145,10 +142,10 @@ class RunSearch:
 
         numbers, windows, last = range(len(self.runs)), list[range](), 0
         firsts = [self.task.items]
-        for run in reversed(numbers):
+        for run in reversed(numbers):  # from the end: the first begin from which a run reaches that of the run behind
             ends = (bisect_left(sums, sums[firsts[-1]] - limit) for sums, limit in most[run])
             firsts.append(max(*ends, self.begins[run].start))
-        for run in numbers:
+        for run in numbers:  # from item 0: the last begin that the runs before may reach
             last = min(last, self.begins[run].stop - 1)
             windows.append(range(firsts[-1 - run], last + 1))
             last = furthest(last, run)
@@ -254,6 +251,12 @@ class LaneSearch:
     """Looks for a cut within a cost, until it has looked at `most` stages.
 
     The holders stand in lanes: the first goes through all of them, and each other in the same order, or in the reverse.
+    A V of holders A and B, whose lane 0 goes forward from item 0 and lane 1 back from the end, until they meet at m:
+
+        items   0      a      m      b     end
+        stages  |  A   |  B   |  B   |  A   |      states: (0, end), then (a, b) behind A, (m, m) behind B
+
+    A state is how far each lane has come. The search goes holder by holder, depth first, and remembers what failed.
     """
 
     def __init__(self, task: CutTask, most: int) -> None:
@@ -261,9 +264,8 @@ class LaneSearch:
         self.held = task.held(0) if task.room is not None else None
         self.order = task.holders[: self.count]
         lanes = [task.holders[start : start + self.count] for start in range(0, task.stages, self.count)]
-        self.is_laid = len({*self.order}) == self.count and all(
-            lane in (self.order, self.order[::-1]) for lane in lanes
-        )
+        is_known = all(lane in (self.order, self.order[::-1]) for lane in lanes)
+        self.is_laid = is_known and len({*self.order}) == self.count
         self.back = [lane != self.order for lane in lanes]
         self.meets = [lane > 0 and back and not self.back[lane - 1] for lane, back in enumerate(self.back)]
 
@@ -365,7 +367,7 @@ class LaneSearch:
             yield from self._moved(number, state, (*moved, end), *left)
 
     def _ends_of(self, number: int, state: State, moved: State, needed: int, filling: int) -> range:
-        """Return how far a lane may come, nearest first, so that the holders behind have an item each."""
+        """Return how far the lane behind `moved` may come, nearest first; the holders behind have an item each."""
         lane = len(moved)
         at, back, behind = state[lane], self.back[lane], self.count - 1 - number
         left, right = self.bounds[lane]
@@ -378,7 +380,7 @@ class LaneSearch:
         if not behind:  # it takes what is left; of two lanes that meet the first one item
             near = near if is_met else left if back else right
             return range(near, near + (left <= near <= right))
-        if lane == len(state) - 1:  # less would be too much for the holders behind
+        if lane == len(state) - 1:  # the last lane takes at least what the holder still has to take
             for sums, least in ((self.work, needed), (self.held or (), filling)):
                 if least > 0 and back:
                     near = min(near, bisect_right(sums, sums[at] - least) - 1)
@@ -417,7 +419,7 @@ def least_cut(task: CutTask) -> Ends | None:
 
 
 class CutItems(NamedTuple):
-    """What each item takes at speed 1, in a time unit, and holds, in a memory unit; and the latencies between them."""
+    """For the cuts of a solve (`solver/cuts/chain.py`): times at speed 1, memory, latencies, in the problem's units."""
 
     forward: Sequence[Fraction]
     gradient: Sequence[Fraction]  # of what must run before the gradient goes on: I, or a whole backward
@@ -569,9 +571,8 @@ def _least_largest(
     beside = [sum((layers.beside(n, stages, key) for key in WORK), Fraction(0)) for n in range(stages)]
     start = [sum(least[stage] for stage in group) for group, _ in groups]
     own = [sum((beside[stage] for stage in group), Fraction(0)) for group, _ in groups]
-    numbers = [*range(len(groups))]
     by_speed = [work * slow for work, slow in zip(own, slowness, strict=True)]
-    filled = _spread(layers.count, start, by_speed, [each * slow for slow in slowness], numbers, most)
+    filled = _spread(layers.count, start, by_speed, [each * slow for slow in slowness], range(len(groups)), most)
     if filled is None:
         return None
     largest = max((work + count * each) * slow for work, count, slow in zip(own, filled, slowness, strict=True))

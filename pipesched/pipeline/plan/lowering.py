@@ -41,9 +41,8 @@ def lower_plan(problem: Problem, plan: Plan) -> TaskGraph:
     planned = sum(map(len, plan.orders)) - slots + sum(map(len, chain(*plan.lanes))) + len(plan.pairs)
     if planned < plan.index.passes:
         absent = set(range(plan.index.passes)).difference(*plan.orders, *chain(*plan.lanes), plan.pairs.values())
-    graph = lower(
-        problem, replace(plan.index, scoped=(), sent=()), absent, plan.pairs, waits_of(plan) if plan.waits else ()
-    )
+    passes = replace(plan.index, scoped=(), sent=())
+    graph = lower(problem, passes, absent, plan.pairs, waits_of(plan) if plan.waits else ())
     graph = with_step_tasks(graph, problem, plan) if plan.index.scoped else graph
     return with_message_tasks(graph, problem, plan) if plan.messages else graph
 
@@ -57,11 +56,9 @@ def lower(
 ) -> TaskGraph:
     """Return the task graph, in ticks and grains, of all operations of `index`.
 
-    The `absent` ones become tasks of no length on no resource.
-
-    Memory pools are the devices; resources are the devices and then, with transfers, two lanes (to host memory, back)
-    for each device. `pairs` maps forwards to the backwards that run with them, `waits` are further
-    precedences. With none of these it is one graph.
+    The `absent` ones become tasks of no length on no resource. Memory pools are the devices; resources are the devices
+    and then, with transfers, two lanes (to host memory, back) for each device. `pairs` maps forwards to the backwards
+    that run with them, `waits` are further precedences. With none of these it is one graph.
     """
     known: dict[OpIndex, TaskGraph] = {} if absent or pairs or waits else problem.known
     if index in known:
@@ -120,9 +117,8 @@ class PrecedenceRow(NamedTuple):
 def precedence_rows(problem: Problem, index: OpIndex) -> Iterator[PrecedenceRow]:
     """Yield the precedences of data between all operations of `index`, row by row."""
     edges, rows, boundaries = _precedences(problem, index)
-    begins = (
-        np.flatnonzero(np.append(True, (np.diff(rows) != 0) | (np.diff(edges.lag) != 0))).tolist() if len(rows) else []
-    )
+    is_other = (np.diff(rows) != 0) | (np.diff(edges.lag) != 0)
+    begins = np.flatnonzero(np.append(True, is_other)).tolist() if len(rows) else []
     for begin, stop in pairwise([*begins, len(rows)]):
         rows_of = (ends[begin:stop].tolist() for ends in (edges.before, edges.after))
         before, after = (range(row[0], row[-1] + 1, row[1] - row[0] if len(row) > 1 else 1) for row in rows_of)
@@ -180,7 +176,7 @@ class MemoryEvent(NamedTuple):
 def memory_waits(changes: Iterable[MemoryEvent]) -> Iterator[tuple[int, int]]:
     """Yield the wait edges (before, after) for the memory of one device, whose changes come in a good order.
 
-    Slots wait for each other by their order, and so do the offloads of a lane; the edges join the two.
+    Slots run in their order, and so do the offloads of a lane: to wait for the last that gave memory is enough.
     """
     slot = offload = None
     for change in changes:
@@ -240,6 +236,7 @@ def waits_of_times(
 class Sent:
     """The messages of a plan as columns by message: the tasks that make and need each, its devices and its length.
 
+    They are numbered as `index` numbers them: those of F over each boundary, those back, then those of side items.
     `is_run` says of each whether there is one: its operations are planned, on two devices.
     """
 
@@ -257,9 +254,8 @@ class Sent:
             self._planned[numbers] = True
         over = np.flatnonzero(crossed)  # boundaries between devices: there, and back
         here, there, forwards = model.where[over].ravel(), model.where[over + 1].ravel(), self._first_of("F")
-        parts: list[tuple[Ints, ...]] = [
-            (forwards[over].ravel(), forwards[over + 1].ravel(), here, there, model.there[over].ravel())
-        ]
+        parts = list[tuple[Ints, ...]]()
+        parts.append((forwards[over].ravel(), forwards[over + 1].ravel(), here, there, model.there[over].ravel()))
         if model.mode != FORWARD_ONLY:
             gradients = self._first_of(GRADIENT_LETTERS)
             made, needed = gradients[over + 1].ravel(), gradients[over].ravel()
@@ -304,7 +300,7 @@ class Sent:
                     yield (*both, lag)
 
     def queues(self, queue: str) -> tuple[Ints, Ints]:
-        """Return numbers for the queues of each message at its two ends."""
+        """Return numbers for the queues of each message at its two ends: devices, or from-to pairs of devices."""
         here, there = self.sender, self.receiver
         if queue not in (EDGE, PAIR):
             return here, there
@@ -344,9 +340,10 @@ def with_message_tasks(graph: TaskGraph, problem: Problem, plan: Plan) -> TaskGr
 def times_in_turn(graph: TaskGraph, problem: Problem, plan: Plan, lengths: Ints | None) -> Times | None:
     """Return the times of a plan in PyTorch's order, in one pass over its turns; None where these do not say all.
 
+    Turns are an order in which all operations and messages can run; `pytorch_programs` leaves it in the plan it makes.
     `graph` is without messages, which stand in two queues each. `lengths` are own ones, in ticks.
     """
-    sent, order = vars(plan).get("turns", (None, ()))
+    sent, order = vars(plan).get("turns", (None, ()))  # plans of other orders have none
     if sent is None or sent.model is not problem.model or plan.lanes or plan.network or problem.messages is None:
         return None
     queue, first, waits, devices = problem.messages.queue, len(graph), graph.waits, problem.devices
@@ -355,6 +352,7 @@ def times_in_turn(graph: TaskGraph, problem: Problem, plan: Plan, lengths: Ints 
     for device, line in enumerate(plan.own_lines):
         machine[line] = device
     given = (order, waits.first, waits.task, waits.lag, duration, machine, sent.source, sent.target, length)
+    # until when each device, and behind these each queue, is taken; when the last message into a task is there
     clock, ready = np.zeros(devices * (devices + 1), int), np.zeros(first, int)
     times = [np.full(first + len(length), UNTIMED) for _ in range(2)]
     columns = (*given, *sent.queues(queue), beyond, clock, ready, *times)
@@ -363,7 +361,7 @@ def times_in_turn(graph: TaskGraph, problem: Problem, plan: Plan, lengths: Ints 
 
 
 def queues_of(plan: Plan, queue: str) -> Iterator[Ints]:
-    """Yield what goes one after another, in order: messages, and tasks; not what `Plan.queues` has."""
+    """Yield what goes one after another beside `Plan.queues`: messages of a pair or rank, or all a device issues."""
     for device in range(len(plan.messages) * (queue != EDGE)):
         yield from [merged(plan, device)] if queue == ON_DEVICE else (row for _, row in plan.queues_on(device, queue))
 

@@ -104,10 +104,10 @@ Shares = tuple[Fraction, ...]  # of the n slices, whose sum is 1
 
 
 def shares_of(parts: Sequence[Exact | Decimal], tokens: Shares | None = None) -> Shares:
-    """Return the parts of slices, which have the sum 1 but for rounding, as fractions that their floats tell.
+    """Return the parts of slices as fractions of sum 1: floats, as a document has them (0.333.., 1/3), miss it.
 
-    A float of the simplest fractions tells them, or with `tokens` that of the work of causal attention over these; else
-    the last slice has what the others leave.
+    Each becomes the simplest fraction with its float, or with `tokens` the work of causal attention over these; where
+    neither has the sum 1, the last slice has what the others leave.
     """
     floats = [float(part) for part in parts]
     simple = [simplest(Decimal(repr(part))) for part in floats]
@@ -280,7 +280,7 @@ def _lengths(tables: Mapping[str, Any], sizes: Any, stages: int) -> Iterator[tup
 
 
 class Extent(NamedTuple):
-    """For how many devices, stages and microbatches lists are, and the units of their numbers."""
+    """What lists of costs and memory are read by: how many devices, stages and microbatches, and units of numbers."""
 
     devices: int
     stages: int
@@ -356,10 +356,7 @@ def read_sizes(value: Any, microbatches: int) -> Sizes | None:
 
 
 def known_entries(value: Any, known: Sequence[str], key: str, inside: str = "") -> dict[str, Any]:
-    """Return the entries of a mapping that are given, of a parameter or of what stands `inside` of it.
-
-    Raises ConfigError for an unknown one.
-    """
+    """Return the entries given of a mapping, a parameter or `inside` of one. Raises ConfigError for an unknown one."""
     given = require_mapping(value, f"a mapping of {', '.join(known)}", key)
     for name in given:
         with entry_of(key, f"{inside}{name}"):
