@@ -223,10 +223,10 @@ def _read(file: object, names: Mapping[str, str], *, alone: bool) -> TraceFile:
 
 
 def _of_events(trace: ProfilerTrace, names: Mapping[str, str]) -> TraceFile:
-    if trace.charted:
+    if trace.chart_events:
         if names:
             raise ConfigError(f"has no effect on {trace.file}, the chart of a schedule", "ranges")
-        source, ranks = charted(trace.charted, trace.rest.get("otherData"), trace.file)
+        source, ranks = charted(trace.chart_events, trace.rest.get("otherData"), trace.file)
         return TraceFile(source, trace.file, ranks)
     counted = [trace.counted()] if names else []
     return TraceFile(torch_profiler.SOURCE, trace.file, [] if names else [trace.recorded()], counted)

@@ -1,7 +1,8 @@
 """Traces of torch.profiler, one a rank: ranges that PyTorch's pipeline runtime, or ours, names `PP:2F0`.
 
-`ProfilerTrace` sees events one by one; then `recorded` returns the steps, `counted` ranges with a user's own names, and
-`charted` the schedule of a Chrome trace. A lane is a thread of the CPU, or a stream of the GPU.
+`files.py` has a `ProfilerTrace` `see` each event, then asks for one of three: its steps (`recorded`), ranges with a
+user's own names (`counted`), or the schedule of a Chrome trace (the function `charted`, of its `chart_events`). A lane
+is a thread of the CPU, or a stream of the GPU.
 
 A complete event ("ph": "X") with that name is a slot or transfer, on the CPU ("user_annotation") or on the GPU
 ("gpu_user_annotation"). Where a name has both, the GPU's count, because the CPU only launches. Where the trace holds
@@ -95,12 +96,12 @@ class ProfilerTrace:
     """The events of a trace as far as they count, seen one by one; `rest` is what the file has beside them.
 
     `names` are patterns of names, each with the letter of what it is: then ranges of these names are kept alone, and as
-    their letters. `charted` are operations of a chart.
+    their letters. `chart_events` are those of a schedule as a Chrome trace.
     """
 
     def __init__(self, file: str, names: Mapping[str, str]) -> None:
         self.file, self._names, self.rest = file, names, dict[str, Any]()
-        self.events, self._spans, self.charted = list[NamedRange](), GpuSpans(file), list[dict[str, Any]]()
+        self.events, self._spans, self.chart_events = list[NamedRange](), GpuSpans(file), list[dict[str, Any]]()
 
     def see(self, entry: Any) -> None:
         """Note an event. Raises ConfigError for times that are none."""
@@ -109,7 +110,7 @@ class ProfilerTrace:
         category, name = entry.get("cat"), entry["name"]
         if category not in (GPU, CPU):
             self._spans.see(entry)
-            self.charted += [entry] * (category in CHARTED)
+            self.chart_events += [entry] * (category in CHARTED)
             return
         if self._names:
             fitting = (letter for one, letter in self._names.items() if fnmatchcase(name, one))
@@ -242,10 +243,7 @@ def _steps(ranges: Sequence[Range]) -> list[list[Range]]:
 
 
 def slot_of(text: str) -> Slot | None:
-    """Return the slot or transfer of a name; None for communication, and for what is none of ours.
-
-    Raises ConfigError for one of a slice.
-    """
+    """Return the slot or transfer of a name; None for any other, as communication. Raises ConfigError for a slice's."""
     if any(word in text for word in COMMUNICATION):
         return None
     try:
@@ -279,7 +277,7 @@ def charted(entries: list[dict[str, Any]], said: Any, file: str) -> tuple[TraceS
     for thread, one in found:  # a transfer is of the rank that ran its forward
         op = ops_of(one.slot)[0]
         rows.setdefault(homes.get(op._replace(kind="F")) if KINDS[op.kind].is_transfer else thread, []).append(one)
-    ranks = []
+    ranks = []  # the first one holds all messages: timeline.py joins those of all ranks
     for rank, thread in enumerate(sorted(rows, key=lambda thread: [(len(str(part)), str(part)) for part in thread])):
         steps = {"0": sorted(rows[thread], key=lambda one: one[1:3])}
         ranks.append(Recorded(rank, file, steps, apart=True, ends={} if rank else {"0": ends}))
