@@ -87,6 +87,8 @@ def sweep(
         raise ConfigError(f"must list at most {MOST_VALUES:,} values", "values")
     base = load_values(problem_of_plans(read) if path_or_text is None else path_or_text, given)
     if not is_option(str(field), algorithms):
+        # A varied `backward` replaces its halves, and a varied half `backward`, unless there are all three. An override
+        # of what is replaced would have no effect.
         varied, halves = varied_field(field), {"backward_input", "backward_weight"}
         others = halves if varied.name == "backward" else {"backward"} if varied.name in halves else set()
         others = set() if {"backward", *halves} <= base.keys() else others

@@ -1,6 +1,7 @@
 """What a microbatch of documents costs: by those of one document of so many tokens (`FactorCosts`), or of a model's.
 
-Packings ask for what a `DocumentLoad` of lengths costs; `problem` makes a Problem of the microbatches with such loads.
+Packings (`comparing/packing`) add documents as whole numbers: a document has two `amounts`, and takes a stage the time
+`rate(..).of(*amounts)`. `problem` makes a Problem of microbatches, each with the `DocumentLoad` of its lengths.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Rate(NamedTuple):
     core: Fraction = Fraction(0)
 
     @property
-    def unit(self) -> int:
+    def scale(self) -> int:
         """The least number that makes whole numbers of both."""
         return lcm(self.linear.denominator, self.core.denominator)
 
@@ -64,7 +65,7 @@ class FactorCosts:
     reference: int
 
     @property
-    def unit(self) -> int:
+    def reference_amount(self) -> int:
         """The amount of a document of `reference` tokens: that of any other is whole then."""
         return self.attention.denominator * self.reference * self.reference
 
@@ -74,15 +75,15 @@ class FactorCosts:
 
     def work(self, load: DocumentLoad) -> Fraction:
         """Return the sum over documents of (1 - a) L / T0 + a (L / T0)^2, to six decimals."""
-        return half_even(self._amount(load), self.unit)
+        return half_even(self._amount(load), self.reference_amount)
 
     def amounts(self, length: int) -> tuple[int, int]:
-        """Return the work of a document in parts of `unit`."""
+        """Return the work of a document as a whole number, where one of `reference` tokens has `reference_amount`."""
         return self._amount(DocumentLoad(length, length * length)), 0
 
     def rate(self, problem: Problem, key: str, stage: int) -> Rate:
-        """Return what a stage takes of a work of 1 / `unit` by a cost; the microbatches of `problem` are alike."""
-        return Rate(Fraction(problem.ticks.rows[key][stage][0], problem.ticks.per_unit * self.unit))
+        """Return what a stage takes of an amount of 1 by a cost; the microbatches of `problem` are alike."""
+        return Rate(Fraction(problem.ticks.rows[key][stage][0], problem.ticks.per_unit * self.reference_amount))
 
     def size(self, load: DocumentLoad) -> Fraction:
         """Return the sum over documents of L / T0, to six decimals: what a microbatch holds and sends."""
@@ -95,12 +96,12 @@ class FactorCosts:
 
 @dataclass(frozen=True)
 class ModelCosts:
-    """Costs of stages for a document of `reference` tokens, by keys: `linear` in them, `core` in their square."""
+    """Times of stages for a document of `reference` tokens, by key: `linear` grows with tokens, `core` with squares."""
 
     reference: int
-    linear: Mapping[str, Sequence[Fraction]]
+    linear: Mapping[str, Sequence[Fraction]]  # "forward", .., "whole" where a solve chooses whole or split backwards
     core: Mapping[str, Sequence[Fraction]]
-    unit = 0  # works are no factors that are rounded
+    reference_amount = 0  # works are no factors that are rounded
 
     def work(self, load: DocumentLoad) -> Fraction:
         """Return forward and backward over all stages, to six decimals."""
@@ -115,10 +116,10 @@ class ModelCosts:
 
     def _time(self, rate: Rate, load: DocumentLoad) -> Exact:
         """Return what a microbatch takes of a time that is so much for one document of `reference` tokens."""
-        unit, tokens = rate.unit, self.reference
-        linear, core = int(rate.linear * unit), int(rate.core * unit)
+        scale, tokens = rate.scale, self.reference
+        linear, core = int(rate.linear * scale), int(rate.core * scale)
         amount = linear * load.tokens * tokens + core * load.squares
-        return canonical(rounded(Fraction(amount, unit * tokens * tokens)))
+        return canonical(rounded(Fraction(amount, scale * tokens * tokens)))
 
     def amounts(self, length: int) -> tuple[int, int]:
         return length, length * length

@@ -68,7 +68,7 @@ def test_formula(lengths: list[int], attention: Fraction, reference: int) -> Non
     work = sum(((1 - attention) * part + attention * part**2 for part in parts), Fraction(0))
     assert costs.work(load) == round(work, 6)
     assert costs.size(load) == round(sum(parts, Fraction(0)), 6)
-    assert sum(Fraction(costs.amounts(length)[0], costs.unit) for length in lengths) == work
+    assert sum(Fraction(costs.amounts(length)[0], costs.reference_amount) for length in lengths) == work
 
 
 @pytest.mark.parametrize(

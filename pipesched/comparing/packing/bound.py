@@ -84,7 +84,7 @@ class DocumentAmounts(NamedTuple):
 def amounts_of(lengths: Sequence[int], costs: DocumentCosts, *, rounded: bool) -> DocumentAmounts:
     """Return the amounts of documents from long to short; `rounded`: a speed divides times, which are rounded then."""
     linear, core = zip(*map(costs.amounts, lengths), strict=True)
-    unit = costs.unit
+    unit = costs.reference_amount
     exact_works = not unit or all(MILLION * amount % unit == 0 for amount in linear)
     exact_sizes = all(MILLION * length % costs.reference == 0 for length in lengths)
     longest, shortest = (Fraction(lengths[end], costs.reference) for end in (0, -1))

@@ -253,7 +253,7 @@ class _PackingSearch:
         if any(core for _, core in amounts):  # else the first amount is the work
             rates = rates_of(fitted, costs, self.positions.letters)
             rate = sum_of([*rates.forward, *rates.gradient, *rates.weights])
-        linear, core = (int(part * rate.unit) for part in rate)
+        linear, core = (int(part * rate.scale) for part in rate)
         works = [linear * tokens + core * squares for tokens, squares in amounts]
         one, tokens = linear * own[0] + core * own[1], sum(self.lengths)
         total = max(sum(works), one * tokens // costs.reference)
