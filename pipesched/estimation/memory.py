@@ -181,8 +181,8 @@ def mtp_memory(setup: Setup, *, first: bool = True) -> ItemMemory:
     return _item_memory(setup, held, (*layer.activation, joining), (*layer.checkpoint, joining), wide=wide)
 
 
-def fixed(rest: Fraction) -> tuple[Term, Term]:
-    """Return what is held whatever the model: the context of the GPU, and the fragmentation of the rest."""
+def overhead_terms(rest: Fraction) -> tuple[Term, Term]:
+    """Return what is held beside all else (`rest`): the context of the GPU, and the fragmentation of the rest."""
     return (
         Term("context", Fraction(CONTEXT), f"{CONTEXT / 1e9:g} GB"),
         Term("fragmentation", FRAGMENTATION * rest, f"{float(FRAGMENTATION):.0%} of {float(rest) / 1e9:.3f} GB"),

@@ -1,4 +1,4 @@
-"""An `Estimate`: of a setup under an algorithm, stages, the memory of devices, and the step's time and rates."""
+"""An `Estimate` of a setup, as `config/estimate.py` and `tuning/` make: stages, memory, the step's time and rates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipesched.estimation.communication import data_terms
 from pipesched.estimation.derived import GATHER, OPTIMIZER, REDUCE, SetupCutter, memory_with
 from pipesched.estimation.hardware import GpuModel
 from pipesched.estimation.items import GB, STATES, Items, Stage
-from pipesched.estimation.memory import fixed
+from pipesched.estimation.memory import overhead_terms
 from pipesched.estimation.parameters import ParameterCounts, layer_flops, parameters, training_flops
 from pipesched.estimation.setup import FULL, SELECTIVE, Setup
 from pipesched.estimation.terms import Term, Terms, total
@@ -48,7 +48,7 @@ class DeviceMemory(NamedTuple):
     optimizer: Fraction
     activations: Fraction
     logits: Fraction
-    fixed: Fraction
+    fixed: Fraction  # the GPU's context, and what fragmentation takes: a share of all else
     budget: Fraction
     unsharded: Fraction = Fraction(0)
     side: Fraction = Fraction(0)
@@ -174,10 +174,7 @@ class Estimate(Displayable):
         return [(length, length * count * data) for length, count in sorted(counts.items())]
 
     def stage_time(self, number: int, operation: str) -> float:
-        """Return the milliseconds of an operation of a stage as it is scheduled: derived, unless it was given.
-
-        In the mean of the microbatches, as `stage_activation`.
-        """
+        """Return the milliseconds of an operation of a stage in the mean of microbatches: derived, unless given."""
         return mean_entry(getattr(self.problem.costs, operation)[number])
 
     def stage_activation(self, number: int) -> float:
@@ -193,7 +190,7 @@ class Estimate(Displayable):
 
     @property
     def flops_again(self) -> int:
-        """The operations of a step that recompute adds."""
+        """The operations that recompute adds to a step: products and scores (full), scores (selective), else none."""
         training, model = self.setup.training, self.setup.model
         is_full = training.recompute == FULL
         layers: Iterable[int] = range(model.layers + model.mtp)
@@ -224,21 +221,22 @@ class Estimate(Displayable):
         def size(grains: int) -> Fraction:
             return Fraction(grains, problem.grains.per_unit) * GB
 
-        most, activations = size(schedule.peak_grains[device]), size(schedule.peak_grains_of("activations")[device])
-        passes, stays = most, size(problem.side_static_grains[device])
+        peak, activations = size(schedule.peak_grains[device]), size(schedule.peak_grains_of("activations")[device])
+        without_side, side_static = peak, size(problem.side_static_grains[device])
         if problem.side:
-            passes = size(max(level for _, level in schedule.memory_steps(device, without=SIDE)))
-        own = sum((stage.size("logits") for stage in stages), Fraction(0))
+            without_side = size(max(level for _, level in schedule.memory_steps(device, without=SIDE)))
+        logits = sum((stage.size("logits") for stage in stages), Fraction(0))
         if self.is_static_given:  # it has no parts, and counts as weights
-            held = size(problem.static_grains[device]) - stays
-            sums, own = {**sums, **dict.fromkeys(STATES, Fraction(0)), "weights": held}, Fraction(0)
-        rest = sum((sums[key] for key in STATES), most + stays + own)
-        beside, limits = Fraction(total(fixed(rest))), problem.memory.budget
+            static = size(problem.static_grains[device]) - side_static
+            sums, logits = {**sums, **dict.fromkeys(STATES, Fraction(0)), "weights": static}, Fraction(0)
+        held = sum((sums[key] for key in STATES), peak + side_static + logits)
+        overhead, limits = Fraction(total(overhead_terms(held))), problem.memory.budget
         budget = to_fraction(self.setup.hardware.memory) * GB
         if limits is not None:
             budget = memory_with(to_fraction(limits[device]))
-        return DeviceMemory(**sums, activations=activations, logits=own, fixed=beside, budget=budget,
-                            unsharded=passes - activations, side=most - passes + stays)  # fmt: skip
+        # each is what the peak grows by: activations alone, then with gathers, then with side work
+        return DeviceMemory(**sums, activations=activations, logits=logits, fixed=overhead, budget=budget,
+                            unsharded=without_side - activations, side=peak - without_side + side_static)  # fmt: skip
 
     @property
     def is_static_given(self) -> bool:
@@ -283,7 +281,7 @@ class Estimate(Displayable):
             communication, optimizer = (max(float(total(terms[which])) for terms in once) for which in (0, 1))
             pipeline, time = time, time + communication + optimizer
         else:
-            updates = step.exposed_ticks(*PARTS) - step.exposed_ticks(*NETWORK)  # where the network takes no time
+            updates = step.exposed_ticks(*PARTS) - step.exposed_ticks(*NETWORK)  # of optimizers
             optimizer = in_units(updates, self.problem.ticks.per_unit)
             pipeline, communication = step.pipeline, step.network
         gpu_seconds, peak = time / 1000 * setup.parallel.gpus, setup.peak * 1e12

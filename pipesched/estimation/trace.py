@@ -25,7 +25,7 @@ from pipesched.estimation.items import (
     pair_time,
     partner,
 )
-from pipesched.estimation.memory import fixed, logits
+from pipesched.estimation.memory import logits, overhead_terms
 from pipesched.estimation.result import Estimate, TrainingStep, sizes_beside
 from pipesched.estimation.terms import PER_MS, Term, Terms, total
 from pipesched.estimation.times import OPERATIONS
@@ -182,7 +182,7 @@ def _of_device(estimate: Estimate, number: int, what: str) -> Traced:
         keys = (*STATES, *sizes_beside(estimate), "logits", "fixed")
         terms = tuple(Term(key, getattr(device, key), f"device.{number}.{key}") for key in keys)
     elif what == "fixed":
-        terms = fixed(device.total - device.fixed)
+        terms = overhead_terms(device.total - device.fixed)
     elif what == "unsharded":
         most = device.unsharded + device.activations
         terms = (

@@ -14,11 +14,11 @@ from pipesched.estimation.derived import derive
 from pipesched.estimation.items import GB, Items, Stage
 from pipesched.estimation.memory import (
     embedding_memory,
-    fixed,
     head_memory,
     layer_memory,
     logits,
     mtp_memory,
+    overhead_terms,
     state_bytes,
 )
 from pipesched.estimation.parameters import layer_flops
@@ -409,9 +409,9 @@ def test_logits() -> None:
     assert [term.name for term in logits(setup())] == ["logits", "gathered input of the head"]
 
 
-def test_fixed() -> None:
+def test_overhead_terms() -> None:
     """The context of a GPU, and a twenty-fifth of the rest."""
-    assert [(term.name, term.value) for term in fixed(Fraction(10**10))] == [
+    assert [(term.name, term.value) for term in overhead_terms(Fraction(10**10))] == [
         ("context", 750_000_000),
         ("fragmentation", 400_000_000),
     ]
