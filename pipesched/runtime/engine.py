@@ -34,7 +34,7 @@ def report_of(
     filled: dict[tuple[int, int], int] = {}
     before, freed, held, operations = 0, 0, 0, list[dict[str, Any]]()
     for op, turn, start, end, live, moved in entries:
-        owner, kind = op[::2], KINDS[op.kind]
+        owner, kind = (op.stage, op.microbatch), KINDS[op.kind]
         if kind.is_transfer and kind.gives:
             freed += moved
             held += filled.get(owner, 0)
@@ -77,7 +77,7 @@ class Engine:
     ) -> None:
         self._program, self._stages, self._runners, self._channels = program, stages, runners, channels
         self._transfers, self._on_op, self._collective = transfers, on_op, collective
-        self._again = {step.op[::2] for step in program if step.action == RUN and step.op.kind == "R"}
+        self._again = {(op.stage, op.microbatch) for action, op, *_ in program if action == RUN and op.kind == "R"}
         self._from = {self._key(step.op): step.peer for step in program if step.action == RECEIVE}
         self._here: dict[OperationKey, Any] = {}  # messages that have been made, or posted, and not been taken
         self.shapes = dict[OperationKey, list[Shape]]()  # emptied where those of inputs change, from which they follow
@@ -110,7 +110,8 @@ class Engine:
                     with record_function(f"PP:{name}"):
                         self._run(op, runner)
                     end = self._transfers.mark(op.kind)
-                    turn, owner, held = start if turn is None else turn, op[::2], runner.live_bytes(op.microbatch)
+                    turn, owner = start if turn is None else turn, (op.stage, op.microbatch)
+                    held = runner.live_bytes(op.microbatch)
                     live += held - holding.get(owner, 0)
                     holding[owner] = held
                     self.measured.append((op, turn, start, end, live, self._bytes_moved))

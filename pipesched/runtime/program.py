@@ -140,7 +140,7 @@ def programs(schedule: Schedule) -> list[list[ProgramStep]]:
     earlier = _predecessors_of_transfers(plan)
     offloads = _offloads_before(plan, placement, {*plan.waits, *waits})
     for number in order:
-        if number >= index.passes:
+        if number >= index.passes:  # of the step: what devices run themselves stands in their lists
             if index.kind_of(number) in (*STEP_SLOTS, TIED):
                 device = placement.devices[index.stage_of(number)]
                 rows[device] += _calls([index.op(number), *issued[device].get(number, ())])
@@ -219,7 +219,7 @@ def _device(number: int, plan: Plan, placement: Placement) -> int:
 
 def _in_one_sequence(schedule: Schedule) -> list[int]:
     """Return the tasks of the whole plan by their starts, each behind all that it waits for on any device or lane."""
-    plan = without_messages(schedule.plan)
+    plan = without_messages(schedule.plan)  # a list has its sends and receives by this sequence
     orders = chain.from_iterable(map(pairwise, plan.machines))
     graph = lower_plan(schedule.problem, replace(plan, waits=[*plan.waits, *orders]))
     planned = [*chain.from_iterable(plan.machines)]

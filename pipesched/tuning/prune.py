@@ -1,4 +1,4 @@
-"""What needs no simulation, by `sift`: points unlike all measured, that do not divide, are a twin, or do not fit."""
+"""Which points need no simulation, and why: search.py has `sift` see all, then `looked_at` one whose turn comes."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from pipesched.tuning.space import Parallelism, Space, SpacePoint
 
 USUAL = "1f1b"
 PER_SECOND = 10**6  # microseconds
+# unlike all that was measured; sizes do not divide; does not fit; too slow by its bound; a twin of another point
 REASONS = ("evidence", "divisibility", "memory", "bound", "dominance")
 EVIDENCE, DIVISIBILITY, MEMORY, BOUND, DOMINANCE = REASONS
 PointsOfLayouts = Iterable[tuple[Parallelism, tuple[str, ...]]]  # layouts, and algorithms of each
@@ -81,8 +82,8 @@ class OpenPoint(NamedTuple):
     point: SpacePoint
     setup: Setup
     most: float  # a bound on its rate
-    close: bool = False  # the bound is that of this point, not of any under its layout
-    surely: bool = False  # the bound is for where it surely fits
+    close: bool = False  # the bound is of this point alone (`looked_at`), not of any under its layout
+    surely: bool = False  # and with the budget under which it surely fits
 
 
 def sift(space: Space, points: PointsOfLayouts | None = None) -> Iterator[PrunedPoints | OpenPoint]:

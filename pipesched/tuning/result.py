@@ -60,7 +60,7 @@ class Tuning(DisplayableRows[Trial]):
     simulated: int
     pruned: Mapping[str, int]  # by reason
     left: int = 0  # because time was up
-    legal: int = 0
+    legal: int = 0  # points whose sizes divide, also those that memory forbids
     pareto: tuple[Trial, ...] = ()  # points of which none that was simulated is faster and holds less, fastest first
     parts: tuple[TimeShare, ...] = ()  # where the GPU time of the best step goes
     near_misses: tuple[NearMiss, ...] = ()  # what memory forbids by little
@@ -69,14 +69,14 @@ class Tuning(DisplayableRows[Trial]):
     capacity: float = 0.0  # GB of a GPU
     name: str = ""
     tied: int = 0  # the first rows that cannot be told apart
-    fits: str = "sure"  # the first row fits surely, which faster ones at the end may not; or it but likely does
+    fits: str = "sure"  # the first row surely fits, faster ones at the end may not; "likely": it probably fits
     beyond: tuple[Unmeasured, ...] = ()  # points outside what was measured that are faster by their estimates
     published: tuple[PublishedRun, ...] = ()  # runs of the same model and GPU
     measure: WhatToMeasure | None = None  # which two of the rows to measure first
     is_widened: bool = False  # points outside what was measured were searched, because nothing inside fits
     notes: tuple[str, ...] = ()  # what to know of one's own runs
     estimate: Estimate | None = field(default=None, compare=False)  # of the first row's layout, before any `solve`
-    config: str = ""
+    config: str = ""  # one whose estimate has the step of the first row
 
     def __repr__(self) -> str:
         if not self.rows:

@@ -212,7 +212,7 @@ def page(result: object) -> str:
 
 
 def titled(result: object) -> list[Titled]:
-    """Return the schedules of a result, each with its title. Raises ConfigError where there is none."""
+    """Return the schedules of a result, by the function RESULTS names. Raises ConfigError where there is none."""
     kind, known = kind_of(result)
     if not kind or not RESULTS[kind].outcomes:
         what = "an Outcome, a Schedule, a Comparison or an Explanation"
@@ -244,7 +244,8 @@ def legend(outcomes: Iterable[Outcome]) -> str:
     """Return the entries: the kinds that run, then the classes of idle time and the critical path, shown on request."""
     schedules = [outcome.schedule for outcome in outcomes]
     indexes = [schedule.plan.index for schedule in schedules]
-    letters = {kind for index in indexes for kind in (*index.kinds, *(rows.kind for rows in index.sent))} - {"RESHARD"}
+    letters = {kind for index in indexes for kind in (*index.kinds, *(rows.kind for rows in index.sent))}
+    letters -= {"RESHARD"}  # takes no time, so that no box shows it
     ways = {(schedule.own_lengths, bool(schedule.plan.messages)) for schedule in schedules}
     idles = {idle for measured, queued in ways for idle in classes(measured=measured, queued=queued)}
     entries = []
