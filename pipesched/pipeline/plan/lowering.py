@@ -350,9 +350,10 @@ def times_in_turn(graph: TaskGraph, problem: Problem, plan: Plan, lengths: Ints 
     duration, length = (graph.duration, sent.length) if lengths is None else (lengths[:first], lengths[first:])
     machine, beyond = np.zeros(first, dtype=np.int64), 0 if queue == ON_DEVICE else devices
     for device, line in enumerate(plan.own_lines):
-        machine[line] = device
+        machine[line] = device  # that runs these tasks
     given = (order, waits.first, waits.task, waits.lag, duration, machine, sent.source, sent.target, length)
-    # until when each device, and behind these each queue, is taken; when the last message into a task is there
+    # `clock`: until when each device is taken, and `beyond` them each queue (on devices, a queue is the device itself);
+    # `ready`: when the last message into a task is there
     clock, ready = np.zeros(devices * (devices + 1), int), np.zeros(first, int)
     times = [np.full(first + len(length), UNTIMED) for _ in range(2)]
     columns = (*given, *sent.queues(queue), beyond, clock, ready, *times)
