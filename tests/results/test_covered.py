@@ -183,7 +183,7 @@ def test_a_balanced_cut_is_one_for_the_budget() -> None:
     check(problem)
     assert "balanced for the budget" in frontier(problem, method="portfolio", time_limit=5).covers
     for budget in (3, 4, 5, 6):  # layouts (3, 2), (2, 3), (2, 3) and (3, 2)
-        limited = make_problem(**given, budget=budget, slices=problem.slices)
+        limited = with_budget(problem, budget)
         points = frontier(limited, method="portfolio", time_limit=5).points
         (least,) = (point for point in points if point.budget == 3)
         assert (least.value, least.bound) == (83.25, 81.125)
