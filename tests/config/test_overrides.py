@@ -254,7 +254,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(PACKAGE, folder / "pipesched", ignore=shutil.ignore_patterns("__pycache__"))
     for file, before, line in (
         ("pipeline/problem/costs.py", "    tied: Exact | None = declare(", COST),
-        ("estimation/setup.py", "    full_layers: int | None = None\n", TRAINING),
+        ("estimation/setup.py", "    full_layers: int | None = None  # no key", TRAINING),
     ):
         path = folder / "pipesched" / file
         text = path.read_text(encoding="utf-8")

@@ -181,7 +181,7 @@ async def test_keep_and_switch(pilot: Pilot[None], screen: MainScreen) -> None:
     await pilot.press("c", "right", ">", "tab")
     assert "[2/2]" in said(screen, "title")
     assert screen.state.board.amounts.makespan == 285
-    assert "1 interleaved" in "".join(segment.text for segment in screen.kept.lines[0])
+    await until(pilot, lambda: "1 interleaved" in "".join(segment.text for segment in screen.kept.lines[0]))
 
 
 @played()
@@ -379,8 +379,7 @@ async def test_a_small_terminal_gets_a_sentence(pilot: Pilot[None], screen: Main
     assert not screen.query_one("#all").display
     await pilot.press("right", ">")
     await pilot.resize_terminal(80, 24)
-    await pilot.pause()
-    assert screen.query_one("#all").display
+    await until(pilot, lambda: screen.query_one("#all").display)
 
 
 @pytest.mark.parametrize("width", [30, 69, 80, 139, 140])

@@ -69,8 +69,7 @@ async def test_a_click_opens_a_line_and_a_smaller_terminal_closes_it(pilot: Pilo
     await typed(pilot, "4")
     assert "over" in said(screen, "title")
     await pilot.resize_terminal(80, 24)
-    await pilot.pause()
-    assert not screen.parameters.is_open
+    await until(pilot, lambda: not screen.parameters.is_open)
     await pilot.press("right")
     assert screen.state.sheet.selected_name == "0F1"
 

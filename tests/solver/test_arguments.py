@@ -181,7 +181,7 @@ def test_events_of_a_frontier_name_the_budget() -> None:
 PROBLEM = pipesched.make_problem(devices=2, microbatches=4)
 
 
-NOT_PUBLIC = {"whole_limit": None, "keeps_cuts": False, "policy": DEFAULT}
+NOT_PUBLIC = {"whole_limit": None, "keeps_cuts": False, "policy": DEFAULT, "chooses": False}
 
 
 def test_its_fields_are_the_parameters_of_solve() -> None:
