@@ -437,7 +437,7 @@ def test_an_app_has_the_terminal_for_itself(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.nightly
 def test_long_work_says_what_it_does(process: Cli) -> None:
     """A second or more of scheduling is told once, where stderr is no terminal; quietly it is not."""
-    words = ("run", "1f1b", "--devices", "64", "--microbatches", "9000")
+    words = ("run", "1f1b", "--devices", "64", "--microbatches", "20000")
     said = process(*words).stderr.splitlines()
     assert len(said) >= 1
     assert all(re.fullmatch(r" *\d+\.\d s  .*(scheduling|printing).*", one) for one in said)

@@ -109,9 +109,9 @@ def test_a_run_of_the_advised_change_reaches_what_was_claimed(case: tuple[dict[s
 @examples(10)
 @given(given_problems())
 def test_a_search_with_the_advised_change_reaches_what_was_claimed(case: tuple[dict[str, Any], dict[str, Any]]) -> None:
-    """The same with every method that a solve has by default, and little time."""
+    """The same with every method that a solve has by default, in 5 seconds, of which a busy machine may give 2."""
     problem, options = case
-    require_reached(problem, {**options, "time_limit": 2})
+    require_reached(problem, {**options, "time_limit": 5})
 
 
 def test_tight_memory() -> None:
