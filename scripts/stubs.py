@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import sys
 from pathlib import Path
-from textwrap import fill
+from textwrap import fill, indent
 
 import pipesched
 from pipesched.pipeline.problem.arguments import make_problem
@@ -48,7 +48,7 @@ def parameter(name: str, field: Field) -> str:
 def stub() -> str:
     """Return the file."""
     parameters = "".join(parameter(name, field) for name, field in PARAMETERS.items())
-    lines = (make_problem.__doc__ or "").rstrip().splitlines()
+    lines = indent(make_problem.__doc__ or "", "    ").strip().splitlines()
     text = "\n".join(fill(line, 120, subsequent_indent=" " * 12) if len(line) > 120 else line for line in lines)
     return f'{HEAD}{parameters}) -> Problem:\n    """{text}\n    """\n'
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inspect import Parameter, Signature
+from inspect import Parameter, Signature, cleandoc
 from typing import Any
 
 from pipesched.pipeline.problem.declared import PARAMETERS
@@ -36,9 +36,9 @@ def make_problem(**given: Any) -> Problem:
     return problem_from(DEFAULTS | given)
 
 
-_EACH = "".join(f"        {name}: {one.help[0].upper()}{one.help[1:]}.\n" for name, one in PARAMETERS.items())
-_RAISES = "    Raises:\n"
-make_problem.__doc__ = (make_problem.__doc__ or "").replace(_RAISES, f"    Args:\n{_EACH}\n{_RAISES}")
+_EACH = "".join(f"    {name}: {one.help[0].upper()}{one.help[1:]}.\n" for name, one in PARAMETERS.items())
+_RAISES = "Raises:\n"
+make_problem.__doc__ = cleandoc(make_problem.__doc__ or "").replace(_RAISES, f"Args:\n{_EACH}\n{_RAISES}")
 make_problem.__signature__ = Signature(  # type: ignore[attr-defined]
     [
         Parameter(name, Parameter.KEYWORD_ONLY, default=Parameter.empty if name == "devices" else default)
