@@ -122,7 +122,7 @@ class Remedy(str):
 class NoSchedule(PipeschedError):
     """No schedule meets the limits.
 
-    `device`, `floor` and `budget` (in the problem's memory unit) are given when one device's memory is the reason;
+    `device`, `floor` and `budget` (in the problem's memory unit) are given when one device's memory is the reason.
     `would_fit` lists changes that would make it possible: texts, each with the `key` of the parameter that it changes.
     """
 

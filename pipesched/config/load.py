@@ -70,7 +70,7 @@ class Config(NamedTuple):
     """What a config says: the problem, and the algorithm that it asks for, if any.
 
     `assumes_halves`: the backward was given whole, and not by the built-in default, so its halves are not measured.
-    `setup` is the training run that the problem was derived from, if it was, and `notes` say what to know of that;
+    `setup` is the training run that the problem was derived from, if it was. Its `notes` say what to know of that;
     `rounded` says which numbers had too many digits, if some had. `trust` is what its section of that name says;
     `choices` is what it leaves to a solve. `assumes_alike_memory`: the work of microbatches differs, and what they hold
     is not said.

@@ -1,6 +1,6 @@
 """Lower bounds: no schedule of the problem is shorter. Each is a function with its formula.
 
-A `Job` is work on one resource with the time that must pass before it (head) and after it (tail); jobs of equal head
+A `Job` is work on one resource with the time that must pass before it (head) and after it (tail). Jobs of equal head
 and tail may be merged into one, since the bounds only add up work. `may_hold` says whether a few inequalities have a
 point of whole numbers, exactly: dual simplex with Bland's rule in rationals (Bland 1977), then branching.
 """

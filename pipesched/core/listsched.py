@@ -72,7 +72,7 @@ class PoolLimits:
 
         With the job of each task in `owners` they are without deadlock: Dijkstra's banker (EWD 623, 1977). A task fits
         only if afterwards the jobs that have begun, that is taken memory, can still finish, one by one in
-        the order of their numbers; precedences may not join different jobs. The claim of a job is the most memory that
+        the order of their numbers. Precedences may not join different jobs. The claim of a job is the most memory that
         it needs, less what it frees before, when its tasks run one by one: in the order of `turns`, or in one in which
         those that take nothing run as soon as they can. In a safe state the claim of the first job that has begun is
         free in every pool, and going on with it keeps the state safe: a capacity that holds one whole job is enough.

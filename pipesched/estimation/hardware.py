@@ -30,7 +30,7 @@ class Efficiency:
     """Which shares of a GPU's numbers training reaches, fitted on published runs or measured.
 
     `gemm_forward`, `gemm_input` and `gemm_weight` are shares of the peak rate that large matrix products of a forward,
-    of an input gradient and of a weight gradient reach; `core` is that of attention between queries, keys and values
+    of an input gradient and of a weight gradient reach. `core` is that of attention between queries, keys and values
     where it is fused, `unfused` where it is not. `memory` is a share of the memory's bandwidth, for elementwise work.
     `network` is a share of a link's, for collectives. `kernel` are microseconds of a kernel beside its work, `latency`
     milliseconds that messages between stages hold a GPU up, with each forward and each backward of a stage.

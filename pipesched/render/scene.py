@@ -155,7 +155,7 @@ OF_STAGES = frozenset(kind for kind, one in STEP_KINDS.items() if one.scope is n
 class Run(NamedTuple):
     """Neighbouring columns that show the same slot (None: idle).
 
-    Kinds take turns in columns that several slots share, as often as they have time: `slot` is of the kind whose
+    Kinds take turns in columns that several slots share, as often as they have time. `slot` is of the kind whose
     turn it is, `halves` are those of the half columns. `slots` are those that fall into one, of many every so manieth.
     """
 

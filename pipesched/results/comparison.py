@@ -143,7 +143,7 @@ class Entry:
 
     @property
     def rank(self) -> tuple[bool, bool, Fraction, Fraction]:
-        """The sort key: what fits its budget comes before what does not, and what does not apply comes last; otherwise
+        """The sort key: what fits its budget comes before what does not, and what does not apply comes last. Otherwise
         the shorter makespan comes first, and of equal makespans the one whose largest device holds less."""
         if self.outcome is not None:
             schedule = self.outcome.schedule

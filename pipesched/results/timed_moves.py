@@ -52,7 +52,7 @@ def timed_tasks(schedule: Schedule, *, moving: bool = False) -> TimedTasks:
     """Return the operations of a schedule as tasks, with its times from its first start on; a pair is its forward.
 
     The tag of an arc is the boundary between stages that it crosses from one device to another. Of a step, what a lane
-    moves waits for the slot behind which it is issued as if by a wait edge; `moving` leaves out all that follows from
+    moves waits for the slot behind which it is issued as if by a wait edge. `moving` leaves out all that follows from
     the order of slots: where they are issued, and at level weights which gather a slot needs.
     """
     plan, first = schedule.plan, schedule.last_ticks - schedule.makespan_ticks

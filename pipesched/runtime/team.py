@@ -1,7 +1,7 @@
 """The ranks of a run: what they agree on before it, and how a failure of one ends the step of all.
 
-A `Team` is made, `agree` compares the plans of all ranks, `connect` makes connections, and `stop` ends them on failure:
-a failing rank writes why into the store that the ranks met at, and then closes its connections. Whoever waits for it
+A `Team` is made, `agree` compares the plans of all ranks, `connect` makes connections, and `stop` ends them on failure.
+A failing rank writes why into the store that the ranks met at, and then closes its connections. Whoever waits for it
 gets an error at once, reads the reason, and closes its own: so all ranks learn of it, one from another. A rank that is
 killed closes its connections without a reason; then the first that notices writes one.
 

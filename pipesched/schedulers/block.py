@@ -121,7 +121,7 @@ def squeeze(graph: TaskGraph, index: OpIndex, block: Block, capacities: Sequence
     """Return the order of each device, with at most `capacities[d]` grains of activations on device d.
 
     Every operation goes, in the order of the block, into the earliest time that is free. What waits in the block only
-    for its period moves up; a forward moves up only as far as memory stays under the limit ("Pipeline Parallelism with
+    for its period moves up. A forward moves up only as far as memory stays under the limit ("Pipeline Parallelism with
     Controllable Memory", Qi et al. 2024, section 3.3).
 
     None when the block itself holds more than that, so that a forward never fits.

@@ -65,7 +65,7 @@ class CutTimes(SlotTimes):
 
     Cuts are rows of an array: the item behind each stage. Tables are made of problems with stages of such items as
     come; times and sizes are on scales that grow where one of them needs it. An entry, the last axis of a table, is
-    some items (`Span`, known by a code) as a stage; stages with the same costs, a home, have their entries in common.
+    some items (`Span`, known by a code) as a stage. Stages with the same costs, a home, have their entries in common.
     """
 
     _slots: _CutSlots

@@ -9,7 +9,7 @@ the communication of another's backward.
 
 In interleaved 1F1B (Megatron-LM) a device holds V chunks of the model, and groups of microbatches visit them in turn.
 Its relatives visit chunks in the same order. Overlapped pairs are Megatron-LM's combined 1F1B, grouped ones
-PipeOffload's GIS, with fewer warm-ups and smaller groups for less memory; zero bubble is PyTorch's, which splits the
+PipeOffload's GIS, with fewer warm-ups and smaller groups for less memory. Zero bubble is PyTorch's, which splits the
 backward and runs each W some backwards after its I.
 """
 

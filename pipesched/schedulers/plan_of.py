@@ -2,7 +2,7 @@
 
 A family that obeys a budget is asked again with less where the step, which comes to its order afterwards, then holds
 too much. Where the costs give the whole backward beside its halves, and it takes less than both, a W that directly
-follows its I may be joined with it: that frees all of an activation at its end, and its gradient is there no sooner.
+follows its I may be joined with it. That frees all of an activation at its end, and its gradient is there no sooner.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A recomputed forward runs again directly before its backward, once the gradient for it is there. An activation that is
 offloaded leaves as soon as its forward has ended, and is prefetched: its load may start as the slot before its backward
-does. Only the order of the plan decides, so a plan that runs still runs: each of these operations stands where all that
+does. Only the order of the plan decides, so a plan that runs still runs. Each of these operations stands where all that
 it waits for comes before it in the order of its device.
 """
 

@@ -3,7 +3,7 @@
 Each kind of variant has its function (`plain_bounds`, `step_bounds`, `recompute_offload_bounds`); `raise_by_device`
 then solves the device with the largest bound exactly, as long as all others wait.
 
-The ordered graph holds the budget as precedences (pipeline/bounds/memory.py): heads and tails differ from microbatch
+The ordered graph holds the budget as precedences (pipeline/bounds/memory.py). Heads and tails differ from microbatch
 to microbatch, and its longest path runs through one residence after another: ceil(M/k) where a device may hold k.
 """
 
@@ -135,8 +135,8 @@ class DeviceModel(TunedModel):
 
     Take a schedule of the variant whose makespan is in that range, its microbatches in order, and leave out all
     operations of other devices: it keeps every rule here. Each operation starts no earlier than its head and ends no
-    later than its tail demands, both longest paths in the ordered graph of the variant; two of them are as far apart as
-    the longest path between them through other devices; and the device runs one at a time and holds no more than its
+    later than its tail demands, both longest paths in the ordered graph of the variant. Two of them are as far apart as
+    the longest path between them through other devices. And the device runs one at a time and holds no more than its
     capacity. So the least makespan of the model is at most that of the variant.
     """
 

@@ -108,7 +108,7 @@ class _Budgets:
     """Solves a problem at the budgets of its frontier, with the `settings` of `solve`; in a pool ahead of their turn.
 
     Which budget comes next depends on the memory that the schedule of the last one uses. Mostly it is the next step
-    down, so workers that have nothing else to do solve the next steps; what turns out to be no budget of the frontier
+    down, so workers that have nothing else to do solve the next steps. What turns out to be no budget of the frontier
     is dropped.
     """
 

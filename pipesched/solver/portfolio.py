@@ -232,7 +232,7 @@ def family_schedule(variant: Variant, family: Family, order: str | None = None) 
 def refined(plan: Plan, fine: OpIndex) -> Plan | None:
     """Return `plan` of fused stages as a plan of the operations of `fine`, without pairs.
 
-    It is never later: a fused operation is its parts one after another, a pair its forward and then its backward, a
+    It is never later. A fused operation is its parts one after another, a pair its forward and then its backward, a
     full backward I and then W, where `fine` has no B. None when the plan splits a backward and `fine` does not, or has
     other slices, or where only one of the two runs backwards.
     """

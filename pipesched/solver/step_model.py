@@ -154,7 +154,7 @@ class StepRules:
     """The tasks of a variant with a step and their precedences; `passes` is the task graph of its passes.
 
     Side work with a backward on a device of choice couples the forwards and backwards of its microbatch, and side work
-    may differ between microbatches: then not all rows of operations have microbatches in order (`is_sorted`).
+    may differ between microbatches. Then not all rows of operations have microbatches in order (`is_sorted`).
     """
 
     def __init__(self, problem: Problem, index: OpIndex, passes: TaskGraph) -> None:

@@ -301,7 +301,7 @@ def _most_in_flight(placement: Placement, microbatches: int, algorithm: str | No
 class FamilyBounds:
     """What a family can reach with a setup when it runs so many stages.
 
-    With `updates`, optimizers count that are operations of the schedule, and reductions of devices with one stage; what
+    With `updates`, optimizers count that are operations of the schedule, and reductions of devices with one stage. What
     devices wait behind their last pass does not count then, as these run meanwhile.
     """
 

@@ -1,8 +1,8 @@
 """What a rank recorded, ranges of time on its own clock, step by step: the words that all readers of traces share.
 
 A reader returns `Recorded`. Where ranges have names of a user's own (`forward_step`), `names_of` reads what these are,
-the reader makes a `CountedRank`, and `in_steps` makes `Recorded` of all: the stage is the rank, and microbatches are
-counted. How many a step has is told by the plan, by numbers that ranges have, or by the first rank: its step ends where
+the reader makes a `CountedRank`. Then `in_steps` makes `Recorded` of all: the stage is the rank, and microbatches are
+counted. How many a step has is told by the plan, by numbers that ranges have, or by the first rank. Its step ends where
 as many backwards as forwards are done. Such ranges hold no waiting.
 """
 

@@ -1,7 +1,7 @@
 """A measured timeline: the typical step of a run as a schedule, and its costs as a config.
 
-`read_traces` is where one begins: `files` and `clocks` read the steps on one clock; `measured_problem` makes a problem
-of medians, with the memory of the plan; `measured_schedule` has operations at the times that they had; `latencies` and
+`read_traces` is where one begins. `files` and `clocks` read the steps on one clock. `measured_problem` makes a problem
+of medians, with the memory of the plan. `measured_schedule` has operations at the times that they had. `latencies` and
 `messages_of` tell of messages. `config_text`, last, writes the problem.
 
 A message is recorded as its SEND and its RECV. The one that waits for the other is longer, so a message lasts as long
@@ -326,7 +326,7 @@ class Timeline(HasPage):
     It is a schedule whose operations last as long as they did. Its problem has the median of each kind as costs, and no
     latency: what messages took is idle time in it, and in `p2p` by boundaries. `offsets` is the clock of each rank less
     that of the first, in the unit of the trace. `plan` is the schedule that was planned, in the same unit, if there is
-    one; `machine` says how many ranks ran on how many cores, where the traces say it; `messages` is None without any.
+    one. `machine` says how many ranks ran on how many cores, where the traces say it; `messages` is None without any.
     """
 
     outcome: Outcome

@@ -1,6 +1,6 @@
 """Documents packed into the microbatches of data-parallel ranks, so that the slowest rank takes least.
 
-`pack` reads its arguments and settles the costs of documents; `_Packer.packing` then packs for one number of
+`pack` reads its arguments and settles the costs of documents. `_Packer.packing` then packs for one number of
 microbatches: all ways where there are few (bound.py), else by `searched` (search.py), beside rules of others (bins.py).
 """
 

@@ -1,6 +1,6 @@
 """What a budget of memory asks of any order: a floor, room that I needs, capacity edges, and residences of activations.
 
-They stand in this order: `require_least_capacity` refuses a budget below the floor, `forward_headrooms` is the room,
+They stand in this order: `require_least_capacity` refuses a budget below the floor. `forward_headrooms` is the room,
 then come `capacity_edges` and `residences`, and last the inequalities of a device, by which `shortest` bounds a length.
 
 Where more than its activation is retained of a microbatch (`retain` above 1), the start of I takes memory, and only its

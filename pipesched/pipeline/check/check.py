@@ -1,7 +1,7 @@
 """The independent check of a pipeline schedule.
 
 `check` and `checked` go through RULES, which stand at the end, and before them the memory, replayed from the times.
-It restates the rules of a training step, and reads the schedule as times by kind, stage and unit; it shares with the
+It restates the rules of a training step, and reads the schedule as times by kind, stage and unit. It shares with the
 makers of what it checks the tables of the problem, and no rule. Each rule compares whole tables; only where one says
 that something is wrong are there sentences.
 """

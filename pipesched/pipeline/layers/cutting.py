@@ -1,9 +1,9 @@
 """How layers are cut into stages: the layout of least largest work of a device, exact where it can be.
 
-`balanced_layout` is where one begins. Of alike layers it counts (`_least_largest`); of layers that differ it makes a
+`balanced_layout` is where one begins. Of alike layers it counts (`_least_largest`). Of layers that differ it makes a
 `CutTask`, of which `least_cut` chooses a search: by runs, by all cuts where they are few, by lanes, or some cuts.
 
-Where every device has its stages in one run (`RunSearch`) the search is exact, for any lists: a stage costs no less
+Where every device has its stages in one run (`RunSearch`) the search is exact, for any lists. A stage costs no less
 with more items, so within a cost and the memory the ends that it may have from a given begin are all those up to a
 furthest one.
 """
@@ -446,7 +446,7 @@ def balanced_layout(
     Of alike layers it is one with the least largest stage; the first of alike stages have more layers, since they begin
     first and end last. Of layers that differ, where devices have several stages and there are very many cuts, the work
     is at most 1.005 times the least. Memory is kept where it can be: with one stage a device, the best layout is taken
-    with which 1F1B fits the budget; if there is none, or for other placements, the best with which every device has
+    with which 1F1B fits the budget. If there is none, or for other placements, the best with which every device has
     memory for one microbatch; if there is none, the best of all. There must be enough layers for every stage to have
     something to do.
     """

@@ -245,7 +245,7 @@ def saved_by_moving(schedule: Schedule) -> Fraction:
 
     That is one layer, where the layers are known, which goes to the device with the least work; where they differ, it
     is the layer at either edge of a stage that saves most, and goes to the next stage. Else it is its smallest stage,
-    and of a single stage any part of it; the bottleneck then works as long as the next device, as the mean of all, or
+    and of a single stage any part of it. The bottleneck then works as long as the next device, as the mean of all, or
     as without that stage: the longest of these.
     """
     problem, device, works = schedule.problem, schedule.bottleneck, schedule.useful_ticks

@@ -55,7 +55,7 @@ class Schedule(ScheduleMetrics, HasPage):
 
     The backward of a pair has the times of the pair. `schedule_plan` makes a schedule whose operations run as early as
     they can. With `own_lengths` operations last what their times say, as in a measured step, not what the problem's
-    costs do; `arrival_ticks` is then when the message from another device was there that each one waited for (-1: it
+    costs do. `arrival_ticks` is then when the message from another device was there that each one waited for (-1: it
     waited for none), or empty where nobody recorded that. Raises ConfigError when plan and times are not for the
     problem, and for a time that is no int. Whether the times are legal is for `check` to say.
     """

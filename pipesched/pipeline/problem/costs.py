@@ -40,7 +40,7 @@ class Costs(Displayable):
     """Durations in the user's time unit, one for each of the S stages.
 
     Where microbatches differ on a stage, its entry holds one for each of them; `p2p` has one for each of the S-1
-    boundaries. `split` says that the backward is given as its halves, so that it may run as I and W; `whole` is a full
+    boundaries. `split` says that the backward is given as its halves, so that it may run as I and W. `whole` is a full
     backward that is no sum of the halves (None: it is). None: there is no such operation; a pair then lasts the sum of
     its parts. `resolution`, a power of ten where times are decimals, divides the number of ticks in a time unit.
 

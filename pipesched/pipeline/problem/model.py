@@ -7,7 +7,7 @@ Where all units are alike its columns are one, seen several times (stride 0). Ru
 these tables, so that none of them asks whether microbatches differ, are sliced, or go two ways.
 
 Of a stage and a microbatch, the cost in its table (or that of all microbatches) is multiplied by the microbatch's
-factor and by the slice's share; the speed of the device divides that, rounded half up to 9 digits, and the overhead of
+factor and by the slice's share. The speed of the device divides that, rounded half up to 9 digits, and the overhead of
 a slice is added, the same on every device. All of it is exact: ticks are the least integers that make every amount
 whole. Where all units are alike a row holds one number for all of them, or two: by the direction that they go.
 """
@@ -69,7 +69,7 @@ class Tables:
 class Ticks(Tables):
     """What operations last and edges cost, by the names of costs that the problem has, and `backward`.
 
-    `p2p` is the latency of each boundary on the way of forwards, `p2p_back` on that of gradients; `around` has one row,
+    `p2p` is the latency of each boundary on the way of forwards, `p2p_back` on that of gradients. `around` has one row,
     from the last stage to the first one of the next round.
     """
 

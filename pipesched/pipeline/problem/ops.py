@@ -160,7 +160,7 @@ class OpIndex:
     SEND. Nothing outside this class depends on the layout of the numbers.
 
     Where every backward is split, or none, `gradient` is the kind that gives the input gradient, and frees what only it
-    needs: I, or B; `last` is the one that ends the residence of an activation: W, or B.
+    needs: I, or B. `last` is the one that ends the residence of an activation: W, or B.
     """
 
     letters: str

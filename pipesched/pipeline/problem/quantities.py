@@ -1,7 +1,7 @@
 """Exact numbers: what users write as decimals, perhaps with a unit (250us), becomes integers, and back without loss.
 
 `exact_number` and `exact_numbers` read what users give: numbers of any kind, or their texts, one or a list of them.
-`in_units` goes back. Times are scaled by the smallest power of ten that makes every user value whole (ticks); memory by
+`in_units` goes back. Times are scaled by the smallest power of ten that makes every user value whole (ticks). Memory by
 the least common multiple of the denominators (grains), since the default activation P/S may be a third.
 """
 
@@ -181,7 +181,7 @@ def parse_number(text: str) -> Decimal:
 def simplest(value: Decimal) -> Fraction:
     """Return the number that was written to a document as a decimal.
 
-    That is the decimal itself if it is short, as users' values and their sums are; else the fraction of the smallest
+    That is the decimal itself if it is short, as users' values and their sums are. Else the fraction of the smallest
     denominator (up to 2^26) with that float: a third that was written to JSON is a third again. A part of a power of
     two (a kB in GiB, say) is a float itself, up to 2^40.
     """

@@ -5,7 +5,7 @@ all microbatches, and where its last operation is no weight gradient, the gradie
 
 `cuts_in_order` yields all cuts in the order of their bounds, where stages stand in lanes: the first goes through all
 devices, and each other in the same order or back. Dynamic programming over (device, place) gives the least bound with
-which the rest can be cut, and the least largest work; a search that goes on with the best beginning meets them so.
+which the rest can be cut, and the least largest work. A search that goes on with the best beginning meets them so.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ the number of microbatches. Times are in quanta of the variant.
 
 On every device all operations must fit on a circle of the length of the period. An operation whose input comes from a
 device before takes the first free place after it, one whose result goes to a device before the last free place before
-that; operations follow in a random order of priority. Of many such choices for each of many beginnings, those are kept
+that. Operations follow in a random order of priority. Of many such choices for each of many beginnings, those are kept
 that make activations wait least, where waiting is weighted by the devices whose memory it fills.
 """
 
