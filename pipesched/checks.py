@@ -7,7 +7,7 @@ from contextlib import suppress
 from decimal import Context, Decimal
 from difflib import get_close_matches
 from fractions import Fraction
-from math import isfinite, nan
+from math import isfinite, isqrt, nan
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -158,3 +158,22 @@ def require_name(names: Iterable[str], name: object, what: str, key: str | None 
     """Return `name` if it is one of `names`. Raises ConfigError as `look_up` does."""
     known = {one: one for one in names}
     return known[name] if isinstance(name, str) and name in known else look_up(known, name, what, key, rest)
+
+
+def divisors(number: int) -> tuple[int, ...]:
+    """Return the numbers that divide another, ascending."""
+    small = [size for size in range(1, isqrt(number) + 1) if number % size == 0]
+    return tuple(sorted({*small, *(number // size for size in small)}))
+
+
+def nearest_divisors(number: int, of: int) -> str:
+    """Return as text the divisors of a number that are nearest to another one, below and above it."""
+    below = [size for size in divisors(of) if size <= number][-1:]
+    above = [size for size in divisors(of) if size > number][:1]
+    return " or ".join(map(str, below + above))
+
+
+def nearest_multiples(number: int, of: int) -> str:
+    """Return as text the multiples that are nearest to a number, below and above it."""
+    low = number // of * of
+    return f"{low} or {low + of}" if low else f"{of}"

@@ -109,11 +109,6 @@ class GpuModel:
         """What a GPU has of the network, in GB/s a direction, where all GPUs of its card send at once."""
         return self.nic / self.gpus_per_nic
 
-    @property
-    def has_relative(self) -> bool:
-        """Whether its efficiency was fitted on runs of another GPU."""
-        return self.fitted_on not in ("", self.name)
-
 
 OTHERS = ("name", "efficiency", "fitted_on")  # fields that are no numbers of a data sheet
 NUMBERS = declared(GpuModel, "hardware")

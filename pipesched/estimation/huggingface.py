@@ -19,21 +19,18 @@ from typing import Any, TypeVar
 
 import yaml
 
-from pipesched.checks import joined, require_flag, require_mapping, require_name, require_number, require_whole, shown
-from pipesched.errors import ConfigError
-from pipesched.estimation.model import (
-    BIASES,
-    MLPS,
-    NORMS,
-    NOWHERE,
-    POSITIONS,
-    Experts,
-    Latent,
-    Mixer,
-    ModelShape,
-    Seen,
+from pipesched.checks import (
+    joined,
     nearest_divisors,
+    require_flag,
+    require_mapping,
+    require_name,
+    require_number,
+    require_whole,
+    shown,
 )
+from pipesched.errors import ConfigError
+from pipesched.estimation.model import BIASES, MLPS, NORMS, NOWHERE, POSITIONS, Experts, Latent, Mixer, ModelShape, Seen
 
 TERM = re.compile(r"([+-]?)\s*([^+-]+)")
 WORD = re.compile(r"[A-Za-z_]{3,}")

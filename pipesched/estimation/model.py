@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isqrt
 from typing import NamedTuple
 
-from pipesched.checks import require_flag, require_label, require_name, require_whole
+from pipesched.checks import nearest_divisors, require_flag, require_label, require_name, require_whole
 from pipesched.errors import ConfigError
 
 MLPS, NORMS, POSITIONS = ("gated", "plain"), ("rms", "layer"), ("rope", "learned")
@@ -255,22 +254,3 @@ def _require_divisor(key: str, number: int, of: int, what: str) -> None:
     if of % number:
         near = nearest_divisors(number, of)
         raise ConfigError(f"must divide the {what}: for instance {near}, not {number}", f"parallel.{key}")
-
-
-def divisors(number: int) -> tuple[int, ...]:
-    """Return the numbers that divide another, ascending."""
-    small = [size for size in range(1, isqrt(number) + 1) if number % size == 0]
-    return tuple(sorted({*small, *(number // size for size in small)}))
-
-
-def nearest_divisors(number: int, of: int) -> str:
-    """Return as text the divisors of a number that are nearest to another one, below and above it."""
-    below = [size for size in divisors(of) if size <= number][-1:]
-    above = [size for size in divisors(of) if size > number][:1]
-    return " or ".join(map(str, below + above))
-
-
-def nearest_multiples(number: int, of: int) -> str:
-    """Return as text the multiples that are nearest to a number, below and above it."""
-    low = number // of * of
-    return f"{low} or {low + of}" if low else f"{of}"

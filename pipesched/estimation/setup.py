@@ -11,9 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipesched.checks import require_flag, require_name, require_number, require_sequence, require_whole, shown
+from pipesched.checks import (
+    nearest_divisors,
+    nearest_multiples,
+    require_flag,
+    require_name,
+    require_number,
+    require_sequence,
+    require_whole,
+    shown,
+)
 from pipesched.errors import ConfigError
 from pipesched.estimation.hardware import (
     BF16,
@@ -24,16 +33,6 @@ from pipesched.estimation.hardware import (
     GpuModel,
     Recipe,
     require_precision,
-)
-from pipesched.estimation.model import (
-    ModelShape,
-    Seen,
-    attended,
-    nearest_divisors,
-    nearest_multiples,
-    require_experts,
-    require_stages,
-    require_tensor,
 )
 from pipesched.pipeline.plan.step import LEVELS, NOTHING, OPTIMIZER_STATES
 from pipesched.pipeline.problem.quantities import Exact
@@ -51,6 +50,9 @@ from pipesched.pipeline.problem.shapes import (
     declare,
     declared,
 )
+
+if TYPE_CHECKING:
+    from pipesched.estimation.model import ModelShape
 
 NONE, SELECTIVE, FULL = RECOMPUTES = ("none", "selective", "full")
 RING, GATHER = CONTEXTS = ("ring", "gather")
@@ -175,7 +177,8 @@ class TokenBatch:
     @property
     def attended(self) -> int | Fraction:
         """The tokens whose scores a token needs in the longest microbatch: of documents (sum of l^2) / (sum of l)."""
-        return attended([Seen()], self.documents)
+        found = Fraction(sum(length**2 for length in self.documents), sum(self.documents))
+        return int(found) if found.denominator == 1 else found
 
     @property
     def documents(self) -> tuple[int, ...]:
@@ -349,6 +352,8 @@ class Setup:
     name: str = ""
 
     def __post_init__(self) -> None:
+        from pipesched.estimation.model import require_experts, require_stages, require_tensor
+
         require_precision(self.hardware, self.training.precision)
         require_tensor(self.model, self.parallel.tensor)
         require_experts(self.model, self.parallel.expert, self.parallel.expert_tensor)

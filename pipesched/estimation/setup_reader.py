@@ -107,7 +107,7 @@ def _shared(sections: Sections) -> tuple[ModelShape, GpuModel, TrainingSetup, tu
             hardware = replace(hardware, efficiency=read_efficiency(value, key, hardware.efficiency))
         except ConfigError as error:
             raise (error if profile is None else located(error, {key: profile})) from None
-    if hardware.has_relative:
+    if hardware.fitted_on not in ("", hardware.name):
         notes += (f"{hardware.name}: shares of its numbers are those fitted on {hardware.fitted_on}",)
     elif hardware.efficiency == TYPICAL:
         notes += (f"{hardware.name}: no run tells its shares, so usual ones count; efficiency sets them",)

@@ -10,7 +10,7 @@ from itertools import product
 from math import prod
 from typing import Any, NamedTuple, TypeVar
 
-from pipesched.checks import require_name, require_sequence, require_whole, shown
+from pipesched.checks import divisors, require_name, require_sequence, require_whole, shown
 from pipesched.config.derived import FITS, INSTEAD, read_trust, require_place
 from pipesched.config.estimate import require_training
 from pipesched.config.load import algorithm_of, load_values
@@ -20,7 +20,7 @@ from pipesched.estimation.derived import budget_of, derive, memory_with, side_st
 from pipesched.estimation.hardware import BF16, LOW, GpuModel, precisions_of, require_precision
 from pipesched.estimation.items import GB
 from pipesched.estimation.memory import CONTEXT, FRAGMENTATION
-from pipesched.estimation.model import ModelShape, divisors, items_of
+from pipesched.estimation.model import ModelShape, items_of
 from pipesched.estimation.model_reader import MODELS, preset_names
 from pipesched.estimation.setup import (
     FULL,
