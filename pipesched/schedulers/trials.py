@@ -53,7 +53,7 @@ def shorten_path(
     end = in_range(times.end, int(max(times.end.tolist())) * max(slack * rounds, 1))
     columns = (here.bounds, waits.first, waits.task, waits.lag, graph.duration, graph.take, graph.give,
                column([*capacities]), column([*offsets]), np.asarray(index.row_of(tasks)),
-               *(np.asarray(index.kinds_on(tasks, step)) for step in (1, -1)), here.order, times.start, end,
+               *(tasks + step * index.stages * index.units for step in (1, -1)), here.order, times.start, end,
                machine, position)  # fmt: skip
     kernels, _, give = kernels_for(*columns)
     counts = [size, size, size // index.units, 3 * size, 6 * size, *[len(orders)] * 4]

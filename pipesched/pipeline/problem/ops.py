@@ -276,10 +276,6 @@ class OpIndex:
         step = stages * self.units
         return [number + step for number in numbers]
 
-    def kinds_on(self, number: int, kinds: int) -> int:
-        """Return the operation of the same stage and unit so many kinds further on; out of range if none."""
-        return number + kinds * self.stages * self.units
-
     def kind_of(self, number: int) -> str:
         if number >= self.passes and (self.scoped or self.sent):
             return self._scoped(number)[0].kind
