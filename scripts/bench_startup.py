@@ -16,7 +16,8 @@ from importlib import import_module
 from pathlib import Path
 
 from measuring import AS_INSTALLED, least_seconds
-from pipesched.cli.app import COMMANDS, with_options
+from pipesched.cli.app import COMMANDS
+from pipesched.cli.groups import with_options
 
 REPEATS = 15
 IMPORTS = "import typer, rich.console, rich.table, yaml"

@@ -115,7 +115,7 @@ MOST_OF_TESTS = 51_415  # lines of Python in tests/
 MOST_PASSED = {"run --algo 1f1b --quiet": 265, "solve --mem-budget 4 --quiet": 455}  # functions of the package, without
 # progress, which a slow machine shows, and in the first process
 COUNTED = """
-import inspect, os, sys, pipesched.cli.app
+import inspect, os, sys, pipesched.cli.app, pipesched.cli.groups
 from pipesched.__main__ import main
 def note(frame, event, _):
     code = frame.f_code

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable
 from functools import cache, partial
 from importlib import import_module
+from importlib.util import find_spec
+from types import CodeType
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from pipesched.cli import options
-from pipesched.cli.exits import ExitStatus, guarded, stop
-from pipesched.cli.groups import GROUPS
-from pipesched.cli.options import ChartOptions, CommandOption, Screen, Target
-from pipesched.cli.progress import progress_of
+from pipesched.cli.exits import ExitStatus, stop
 from pipesched.core.arrays import form_of_kernels
 from pipesched.errors import ConfigError
 from pipesched.version import __version__
@@ -65,78 +61,6 @@ class FastCommand(Unconverted, TyperCommand):
             self.help = text
 
 
-PROBLEMS = ("problem", "estimation", "space")  # groups of commands that schedule, but for
-OF_FILES = ("check", "show")
-FIGURE_SUFFIXES = (".svg", ".png", ".pdf")
-
-
-def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `function` as Typer reads it: each parameter that is named like a group is replaced by its options.
-
-    Of options that are spelled alike the first counts: the function's own, else that of the first group. Every command
-    has --quiet, and those that schedule --family. Expected errors become messages and exit codes.
-    """
-    name, own = function.__module__.rpartition(".")[2], inspect.signature(function, eval_str=True).parameters.values()
-    shown, taken = list[inspect.Parameter](), set[str]()
-    kept: dict[str, dict[str, str]] = {}  # by group, the names of its options as parameters of the command
-    for parameter in own:
-        one = parameter.default
-        if isinstance(one, CommandOption):
-            taken.update(one.usage.split()[0].split("/"))
-            shown.append(one.parameter(parameter.name, None, parameter.annotation))
-        elif parameter.name in GROUPS:
-            kept[parameter.name] = {}
-        else:
-            shown.append(parameter)
-    for group, names in kept.items():
-        for key, option in GROUPS[group].options.items():
-            spellings = option.usage.split()[0].split("/")
-            if taken.isdisjoint(spellings):
-                names[key] = f"{group}_{key.replace('.', '_')}"
-                shown.append(option.parameter(names[key], GROUPS[group].panel))
-                taken.update(spellings)
-    schedules = not kept.keys().isdisjoint(PROBLEMS) and name not in OF_FILES
-    shown += [options.OWN_FAMILIES.parameter("families", "The algorithm")] * schedules
-    shown.append(options.QUIET.parameter("quiet", "Output"))
-
-    def command(quiet: bool = False, families: Sequence[str] | None = None, **values: Any) -> None:
-        read: dict[str, Any] = {}
-        with guarded(name, read):
-            for file in families or ():
-                from pipesched.schedulers.own import load_families
-
-                load_families(file)
-            texts = {group: {key: values[one] for key, one in names.items()} for group, names in kept.items()}
-            read |= {group: GROUPS[group].read(given) for group, given in texts.items()}
-            target, chart = read.get("target"), read.get("chart")
-            if (target and target.force) or (chart and (chart.figure or chart.given)):
-                _require_effect(target, read.get("screen"), chart)
-            with nullcontext() if quiet else progress_of(name):
-                function(**{one.name: values[one.name] for one in own if one.name not in GROUPS}, **read)
-
-    command.__name__, command.__doc__ = function.__name__, function.__doc__
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
-    command.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
-    return command
-
-
-def _require_effect(target: Target | None, screen: Screen | None, chart: ChartOptions | None) -> None:
-    """Raise ConfigError for options of files and charts where nothing of that sort is written."""
-    if target is not None and target.force and target.path is None:
-        raise ConfigError("--force: has no effect without -o, which names the file")
-    if chart is None:
-        return
-    draws = target is not None and str(target.path).lower().endswith(FIGURE_SUFFIXES)
-    for name in chart.figure if not draws else ():
-        *others, last = FIGURE_SUFFIXES
-        without = f"has no effect without a figure: -o with a file in {', '.join(others)} or {last}"
-        raise ConfigError(f"{options.OF_FIGURES[name].flag}: {without}")
-    if screen is not None and screen.as_json and chart.fold is not None:
-        raise ConfigError("--fold: has no effect with --json, which draws no chart on the screen")
-    if screen is not None and screen.as_json and chart.given and not draws:
-        raise ConfigError(f"{chart.given[0]}: has no effect with --json, which draws no chart")
-
-
 COMMANDS = {  # name -> module of this package, whose function `command` it is
     "run": "run", "compare": "compare", "solve": "solve", "pack": "pack", "estimate": "estimate", "tune": "tune",
     "explain": "explain", "robust": "robust", "explore": "explore", "list": "list_algorithms", "hls": "hls",
@@ -147,6 +71,8 @@ COMMANDS = {  # name -> module of this package, whose function `command` it is
 @cache
 def command_of(name: str) -> Any:
     """Return a command of COMMANDS, whose module loads with it."""
+    from pipesched.cli.groups import with_options
+
     function = import_module(f"pipesched.cli.{COMMANDS[name]}").command
     single = typer.Typer(add_completion=False)
     single.command(name, cls=FastCommand)(with_options(function))
@@ -156,10 +82,10 @@ def command_of(name: str) -> Any:
 @cache
 def own_command(name: str) -> Any:
     """Return a command of an installed package, a function as Typer takes it; None where there is none."""
+    from pipesched.cli.groups import guarded
     from pipesched.pipeline.plan.door import installed, loaded
 
-    entry = installed("pipesched.commands").get(name)
-    if entry is None:
+    if (entry := installed("pipesched.commands").get(name)) is None:
         return None
     try:
         function = loaded(entry)
@@ -179,6 +105,17 @@ class LazyGroup(Unconverted, TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         return command_of(cmd_name) if cmd_name in COMMANDS else own_command(cmd_name)
+
+    def list_commands(self, _ctx: Any) -> list[str]:
+        self.get_command = _described  # type: ignore[assignment, method-assign]  # help and completion list, and show
+        return [*COMMANDS]
+
+
+def _described(_context: Any, name: str) -> TyperCommand:
+    """Return a command as a list of all shows it; none loads, for its docstring stands in the compiled module."""
+    spec: Any = find_spec(f"pipesched.cli.{COMMANDS[name]}")
+    functions = [one for one in spec.loader.get_code(spec.name).co_consts if isinstance(one, CodeType)]
+    return TyperCommand(name, help=next(str(one.co_consts[0]) for one in functions if one.co_name == "command"))
 
 
 app = typer.Typer(name="pipesched", cls=LazyGroup, no_args_is_help=True, pretty_exceptions_enable=False)

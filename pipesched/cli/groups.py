@@ -1,14 +1,22 @@
-"""The groups of options that commands take (GROUPS), and, by `spelled`, flags in messages in place of parameters."""
+"""What stands around a command: options by groups (GROUPS, `with_options`), flags in messages, errors (`guarded`)."""
 
 from __future__ import annotations
 
+import inspect
+import os
 import re
-from collections.abc import Callable, Collection, Mapping
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pipesched.cli import options
-from pipesched.cli.options import CommandOption
-from pipesched.errors import ConfigError
+from pipesched.cli.exits import ExitStatus, quiet_pipe, stop
+from pipesched.cli.options import ChartOptions, CommandOption, Screen, Target
+from pipesched.cli.progress import elapsed, progress_of
+from pipesched.core.arrays import HOW_TO, SLOW, compiled_kernels, form_of_kernels
+from pipesched.errors import ConfigError, Inexpressible, InvalidSchedule, NoSchedule, RankFailed, WorkerDied
 from pipesched.pipeline.problem.declared import BY_NAME, FIELDS
 
 
@@ -35,6 +43,7 @@ def _record(panel: str, record: Any) -> OptionGroup:
     return OptionGroup(panel, record._field_defaults, record)
 
 
+WAITING = ("explore", "profile", "train")  # commands whose time is that of people or of models
 GROUPS = {  # parameter of a command -> its options
     "problem": OptionGroup("The problem", options.PROBLEM, options.problem_source),
     "estimation": OptionGroup("The problem", options.ESTIMATION, options.problem_source),
@@ -142,3 +151,115 @@ def about_problem(error: ConfigError, config: str | None = None, given: Collecti
         return error
     text = _PARAMETER.sub(lambda match: known.get(match[1], match[0]), error.message)
     return type(error)(text, error.key, entry=entry, where=where)
+
+
+@contextmanager
+def guarded(command: str, read: Mapping[str, Any] = MappingProxyType({})) -> Iterator[None]:
+    """Turn every expected error into a message on stderr and an exit code; `read` are options of the command."""
+    if command not in WAITING:  # products here are small: threads for them cost more than they save
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    try:
+        yield
+        sys.stdout.flush()
+        if elapsed() >= SLOW and command not in WAITING and compiled_kernels() is None:
+            note = f"kernels run as {form_of_kernels()}; {HOW_TO} for faster ones"
+            print(f"pipesched: note: {note}", file=sys.stderr)
+    except ConfigError as error:
+        given = {*read.get("algorithm", ()), *read.get("family_options", ())}
+        raise stop(spelled(error, given), ExitStatus.BAD_INPUT) from None
+    except (NoSchedule, InvalidSchedule, Inexpressible, RankFailed, WorkerDied) as error:
+        said = with_flags(error)
+        answer = error if isinstance(error, NoSchedule) else NoSchedule(said)
+        would_fit = f" (would fit: {', '.join(answer.would_fit)})" if answer.would_fit else ""
+        if "screen" in read and read["screen"].as_json:
+            import json
+
+            content = {"format": "pipesched.infeasible", "version": 1, "reason": spell(answer.reason)}
+            content |= {key: getattr(answer, key) for key in ("device", "floor", "budget")}
+            print(json.dumps({**content, "would_fit": [*map(spell, answer.would_fit)]}, indent=1))
+        raise stop(said + spell(would_fit), ExitStatus.ANSWER_IS_NO) from None
+    except BrokenPipeError:
+        quiet_pipe()
+    except OSError as error:
+        raise stop(f"cannot write the output: {error.strerror or error}", ExitStatus.BAD_INPUT) from None
+    except KeyboardInterrupt:
+        raise stop("interrupted", ExitStatus.INTERRUPTED) from None
+
+
+def with_flags(error: Exception) -> str:
+    """Return the text of an error with flags for parameters: of a rank, whose text is others', only in the hint."""
+    if not isinstance(error, RankFailed):
+        return spell(str(error))
+    return f"{error.text}; hint: {spell(error.hint)}" if error.hint else error.text
+
+
+PROBLEMS = ("problem", "estimation", "space")  # groups of commands that schedule, but for
+OF_FILES = ("check", "show")
+FIGURE_SUFFIXES = (".svg", ".png", ".pdf")
+
+
+def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `function` as Typer reads it: each parameter that is named like a group is replaced by its options.
+
+    Of options that are spelled alike the first counts: the function's own, else that of the first group. Every command
+    has --quiet, and those that schedule --family. Expected errors become messages and exit codes.
+    """
+    name, own = function.__module__.rpartition(".")[2], inspect.signature(function, eval_str=True).parameters.values()
+    shown, taken = list[inspect.Parameter](), set[str]()
+    kept: dict[str, dict[str, str]] = {}  # by group, the names of its options as parameters of the command
+    for parameter in own:
+        one = parameter.default
+        if isinstance(one, CommandOption):
+            taken.update(one.usage.split()[0].split("/"))
+            shown.append(one.parameter(parameter.name, None, parameter.annotation))
+        elif parameter.name in GROUPS:
+            kept[parameter.name] = {}
+        else:
+            shown.append(parameter)
+    for group, names in kept.items():
+        for key, option in GROUPS[group].options.items():
+            spellings = option.usage.split()[0].split("/")
+            if taken.isdisjoint(spellings):
+                names[key] = f"{group}_{key.replace('.', '_')}"
+                shown.append(option.parameter(names[key], GROUPS[group].panel))
+                taken.update(spellings)
+    schedules = not kept.keys().isdisjoint(PROBLEMS) and name not in OF_FILES
+    shown += [options.OWN_FAMILIES.parameter("families", "The algorithm")] * schedules
+    shown.append(options.QUIET.parameter("quiet", "Output"))
+
+    def command(quiet: bool = False, families: Sequence[str] | None = None, **values: Any) -> None:
+        read: dict[str, Any] = {}
+        with guarded(name, read):
+            for file in families or ():
+                from pipesched.schedulers.own import load_families
+
+                load_families(file)
+            texts = {group: {key: values[one] for key, one in names.items()} for group, names in kept.items()}
+            read |= {group: GROUPS[group].read(given) for group, given in texts.items()}
+            target, chart = read.get("target"), read.get("chart")
+            if (target and target.force) or (chart and (chart.figure or chart.given)):
+                _require_effect(target, read.get("screen"), chart)
+            with nullcontext() if quiet else progress_of(name):
+                function(**{one.name: values[one.name] for one in own if one.name not in GROUPS}, **read)
+
+    command.__name__, command.__doc__ = function.__name__, function.__doc__
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+    command.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    return command
+
+
+def _require_effect(target: Target | None, screen: Screen | None, chart: ChartOptions | None) -> None:
+    """Raise ConfigError for options of files and charts where nothing of that sort is written."""
+    if target is not None and target.force and target.path is None:
+        raise ConfigError("--force: has no effect without -o, which names the file")
+    if chart is None:
+        return
+    draws = target is not None and str(target.path).lower().endswith(FIGURE_SUFFIXES)
+    for name in chart.figure if not draws else ():
+        *others, last = FIGURE_SUFFIXES
+        without = f"has no effect without a figure: -o with a file in {', '.join(others)} or {last}"
+        raise ConfigError(f"{options.OF_FIGURES[name].flag}: {without}")
+    if screen is not None and screen.as_json and chart.fold is not None:
+        raise ConfigError("--fold: has no effect with --json, which draws no chart on the screen")
+    if screen is not None and screen.as_json and chart.given and not draws:
+        raise ConfigError(f"{chart.given[0]}: has no effect with --json, which draws no chart")

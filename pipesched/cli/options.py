@@ -442,13 +442,13 @@ INSIDE_OPTIONS: dict[str, CommandOption] = {one.key: option_of(one) for one in I
 INSIDE_OPTIONS["shard.level"] = INSIDE_OPTIONS["shard.level"]._replace(
     help=INSIDE_OPTIONS["shard.level"].help.replace("costs.gather", FIELD_OPTIONS["gather"].flag)
 )
-_NAMES = {
-    "model": option("--model NAME|FILE", "a preset of `pipesched list --models`, or the path of a config.json"),
-    "hardware": option("--hardware NAME", "a preset of `pipesched list --hardware`"),
-}
 _OF_SETUP = [one for known in (PARALLEL, BATCH, TRAINING) for one in known.values() if one.flag is not None]
 _TAKEN = {one.flag for known in (FIELD_OPTIONS, INSIDE_OPTIONS, ALGORITHM) for one in known.values()}
-_OPTIONS: dict[str, CommandOption] = _NAMES | {one.key: option_of(one) for one in _OF_SETUP}  # by the dotted key
+_OPTIONS: dict[str, CommandOption] = {  # by the dotted key
+    "model": option("--model NAME|FILE", "a preset of `pipesched list --models`, or the path of a config.json"),
+    "hardware": option("--hardware NAME", "a preset of `pipesched list --hardware`"),
+    **{one.key: option_of(one) for one in _OF_SETUP},
+}
 SETUP_OPTIONS = {key: one for key, one in _OPTIONS.items() if one.flag not in _TAKEN}
 ESTIMATE_OPTIONS = {key: one for key, one in _OPTIONS.items() if one.flag in _TAKEN}  # others mean another
 _OF_BOTH = {name: FIELD_OPTIONS[name] for name in ("microbatches", "placement", "budget")}

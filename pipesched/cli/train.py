@@ -9,8 +9,8 @@ from typing import Any
 import typer
 
 from pipesched.checks import joined
-from pipesched.cli.exits import leave_at_signals, with_flags
-from pipesched.cli.groups import ALGORITHM_FLAGS, PROBLEM_FLAGS
+from pipesched.cli.exits import leave_at_signals
+from pipesched.cli.groups import ALGORITHM_FLAGS, PROBLEM_FLAGS, with_flags
 from pipesched.cli.options import ProblemSource, Screen, argument, number_of, option, whole_number, whole_numbers
 from pipesched.cli.output import print_json, warnings_on_stderr
 from pipesched.cli.profile import DATA, DTYPE, LOSS, TRACEBACK, VOCAB, data_options, traced
