@@ -5,8 +5,7 @@ ctypedef long long Int
 cpdef void compress(Int[::1] keys, Int[::1] values, Int[::1] lags, Int[::1] first, Int[::1] found, Int[::1] found_lags)
 
 cpdef Int replay(Int[::1] order, Int[::1] stops, Int[::1] first, Int[::1] before, Int[::1] lag, Int[::1] duration,
-                 Int[::1] start, Int[::1] end, Int[::1] clock, Int[::1] place, Int[::1] sleeper, Int[::1] beyond,
-                 Int[::1] awake)
+                 Int[::1] start, Int[::1] end, Int[::1] clock, Int[::1] place, Int[::1] beyond, Int[::1] awake)
 
 cpdef void critical(Int[::1] order, Int[::1] begins, Int[::1] machine, Int[::1] position, Int[::1] first,
                     Int[::1] before, Int[::1] lag, Int[::1] start, Int[::1] end, Int[::1] found, Int[::1] left,
@@ -27,9 +26,9 @@ cpdef Int shorten(Int rounds, Int slack, Int busy, Int most_dry, object look, ob
                   Int[::1] best, Int[::1] begins, Int[::1] first, Int[::1] before, Int[::1] lag, Int[::1] duration,
                   Int[::1] take, Int[::1] give, Int[::1] capacity, Int[::1] offset, Int[::1] row,
                   Int[::1] following, Int[::1] preceding, Int[::1] order, Int[::1] start, Int[::1] end,
-                  Int[::1] machine, Int[::1] position, Int[::1] new_start, Int[::1] new_end, Int[::1] sleeper,
-                  Int[::1] seen, Int[::1] row_seen, Int[::1] blocks, Int[::1] moves, Int[::1] place,
-                  Int[::1] clock, Int[::1] beyond, Int[::1] awake) except? -1
+                  Int[::1] machine, Int[::1] position, Int[::1] new_start, Int[::1] new_end, Int[::1] seen,
+                  Int[::1] row_seen, Int[::1] blocks, Int[::1] moves, Int[::1] place, Int[::1] clock,
+                  Int[::1] beyond, Int[::1] awake) except? -1
 
 cdef void push(Int[::1] heap, Int base, Int size, Int value) noexcept
 

@@ -40,12 +40,12 @@ def compress(keys: Ints, values: Ints, lags: Ints, first: Out, found: Out, found
 
 def replay(
     order: Ints, stops: Ints, first: Ints, before: Ints, lag: Ints, duration: Ints, start: Out, end: Out, clock: Out,
-    place: Out, sleeper: Out, beyond: Out, awake: Out,
+    place: Out, beyond: Out, awake: Out,
 ) -> int:  # fmt: skip
     """Time each machine's part of `order`, as early as orders and waits allow; return how many tasks have run.
 
-    Machine m runs from `place[m]` to `stops[m]`, from time `clock[m]` on. `end` is below 0 for tasks that have not
-    ended. `sleeper` (by task) and `beyond` (by machine) come as NONE: who sleeps until a task ends, and who else.
+    Machine m runs from `place[m]` to `stops[m]`, from time `clock[m]` on. `end` is NONE for tasks that have not ended.
+    While machine m sleeps until one ends, its end is -2 - m, and `beyond[m]` is what that was before.
     """
     machines, done = len(stops), 0
     waking = 0
@@ -63,8 +63,8 @@ def replay(
                 other = before[wait]
                 ended = end[other]
                 if ended < 0:
-                    beyond[machine] = sleeper[other]
-                    sleeper[other] = machine
+                    beyond[machine] = ended
+                    end[other] = -2 - machine
                     asleep = True
                     break
                 ready = ended + lag[wait]
@@ -72,17 +72,17 @@ def replay(
                     now = ready
             if asleep:
                 break
+            sleeper = end[task]
             start[task] = now
             now += duration[task]
             end[task] = now
-            done += 1
+            if sleeper < 0:  # a task that stands twice has run once
+                done += 1
             at += 1
-            other_machine = sleeper[task]
-            while other_machine >= 0:
-                awake[waking] = other_machine
+            while sleeper < -1:
+                awake[waking] = -2 - sleeper
                 waking += 1
-                other_machine = beyond[other_machine]
-            sleeper[task] = -1
+                sleeper = beyond[-2 - sleeper]
         place[machine] = at
         clock[machine] = now
     return done
@@ -202,8 +202,8 @@ def shorten(
     rounds: int, slack: int, busy: int, most_dry: int, look: Callable[[], None], toss: Callable[[], float],
     draw: Callable[[int], int], best: Out, begins: Ints, first: Ints, before: Ints, lag: Ints, duration: Ints,
     take: Ints, give: Ints, capacity: Ints, offset: Ints, row: Ints, following: Ints, preceding: Ints, order: Out,
-    start: Out, end: Out, machine: Ints, position: Out, new_start: Out, new_end: Out, sleeper: Out, seen: Out,
-    row_seen: Out, blocks: Out, moves: Out, place: Out, clock: Out, beyond: Out, awake: Out,
+    start: Out, end: Out, machine: Ints, position: Out, new_start: Out, new_end: Out, seen: Out, row_seen: Out,
+    blocks: Out, moves: Out, place: Out, clock: Out, beyond: Out, awake: Out,
 ) -> int:  # fmt: skip
     """Move tasks at the ends of critical blocks while that shortens; leave the best order in `best`, return its length.
 
@@ -253,14 +253,11 @@ def shorten(
                 place[number] = at
                 clock[number] = end[order[at - 1]] if at > begins[number] else 0
                 waiting += begins[number + 1] - at
-            done = replay(order, begins[1:], first, before, lag, duration, new_start, new_end, clock, place, sleeper,
-                          beyond, awake)  # fmt: skip
+            done = replay(order, begins[1:], first, before, lag, duration, new_start, new_end, clock, place, beyond,
+                          awake)  # fmt: skip
         if done == waiting:
             left -= 1
             reached = last_end(order, begins, offset, new_end)
-        elif done >= 0:  # a deadlock
-            for task in range(len(sleeper)):
-                sleeper[task] = -1
         over = slack * (least - busy) * left
         over = over // (1000 * rounds) if over >= 0 else -((1000 * rounds - 1 - over) // (1000 * rounds))
         if done < waiting or reached > least + over:

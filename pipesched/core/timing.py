@@ -67,7 +67,7 @@ class Retiming:
     def times(self) -> Times:
         """Return when each task runs, as `earliest_times` does."""
         times, done = self._run()
-        if done < len(self.order) or np.count_nonzero(times.end >= 0) < done:  # the latter where a task stands twice
+        if done < len(self.order):  # also where a task stands twice
             raise self._stuck(times.ends)
         return times
 
@@ -84,11 +84,11 @@ class Retiming:
         """
         check_deadline()
         waits, size, machines = self._graph.waits, len(self._graph), len(self._stops)
-        begins, blank = self._begins, np.full(size, UNTIMED)
-        duration, places, clocks, *times = state or (self._graph.duration, begins.copy(), begins * 0, blank, blank + 0)
+        begins, blank = self._begins, np.zeros((2, machines), int)
+        begun = state or (self._graph.duration, begins.copy(), begins * 0, *np.full((2, size), UNTIMED))
+        duration, places, clocks, *times = begun
         fixed = (self.order, self._stops, waits.first, waits.task, waits.lag, duration)
-        sleeping = (np.full(size, _NONE), np.full(machines, _NONE), np.zeros(machines, int))
-        done, found = run_kernel("replay", *fixed, *times, clocks, places, *sleeping, written=7)
+        done, found = run_kernel("replay", *fixed, *times, clocks, places, *blank, written=6)
         return Times(*found[:2]), done
 
     def changed(self, times: Times, durations: Sequence[int], since: int) -> Times:

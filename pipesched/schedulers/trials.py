@@ -60,7 +60,7 @@ def shorten_path(
     best, none, *blanks = map(give, (here.order.copy(), *(np.zeros(count, int) for count in counts)))
     kernels.shorten(
         rounds, slack, busy, MOST_DRY, check_deadline, random.random, random.getrandbits, best,
-        *map(give, columns), none, give(np.zeros(size, int)), give(np.full(size, -1)), *blanks,
+        *map(give, columns), none, give(np.zeros(size, int)), *blanks,
     )  # fmt: skip
     bounds = here.bounds.tolist()
     return [[*map(int, best[begin:stop])] for begin, stop in pairwise(bounds)]
