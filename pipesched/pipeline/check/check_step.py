@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
-from itertools import chain, pairwise, product
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 from pipesched.checks import joined, shown
@@ -323,7 +323,7 @@ class CheckedProgram:
 
 
 class Due(NamedTuple):
-    """Messages that are due, as columns: what makes and what needs each, from where to where, and how long it takes."""
+    """Messages that are due, as tables: what makes and what needs each, from where to where, and how long it takes."""
 
     number: Ints
     source: Ints
@@ -351,7 +351,7 @@ class TimeTables:
         self.passes = [order[order < self.index.passes] for order in self.orders] if self.index.scoped else self.orders
         beside = np.concatenate([*self.lanes, self.pairs[1]])
         self.planned: Ints = np.concatenate([*self.passes, beside[beside < self.index.passes]])
-        self.runs_on = np.full(self.index.size, -1)  # the device of each slot
+        self.runs_on = np.full(self.index.first_message, -1)  # the device of each slot
         for number, order in enumerate(self.orders):
             self.runs_on[order] = number
 
@@ -406,11 +406,19 @@ class TimeTables:
         return np.array(self.problem.settled_placement.devices)
 
     @cached_property
-    def due(self) -> Due:
-        """The messages that the operations of the plan need."""
-        every = Due(*map(np.concatenate, zip(*_of_passes(self), *_of_side_work(self), strict=True)))
-        crosses = every.sender != every.receiver
-        return every if crosses.all() else Due(*(values[crosses] for values in every))
+    def due(self) -> list[Due]:
+        """The messages that the operations of the plan need: outputs, gradients, and those of each side item."""
+        every = [(due, due.sender != due.receiver) for due in (*_of_passes(self), *_of_side_work(self))]
+        return [due if crosses.all() else Due(*(table[crosses] for table in due)) for due, crosses in every]
+
+    @cached_property
+    def message_homes(self) -> Ints:
+        """The device that receives each message, and in a second row that which sends it, -1 where none is due."""
+        first = self.index.first_message
+        found = np.full((2, self.index.size - first), -1, dtype=np.int32)
+        for due in self.due:
+            found[0, due.number - first], found[1, due.number - first] = due.receiver, due.sender
+        return found
 
     def time(self, ticks: int) -> str:
         """Return ticks in the user's unit, as text."""
@@ -419,16 +427,18 @@ class TimeTables:
 
 def _of_passes(tables: TimeTables) -> Iterator[Due]:
     """Yield the messages of all boundaries: outputs, and gradients, whose numbers are those of the sending stage."""
-    index, model = tables.index, tables.problem.model
+    index, model, where = tables.index, tables.problem.model, tables.problem.model.where
     operations = np.arange(index.passes).reshape(len(index.letters), index.stages, index.units)
-    ways = [("SEND_F", operations[index.letters.index("F")], model.there, 0, 1)]
+    crossed = (where[1:] != where[:-1]).any(axis=1)
+    over: Any = slice(None) if crossed.all() else crossed  # a slice copies nothing
+    ways = [("SEND_F", operations[index.letters.index("F")], model.there, 1)]
     if index.of_kind("SEND_B"):
-        ways.append(("SEND_B", _gradients(tables, operations), model.back, 1, 0))
-    for kind, made, lasts, at, to in ways:
+        ways.append(("SEND_B", _gradients(tables, operations), model.back, -1))
+    for kind, made, lasts, turn in ways:
         rows = index.of_kind(kind)
-        stages = np.flatnonzero(list(map(len, index.rows(kind)))) - at  # of the boundaries
-        parts = (made[stages + at], made[stages + to], model.where[stages + at], model.where[stages + to])
-        yield Due(np.arange(rows.start, rows.stop), *(part.ravel() for part in (*parts, lasts[stages])))
+        numbers = np.arange(rows.start, rows.stop).reshape(-1, index.units)
+        (source, target), (here, there) = ((values[:-1][over], values[1:][over])[::turn] for values in (made, where))
+        yield Due(numbers, source, target, here, there, lasts[over])
 
 
 def _gradients(tables: TimeTables, operations: Ints) -> Ints:
@@ -465,13 +475,13 @@ def incomplete_messages(tables: TimeTables) -> Iterator[str]:
         return
     where = tables.problem.model.where
     crosses = (index.units * (where[1:] != where[:-1]).any(axis=1)).tolist()
-    counts = {"SEND_F": [*crosses, 0], "SEND_B": [0, *crosses] if tables.problem.mode == "train" else []}
-    counts |= {f"SEND_{kind}": [*map(len, index.rows(kind))] for kind in "EG"}
-    if any([*map(len, index.rows(kind))] != row for kind, row in counts.items()):
+    counts = {"SEND_F": (*crosses, 0), **({"SEND_B": (0, *crosses)} if tables.problem.mode == "train" else {})}
+    counts |= {f"SEND_{rows.kind}": rows.counts for rows in index.scoped if rows.kind in ("E", "G")}
+    if {rows.kind: rows.counts for rows in index.sent} != counts:
         yield "the plan has other messages than those between the devices of the problem"
         return
     yield from _misplaced_ends(tables)
-    place = np.full(index.size + 1, -2)
+    place = np.full(index.first_message + 1, -2)
     place[NOTHING_BEFORE] = -1
     for device, (program, order) in enumerate(zip(plan.messages, tables.orders, strict=True)):
         place[order] = np.arange(len(order))
@@ -482,22 +492,21 @@ def incomplete_messages(tables: TimeTables) -> Iterator[str]:
         for at in np.flatnonzero((behind == -2) | (behind < np.append(-1, behind[:-1]))).tolist():
             name = index.end(int(program.number[at]), int(program.sends[at]))
             yield f"{name} on device {device} stands behind no slot of it, or goes back behind an earlier message"
-    for number in tables.due.number[tables.start[tables.due.number] < 0].tolist():
-        yield f"{index.op(number)} starts before time 0"
+    for due in tables.due:
+        for number in due.number[tables.start[due.number] < 0].tolist():
+            yield f"{index.op(number)} starts before time 0"
 
 
 def _misplaced_ends(tables: TimeTables) -> Iterator[str]:
     """Yield ends of messages that are missing, stand twice, or on a device where none is due."""
-    index, programs, due = tables.index, tables.plan.messages, tables.due
-    first, width = index.first_message, index.size - index.first_message
-    homes, stands = np.full(2 * width, -1, dtype=np.int32), np.zeros(2 * width, dtype=bool)
-    homes[due.number - first], homes[due.number - first + width] = due.receiver, due.sender
+    index, programs, homes = tables.index, tables.plan.messages, tables.message_homes.ravel()
+    first, width, stands = index.first_message, index.size - index.first_message, np.zeros(len(homes), dtype=bool)
     ends = [one.number - first + one.sends * width for one in programs]
     for device, row in enumerate(ends):
         stands[row] = True
         for at in row[homes[row] != device].tolist():
             yield f"{index.end(at % width + first, at // width)} on device {device} is none of the plan's"
-    if not sum(map(len, ends)) == 2 * len(due.number) == np.count_nonzero(stands):
+    if not sum(map(len, ends)) == 2 * sum(due.number.size for due in tables.due) == np.count_nonzero(stands):
         count = np.bincount(np.concatenate(ends), minlength=2 * width)
         for at in np.flatnonzero((count != 1) & (homes >= 0)).tolist():
             what = f"stands {count[at]} times" if count[at] else "is missing"
@@ -506,14 +515,14 @@ def _misplaced_ends(tables: TimeTables) -> Iterator[str]:
 
 def wrong_messages(tables: TimeTables) -> Iterator[str]:
     """Yield messages at other times than when they stand at the heads of their queues, and what does not wait."""
-    due, start, end, index = tables.due, tables.start, tables.end, tables.index
-    begins, delivered = start[due.number], end[due.number]
-    lasts = delivered - begins
-    for at in np.flatnonzero(lasts != due.lasts).tolist():
-        yield f"{index.op(int(due.number[at]))} lasts {tables.time(lasts[at])}, not {tables.time(due.lasts[at])}"
+    start, end, index, time = tables.start, tables.end, tables.index, tables.time
     ready = np.zeros(index.size, dtype=end.dtype)
-    ready[due.number] = end[due.source]
-    for row in _rows(tables, due):
+    for due in tables.due:
+        ready[due.number], lasts = end[due.source], end[due.number] - start[due.number]
+        wrong = lasts != due.lasts
+        for number, *both in zip(*(one[wrong].tolist() for one in (due.number, lasts, due.lasts)), strict=True):
+            yield f"{index.op(number)} lasts {time(both[0])}, not {time(both[1])}"
+    for row in _rows(tables):
         before, after = row[:-1], row[1:]
         ready[after] = np.maximum(ready[after], end[before])  # each stands in a row once
         if tables.queue == "device":
@@ -521,32 +530,32 @@ def wrong_messages(tables: TimeTables) -> Iterator[str]:
             for at in np.flatnonzero(is_late).tolist():
                 first, then = (index.op(int(row[at])) for row in (before, after))
                 yield f"{then} starts before {first} has ended on the same device"
-    for at in np.flatnonzero(begins != ready[due.number]).tolist():
-        number = int(due.number[at])
-        what = f"{index.op(number)} starts at {tables.time(begins[at])}, not at {tables.time(ready[number])}"
-        yield f"{what}, when it is made and at the head of its queues"
-    for at in np.flatnonzero(start[due.target] < delivered).tolist():
-        one, number = int(due.target[at]), int(due.number[at])
-        what = f"{index.op(one)} starts at {tables.time(start[one])}, before {index.op(number)} is delivered"
-        yield f"{what} at {tables.time(delivered[at])}"
+    for due in tables.due:
+        for number in due.number[start[due.number] != ready[due.number]].tolist():
+            what = f"{index.op(number)} starts at {time(start[number])}, not at {time(ready[number])}"
+            yield f"{what}, when it is made and at the head of its queues"
+    for due in tables.due:
+        early = start[due.target] < end[due.number]
+        for one, number in zip(due.target[early].tolist(), due.number[early].tolist(), strict=True):
+            what = f"{index.op(one)} starts at {time(start[one])}, before {index.op(number)} is delivered"
+            yield f"{what} at {time(end[number])}"
 
 
-def _rows(tables: TimeTables, due: Due) -> Iterator[Ints]:
+def _rows(tables: TimeTables) -> Iterator[Ints]:
     """Yield what goes one after another, in order: of an edge in that of its sender, else in that of each device."""
-    queue, size = tables.queue, tables.index.size
-    sender, receiver = np.full(size, -1), np.full(size, -1)
-    sender[due.number], receiver[due.number] = due.sender, due.receiver
+    queue, first = tables.queue, tables.index.first_message
     for device, (program, order) in enumerate(zip(tables.plan.messages, tables.orders, strict=True)):
         numbers = program.number
-        others = np.where(sender[numbers] == device, receiver[numbers], sender[numbers])
-        if queue == "edge":
-            numbers, others = numbers[sender[numbers] == device], others[sender[numbers] == device]
         if queue in ("edge", "pair"):
+            receiver, sender = tables.message_homes[:, numbers - first]
+            others = np.where(sender == device, receiver, sender)
+            if queue == "edge":
+                numbers, others = numbers[sender == device], others[sender == device]
             yield from (numbers[others == other] for other in {*others.tolist()})
         elif queue == "rank":
             yield numbers
         else:
-            place = np.full(size + 1, -1)
+            place = np.full(first + 1, -1)
             place[order] = np.arange(len(order))
             yield np.insert(numbers, np.searchsorted(place[program.after], np.arange(len(order))), order)
 
@@ -557,21 +566,19 @@ def buffer_changes(tables: TimeTables) -> Iterator[tuple[Ints, Ints, Ints]]:
     Each is taken at time 0, or where messages occupy devices as what stands before it there ends.
     """
     problem, index = tables.problem, tables.index
-    due = tables.due
     issued = np.zeros(index.size, dtype=tables.end.dtype)
-    if tables.queue == "device":
-        receiver = dict(zip(due.number.tolist(), due.receiver.tolist(), strict=True))
-        for device, row in enumerate(_rows(tables, due)):
-            for before, after in pairwise(row.tolist()):
-                if receiver.get(after) == device:
-                    issued[after] = tables.end[before]
+    for device, row in enumerate(_rows(tables) if tables.queue == "device" else ()):
+        there = np.flatnonzero(row[1:] >= index.first_message) + 1
+        there = there[tables.message_homes[0, row[there] - index.first_message] == device]
+        issued[row[there]] = tables.end[row[there - 1]]
     each = to_fraction(problem.memory.receive) * problem.grains.per_unit
     factors = [1] * problem.microbatches if problem.sizes is None else map(to_fraction, problem.sizes.message)
     sizes = column([int(each * factor * to_fraction(share)) for factor in factors for share in problem.slices.tokens])
-    own = np.maximum(due.source, due.target) < index.passes
-    there, size = due.receiver[own], sizes[due.target[own] % index.units]
-    yield there, issued[due.number[own]], size
-    yield there, tables.end[due.target[own]], -size
+    for due in tables.due:
+        own = np.maximum(due.source, due.target) < index.passes
+        there, size = due.receiver[own], sizes[due.target[own] % index.units]
+        yield there, issued[due.number[own]], size
+        yield there, tables.end[due.target[own]], -size
 
 
 def incomplete_step(tables: TimeTables) -> Iterator[str]:
