@@ -56,9 +56,9 @@ cpdef Int jackson(Int[::1] head, Int[::1] work, Heaps released)
 cpdef void fetches(Int[::1] begins, Int[::1] stops, Int[::1] stage, Int[::1] other, Int most, Int[::1] coming,
                    Int[::1] comes, Int[::1] near, Int[::1] found)
 
-cpdef Int take_turns(Int[::1] order, Int[::1] stops, Int[::1] idle, Int[::1] need_first, Int[::1] need,
-                     Int[::1] made_first, Int[::1] made, Int[::1] sender, Int[::1] receiver, Int[::1] sent,
-                     Int[::1] place, Int[::1] left, Int[::1] last, Int[::1] turns, Int[::1] free, Int[::1] run,
+cpdef Int take_turns(Int[::1] order, Int[::1] stops, Int[::1] idle, Int[::1] source, Int[::1] target,
+                     Int[::1] sender, Int[::1] receiver, Int[::1] waiting, Int[::1] made, Int[::1] beyond,
+                     Int[::1] place, Int[::1] last, Int[::1] turns, Int[::1] free, Int[::1] run,
                      Int[::1] found, Int[::1] sends, Int[::1] after, Int[::1] behind)
 
 cpdef Int run_in_turn(Int[::1] order, Int[::1] first, Int[::1] before, Int[::1] lag, Int[::1] duration,

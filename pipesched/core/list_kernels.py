@@ -495,15 +495,15 @@ def fetches(
 ) -> None:
     """Count in `found`, for each place, the stages that the next ones are made of, and those before it are not, and so.
 
-    From each place of a machine on, its next `most` distinct stages are whole. A place uses `stage` and `other` (NONE:
-    none), which come together. `coming` and `comes` are of the size of all stages, `near` comes as NONE.
+    From each place of a machine on, its next `most` distinct stages are whole. A place uses `stage` (NONE: none) and
+    `other`, which come together. `coming` and `comes` are of the size of all stages, `near` comes as NONE.
     """
     for machine in range(len(stops)):
         size, last, held = 0, -1, 0
         for place in range(stops[machine] - 1, begins[machine] - 1, -1):
             if stage[place] < 0:
                 continue
-            if last >= 0 and other[place] < 0 and coming[0] == stage[place] and held <= most:
+            if last >= 0 and other[place] == stage[place] and coming[0] == stage[place] and held <= most:
                 for at in range(held):
                     near[coming[at]] = place
                 comes[0] = place
@@ -511,7 +511,7 @@ def fetches(
                 continue
             for turn in range(2):
                 one = other[place] if turn == 0 else stage[place]
-                if one < 0 or (turn == 0 and one == stage[place]):
+                if turn == 0 and one == stage[place]:
                     continue
                 at = 0
                 while at < size and coming[at] != one:
@@ -539,21 +539,25 @@ def fetches(
 
 
 def take_turns(
-    order: Ints, stops: Ints, idle: Ints, need_first: Ints, need: Ints, made_first: Ints, made: Ints, sender: Ints,
-    receiver: Ints, sent: Out, place: Out, left: Out, last: Out, turns: Out, free: Out, run: Out, found: Out,
-    sends: Out, after: Out, behind: Out,
+    order: Ints, stops: Ints, idle: Ints, source: Ints, target: Ints, sender: Ints, receiver: Ints, waiting: Out,
+    made: Out, beyond: Out, place: Out, last: Out, turns: Out, free: Out, run: Out, found: Out, sends: Out, after: Out,
+    behind: Out,
 ) -> int:  # fmt: skip
     """Put both ends of each message where the machines are when it is made, as they run in turns; return what is left.
 
-    Each turn of a machine is one task of its part of `order`, if all messages that it needs are `sent`, or one of the
-    `idle` turns before that. What has no sender and no receiver (-1) is waited for alone. Machine
-    m stands at `place[m]`, with `left[m]` idle turns before; its ends come from
-    `free[m]` on, each behind the task `last[m]` and so many `turns[m]`. What has `run` is listed, messages by their
-    numbers behind those of all tasks.
+    Each turn of a machine is one task of its part of `order`, if it is `waiting` for no message, or one of the `idle`
+    turns before that. The `source` of a message (-1: there is no such message) makes it for its `target`. What has no
+    sender and no receiver (-1) is waited for alone. `made` and `beyond` come as -1: the messages of each task. Machine
+    m stands at `place[m]`, behind the task `last[m]` and so many `turns[m]`, and so does each of its ends, from
+    `free[m]` on. What has `run` is listed, messages by their numbers behind those of all tasks.
     """
-    machines, remaining, done, tasks = len(stops), 0, 0, len(need_first) - 1
-    for machine in range(machines):
-        remaining += stops[machine] - place[machine]
+    machines, remaining, done, tasks = len(stops), len(order), 0, len(waiting)
+    for message in range(len(source) - 1, -1, -1):
+        task = source[message]
+        if task >= 0:
+            beyond[message] = made[task]
+            made[task] = message
+            waiting[target[message]] += 1
     moved = True
     while remaining > 0 and moved:
         moved = False
@@ -561,18 +565,12 @@ def take_turns(
             at = place[machine]
             if at == stops[machine]:
                 continue
-            if left[machine] > 0:
-                left[machine] -= 1
+            if turns[machine] < idle[at]:
                 turns[machine] += 1
                 moved = True
                 continue
             task = order[at]
-            ready = True
-            for wait in range(need_first[task], need_first[task + 1]):
-                if not sent[need[wait]]:
-                    ready = False
-                    break
-            if not ready:
+            if waiting[task] > 0:
                 continue
             moved = True
             remaining -= 1
@@ -581,11 +579,9 @@ def take_turns(
             turns[machine] = 0
             run[done] = task
             done += 1
-            if at + 1 < stops[machine]:
-                left[machine] = idle[at + 1]
-            for out in range(made_first[task], made_first[task + 1]):
-                message = made[out]
-                sent[message] = 1
+            message = made[task]
+            while message >= 0:
+                waiting[target[message]] -= 1
                 if sender[message] >= 0:
                     run[done] = tasks + message
                     done += 1
@@ -599,6 +595,7 @@ def take_turns(
                     sends[entry] = 1 - end
                     after[entry] = last[here]
                     behind[entry] = turns[here]
+                message = beyond[message]
     return remaining
 
 

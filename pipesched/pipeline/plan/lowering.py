@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import chain, pairwise
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipesched.core.arrays import Ints, column, np, run_kernel
 from pipesched.core.tasks import NOWHERE, Edges, TaskGraph
@@ -246,27 +246,25 @@ class Sent:
         crossed = (model.where[1:] != model.where[:-1]).any(axis=1) if plan.index.stages > 1 else column(())
         units = tuple(plan.index.units * int(one) for one in crossed)
         back = () if model.mode == FORWARD_ONLY else (ScopedRows("SEND_B", (0, *units)),)
-        lengths = {kind: tuple(map(len, plan.index.rows(kind))) for kind in "EG" if kind in plan.index.kinds}
-        side = [ScopedRows(f"SEND_{kind}", counts) for kind, counts in lengths.items()]
+        side = [ScopedRows(f"SEND_{rows.kind}", rows.counts) for rows in plan.index.scoped if rows.kind in ("E", "G")]
         self.index = index = replace(plan.index, sent=(ScopedRows("SEND_F", (*units, 0)), *back, *side))
         self._planned = np.zeros(index.first_message, dtype=bool)  # of the operations of devices
         for numbers in (*plan.own_lines[: len(plan.orders)], column(plan.pairs.values())):
             self._planned[numbers] = True
-        over = np.flatnonzero(crossed)  # boundaries between devices: there, and back
-        here, there, forwards = model.where[over].ravel(), model.where[over + 1].ravel(), self._first_of("F")
-        parts = list[tuple[Ints, ...]]()
-        parts.append((forwards[over].ravel(), forwards[over + 1].ravel(), here, there, model.there[over].ravel()))
+        over: Any = slice(None) if crossed.all() else crossed  # boundaries between devices: there, and back
+        here, there, forwards = model.where[:-1][over], model.where[1:][over], self._first_of("F")
+        parts: list[tuple[Ints, ...]] = [(forwards[:-1][over], forwards[1:][over], here, there, model.there[over])]
         if model.mode != FORWARD_ONLY:
             gradients = self._first_of(GRADIENT_LETTERS)
-            made, needed = gradients[over + 1].ravel(), gradients[over].ravel()
-            parts.append((made, needed, there, here, model.back[over].ravel()))
+            parts.append((gradients[1:][over], gradients[:-1][over], there, here, model.back[over]))
         parts += self._side(model)
         source, target, self.sender, self.receiver, self.length = (
-            np.concatenate([part[at] for part in parts]) for at in range(5)
+            np.concatenate([part[at].ravel() for part in parts]) for at in range(5)
         )
         self.is_run = (source >= 0) & (target >= 0) & (self.sender != self.receiver)
+        source[~self.is_run] = -1
         if plan.pairs:
-            task = np.arange(index.first_message + 1)  # the last stands for what the plan lacks
+            task = np.append(np.arange(index.first_message), -1)  # the last stands for what the plan lacks
             task[column(plan.pairs.values())] = column(plan.pairs.keys())
             source, target = task[source], task[target]
         self.source, self.target = source, target
@@ -276,8 +274,8 @@ class Sent:
         index = self._plan.index
         found: Ints = np.full((index.stages, index.units), -1)
         for row in (index.of_kind(kind) for kind in kinds if kind in index.letters):
-            numbers = np.arange(row.start, row.stop)
-            found = np.where(self._planned[row.start : row.stop], numbers, found.ravel()).reshape(found.shape)
+            numbers, is_planned = np.arange(row.start, row.stop), self._planned[row.start : row.stop]
+            np.copyto(found, numbers.reshape(found.shape), where=is_planned.reshape(found.shape))
         return found
 
     def _side(self, model: StepModel) -> Iterator[tuple[Ints, ...]]:
@@ -354,7 +352,7 @@ def times_in_turn(graph: TaskGraph, problem: Problem, plan: Plan, lengths: Ints 
     given = (order, waits.first, waits.task, waits.lag, duration, machine, sent.source, sent.target, length)
     # `clock`: until when each device is taken, and `beyond` them each queue (on devices, a queue is the device itself);
     # `ready`: when the last message into a task is there
-    clock, ready = np.zeros(devices * (devices + 1), int), np.zeros(first, int)
+    clock, ready = np.zeros(devices * (devices + 1), int), np.full(first, 0)
     times = [np.full(first + len(length), UNTIMED) for _ in range(2)]
     columns = (*given, *sent.queues(queue), beyond, clock, ready, *times)
     done, found = run_kernel("run_in_turn", *columns, written=2)

@@ -40,27 +40,27 @@ def pytorch_programs(problem: Problem, plan: Plan) -> Plan:
     check_deadline()
     plan = without_messages(plan)
     sent, devices = Sent(problem, plan), len(plan.orders)
-    lines, there = plan.own_lines[:devices], np.flatnonzero(sent.is_run)
-    stops = np.cumsum([0, *map(len, lines)])
-    order, begins = np.concatenate([column(()), *lines]), stops[:-1]
-    if np.bincount(order, minlength=1).max() > 1:  # the kernel writes each message once
+    stops = np.cumsum([0, *map(len, plan.orders)])
+    order = np.concatenate([column(()), *plan.own_lines[:devices]])
+    planned = np.zeros(sent.index.first_message, dtype=bool)
+    planned[order] = True
+    if np.count_nonzero(planned) < len(order):  # the kernel writes each message once
         raise InvalidSchedule("an operation stands twice in the plan")
     idle = _turns(problem, plan, order, stops)
-    forward = {backward: one for one, backward in plan.pairs.items()}
-    waits = column([forward.get(number, number) for pair in plan.waits for number in pair]).reshape(-1, 2)
-    waits = waits[np.isin(waits, order).all(axis=1)] if len(waits) else waits  # of slots alone: turns keep them
-    number = np.append(there, len(sent.is_run) + np.arange(len(waits)))
-    keys = (np.append(tasks_of[there], waits[:, at]) for at, tasks_of in ((1, sent.target), (0, sent.source)))
-    none = 0 * number
-    needs, makes = (WaitTable(key, number, none, sent.index.first_message) for key in keys)
-    sender, receiver = (np.append(ends, 0 * waits[:, 0] + NOTHING_BEFORE) for ends in (sent.sender, sent.receiver))
-    ends = np.bincount(sent.sender[there], minlength=devices) + np.bincount(sent.receiver[there], minlength=devices)
-    bounds = np.cumsum([0, *ends.tolist()])
-    given = (order, stops[1:], idle, needs.first, needs.task, makes.first, makes.task, sender, receiver)
-    left = idle[np.minimum(begins, len(idle) - 1)]
-    state = [0 * sender, begins.copy(), left, np.full(devices, NOTHING_BEFORE), 0 * bounds[1:], bounds[:-1].copy()]
-    blank = (np.zeros(count, int) for count in (len(order) + len(there), *(int(bounds[-1]),) * 4))
-    is_stuck, (run, *columns) = run_kernel("take_turns", *given, *state, *blank, written=5)
+    given = [sent.source, sent.target, sent.sender, sent.receiver]
+    sends, receipts = (np.bincount(one[sent.is_run], minlength=devices) for one in given[2:])
+    bounds = np.cumsum([0, *(sends + receipts)])
+    if plan.waits:  # those of slots alone: turns keep them
+        forward = {backward: one for one, backward in plan.pairs.items()}
+        waits = column([forward.get(number, number) for pair in plan.waits for number in pair]).reshape(-1, 2)
+        waits = waits[planned[waits].all(axis=1)]
+        nobody = np.full(len(waits), NOTHING_BEFORE)
+        given = [np.append(*both) for both in zip(given, (*waits.T, nobody, nobody), strict=True)]
+    listed = [np.full(count, fill) for count, fill in ((len(planned), 0), (len(planned), -1), (len(given[0]), -1))]
+    state = [stops[:-1].copy(), np.full(devices, NOTHING_BEFORE), 0 * bounds[1:], bounds[:-1].copy()]
+    blank = (np.zeros(count, int) for count in (len(order) + int(bounds[-1]) // 2, *(int(bounds[-1]),) * 4))
+    arguments = (order, stops[1:], idle, *given, *listed, *state, *blank)
+    is_stuck, (run, *columns) = run_kernel("take_turns", *arguments, written=5)
     if is_stuck:
         raise InvalidSchedule("the operations of the plan wait for each other")
     parts = [slice(*both) for both in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)]
@@ -73,13 +73,12 @@ def _turns(problem: Problem, plan: Plan, order: Ints, stops: Ints) -> Ints:
     """Return how many turns gathers, frees and reductions take before each slot: as planned, or as PyTorch plans."""
     index, turns = plan.index, np.zeros(len(order) + 1, dtype=np.int64)
     is_divided = problem.sharding.divides(WEIGHTS) and bool(plan.network)
-    reductions = index.of_kind("REDUCE_GRAD") if index.scoped else range(0)
+    frees, reductions = map(index.of_kind, ("REDUCE_TIED", "REDUCE_GRAD"))
     if not is_divided:
-        stage, other = order // index.units % index.stages, np.full(len(order), NOTHING_BEFORE)
+        stage = other = order // index.units % index.stages
         if plan.pairs:
-            at = np.flatnonzero(np.isin(order, column(plan.pairs.keys())))
+            other, at = stage.copy(), np.flatnonzero(np.isin(order, column(plan.pairs.keys())))
             other[at] = column(map(plan.pairs.__getitem__, order[at].tolist())) // index.units % index.stages
-            other[other == stage] = NOTHING_BEFORE
         if index.scoped:
             stage[order >= index.passes] = NOTHING_BEFORE
         coming = (np.zeros(index.stages, int), np.zeros(index.stages, int), np.full(index.stages, NOTHING_BEFORE))
@@ -89,7 +88,6 @@ def _turns(problem: Problem, plan: Plan, order: Ints, stops: Ints) -> Ints:
     for device, slots in enumerate(plan.orders):
         place = {number: at for at, number in enumerate(slots)} if is_divided else {}
         program = plan.network[device] if is_divided else ()
-        frees = index.of_kind("REDUCE_TIED")
         behind = [place.get(after, -1) for number, after in program if number not in frees]
         ends = ends_of_stages(slots, plan.pairs, index, counts[device])
         reduced = {index.stage_of(number) for number, _ in program if number in reductions}
