@@ -594,44 +594,40 @@ def take_turns(
                     found[entry] = tasks + message
                     sends[entry] = 1 - end
                     after[entry] = last[here]
-                    behind[entry] = turns[here]
+                    if turns[here] > 0:  # zeros that nobody writes take no memory
+                        behind[entry] = turns[here]
                 message = beyond[message]
     return remaining
 
 
 def run_in_turn(
-    order: Ints, first: Ints, before: Ints, lag: Ints, duration: Ints, machine: Ints, source: Ints, target: Ints,
-    length: Ints, one: Ints, two: Ints, beyond: int, clock: Out, ready: Out, start: Out, end: Out,
-) -> int:  # fmt: skip
-    """Time tasks in this order, each as early as its waits and its machine allow; return how many.
+    order: Ints, duration: Ints, machine: Ints, target: Ints, length: Ints, one: Ints, two: Ints, beyond: int,
+    clock: Out, ready: Out, start: Out, end: Out,
+) -> None:  # fmt: skip
+    """Time tasks in this order, each as early as its machine and the messages for it allow.
 
-    Those behind all with waits are messages: each waits for its `source` and both its machines, so many `beyond` those
-    of tasks, and its `target` for it. It ends where a task waits for one that has not ended.
+    Those behind all with a duration are messages, each behind the task that makes it: it waits for that and both its
+    machines, so many `beyond` those of tasks, and its `target` for it.
     """
-    tasks = len(first) - 1
+    tasks, ended = len(duration), 0
     for at in range(len(order)):
         task = order[at]
         if task < tasks:
             here = machine[task]
             now = max(clock[here], ready[task])
-            for wait in range(first[task], first[task + 1]):
-                if end[before[wait]] < 0:
-                    return at
-                now = max(now, end[before[wait]] + lag[wait])
             start[task] = now
             now += duration[task]
-            clock[here] = now
+            ended = now
         else:
             message = task - tasks
             here, there, other = beyond + one[message], beyond + two[message], target[message]
-            now = max(clock[here], clock[there], end[source[message]])
+            now = max(clock[here], clock[there], ended)
             start[task] = now
             now += length[message]
-            clock[here] = now
             clock[there] = now
             ready[other] = max(ready[other], now)
+        clock[here] = now
         end[task] = now
-    return len(order)
 
 
 def insert(

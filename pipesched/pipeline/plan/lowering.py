@@ -259,7 +259,7 @@ class Sent:
             parts.append((gradients[1:][over], gradients[:-1][over], there, here, model.back[over]))
         parts += self._side(model)
         source, target, self.sender, self.receiver, self.length = (
-            np.concatenate([part[at].ravel() for part in parts]) for at in range(5)
+            np.concatenate([part[at] for part in parts], axis=None) for at in range(5)
         )
         self.is_run = (source >= 0) & (target >= 0) & (self.sender != self.receiver)
         source[~self.is_run] = -1
@@ -344,19 +344,21 @@ def times_in_turn(graph: TaskGraph, problem: Problem, plan: Plan, lengths: Ints 
     sent, order = vars(plan).get("turns", (None, ()))  # plans of other orders have none
     if sent is None or sent.model is not problem.model or plan.lanes or plan.network or problem.messages is None:
         return None
-    queue, first, waits, devices = problem.messages.queue, len(graph), graph.waits, problem.devices
+    queue, first, edges, devices = problem.messages.queue, len(graph), graph.edges, problem.devices
     duration, length = (graph.duration, sent.length) if lengths is None else (lengths[:first], lengths[first:])
     machine, beyond = np.zeros(first, dtype=np.int64), 0 if queue == ON_DEVICE else devices
     for device, line in enumerate(plan.own_lines):
         machine[line] = device  # that runs these tasks
-    given = (order, waits.first, waits.task, waits.lag, duration, machine, sent.source, sent.target, length)
     # `clock`: until when each device is taken, and `beyond` them each queue (on devices, a queue is the device itself);
     # `ready`: when the last message into a task is there
     clock, ready = np.zeros(devices * (devices + 1), int), np.full(first, 0)
     times = [np.full(first + len(length), UNTIMED) for _ in range(2)]
-    columns = (*given, *sent.queues(queue), beyond, clock, ready, *times)
-    done, found = run_kernel("run_in_turn", *columns, written=2)
-    return Times(*found) if done == len(order) else None
+    columns = (order, duration, machine, sent.target, length, *sent.queues(queue), beyond, clock, ready, *times)
+    _, (start, end) = run_kernel("run_in_turn", *columns, written=2)
+    # what messages and orders do not imply; at one time tasks may wait in a circle
+    begins, before = start[edges.after], start[edges.before]
+    is_kept = (before >= 0) & (before < begins) & (end[edges.before] + edges.lag <= begins)
+    return Times(start, end) if is_kept.all() else None
 
 
 def queues_of(plan: Plan, queue: str) -> Iterator[Ints]:

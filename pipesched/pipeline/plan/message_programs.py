@@ -47,8 +47,9 @@ def pytorch_programs(problem: Problem, plan: Plan) -> Plan:
     if np.count_nonzero(planned) < len(order):  # the kernel writes each message once
         raise InvalidSchedule("an operation stands twice in the plan")
     idle = _turns(problem, plan, order, stops)
-    given = [sent.source, sent.target, sent.sender, sent.receiver]
-    sends, receipts = (np.bincount(one[sent.is_run], minlength=devices) for one in given[2:])
+    given, there = [sent.source, sent.target, sent.sender, sent.receiver], sent.is_run
+    there = slice(None) if there.all() else there
+    sends, receipts = (np.bincount(one[there], minlength=devices) for one in given[2:])
     bounds = np.cumsum([0, *(sends + receipts)])
     if plan.waits:  # those of slots alone: turns keep them
         forward = {backward: one for one, backward in plan.pairs.items()}
@@ -75,7 +76,8 @@ def _turns(problem: Problem, plan: Plan, order: Ints, stops: Ints) -> Ints:
     is_divided = problem.sharding.divides(WEIGHTS) and bool(plan.network)
     frees, reductions = map(index.of_kind, ("REDUCE_TIED", "REDUCE_GRAD"))
     if not is_divided:
-        stage = other = order // index.units % index.stages
+        stage = other = order // index.units
+        stage -= stage // index.stages * index.stages  # faster than the remainder
         if plan.pairs:
             other, at = stage.copy(), np.flatnonzero(np.isin(order, column(plan.pairs.keys())))
             other[at] = column(map(plan.pairs.__getitem__, order[at].tolist())) // index.units % index.stages
