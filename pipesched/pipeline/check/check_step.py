@@ -325,12 +325,19 @@ class CheckedProgram:
 class Due(NamedTuple):
     """Messages that are due, as tables: what makes and what needs each, from where to where, and how long it takes."""
 
-    number: Ints
+    number: slice | Ints
     source: Ints
     target: Ints
     sender: Ints
     receiver: Ints
     lasts: Ints
+
+
+def _chosen(numbers: slice | Ints, which: Ints) -> Ints:
+    """Return those of some operations that a table of truths picks."""
+    places = np.flatnonzero(which)
+    found: Ints = places + numbers.start if isinstance(numbers, slice) else numbers.ravel()[places]
+    return found
 
 
 class TimeTables:
@@ -409,15 +416,14 @@ class TimeTables:
     def due(self) -> list[Due]:
         """The messages that the operations of the plan need: outputs, gradients, and those of each side item."""
         every = [(due, due.sender != due.receiver) for due in (*_of_passes(self), *_of_side_work(self))]
-        return [due if crosses.all() else Due(*(table[crosses] for table in due)) for due, crosses in every]
+        return [due if crosses.all() else Due(*(_chosen(part, crosses) for part in due)) for due, crosses in every]
 
     @cached_property
     def message_homes(self) -> Ints:
         """The device that receives each message, and in a second row that which sends it, -1 where none is due."""
-        first = self.index.first_message
-        found = np.full((2, self.index.size - first), -1, dtype=np.int32)
+        found = np.full((2, self.index.size), -1, dtype=np.int32)
         for due in self.due:
-            found[0, due.number - first], found[1, due.number - first] = due.receiver, due.sender
+            found[0, due.number], found[1, due.number] = due.receiver.ravel(), due.sender.ravel()
         return found
 
     def time(self, ticks: int) -> str:
@@ -436,9 +442,8 @@ def _of_passes(tables: TimeTables) -> Iterator[Due]:
         ways.append(("SEND_B", _gradients(tables, operations), model.back, -1))
     for kind, made, lasts, turn in ways:
         rows = index.of_kind(kind)
-        numbers = np.arange(rows.start, rows.stop).reshape(-1, index.units)
         (source, target), (here, there) = ((values[:-1][over], values[1:][over])[::turn] for values in (made, where))
-        yield Due(numbers, source, target, here, there, lasts[over])
+        yield Due(slice(rows.start, rows.stop), source, target, here, there, lasts[over])
 
 
 def _gradients(tables: TimeTables, operations: Ints) -> Ints:
@@ -465,7 +470,7 @@ def _of_side_work(tables: TimeTables) -> Iterator[Due]:
 
 def incomplete_messages(tables: TimeTables) -> Iterator[str]:
     """Yield ends of messages that are missing, stand twice, out of place or where none is due."""
-    known, plan, index = tables.problem.messages, tables.plan, tables.index
+    known, plan, index, where = tables.problem.messages, tables.plan, tables.index, tables.problem.model.where
     if known is None:
         if plan.messages:
             yield "the plan has queues of messages; those of the problem are free"
@@ -473,7 +478,6 @@ def incomplete_messages(tables: TimeTables) -> Iterator[str]:
     if len(plan.messages) != tables.problem.devices:
         yield f"the plan has messages of {len(plan.messages)} devices; the problem has {tables.problem.devices}"
         return
-    where = tables.problem.model.where
     crosses = (index.units * (where[1:] != where[:-1]).any(axis=1)).tolist()
     counts = {"SEND_F": (*crosses, 0), **({"SEND_B": (0, *crosses)} if tables.problem.mode == "train" else {})}
     counts |= {f"SEND_{rows.kind}": rows.counts for rows in index.scoped if rows.kind in ("E", "G")}
@@ -493,24 +497,23 @@ def incomplete_messages(tables: TimeTables) -> Iterator[str]:
             name = index.end(int(program.number[at]), int(program.sends[at]))
             yield f"{name} on device {device} stands behind no slot of it, or goes back behind an earlier message"
     for due in tables.due:
-        for number in due.number[tables.start[due.number] < 0].tolist():
+        for number in _chosen(due.number, tables.start[due.number] < 0).tolist():
             yield f"{index.op(number)} starts before time 0"
 
 
 def _misplaced_ends(tables: TimeTables) -> Iterator[str]:
     """Yield ends of messages that are missing, stand twice, or on a device where none is due."""
     index, programs, homes = tables.index, tables.plan.messages, tables.message_homes.ravel()
-    first, width, stands = index.first_message, index.size - index.first_message, np.zeros(len(homes), dtype=bool)
-    ends = [one.number - first + one.sends * width for one in programs]
+    ends, stands = [one.number + one.sends * index.size for one in programs], np.zeros(len(homes), dtype=bool)
     for device, row in enumerate(ends):
         stands[row] = True
         for at in row[homes[row] != device].tolist():
-            yield f"{index.end(at % width + first, at // width)} on device {device} is none of the plan's"
-    if not sum(map(len, ends)) == 2 * sum(due.number.size for due in tables.due) == np.count_nonzero(stands):
-        count = np.bincount(np.concatenate(ends), minlength=2 * width)
+            yield f"{index.end(at % index.size, at // index.size)} on device {device} is none of the plan's"
+    if not sum(map(len, ends)) == 2 * sum(due.lasts.size for due in tables.due) == np.count_nonzero(stands):
+        count = np.bincount(np.concatenate(ends), minlength=len(homes))
         for at in np.flatnonzero((count != 1) & (homes >= 0)).tolist():
             what = f"stands {count[at]} times" if count[at] else "is missing"
-            yield f"{index.end(at % width + first, at // width)} {what} on device {homes[at]}"
+            yield f"{index.end(at % index.size, at // index.size)} {what} on device {homes[at]}"
 
 
 def wrong_messages(tables: TimeTables) -> Iterator[str]:
@@ -518,10 +521,10 @@ def wrong_messages(tables: TimeTables) -> Iterator[str]:
     start, end, index, time = tables.start, tables.end, tables.index, tables.time
     ready = np.zeros(index.size, dtype=end.dtype)
     for due in tables.due:
-        ready[due.number], lasts = end[due.source], end[due.number] - start[due.number]
-        wrong = lasts != due.lasts
-        for number, *both in zip(*(one[wrong].tolist() for one in (due.number, lasts, due.lasts)), strict=True):
-            yield f"{index.op(number)} lasts {time(both[0])}, not {time(both[1])}"
+        ready[due.number], lasts = end[due.source].ravel(), end[due.number] - start[due.number]
+        wrong = lasts.reshape(due.lasts.shape) != due.lasts
+        for number, right in zip(_chosen(due.number, wrong).tolist(), due.lasts[wrong].tolist(), strict=True):
+            yield f"{index.op(number)} lasts {time(end[number] - start[number])}, not {time(right)}"
     for row in _rows(tables):
         before, after = row[:-1], row[1:]
         ready[after] = np.maximum(ready[after], end[before])  # each stands in a row once
@@ -531,12 +534,12 @@ def wrong_messages(tables: TimeTables) -> Iterator[str]:
                 first, then = (index.op(int(row[at])) for row in (before, after))
                 yield f"{then} starts before {first} has ended on the same device"
     for due in tables.due:
-        for number in due.number[start[due.number] != ready[due.number]].tolist():
+        for number in _chosen(due.number, start[due.number] != ready[due.number]).tolist():
             what = f"{index.op(number)} starts at {time(start[number])}, not at {time(ready[number])}"
             yield f"{what}, when it is made and at the head of its queues"
     for due in tables.due:
-        early = start[due.target] < end[due.number]
-        for one, number in zip(due.target[early].tolist(), due.number[early].tolist(), strict=True):
+        early = start[due.target].ravel() < end[due.number]
+        for one, number in zip(*(_chosen(part, early).tolist() for part in (due.target, due.number)), strict=True):
             what = f"{index.op(one)} starts at {time(start[one])}, before {index.op(number)} is delivered"
             yield f"{what} at {time(end[number])}"
 
@@ -545,19 +548,17 @@ def _rows(tables: TimeTables) -> Iterator[Ints]:
     """Yield what goes one after another, in order: of an edge in that of its sender, else in that of each device."""
     queue, first = tables.queue, tables.index.first_message
     for device, (program, order) in enumerate(zip(tables.plan.messages, tables.orders, strict=True)):
-        numbers = program.number
         if queue in ("edge", "pair"):
-            receiver, sender = tables.message_homes[:, numbers - first]
+            numbers = program.number[program.sends >= (queue == "edge")]
+            receiver, sender = tables.message_homes[:, numbers]
             others = np.where(sender == device, receiver, sender)
-            if queue == "edge":
-                numbers, others = numbers[sender == device], others[sender == device]
             yield from (numbers[others == other] for other in {*others.tolist()})
         elif queue == "rank":
-            yield numbers
+            yield program.number
         else:
             place = np.full(first + 1, -1)
             place[order] = np.arange(len(order))
-            yield np.insert(numbers, np.searchsorted(place[program.after], np.arange(len(order))), order)
+            yield np.insert(program.number, np.searchsorted(place[program.after], np.arange(len(order))), order)
 
 
 def buffer_changes(tables: TimeTables) -> Iterator[tuple[Ints, Ints, Ints]]:
@@ -569,7 +570,7 @@ def buffer_changes(tables: TimeTables) -> Iterator[tuple[Ints, Ints, Ints]]:
     issued = np.zeros(index.size, dtype=tables.end.dtype)
     for device, row in enumerate(_rows(tables) if tables.queue == "device" else ()):
         there = np.flatnonzero(row[1:] >= index.first_message) + 1
-        there = there[tables.message_homes[0, row[there] - index.first_message] == device]
+        there = there[tables.message_homes[0, row[there]] == device]
         issued[row[there]] = tables.end[row[there - 1]]
     each = to_fraction(problem.memory.receive) * problem.grains.per_unit
     factors = [1] * problem.microbatches if problem.sizes is None else map(to_fraction, problem.sizes.message)
@@ -577,7 +578,7 @@ def buffer_changes(tables: TimeTables) -> Iterator[tuple[Ints, Ints, Ints]]:
     for due in tables.due:
         own = np.maximum(due.source, due.target) < index.passes
         there, size = due.receiver[own], sizes[due.target[own] % index.units]
-        yield there, issued[due.number[own]], size
+        yield there, issued[_chosen(due.number, own)], size
         yield there, tables.end[due.target[own]], -size
 
 

@@ -76,8 +76,7 @@ def _turns(problem: Problem, plan: Plan, order: Ints, stops: Ints) -> Ints:
     is_divided = problem.sharding.divides(WEIGHTS) and bool(plan.network)
     frees, reductions = map(index.of_kind, ("REDUCE_TIED", "REDUCE_GRAD"))
     if not is_divided:
-        stage = other = order // index.units
-        stage -= stage // index.stages * index.stages  # faster than the remainder
+        stage = other = (rows := order // index.units) - rows // index.stages * index.stages  # faster than a remainder
         if plan.pairs:
             other, at = stage.copy(), np.flatnonzero(np.isin(order, column(plan.pairs.keys())))
             other[at] = column(map(plan.pairs.__getitem__, order[at].tolist())) // index.units % index.stages
