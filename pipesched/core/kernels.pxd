@@ -16,8 +16,6 @@ cpdef Int block_moves(Int[::1] order, Int[::1] begins, Int[::1] machine, Int[::1
                       Int[::1] preceding, Int latest, object toss, Int[::1] blocks, Int[::1] row_seen, Int[::1] seen,
                       Int[::1] found) except? -1
 
-cdef Int below(object draw, Int count) except? -1
-
 cdef void move(Int[::1] order, Int source, Int target) noexcept
 
 cdef Int last_end(Int[::1] order, Int[::1] begins, Int[::1] offset, Int[::1] end) noexcept
@@ -30,13 +28,9 @@ cpdef Int shorten(Int rounds, Int slack, Int busy, Int most_dry, object look, ob
                   Int[::1] row_seen, Int[::1] blocks, Int[::1] moves, Int[::1] place, Int[::1] clock,
                   Int[::1] beyond, Int[::1] awake) except? -1
 
-cdef void push(Int[::1] heap, Int base, Int size, Int value) noexcept
+cdef void push(Int[::1] keys, Int[::1] items, Int base, Int size, Int key, Int item) noexcept
 
-cdef Int pop(Int[::1] heap, Int base, Int size) noexcept
-
-cdef void push_event(Int[::1] times, Int[::1] codes, Int size, Int time, Int code) noexcept
-
-cdef Int pop_event(Int[::1] times, Int[::1] codes, Int size) noexcept
+cdef Int pop(Int[::1] keys, Int[::1] items, Int base, Int size) noexcept
 
 cpdef Int dispatch(Int steps, Int ahead, Int reach, Int weight_first, Int forward_count, Int[::1] duration,
                    Int[::1] take, Int[::1] give, Int[::1] machine, Int[::1] grace, Int[::1] first, Int[::1] after,

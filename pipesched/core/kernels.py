@@ -169,18 +169,6 @@ def block_moves(
     return moves
 
 
-def below(draw: Callable[[int], int], count: int) -> int:
-    """Return a number from 0 to `count` - 1 from random bits, as Python's own generator does."""
-    bits, left = 0, count
-    while left > 0:
-        bits += 1
-        left //= 2
-    number = draw(bits)
-    while number >= count:
-        number = draw(bits)
-    return number
-
-
 def move(order: Out, source: int, target: int) -> None:
     """Take the task at place `source` out, and put it in at place `target`."""
     task, step = order[source], 1 if source < target else -1
@@ -227,9 +215,9 @@ def shorten(
             for task in range(len(row_seen)):
                 row_seen[task] = 0
             count = block_moves(order, begins, machine, position, first, before, lag, start, end, row, following,
-                                preceding, awake[below(draw, ties)], toss, blocks, row_seen, seen, moves)  # fmt: skip
+                                preceding, awake[draw(ties)], toss, blocks, row_seen, seen, moves)  # fmt: skip
             for at in range(count // 3 - 1, 0, -1):
-                other = below(draw, at + 1)
+                other = draw(at + 1)
                 for part in range(3):
                     swapped = moves[3 * at + part]
                     moves[3 * at + part] = moves[3 * other + part]
@@ -274,61 +262,35 @@ def shorten(
     return least
 
 
-def push(heap: Out, base: int, size: int, value: int) -> None:
-    """Add a value to a heap of `size` values that stands from `base` on, the least first."""
+def push(keys: Out, items: Out, base: int, size: int, key: int, item: int) -> None:
+    """Add an item to a heap of `size` items that stands from `base` on, the least key first; both may be one column."""
     place = size
     while place > 0:
         above = (place - 1) // 2
-        if heap[base + above] <= value:
+        if keys[base + above] <= key:
             break
-        heap[base + place] = heap[base + above]
+        keys[base + place] = keys[base + above]
+        items[base + place] = items[base + above]
         place = above
-    heap[base + place] = value
+    keys[base + place] = key
+    items[base + place] = item
 
 
-def pop(heap: Out, base: int, size: int) -> int:
-    """Take the least value out of a heap of `size` values that stands from `base` on, and return it."""
-    least, last, place, below = heap[base], heap[base + size - 1], 0, 1
+def pop(keys: Out, items: Out, base: int, size: int) -> int:
+    """Take the first item out of a heap of `size` items that stands from `base` on, and return it."""
+    end = base + size - 1
+    first, key, item, place, below = items[base], keys[end], items[end], 0, 1
     while below < size - 1:
-        if below + 1 < size - 1 and heap[base + below + 1] < heap[base + below]:
+        if below + 1 < size - 1 and keys[base + below + 1] < keys[base + below]:
             below += 1
-        if heap[base + below] >= last:
+        if keys[base + below] >= key:
             break
-        heap[base + place] = heap[base + below]
+        keys[base + place] = keys[base + below]
+        items[base + place] = items[base + below]
         place = below
         below = 2 * place + 1
-    heap[base + place] = last
-    return least
-
-
-def push_event(times: Out, codes: Out, size: int, time: int, code: int) -> None:
-    """Add an event to a heap of `size` events, the earliest first."""
-    place = size
-    while place > 0:
-        above = (place - 1) // 2
-        if times[above] <= time:
-            break
-        times[place] = times[above]
-        codes[place] = codes[above]
-        place = above
-    times[place] = time
-    codes[place] = code
-
-
-def pop_event(times: Out, codes: Out, size: int) -> int:
-    """Take the first event out of a heap of `size` events, and return its code."""
-    first, time, place, below = codes[0], times[size - 1], 0, 1
-    while below < size - 1:
-        if below + 1 < size - 1 and times[below + 1] < times[below]:
-            below += 1
-        if times[below] >= time:
-            break
-        times[place] = times[below]
-        codes[place] = codes[below]
-        place = below
-        below = 2 * place + 1
-    times[place] = time
-    codes[place] = codes[size - 1]
+    keys[base + place] = key
+    items[base + place] = item
     return first
 
 
@@ -352,7 +314,7 @@ def dispatch(
         steps -= 1
         if choosing == 0 or (events > 0 and event_times[0] <= now):
             now = event_times[0]
-            code = pop_event(event_times, event_codes, events)
+            code = pop(event_times, event_codes, 0, events)
             events -= 1
             here = -1
             row, stop = code - size, code - size + 1
@@ -363,7 +325,7 @@ def dispatch(
                 row, stop = first[code], first[code + 1]
                 if not pending[here]:
                     pending[here] = 1
-                    push(choices, 0, choosing, here)
+                    push(choices, choices, 0, choosing, here, here)
                     choosing += 1
             for edge in range(row, stop):
                 if here >= 0 and lag[edge] > 0:
@@ -371,22 +333,22 @@ def dispatch(
                 task = after[edge]
                 there = machine[task]
                 if there != here:
-                    pop(coming, coming_base[there], coming_count[there])
+                    pop(coming, coming, coming_base[there], coming_count[there])
                     coming_count[there] -= 1
                     if not pending[there]:
                         pending[there] = 1
-                        push(choices, 0, choosing, there)
+                        push(choices, choices, 0, choosing, there, there)
                         choosing += 1
                 waits[task] -= 1
                 if waits[task] == 0 and task >= forward_count:
                     if is_weight[task]:
-                        push(weights, base[there], weight_count[there], rank[task])
+                        push(weights, weights, base[there], weight_count[there], rank[task], rank[task])
                         weight_count[there] += 1
                     else:
-                        push(inputs, base[there], input_count[there], rank[task])
+                        push(inputs, inputs, base[there], input_count[there], rank[task], rank[task])
                         input_count[there] += 1
             continue
-        here = pop(choices, 0, choosing)
+        here = pop(choices, choices, 0, choosing)
         choosing -= 1
         pending[here] = 0
         if busy[here]:
@@ -433,26 +395,26 @@ def dispatch(
                 place += 1
             next_forward[here] = place
         elif is_weight[chosen]:
-            pop(weights, base[here], weight_count[here])
+            pop(weights, weights, base[here], weight_count[here])
             weight_count[here] -= 1
         else:
-            pop(inputs, base[here], input_count[here])
+            pop(inputs, inputs, base[here], input_count[here])
             input_count[here] -= 1
         capacity[here] -= take[chosen]
         order[base[here] + order_count[here]] = chosen
         order_count[here] += 1
         busy[here] = 1
         ends = now + duration[chosen]
-        push_event(event_times, event_codes, events, ends, chosen)
+        push(event_times, event_codes, 0, events, ends, chosen)
         events += 1
         for edge in range(first[chosen], first[chosen + 1]):
             there = machine[after[edge]]
             if lag[edge] > 0:
-                push_event(event_times, event_codes, events, ends + lag[edge], size + edge)
+                push(event_times, event_codes, 0, events, ends + lag[edge], size + edge)
                 events += 1
             elif there == here:
                 continue
-            push(coming, coming_base[there], coming_count[there], ends + lag[edge])
+            push(coming, coming, coming_base[there], coming_count[there], ends + lag[edge], ends + lag[edge])
             coming_count[there] += 1
     state[0] = now
     state[1] = events
@@ -474,7 +436,7 @@ def greedy(
     devices = len(size)
     while events > 0 and steps > 0:
         steps -= 1
-        look = pop(heap, 0, events)
+        look = pop(heap, heap, 0, events)
         events -= 1
         now, here = look // devices, look % devices
         if free_at[here] > now:
@@ -507,7 +469,7 @@ def greedy(
                 ):
                     kind = 2
                 elif wakes:
-                    push(heap, 0, events, wake * devices + here)
+                    push(heap, heap, 0, events, wake * devices + here, wake * devices + here)
                     events += 1
         if kind < 0:
             continue
@@ -520,7 +482,7 @@ def greedy(
             after_forward[here] = 1 - kind
         end = now + duration[kind * devices + here]
         free_at[here] = end
-        push(heap, 0, events, end * devices + here)
+        push(heap, heap, 0, events, end * devices + here, end * devices + here)
         events += 1
         if kind == 0 and here == devices - 1:
             input_at[here * microbatches + done[4 * devices + here]] = end
@@ -529,13 +491,13 @@ def greedy(
             other, arrives = here + 1, end + there[here]
             forward_at[other * microbatches + done[3 * devices + other]] = arrives
             done[3 * devices + other] += 1
-            push(heap, 0, events, arrives * devices + other)
+            push(heap, heap, 0, events, arrives * devices + other, arrives * devices + other)
             events += 1
         elif kind == 1 and here > 0:
             other, arrives = here - 1, end + back[here - 1]
             input_at[other * microbatches + done[4 * devices + other]] = arrives
             done[4 * devices + other] += 1
-            push(heap, 0, events, arrives * devices + other)
+            push(heap, heap, 0, events, arrives * devices + other, arrives * devices + other)
             events += 1
     return events
 
@@ -668,17 +630,17 @@ def match(
     size, events, found = len(duration), 0, 0
     for task in range(size):
         if left[task] == 0:
-            push_event(times, codes, events, 0, task)
+            push(times, codes, 0, events, 0, task)
             events += 1
     while events > 0:
         now, dirts = times[0], 0
         while events > 0 and times[0] == now:
-            code = pop_event(times, codes, events)
+            code = pop(times, codes, 0, events)
             events -= 1
             if code < size:
                 own = line[code]
                 if own >= 0:
-                    push(waiting, base[own], count[own], rank[code])
+                    push(waiting, waiting, base[own], count[own], rank[code], rank[code])
                     count[own] += 1
                     if not is_dirty[own]:
                         is_dirty[own] = 1
@@ -687,7 +649,7 @@ def match(
                     continue
                 if here[code] >= 0:
                     last[here[code]] = code
-                push_event(times, codes, events, now + duration[code], size + code)
+                push(times, codes, 0, events, now + duration[code], size + code)
                 events += 1
                 continue
             task = code - size
@@ -709,7 +671,7 @@ def match(
                     ready[other] = now + lag[at]
                 left[other] -= 1
                 if left[other] == 0:
-                    push_event(times, codes, events, ready[other], other)
+                    push(times, codes, 0, events, ready[other], other)
                     events += 1
         while True:
             best, chosen = -1, -1
@@ -720,7 +682,7 @@ def match(
                         best, chosen = waiting[base[own]], own
             if best < 0:
                 break
-            pop(waiting, base[chosen], count[chosen])
+            pop(waiting, waiting, base[chosen], count[chosen])
             count[chosen] -= 1
             is_busy[one[chosen]] = 1
             is_busy[two[chosen]] = 1
@@ -732,7 +694,7 @@ def match(
                 found += 1
                 behind_here[task] = last[here[task]]
                 behind_there[task] = last[there[task]]
-            push_event(times, codes, events, now + duration[task], size + task)
+            push(times, codes, 0, events, now + duration[task], size + task)
             events += 1
         for at in range(dirts):
             is_dirty[dirty[at]] = 0

@@ -59,7 +59,7 @@ def shorten_path(
     counts = [size, size, size // index.units, 3 * size, 6 * size, *[len(orders)] * 4]
     best, none, *blanks = map(give, (here.order.copy(), *(np.zeros(count, int) for count in counts)))
     kernels.shorten(
-        rounds, slack, busy, MOST_DRY, check_deadline, random.random, random.getrandbits, best,
+        rounds, slack, busy, MOST_DRY, check_deadline, random.random, random.randrange, best,
         *map(give, columns), none, give(np.zeros(size, int)), *blanks,
     )  # fmt: skip
     bounds = here.bounds.tolist()
