@@ -19,7 +19,7 @@ from pipesched.checks import look_up
 from pipesched.core.arrays import LARGEST, Ints, column, in_range, kernels_for, lists, np, total
 from pipesched.core.clock import EVERY, check_deadline
 from pipesched.core.tasks import Edges, TaskGraph, WaitTable
-from pipesched.core.timing import arranged, heads, tails, topological_order
+from pipesched.core.timing import arranged, heads, in_order, tails, topological_order
 from pipesched.errors import ConfigError, NoSchedule
 
 
@@ -82,29 +82,14 @@ class PoolLimits:
         if not owners:
             return columns + [np.zeros(0, int)] * 10
         owner = column(owners)
-        order = column(turns) if len(turns) else _givers_first(self.graph)
+        takes = (self.graph.take > 0).astype(np.int64)
+        order = column(turns) if len(turns) else in_order(self.graph, np.arange(len(takes)), takes)
         jobs = self.jobs = int(owner.max()) + 1
         check_deadline()
         busy = order[((self.take != 0) | (self.give != 0))[order]]
         rows = WaitTable(owner[busy] * pools + self.pool[busy], busy, busy * 0, jobs * pools)
         columns += [owner, rows.first, rows.task, 0 * owner, *(np.zeros(jobs * pools, int) for _ in range(3))]
         return [*columns, np.bincount(owner[order], minlength=jobs), np.zeros(jobs, int), np.zeros(jobs, int)]
-
-
-def _givers_first(graph: TaskGraph) -> Ints:
-    """Return the tasks in an order that keeps the precedences, in which what takes no memory runs as soon as it can."""
-    check_deadline()
-    size, follows, waiting, (_, kernels, give) = len(graph), graph.followers, np.diff(graph.waits.first), kernels_for()
-    free, takes = np.flatnonzero(waiting == 0), (graph.take > 0).astype(np.int64)
-    place, begun = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
-    begun[: len(free)] = free[np.argsort(takes[free], kind="stable")]
-    place[begun[: len(free)]] = np.arange(len(free))
-    columns = (begun, column([0]), column([len(free)]), takes, place)
-    order = give(np.zeros(size, int))
-    count = kernels.sort_by_key(
-        *map(give, (follows.first, follows.task, waiting)), order, kernels.Heaps(*map(give, columns))
-    )
-    return column(order)[:count]
 
 
 MOST_TASKS_WITH_DESCENDANTS = 20_000  # the sets of descendants take n*n/8 bytes

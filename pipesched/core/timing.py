@@ -8,11 +8,10 @@ lags in each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from heapq import heapify, heappop, heappush
 
-from pipesched.core.arrays import Ints, column, compiled_kernels, in_range, lists, np, run_kernel
+from pipesched.core.arrays import Ints, column, compiled_kernels, in_range, kernels_for, lists, np, run_kernel
 from pipesched.core.clock import EVERY, check_deadline
 from pipesched.core.tasks import Edges, TaskGraph, WaitTable
 from pipesched.errors import Deadlock, InvalidSchedule
@@ -39,11 +38,6 @@ class Times:
 
     def __iter__(self) -> Iterator[list[int]]:
         return iter((self.starts, self.ends))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Times) and (self.starts, self.ends) == (other.starts, other.ends)
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 def earliest_times(graph: TaskGraph, orders: Orders) -> Times:
@@ -96,15 +90,13 @@ class Retiming:
         duration, start, end = column(durations), times.start, times.end
         if self._graph.duration.dtype == object:
             duration, start, end = (values.astype(object) for values in (duration, start, end))
-        early = np.concatenate([[0], np.cumsum(start[self.order] < since)]).astype(np.int64)
-        begins = self._begins
+        is_left, begins = start[self.order] >= since, self._begins
+        early = np.append(0, np.cumsum(~is_left))
         places = begins + early[self._stops] - early[begins]
         last = self.order[np.maximum(places - 1, 0)] if len(self.order) else places
         clocks = np.where(places > begins, end[last] if len(end) else 0, 0)
-        parts = zip(places.tolist(), self._stops.tolist(), strict=True)
-        left = np.concatenate([self.order[place:stop] for place, stop in parts])
         start, end = start.copy(), end.copy()
-        end[left] = UNTIMED
+        end[self.order[is_left]] = UNTIMED
         return self._run(duration, places, clocks, start, end)[0]
 
     def critical(self, times: Times) -> bytearray:
@@ -157,19 +149,17 @@ class Retiming:
         return Deadlock(f"deadlock: {chain}", links, [before for _, _, before in cycle])
 
 
-def in_order(graph: TaskGraph, tasks: Iterable[int], key: Callable[[int], tuple[int, ...]]) -> list[int]:
-    """Return tasks by a key, whose last part is the task, each behind what it waits for; none that is in a cycle."""
-    waiting = [len(before) for before in graph.predecessors]
-    ready, order = [key(task) for task in tasks if not waiting[task]], list[int]()
-    heapify(ready)
-    while ready:
-        task = heappop(ready)[-1]
-        order.append(task)
-        for after, _ in graph.successors[task]:
-            waiting[after] -= 1
-            if not waiting[after]:
-                heappush(ready, key(after))
-    return order
+def in_order(graph: TaskGraph, tasks: Ints, key: Ints) -> Ints:
+    """Return tasks by the key of each task, each behind what it waits for; none that is in a cycle."""
+    check_deadline()
+    size, follows, waiting, (_, kernels, give) = len(graph), graph.followers, np.diff(graph.waits.first), kernels_for()
+    free, place, begun = tasks[waiting[tasks] == 0], np.zeros(size, int), np.zeros(size, int)
+    begun[: len(free)] = free[np.argsort(key[free], kind="stable")]
+    place[begun[: len(free)]] = np.arange(len(free))
+    ready = kernels.Heaps(*map(give, (begun, column([0]), column([len(free)]), key, place)))
+    order = give(np.zeros(size, int))
+    count = kernels.sort_by_key(*map(give, (follows.first, follows.task, waiting)), order, ready)
+    return column(order)[:count]
 
 
 def topological_order(graph: TaskGraph) -> list[int]:

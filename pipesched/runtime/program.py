@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipesched.checks import shown
+from pipesched.core.arrays import column, np
 from pipesched.core.timing import in_order
 from pipesched.errors import ConfigError, InvalidSchedule, PipeschedWarning, WrongOperation
 from pipesched.pipeline.check.check import checked
@@ -227,7 +228,7 @@ def _in_one_sequence(schedule: Schedule) -> list[int]:
     def key(task: int) -> tuple[int, int, int]:
         return schedule.start_ticks[task], schedule.end_ticks[task], task
 
-    order = in_order(graph, planned, key)
+    order: list[int] = in_order(graph, column(planned), np.argsort(sorted(range(len(graph)), key=key))).tolist()
     if len(order) < len(planned):
         schedule_plan(schedule.problem, plan)  # says which operations wait for each other
         raise InvalidSchedule("the operations of the plan wait for each other")

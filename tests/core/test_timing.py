@@ -75,7 +75,8 @@ def test_other_durations_move_what_is_behind_them(data: st.DataObject) -> None:
     some = data.draw(st.sets(st.sampled_from(range(len(graph))), min_size=1))
     durations = [data.draw(st.integers(0, 9)) if task in some else old for task, old in enumerate(graph.durations)]
     since = min(times.starts[task] for task in some)
-    assert replays.changed(times, durations, since) == earliest_times(graph.changed(durations=durations), orders)
+    anew = earliest_times(graph.changed(durations=durations), orders)
+    assert [*replays.changed(times, durations, since)] == [*anew]
 
 
 @given(data=st.data())

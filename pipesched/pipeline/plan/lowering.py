@@ -202,7 +202,8 @@ def plan_of_times(problem: Problem, index: OpIndex, starts: Sequence[int]) -> Pl
     def key(task: int) -> tuple[int, int, bool, int]:  # at one instant, what gives memory before what takes it
         return starts[task], starts[task] + graph.durations[task], graph.takes[task] > 0, task
 
-    order = in_order(graph, [task for task, there in enumerate(graph.resources) if there != NOWHERE], key)
+    rank = np.argsort(sorted(range(len(graph)), key=key))
+    order = in_order(graph, np.flatnonzero(graph.resource != NOWHERE), rank).tolist()
     rows = graph.by_resource(order)
     lanes = rows[problem.devices :]
     return Plan(
