@@ -1,6 +1,6 @@
 """`robustness`: schedules under noise, and with each device slow.
 
-A `Replay` times a schedule's order with other durations, many samples at once, by `Factors`, which are drawn in blocks.
+A `Replay` times a schedule's order with other durations, many samples at once, by factors that are drawn in blocks.
 A sample is drawn by the number of its block, and depends on nothing else: so it is the same in whatever worker.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
+from functools import cache, partial
 from hashlib import blake2b
 from math import log1p, sqrt
 from pathlib import Path
@@ -25,7 +26,7 @@ from pipesched.checks import (
     require_whole,
     shown,
 )
-from pipesched.core.arrays import Ints, in_range, np, total
+from pipesched.core.arrays import Ints, compiled_kernels, in_range, np, total
 from pipesched.core.clock import check_deadline
 from pipesched.core.timing import CaseSweep
 from pipesched.display import from_file
@@ -49,7 +50,7 @@ MOST_NOISE = 10  # a coefficient of variation
 MOST_STRAGGLER = 1_000_000
 MOST_SAMPLES = 1_000_000
 MOST_SEED = 10**9
-ROWS = 32  # operations whose factors are drawn together
+CELLS = 2**16  # factors that are drawn together
 FIGURES = ("makespan", "mean", "std", "p50", "p95", "p99", "best_share")
 SAMPLES_OF_ONE = 200  # of an operation, which take as long as scheduling one
 PARTS = 4  # of a schedule's samples for each worker, at most: a part prepares the schedule anew
@@ -105,31 +106,53 @@ def _scalar(value: Any) -> Any:
     return number.numerator if number.denominator == 1 and not isinstance(value, (str, bool)) else value
 
 
-class Factors:
-    """Draws the factors of a block of samples, of which the first `width` are used."""
+def draw_factors(rows: NDArray[np.float64], texts: Sequence[bytes], variation: float, stream: str) -> None:
+    """Put a factor for each text and sample into `rows`; `variation` is their standard deviation."""
+    if not variation:
+        rows[:] = 1
+        return
+    hashes, prefix = list[bytes](), blake2b(stream.encode(), digest_size=24)
+    for text in texts:
+        own = prefix.copy()
+        own.update(text)
+        hashes.append(own.digest())
+    words = np.ones((len(rows), 4), dtype=np.uint64)  # three are hashed; the last one counts from 1
+    words[:, :3] = np.frombuffer(b"".join(hashes), np.dtype("<u8")).reshape(-1, 3)
+    _fastest()(words, rows)
+    sigma = sqrt(log1p(variation**2))
+    rows *= sigma
+    rows -= sigma**2 / 2
+    np.exp(rows, out=rows)
 
-    def __init__(self, seed: int, block: int, width: int) -> None:
-        self.prefix, self.width = f"{seed} {block} ".encode(), width
-        self._bits = np.random.SFC64(0)
-        self._normal = np.random.Generator(self._bits).standard_normal
-        self._state: Any = dict(self._bits.state)
 
-    def fill(self, rows: NDArray[np.float64], texts: Sequence[str], variation: float) -> None:
-        """Put a factor for each text and sample into `rows`; `variation` is their standard deviation."""
-        if not variation:
-            rows[:] = 1
-            return
-        hashes = [blake2b(self.prefix + text.encode(), digest_size=24).digest() for text in texts]
-        words = np.ones((len(rows), 4), dtype=np.uint64)  # three are hashed; the last one counts from 1
-        words[:, :3] = np.frombuffer(b"".join(hashes), np.dtype("<u8")).reshape(-1, 3)
-        for own, row in zip(words, rows, strict=True):
-            self._state["state"] = {"state": own}
-            self._bits.state = self._state
-            self._normal(out=row)
-        sigma = sqrt(log1p(variation**2))
-        rows *= sigma
-        rows -= sigma**2 / 2
-        np.exp(rows, out=rows)
+def _draw(words: NDArray[np.uint64], rows: NDArray[np.float64]) -> None:
+    """Fill each row with normal numbers, as the kernel does, by NumPy's own generator."""
+    bits = np.random.SFC64(0)
+    normal, state = np.random.Generator(bits).standard_normal, bits.state
+    for own, row in zip(words, rows, strict=True):
+        state["state"]["state"] = own
+        bits.state = state
+        normal(out=row)
+
+
+@cache
+def _fastest() -> Callable[[Any, Any], None]:
+    """Return what draws as `_draw` does: the kernel with the tables of NumPy's ziggurat, which its draws show."""
+    kernels: Any = compiled_kernels()
+    numbers, draw = np.arange(256), _draw
+    words, known, drawn = np.zeros((256, 4), dtype=np.uint64), np.empty((256, 64)), np.zeros((256, 64))
+    words[:, 0] = numbers | 512  # the first place of each layer
+    _draw(words, known)
+    width, height = known[:, 0].copy(), np.exp(-0.5 * (known[:, 0] * 2.0**52) ** 2)
+    height[0] = 1
+    inside = (np.append([width[-1] / width[0], 0], width[1:-1] / width[2:]) * 2.0**52).astype(np.int64)
+    for _ in range(2 if kernels else 0):  # the first time finds which numbers of places are less by one
+        draw = partial(kernels.draw, np.append(width, -width), np.tile(inside, 2), height)
+        words[:, 0] = inside << 9 | numbers
+        _draw(words, known)
+        draw(words, drawn)
+        inside += (known != drawn).any(axis=1)
+    return draw if (known == drawn).all() else _draw
 
 
 class Replay:
@@ -148,26 +171,23 @@ class Replay:
         rows = self._sweep.rows
         self._last = np.array([own[-1] for n, own in enumerate(rows) if len(own) and n not in transfers], dtype=np.intp)
         self._vector, self._vectors = self._sweep.vectors(self._last)
-        # The text of each operation by its number: a pair's stands at its forward, and both ends of tied gradients have
-        # that of the first, because they are one.
-        names = [str(plan.index.op(number)) for number in plan.index.row("F", 0)]
-        units = [name.removeprefix("0F") for name in names]
-        texts = plan.index.spread(lambda letter, stage: [f"{stage}{letter}{unit}" for unit in units])
-        for forward in plan.pairs:
-            texts[forward] = str(plan.slot(forward))
-        texts += [str(plan.index.op(number)) for number in range(plan.index.passes, plan.index.size)]
-        tied = plan.index.of_kind("REDUCE_TIED")
-        for number in tied:
-            texts[number] = texts[tied[0]]
-        self.texts = [texts[task] for task in self._sweep.tasks.tolist()]
+        # The text of each operation: a pair's is that of its forward, and both ends of tied gradients have that of the
+        # first, because they are one.
+        index, tied = plan.index, plan.index.of_kind("REDUCE_TIED")
+        heads = [f"{stage}{letter}".encode() for letter in index.letters for stage in range(index.stages)]
+        units = [str(index.op(number)).removeprefix("0F").encode() for number in index.row("F", 0)]
+        others = [*plan.pairs, *range(index.passes, index.size)]
+        own = np.array([str(plan.slot(number)).encode() for number in others], dtype="S")
+        texts = np.append(np.char.add(np.array(heads)[:, None], np.array(units)), own)
+        place = np.arange(index.size)
+        place[others] = range(index.passes, len(texts))
+        place[tied] = place[tied[:1]]
+        self.texts = texts[place[self._sweep.tasks]]
 
     def makespans(self, variation: Variation, blocks: range | None = None) -> NDArray[np.float64]:
         """Return the makespan of each sample, or of each in some blocks of them, in the user's time unit."""
-        samples = variation.samples
-        widths = [min(BLOCK, samples - first) for first in range(0, samples, BLOCK)]  # the last has what is left
-        chosen = range(len(widths)) if blocks is None else blocks
-        parts = [self._block(Factors(variation.seed, block, widths[block]), variation) for block in chosen]
-        return np.concatenate(parts) / self.per_unit
+        chosen = range(-(-variation.samples // BLOCK)) if blocks is None else blocks
+        return np.concatenate([self._block(block, variation) for block in chosen]) / self.per_unit
 
     def stragglers(self, slowness: Fraction) -> list[int | float]:
         """Return for each device the makespan, in the user's time unit, when its operations take so many times as long.
@@ -179,36 +199,36 @@ class Replay:
         ticks, lag = in_range(self.ticks, most), in_range(self._lag, most)
 
         def slowed(lengths: Ints, part: slice) -> None:
-            lengths[:] = ticks[part, None] * down
-            machines = self._machines[part]
-            slow = np.flatnonzero(machines < self.devices)
-            lengths[slow, machines[slow]] = ticks[part][slow] * up
+            is_slow = self._machines[part, None] == np.arange(self.devices)
+            np.multiply(ticks[part, None], np.where(is_slow, up, down), out=lengths)
 
         found = self._makespans(slowed, self.devices, lag * down)
         return [plain(Fraction(ticks, down * self.per_unit)) for ticks in found.tolist()]
 
-    def _block(self, factors: Factors, variation: Variation) -> NDArray[np.float64]:
+    def _block(self, block: int, variation: Variation) -> NDArray[np.float64]:
         """Return the makespan of each sample of a block, in ticks."""
-        of_devices = np.ones((self.devices + 1, factors.width))  # the last one is that of the lanes
-        names = [f"device {device}" for device in range(self.devices)]
-        factors.fill(of_devices[:-1], names, variation.device_noise)
+        stream, width = f"{variation.seed} {block} ", min(BLOCK, variation.samples - block * BLOCK)
+        of_devices = np.ones((self.devices + 1, width))  # the last one is that of the lanes
+        names = [f"device {device}".encode() for device in range(self.devices)]
+        draw_factors(of_devices[:-1], names, variation.device_noise, stream)
         ticks = self.ticks.astype(np.float64)
 
         def drawn(lengths: NDArray[np.float64], part: slice) -> None:
-            factors.fill(lengths, self.texts[part], variation.noise)
+            draw_factors(lengths, self.texts[part].tolist(), variation.noise, stream)
             lengths[self._is_message[part]] = 1
             lengths *= ticks[part, None]
             if variation.device_noise:
                 lengths *= of_devices[self._machines[part]]
 
-        return self._makespans(drawn, factors.width, self._lag.astype(np.float64))
+        return self._makespans(drawn, width, self._lag.astype(np.float64))
 
     def _makespans(self, fill: Callable[[Ints, slice], None], cases: int, lag: Ints) -> Ints:
         """Return the last end of each case; `fill` puts the lengths of some rows into an array that is used again."""
-        rows, ends = np.empty((ROWS, cases), dtype=lag.dtype), np.zeros((self._vectors, cases), dtype=lag.dtype)
-        for first in range(0, len(self.ticks), ROWS):
+        height = CELLS // cases + 1
+        rows, ends = np.empty((height, cases), dtype=lag.dtype), np.zeros((self._vectors, cases), dtype=lag.dtype)
+        for first in range(0, len(self.ticks), height):
             check_deadline()
-            part = slice(first, first + ROWS)
+            part = slice(first, first + height)
             lengths = rows[: len(self.ticks[part])]
             fill(lengths, part)
             self._sweep.advance(first, lengths, ends, self._vector, lag)

@@ -1,6 +1,12 @@
 # What the columns of `kernels.py` are in C; the types of local names follow from these.
 
+cimport cython
+from libc cimport math
+
 ctypedef long long Int
+ctypedef unsigned long long Word
+
+cdef Word WORD
 
 cpdef void compress(Int[::1] keys, Int[::1] values, Int[::1] lags, Int[::1] first, Int[::1] found, Int[::1] found_lags)
 
@@ -72,3 +78,6 @@ cpdef Int match(Int[::1] duration, Int[::1] first, Int[::1] after, Int[::1] lag,
                 Int[::1] by_rank, Int[::1] here, Int[::1] there, Int[::1] left, Int[::1] ready, Int[::1] waiting,
                 Int[::1] count, Int[::1] is_busy, Int[::1] is_dirty, Int[::1] dirty, Int[::1] last, Int[::1] times,
                 Int[::1] codes, Int[::1] end, Int[::1] picked, Int[::1] behind_here, Int[::1] behind_there)
+
+@cython.locals(a=Word, b=Word, c=Word, count=Word, drawn=Word, chosen=Int, place=Int)
+cpdef void draw(double[::1] width, Int[::1] inside, double[::1] height, Word[:, ::1] words, double[:, ::1] rows)

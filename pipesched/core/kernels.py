@@ -8,12 +8,14 @@ task. Rows of waits are compressed: those of task i stand from `first[i]` to `fi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, MutableSequence, Sequence
 from typing import Any
 
 Ints = Sequence[int]  # a column that is read
 Out = MutableSequence[int]  # and one that is written
 NONE = -1
+WORD = 2**64 - 1  # C drops what is beyond, plain Python by this mask
 
 
 def compress(keys: Ints, values: Ints, lags: Ints, first: Out, found: Out, found_lags: Out) -> None:
@@ -699,3 +701,44 @@ def match(
         for at in range(dirts):
             is_dirty[dirty[at]] = 0
     return found
+
+
+def draw(width: Sequence[float], inside: Ints, height: Sequence[float], words: Any, rows: Any) -> None:
+    """Fill each row with the normal numbers that NumPy draws by the generator SFC64 from the row's four words.
+
+    The ziggurat of Marsaglia and Tsang: a number picks a layer and a place; most are `inside`. Layers from 256 on have
+    the other sign. At the edge of a layer the density at its `height` decides, beyond layer 0 two logarithms do.
+    """
+    cases = rows.shape[1]
+    for at in range(len(rows)):
+        a, b, c, count = words[at, 0], words[at, 1], words[at, 2], words[at, 3]
+        case, layer, place, value, tail = 0, -1, 0, 0.0, -1.0
+        while case < cases:
+            drawn = a + b + count
+            count += 1
+            a = b ^ (b >> 11)
+            b = (c + (c << 3)) & WORD
+            c = ((c << 24 | c >> 40) + drawn) & WORD
+            if layer < 0:
+                chosen = drawn & 511
+                place = (drawn << 3 & WORD) >> 12
+                value = place * width[chosen]
+                rows[at, case] = value
+                if place < inside[chosen]:
+                    case += 1
+                else:
+                    layer = chosen & 255
+                continue
+            share = ((drawn & WORD) >> 11) * 1.1102230246251565e-16  # of 1
+            if layer > 0:
+                if (height[layer - 1] - height[layer]) * share + height[layer] < math.exp(-0.5 * value * value):
+                    case += 1
+                layer = -1
+            elif tail < 0:
+                tail = -0.27366123732975828 * math.log1p(-share)
+            else:
+                if -2 * math.log1p(-share) > tail * tail:
+                    rows[at, case] = -3.6541528853610088 - tail if place & 256 else 3.6541528853610088 + tail
+                    case += 1
+                    layer = -1
+                tail = -1.0

@@ -20,7 +20,9 @@ from rich.console import Console
 
 import pipesched
 from pipesched import ConfigError, NotApplicable, Problem, RobustnessRow, Schedule, make_problem, run, schedule_plan
-from pipesched.analysis.robustness import BLOCK, Factors, Replay, Variation
+from pipesched.analysis.robustness import BLOCK, Replay, Variation, _draw, _fastest, draw_factors
+from pipesched.core import kernels
+from pipesched.core.arrays import compiled_kernels
 from pipesched.pipeline.plan.step import Shard, SideItem
 from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.render.scatter import Histograms
@@ -38,11 +40,8 @@ SAVED = pipesched.run(PROBLEM, "1f1b", recompute=1, offload=3)
 Factor = Callable[[str, int | None], Any]  # of a slot by its text, on a device (None: on a lane)
 
 
-# A plain retiming of a schedule, sample by sample, by the arcs of the second replay, without vectors.
-
-
 def plain_makespan(found: PlainSchedule, factor: Factor) -> Any:
-    """The makespan, in the user's unit, when each slot takes its cost times its factor."""
+    """The makespan, in the user's unit, when each slot takes its cost times its factor: by the second replay's arcs."""
     lengths: dict[str, Any] = {
         slot: found.lengths[slot] * factor(slot, device if device < found.devices else None)
         for device, row in enumerate(found.rows)
@@ -52,20 +51,12 @@ def plain_makespan(found: PlainSchedule, factor: Factor) -> Any:
     return max(end[slot] for slot in found.on_device) / found.problem.ticks.per_unit
 
 
-def plain_straggler(schedule: Schedule, slow: int, slowness: Fraction) -> Fraction:
-    """The makespan, in the user's unit, when one device takes so many times as long."""
-    found = PlainSchedule(schedule)
-    return Fraction(plain_makespan(found, lambda _, device: slowness if device == slow else Fraction(1)))
-
-
 def factor_of(text: str, seed: int, samples: int, variation: float) -> np.ndarray[Any, Any]:
     """The factors of one text, block by block."""
-    parts = []
-    for block in range(-(-samples // BLOCK)):
-        row = np.empty((1, min(BLOCK, samples - block * BLOCK)))
-        Factors(seed, block, row.shape[1]).fill(row, [text], variation)
-        parts.append(row[0])
-    return np.concatenate(parts)
+    row = np.empty((1, samples))
+    for block, first in enumerate(range(0, samples, BLOCK)):
+        draw_factors(row[:, first : first + BLOCK], [text.encode()], variation, f"{seed} {block} ")
+    return row.ravel()
 
 
 def replayed(schedule: pipesched.Schedule, variation: Variation, sample: int) -> float:
@@ -102,7 +93,9 @@ def test_each_family(name: str) -> None:
     variation = Variation(noise=0.1, device_noise=0.1, straggler=1.3, samples=2)
     made = pipesched.robustness(outcome, noise=0.1, device_noise=0.1, straggler=1.3, samples=2)[0]
     assert made.makespans == pytest.approx([replayed(outcome.schedule, variation, n) for n in (0, 1)], rel=1e-12)
-    expected = [plain_straggler(outcome.schedule, device, Fraction(13, 10)) for device in range(4)]
+    found = PlainSchedule(outcome.schedule)
+    slow = [{device: Fraction(13, 10)} for device in range(4)]
+    expected = [plain_makespan(found, lambda _, device, own=own: own.get(device, Fraction(1))) for own in slow]  # type: ignore[misc]
     assert [Fraction(str(makespan)) for makespan in made.stragglers] == expected
     assert made.makespan == outcome.schedule.makespan
 
@@ -114,6 +107,18 @@ def test_moments_of_the_factors() -> None:
         assert fmean(factors) == pytest.approx(1, abs=4 * variation / sqrt(len(factors)))
         assert stdev(factors) == pytest.approx(variation, rel=0.03)
     assert set(factor_of("0F0", 1, 5000, 0)) == {1.0}
+
+
+@pytest.mark.skipif(compiled_kernels() is None, reason="no kernels are compiled here")
+def test_normal_numbers_are_those_of_numpy() -> None:
+    """The kernel draws the same digits from the same words, compiled or not: also at edges of layers, and beyond."""
+    words = np.random.default_rng(1).integers(2**64, size=(9, 4), dtype=np.uint64)
+    known, drawn, plain = np.empty((3, 9, 4000))
+    _draw(words, known)
+    draw: Any = _fastest()
+    draw(words, drawn)
+    kernels.draw(*draw.args, words.astype(object), plain)  # type: ignore[call-arg]
+    assert (known == [drawn, plain]).all()
 
 
 def test_factors_are_independent() -> None:
@@ -168,7 +173,7 @@ def test_blocks_do_not_change_the_figures() -> None:
 def test_batches_of_operations_do_not_change_the_figures(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many operations are drawn together."""
     expected = pipesched.robustness(SAVED, samples=20, device_noise=0.1)
-    monkeypatch.setattr("pipesched.analysis.robustness.ROWS", rows)
+    monkeypatch.setattr("pipesched.analysis.robustness.CELLS", 20 * (rows - 1))
     again = pipesched.robustness(SAVED, samples=20, device_noise=0.1)
     assert again[0].makespans == expected[0].makespans
 
@@ -219,13 +224,6 @@ FINE = 10**6  # parts of a tick
 NOISE = Variation(noise=0.3, device_noise=0.2, samples=2, seed=5)
 
 
-def factor(text: str, noise: float) -> list[float]:
-    """The factors of a text in each sample."""
-    row = np.empty((1, NOISE.samples))
-    Factors(NOISE.seed, 0, NOISE.samples).fill(row, [text], noise)
-    return [float(one) for one in row[0]]
-
-
 def sampled(schedule: Schedule, sample: int) -> float:
     """The makespan where each operation lasts what its texts say, its device too; no latencies."""
     index, plan = schedule.plan.index, schedule.plan
@@ -234,9 +232,10 @@ def sampled(schedule: Schedule, sample: int) -> float:
     for order in plan.machines:
         for number in order:
             text = "0REDUCE_TIED" if index.kind_of(number) == "REDUCE_TIED" else str(plan.slot(number))
-            times = factor(text, NOISE.noise)[sample]
+            times = factor_of(text, NOISE.seed, NOISE.samples, NOISE.noise)[sample]
             if number in home:
-                times *= factor(f"device {home[number]}", NOISE.device_noise)[sample]
+                name = f"device {home[number]}"
+                times *= factor_of(name, NOISE.seed, NOISE.samples, NOISE.device_noise)[sample]
             lengths[number] = round(schedule.graph.durations[number] * times * FINE)
     return schedule_plan(schedule.problem, plan, lengths).makespan_ticks / FINE / schedule.problem.ticks.per_unit
 
