@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm
+from operator import mul
 from typing import Any, NamedTuple
 
 from pipesched.pipeline.problem.costs import Entry
@@ -30,7 +31,7 @@ class DocumentLoad(NamedTuple):
 
 def load_of(lengths: Sequence[int]) -> DocumentLoad:
     """Return the load of documents of these lengths."""
-    return DocumentLoad(sum(lengths), sum(length * length for length in lengths))
+    return DocumentLoad(sum(lengths), sum(map(mul, lengths, lengths)))
 
 
 def half_even(numerator: int, denominator: int) -> Fraction:
@@ -54,7 +55,7 @@ class Rate(NamedTuple):
         return Rate(self.linear + other.linear, self.core + other.core)
 
     def of(self, linear: int | Fraction, core: int | Fraction) -> Fraction:
-        return self.linear * linear + self.core * core
+        return self.linear * linear + self.core * core if self.core else self.linear * linear
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class FactorCosts:
         return half_even(load.tokens, self.reference)
 
     def problem(self, problem: Problem, loads: Sequence[DocumentLoad]) -> Problem:
-        works, sizes = tuple(map(self.work, loads)), tuple(map(self.size, loads))
+        works, sizes = (tuple([canonical(of(load)) for load in loads]) for of in (self.work, self.size))
         return replace(problem, microbatches=len(loads), sizes=Sizes(works, sizes, sizes))
 
 
