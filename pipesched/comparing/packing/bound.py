@@ -25,13 +25,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import chain, combinations_with_replacement
+from itertools import chain
 from math import inf, lcm
 from typing import NamedTuple
 
 from pipesched.comparing.packing.bins import Assignment
 from pipesched.comparing.packing.timing import RankTimes
-from pipesched.core.arrays import np
+from pipesched.core.arrays import Ints, np
 from pipesched.pipeline.problem.kinds import KINDS
 from pipesched.pipeline.problem.placement import Placement
 from pipesched.pipeline.problem.problem import Problem
@@ -70,6 +70,7 @@ class DocumentAmounts(NamedTuple):
     lost: Fraction = Fraction(0)  # what rounding takes at most of the amounts of a microbatch
     lost_size: Fraction = Fraction(0)  # and of its size
     share: Fraction = Fraction(0)  # and the part of any time
+    floats: Ints | tuple[Ints, ...] = ()  # the amounts, a row each
 
     def one(self, number: int, rate: Rate) -> Fraction:
         """Return what a document takes at least, after rounding."""
@@ -90,7 +91,8 @@ def amounts_of(lengths: Sequence[int], costs: DocumentCosts, *, rounded: bool) -
     longest, shortest = (Fraction(lengths[end], costs.reference) for end in (0, -1))
     lost, lost_size = Fraction(0) if exact_works else HALF * unit, Fraction(0) if exact_sizes else HALF
     share = ROUNDED if rounded or not unit else Fraction(0)
-    return DocumentAmounts(linear, core, longest, shortest, lost, lost_size, share)
+    floats = np.array([linear, core], dtype=np.float64)
+    return DocumentAmounts(linear, core, longest, shortest, lost, lost_size, share, floats)
 
 
 def rates_of(problem: Problem, costs: DocumentCosts, letters: str) -> StageRates:
@@ -168,7 +170,7 @@ def _of_device(
             yield mean + hops + Fraction(gap * SAFE)
             # of the n longest documents alone, for every n: some rank has their mean work, and one has at least n / D
             # of them, rounded up, each no lighter than the lightest
-            linear, core = (np.array(amounts, dtype=np.float64) for amounts in (documents.linear, documents.core))
+            linear, core = documents.floats
             each = float(work.linear) * linear + float(work.core) * core - float(documents.lost * work.linear)
             each = np.maximum(each, 0)
             most = -(-np.arange(1, len(each) + 1) // share.ranks)
@@ -185,11 +187,13 @@ def geometric_gap(work: float, count: int, head: float, tail: float, forward: fl
     sides = [(head, max(1 - forward, 0.0)), (tail, max(1 - backward, 0.0))]
     lines = [*_patterns(count, *sides)], [(second, first) for first, second in _patterns(count, *sides[::-1])]
     most = inf
-    for (a, b), (c, d) in chain.from_iterable(combinations_with_replacement(some, 2) for some in lines):
-        lesser, falls, rises = max(min(a, c), min(b, d)), b - d, c - a  # the most that it can be, of shares of 1
-        if falls * rises > 0:  # neither sum is the lesser of all shares: it is the most where they are equal
-            lesser = max(lesser, (a * falls + b * rises) / (falls + rises))
-        most = min(most, lesser)
+    for line in map(np.array, filter(None, lines)):
+        (a, c), (b, d) = line.T[:, np.array(np.triu_indices(len(line)))]  # each pair of patterns
+        falls, rises = b - d, c - a
+        even = falls * rises > 0  # neither sum is the lesser of all shares: it is the most where they are equal
+        equal = np.divide(a * falls + b * rises, falls + rises, out=np.zeros_like(a), where=even)
+        lesser = np.maximum(np.maximum(np.minimum(a, c), np.minimum(b, d)), equal)  # at most, of shares of 1
+        most = min(most, float(lesser.min()))
     return work / most if 0 < most < MOST_HELD else 0.0
 
 
