@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import factorial, prod
@@ -199,20 +200,31 @@ class FedPlan(SlotTimes):
     """
 
     def __init__(self, problem: Problem, plan: Plan) -> None:
-        placement = problem.settled_placement
-        ways = [replace(problem, placement=Placement(devices)) for devices in placement.ways]  # each for all
-        models = [one.model for one in (ways if placement.mirrored else [problem])]
         self.plan, index = plan, plan.index
         self._slots = SlotSweep(plan, lower(problem, index).edges)
-        self._split = index.microbatches // 2 * index.slices if len(models) == 2 else index.units
+        models = self._cost(problem)
         self._where = np.hstack([models[0].where[:, : self._split], models[-1].where[:, self._split :]])
-        self._knows_pairs = models[0].overlap is not None
+
+    def of(self, problem: Problem) -> FedPlan:
+        """Return the same positions, in which microbatches of another problem may stand, however many it has."""
+        other = copy(self)
+        other._cost(problem)
+        return other
+
+    def _cost(self, problem: Problem) -> list[StepModel]:
+        """Set what microbatches cost; return a model for each way that one may go."""
+        placement, index = problem.settled_placement, self.plan.index
+        ways = [replace(problem, placement=Placement(devices)) for devices in placement.ways]  # each for all
+        models = [one.model for one in (ways if placement.mirrored else [problem])]
+        self._split = index.microbatches // 2 * index.slices if len(models) == 2 else index.units
+        self._knows_pairs, self._units = models[0].overlap is not None, models[0].units
         tables = [tables_of(model, index) for model in models]
         rows = len(index.letters) * index.stages
         self.longest = self.slots * max(2 * int(way.ticks[:rows].max()) + int(way.hops.max()) for way in tables)
         largest = max(self.longest, 2 * self.slots * max(int(max(way.takes.max(), way.gives.max())) for way in tables))
         kind = np.int64 if largest < LARGEST else object
         self._tables = UnitTables(*(np.hstack(several).astype(kind) for several in zip(*tables, strict=True)))
+        return models
 
     def makespans(self, orders: Ints) -> Ints:
         """Return the makespan of each order, in ticks."""
@@ -229,14 +241,14 @@ class FedPlan(SlotTimes):
             check_deadline()
             order = orders[first : first + size].T
             fed = (order[:, None] * slices + np.arange(slices)[:, None]).reshape(-1, order.shape[1])
-            fed[self._split :] += self.plan.index.units  # their columns for the second way
+            fed[self._split :] += self._units  # their columns for the second way
             found.append(measure(fed))
         return np.concatenate(found, axis=-1)
 
 
 def tables_of(model: StepModel, index: OpIndex) -> UnitTables:
     """Return the tables of the operations of `index`."""
-    letters, nothing = index.letters, np.zeros((1, index.units), dtype=np.int64)
+    letters, nothing = index.letters, np.zeros((1, model.units), dtype=np.int64)
     back = model.back if any(letter in GRADIENT_LETTERS for letter in letters) else model.back * 0
     known = [] if model.overlap is None else [model.overlap]
     again = [model.column(KINDS[letter].forward_gives) for letter in letters if KINDS[letter].forward_gives]

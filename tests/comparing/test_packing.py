@@ -449,7 +449,7 @@ def made(seed: int, ranks: int) -> tuple[Bins, int]:
 
     def taking(works: Any, sizes: Any) -> Any:
         assert works.shape == sizes.shape
-        return positions.makespans(works)
+        return positions.lasting(works)
 
     return Bins(DocumentSizes(tokens * 3, tokens, tokens), filled, M, MOVES_CAP, taking), len(tokens)
 
@@ -518,7 +518,7 @@ def test_slopes(data: st.DataObject, problem: Any) -> None:
     numbers = st.lists(st.integers(0, 1000), min_size=positions.microbatches, max_size=positions.microbatches)
     work = np.array(data.draw(st.lists(numbers, min_size=1, max_size=3))).T
     makespans, slopes = positions.slopes(work)
-    assert (positions.makespans(work) == makespans).all()
+    assert (positions.lasting(work) == makespans).all()
     assert ((work * slopes).sum(axis=0) == makespans).all()
 
 
@@ -529,9 +529,9 @@ def test_ticks_are_rounded_where_they_are_many() -> None:
     work = np.full((8, 1), 1 << 29)
     expected = pipesched.run(problem, "1f1b").schedule.makespan
     scale = MOST_TICKS / (4 * (1.23456789 + 2.98765432))
-    assert positions.makespans(work)[0] / (1 << 29) / scale == pytest.approx(expected, rel=1e-2)
-    shorter = positions.makespans(work // 2)[0]
-    assert 2 * shorter == positions.makespans(work)[0] > 0
+    assert positions.lasting(work)[0] / (1 << 29) / scale == pytest.approx(expected, rel=1e-2)
+    shorter = positions.lasting(work // 2)[0]
+    assert 2 * shorter == positions.lasting(work)[0] > 0
 
 
 def test_the_bin_that_lacks_most_is_next() -> None:
@@ -562,7 +562,7 @@ def test_near_the_least_of_all_works(devices: int, microbatches: int) -> None:
     positions = positions_of(problem, "1f1b")
     works = shape_of(positions, WHOLE, 100)[0]
     assert works.sum() == pytest.approx(WHOLE, rel=1e-8)
-    length = positions.makespans(works[:, None])[0] / (3 * WHOLE)
+    length = positions.lasting(works[:, None])[0] / (3 * WHOLE)
     least = LEAST[devices, microbatches]
     assert least * (1 - 1e-5) <= length <= 1.02 * least < 1 + (devices - 1) / microbatches
 

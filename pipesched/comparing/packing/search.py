@@ -278,7 +278,7 @@ class _PackingSearch:
 
     def _taking(self, works: Ints, sizes: Ints) -> Ints:
         """Return what ranks take, a column each, and OVER and more where they hold more than they may."""
-        takes = self.positions.makespans(works, sizes if self.positions.has_lags else None)
+        takes = self.positions.lasting(works, sizes if self.positions.has_lags else None)
         if self._held is not None:
             held = (self._held @ np.floor(sizes * (FINE / self._one))).max(axis=0)  # FINE * FINE: all of a capacity
             over = np.clip(held / (FINE * FINE) - 1, 0, MOST_OVER)
@@ -312,13 +312,13 @@ class _PackingSearch:
             long = np.sort(column[column > 0])[::-1]
             moved[self._places[: len(long)], rank] = long
         starts = [(own, self._start(own, work)) for own in (least, moved)]
-        own, start = min(starts, key=lambda pair: int(self.positions.makespans(pair[1]).max()))
+        own, start = min(starts, key=lambda pair: int(self.positions.lasting(pair[1]).max()))
         aimed = self._filled(targets(self.positions, start, own, work, ROUNDS)[0], cap)
         return [filled] if aimed is None else [aimed, filled]
 
     def _start(self, least: Ints, work: int) -> Ints:
         """Return works to begin from: ranks of long documents have so much less of all else that they take the same."""
-        alone, one = (self.positions.makespans(works) for works in (least, self._alike[:, :1]))
+        alone, one = (self.positions.lasting(works) for works in (least, self._alike[:, :1]))
         rate = max(int(one[0]), 1) / self._alike[:, 0].sum()  # of a work shared out as if documents were short
         level = 0.0  # of so much water, in vessels filled up to what is alone
         amount: float = (work - int(least.sum())) * rate

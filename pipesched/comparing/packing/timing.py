@@ -13,7 +13,6 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from heapq import heapify, heapreplace
 from itertools import accumulate, chain
-from math import floor
 from typing import NamedTuple
 
 from pipesched.core.arrays import Ints, np, total
@@ -28,21 +27,20 @@ from pipesched.pipeline.plan.lowering import lower, precedence_rows
 from pipesched.pipeline.plan.plan import Plan
 from pipesched.pipeline.plan.schedule import schedule_plan
 from pipesched.pipeline.problem.costs import in_one
-from pipesched.pipeline.problem.kinds import KINDS
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import to_fraction
 from pipesched.results.best_cut import CutChoice
-from pipesched.results.document_costs import MILLION, DocumentCosts, DocumentLoad, ModelCosts
+from pipesched.results.document_costs import DocumentCosts, DocumentLoad, ModelCosts
 from pipesched.results.run import run
 from pipesched.schedulers.family import Family, prepare
-from pipesched.schedulers.ordering import SlotSweep
+from pipesched.schedulers.ordering import FedPlan
 from pipesched.schedulers.plan_of import plan_of
 from pipesched.schedulers.registry import family
 
 MOST_TICKS = 1 << 26
 
 
-class Positions:
+class Positions(FedPlan):
     """A plan as rows of slots; `problem` is that of M microbatches alike, whose works and messages are 1.
 
     So that products of ticks and works stay within 64 bits, these ticks are rounded: the stages together have at most
@@ -50,9 +48,9 @@ class Positions:
     """
 
     def __init__(self, problem: Problem, plan: Plan) -> None:
-        self._graph, self._plan = lower(problem, plan.index), plan
-        self.grains_per_unit = problem.grains.per_unit
-        self._slots, edges = SlotSweep(plan, self._graph.edges), self._graph.edges
+        super().__init__(problem, plan)
+        self._graph, self.grains_per_unit = lower(problem, plan.index), problem.grains.per_unit
+        edges = self._graph.edges
         hops = sum(row.lag for row in precedence_rows(problem, plan.index))
         self._scale = max((total(self._graph.duration) // problem.microbatches + hops) // MOST_TICKS, 1)
         self._ticks = (self._graph.duration // self._scale).astype(np.int64)
@@ -61,11 +59,11 @@ class Positions:
 
     @property
     def microbatches(self) -> int:
-        return self._plan.index.microbatches
+        return self.plan.index.microbatches
 
     @property
     def letters(self) -> str:
-        return self._plan.index.letters
+        return self.plan.index.letters
 
     @property
     def has_lags(self) -> bool:
@@ -73,20 +71,13 @@ class Positions:
         return bool(self._lags.any())
 
     def _lengths(self, work: Ints) -> Ints:
-        slots, units = self._slots, self._plan.index.units
+        slots, units = self._slots, self.plan.index.units
         made: Ints = self._ticks[slots.tasks, None] * work[slots.tasks % units]
         if len(slots.paired):
             made[slots.paired] += self._ticks[slots.partners, None] * work[slots.partners % units]
         return made
 
-    def exact_makespans(self, lengths: Ints, hops: Ints, microbatches: Ints) -> Ints:
-        """Return the makespan of each case, which lists columns of lengths and hops in the order they are fed."""
-        slots = self._slots
-        ends = slots.sweep.ends(slots.values(lengths, microbatches), slots.delays(hops, microbatches))
-        makespans: Ints = ends.max(axis=0)
-        return makespans
-
-    def makespans(self, work: Ints, messages: Ints | None = None) -> Ints:
+    def lasting(self, work: Ints, messages: Ints | None = None) -> Ints:
         """Return the makespan of each case: a column of works, and of sizes of messages, by the microbatch fed."""
         makespans: Ints = self._slots.sweep.ends(self._lengths(work), self._delays(messages)).max(axis=0)
         return makespans
@@ -95,7 +86,7 @@ class Positions:
         """Return what passes between rows, a row a wait; None where nothing does."""
         if messages is None or not self.has_lags:
             return None
-        delays: Ints = self._lags[:, None] * messages[self._slots.messages % self._plan.index.units]
+        delays: Ints = self._lags[:, None] * messages[self._slots.messages % self.plan.index.units]
         return delays
 
     def slopes(self, work: Ints, messages: Ints | None = None) -> tuple[Ints, Ints]:
@@ -121,10 +112,10 @@ class Positions:
 
         They are Python's own ints, for grains may be many.
         """
-        index, graph, pairs = self._plan.index, self._graph, self._plan.pairs
+        index, graph, pairs = self.plan.index, self._graph, self.plan.pairs
         held = [0] * index.microbatches
         found = []
-        for task in self._plan.orders[device]:
+        for task in self.plan.orders[device]:
             operations = [task, pairs[task]] if task in pairs else [task]
             for operation in operations:
                 held[index.owner_of(operation)] += graph.takes[operation]
@@ -134,8 +125,6 @@ class Positions:
         return np.array(found, dtype=object)
 
 
-LARGEST = 1 << 62  # of sums in 64 bits
-AT_ONCE = 4096  # ranks
 Rank = tuple[DocumentLoad, ...]  # its microbatches, in the order they are fed
 STEPS = 20_000  # documents that are put down in a search with steps back; the first way down is best fit decreasing
 MOST_SEARCHED = 2_000  # documents: of more, first fit leaves next to no room
@@ -217,9 +206,9 @@ class RankTimes:
         return [self._known[rank] for rank in ranks]
 
     def _time_at_once(self, ranks: Sequence[Rank]) -> None:
-        """Time ranks of which those of equally many microbatches are columns of arrays."""
+        """Time ranks of which those of equally many microbatches are cases of the same positions."""
         numbers = {load: number for number, load in enumerate(dict.fromkeys(chain.from_iterable(ranks)))}
-        table: tuple[Ints, Ints, int] | None = None
+        problem: Problem | None = None
         for count in {len(rank): None for rank in ranks}:
             own = [rank for rank in ranks if len(rank) == count]
             try:
@@ -230,43 +219,13 @@ class RankTimes:
             if positions is None:
                 self._known[()] = Timed(Fraction(0))
                 continue
-            lengths, hops, per_unit = table = table or self._table([*numbers], count, positions.letters)
-            columns = np.array([[numbers[load] for load in rank] for rank in own]).T
-            columns[count // 2 :] += hops.shape[1] - len(numbers)  # of the last way
-            for begin in range(0, len(own), AT_ONCE):
-                part = own[begin : begin + AT_ONCE]
-                makespans = positions.exact_makespans(lengths, hops, columns[:, begin : begin + AT_ONCE]).tolist()
-                for rank, makespan, fits in zip(part, makespans, self._fit(part, positions), strict=True):
-                    self._known[rank] = Timed(Fraction(int(makespan), per_unit), fits)
-
-    def _fit(self, ranks: Sequence[Rank], positions: Positions) -> list[bool]:
-        """Return which ranks are within the budget, where every slot takes time."""
-        fits: Ints = np.ones(len(ranks), dtype=bool)
-        limits = self.limits(positions)
-        if limits:
-            sizes = [[int(self.costs.size(load) * MILLION) for load in rank] for rank in ranks]
-            most = max(map(sum, sizes)) * max(int(abs(levels).max()) for levels, _ in limits)
-            kind = np.int64 if most < LARGEST else object
-            columns = np.array(sizes, dtype=kind).T
-            for levels, capacity in limits:
-                fits &= (levels.astype(kind) @ columns).max(axis=0) <= floor(capacity * MILLION)
-        return [*map(bool, fits)]
-
-    def _table(self, loads: Sequence[DocumentLoad], microbatches: int, letters: str) -> tuple[Ints, Ints, int]:
-        """Return what microbatches of these loads take by these kinds of operations; all columns stand there a way.
-
-        They are times by kind and stage, and of messages by hop, in ticks, and how many of these are a time unit. Hop b
-        is of forwards over boundary b, hop S + b of gradients over it, and the last one is of zeros.
-        """
-        fitted = self.fitted(microbatches)
-        both = [*loads] * len(fitted.settled_placement.ways)
-        problem = self.costs.problem(fitted, both)
-        model, nothing = problem.model, np.zeros((1, len(both)), dtype=np.int64)
-        lengths = np.vstack([model.ticks[KINDS[letter].cost] for letter in letters])
-        hops = np.vstack([model.there, nothing, model.back, nothing])
-        most = len(loads) * sum(total(table.max(axis=1)) for table in (lengths, hops))
-        kind = np.int64 if most < LARGEST else object
-        return lengths.astype(kind), hops.astype(kind), problem.ticks.per_unit
+            problem = problem or self.costs.problem(self.fitted(count), [*numbers])
+            fed, orders = positions.of(problem), np.array([[numbers[load] for load in rank] for rank in own])
+            fits, limits = np.ones(len(own), dtype=bool), problem.capacity_grains
+            for device, peaks in enumerate(fed.peaks(orders) if self.base.memory.budget is not None else ()):
+                fits &= limits[device] is None or peaks <= limits[device]
+            for rank, makespan, is_within in zip(own, fed.makespans(orders).tolist(), fits.tolist(), strict=True):
+                self._known[rank] = Timed(Fraction(int(makespan), problem.ticks.per_unit), is_within)
 
     def _planned(self, rank: Rank) -> Timed | None:
         if not rank:
