@@ -157,12 +157,12 @@ def differencing(weights: Sequence[int], parts: int) -> list[list[int]]:
     ]
     heapify(heap)
     for number in range(len(weights), 2 * len(weights) - 1):
-        first = heappop(heap)[2]
-        second = heap[0][2]
-        joined = [  # members as trees: lists would be copied at every step
-            (a + b, these if those is None else those if these is None else (these, those))
-            for (a, these), (b, those) in zip(first, reversed(second), strict=True)
-        ]
+        joined = heappop(heap)[2]
+        for part, (more, those) in enumerate(heap[0][2], 1):
+            if those is None:
+                break
+            weight, these = joined[-part]  # members as trees: lists would be copied at every step
+            joined[-part] = weight + more, those if these is None else (these, those)
         joined.sort(key=itemgetter(0), reverse=True)
         heapreplace(heap, (joined[-1][0] - joined[0][0], number, joined))
     return [_members(tree) for _, tree in heap[0][2]]
