@@ -360,7 +360,7 @@ def test_first_fit_by_the_plain_loop(sizes: list[int], bins: int) -> None:
             filled[with_room[0]].append(document)
         else:
             left.append(document)
-    assert first_fit(sizes, bins, 12) == (filled, left)
+    assert first_fit(tuple(sizes), bins, 12) == (filled, left)
 
 
 @given(Sizes, st.integers(1, 4))
@@ -380,7 +380,7 @@ def test_what_fits_is_found(sizes: list[int], bins: int) -> None:
 def test_steps_back_find_what_first_fit_misses() -> None:
     """5, 4, 3, 3, 3, 2 fill two bins of 10 in one way, which first fit misses."""
     sizes = [5, 4, 3, 3, 3, 2]
-    assert first_fit(sizes, 2, 10) == ([[0, 1], [2, 3, 4]], [5])
+    assert first_fit(tuple(sizes), 2, 10) == ([[0, 1], [2, 3, 4]], [5])
     assert within(sizes, 2, 10) == [[0, 2, 5], [1, 3, 4]]
 
 

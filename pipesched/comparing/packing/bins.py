@@ -191,7 +191,7 @@ def other_packings(
 
     `work` says what a microbatch costs, by which verl orders them. Empty microbatches are left out.
     """
-    bins, left = first_fit(lengths, ranks * microbatches, cap)
+    bins, left = first_fit(tuple(lengths), ranks * microbatches, cap)
     shared = [[members for members in bins[rank::ranks] if members] for rank in range(ranks)]
     weights = [length * reference + length * length for length in lengths]
     differenced, ordered = Assignment(), Assignment()

@@ -280,7 +280,8 @@ def on_best_cut(problem: Problem, chosen: Family) -> tuple[Problem, CutChoice | 
     return fitted, CutChoice(layout_of(fitted), BALANCED if is_cut_open(fitted) else rule, 1, all_cuts(fitted))
 
 
-def first_fit(tokens: Sequence[int], bins: int, cap: int) -> tuple[Filled, list[int]]:
+@lru_cache(maxsize=1)  # asked for to see whether there is a packing, and then as one
+def first_fit(tokens: tuple[int, ...], bins: int, cap: int) -> tuple[Filled, list[int]]:
     """Return the bins that each document, in this order, gets into: the first with room; and the documents left over.
 
     A tree of the most room in each range of bins finds it in a logarithm of their number.
@@ -313,9 +314,9 @@ def within(tokens: Sequence[int], bins: int, cap: int) -> Filled | None:
     """
     if len(tokens) < bins or sum(tokens) > bins * cap or tokens[0] > cap:
         return None
-    filled, left = first_fit(tokens, bins, cap)
+    filled, left = first_fit(tuple(tokens), bins, cap)
     if not left:
-        return none_empty(filled)
+        return none_empty([[*members] for members in filled])
     found = _searched(tokens, bins, cap) if len(tokens) <= MOST_SEARCHED else None
     return None if found is None else none_empty(found)
 
