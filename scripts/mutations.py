@@ -434,8 +434,8 @@ MUTATIONS = [
     Mutation(
         name="no moves of critical blocks",
         file="core/kernels",
-        old="preceding, awake[below(draw, ties)], toss, blocks, row_seen, seen, moves)",
-        new="preceding, awake[below(draw, ties)], toss, blocks, row_seen, seen, moves) * 0",
+        old="preceding, awake[draw(ties)], toss, blocks, row_seen, seen, moves)",
+        new="preceding, awake[draw(ties)], toss, blocks, row_seen, seen, moves) * 0",
         tests=("schedulers/test_quality_families",),
     ),
     Mutation(
