@@ -61,9 +61,9 @@ cpdef Int take_turns(Int[::1] order, Int[::1] stops, Int[::1] idle, Int[::1] sou
                      Int[::1] place, Int[::1] last, Int[::1] turns, Int[::1] free, Int[::1] run,
                      Int[::1] found, Int[::1] sends, Int[::1] after, Int[::1] behind)
 
-cpdef void run_in_turn(Int[::1] order, Int[::1] duration, Int[::1] machine, Int[::1] target, Int[::1] length,
-                       Int[::1] one, Int[::1] two, Int beyond, Int[::1] clock, Int[::1] ready, Int[::1] start,
-                       Int[::1] end)
+cpdef bint run_in_turn(Int[::1] order, Int[::1] duration, Int[::1] machine, Int[::1] target, Int[::1] length,
+                       Int[::1] one, Int[::1] two, Int beyond, Int[::1] before, Int[::1] after, Int[::1] lag,
+                       Int[::1] clock, Int[::1] ready, Int[::1] start, Int[::1] end)
 
 cpdef Int insert(Int[::1] order, Int since, Int until, Int[::1] first, Int[::1] before, Int[::1] lag,
                  Int[::1] duration, Int[::1] take, Int[::1] give, Int[::1] machine, Int[::1] capacity, Int[::1] least,

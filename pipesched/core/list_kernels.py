@@ -602,12 +602,13 @@ def take_turns(
 
 def run_in_turn(
     order: Ints, duration: Ints, machine: Ints, target: Ints, length: Ints, one: Ints, two: Ints, beyond: int,
-    clock: Out, ready: Out, start: Out, end: Out,
-) -> None:  # fmt: skip
+    before: Ints, after: Ints, lag: Ints, clock: Out, ready: Out, start: Out, end: Out,
+) -> bool:  # fmt: skip
     """Time tasks in this order, each as early as its machine and the messages for it allow.
 
     Those behind all with a duration are messages, each behind the task that makes it: it waits for that and both its
-    machines, so many `beyond` those of tasks, and its `target` for it.
+    machines, so many `beyond` those of tasks, and its `target` for it. Return whether each task `after` another one
+    starts later, at least the lag after its end; at one time, tasks might wait for each other in a circle.
     """
     tasks, ended = len(duration), 0
     for at in range(len(order)):
@@ -628,6 +629,11 @@ def run_in_turn(
             ready[other] = max(ready[other], now)
         clock[here] = now
         end[task] = now
+    for at in range(len(before)):
+        begun, begins = start[before[at]], start[after[at]]
+        if begun < 0 or begun >= begins or end[before[at]] + lag[at] > begins:
+            return False
+    return True
 
 
 def insert(

@@ -116,19 +116,20 @@ class PrecedenceRow(NamedTuple):
 
 def precedence_rows(problem: Problem, index: OpIndex) -> Iterator[PrecedenceRow]:
     """Yield the precedences of data between all operations of `index`, row by row."""
-    edges, rows, boundaries = _precedences(problem, index)
-    is_other = (np.diff(rows) != 0) | (np.diff(edges.lag) != 0)
-    begins = np.flatnonzero(np.append(True, is_other)).tolist() if len(rows) else []
-    for begin, stop in pairwise([*begins, len(rows)]):
+    edges, others = _precedences(problem, index)
+    stages, places, boundaries = (np.concatenate(parts, axis=None) for parts in others)
+    is_other = (np.diff(stages) != 0) | (np.diff(places) != 0) | (np.diff(edges.lag) != 0)
+    begins = np.flatnonzero(np.append(True, is_other)).tolist() if len(edges) else []
+    for begin, stop in pairwise([*begins, len(edges)]):
         rows_of = (ends[begin:stop].tolist() for ends in (edges.before, edges.after))
         before, after = (range(row[0], row[-1] + 1, row[1] - row[0] if len(row) > 1 else 1) for row in rows_of)
         yield PrecedenceRow(before, after, int(edges.lag[begin]), int(boundaries[begin]))
 
 
-def _precedences(problem: Problem, index: OpIndex) -> tuple[Edges, Ints, Ints]:
+def _precedences(problem: Problem, index: OpIndex) -> tuple[Edges, Sequence[Sequence[Ints]]]:
     """Return all precedences of data: by stage those inside it, by boundary those over it, those of rounds.
 
-    Each has the number of its row, and the boundary between stages that it crosses, or -1.
+    Each has the two numbers of its row, and the boundary between stages that it crosses, or -1, in parts to be joined.
     """
     model, units, count = problem.model, np.arange(index.units), index.slices
     begin = {letter: index.row(letter, 0).start for letter in index.letters}
@@ -150,19 +151,18 @@ def _precedences(problem: Problem, index: OpIndex) -> tuple[Edges, Ints, Ints]:
             continue
         first, places = np.arange(stages)[:, None], np.repeat(np.arange(len(rows)), [len(row) for row, _ in rows])
         before, after = (np.concatenate(ends) + first * index.units for ends in zip(*rows, strict=True))
-        boundary, lag = np.full_like(before, -1), np.zeros_like(before)
+        boundary, lag = column([-1]), column([0])
         if rows is over:
-            boundary[:] = np.where(model.where[:-1, :1] == model.where[1:, :1], -1, first)  # and so on the way back
+            boundary = np.where(model.where[:-1, :1] == model.where[1:, :1], -1, first)  # and so on the way back
             lag = np.hstack([way[:stages] for way in ways])
-        parts.append((before, after, lag, places + first * len(rows), boundary))
+        parts.append((before, after, *(np.broadcast_to(one, before.shape) for one in (lag, first, places, boundary))))
     if model.rounds > 1:  # the next round of a microbatch begins behind its last stage
         before = column(index.row("F", index.stages - 1))[: -problem.batches]
         after = column(index.row("F", 0))[problem.batches :]
         crossed = -1 if model.where[0, 0] == model.where[-1, 0] else 0
-        parts.append((before, after, *(np.full(len(after), one) for one in (model.around, -1, crossed))))
-    joined = [np.concatenate([one.ravel() for one in column]) for column in zip(*parts, strict=True)]
-    before, after, lag, row, boundary = joined or [column(())] * 5
-    return Edges(before, after, lag), row, boundary
+        parts.append((before, after, *(np.full(len(after), one) for one in (model.around, -1, -1, crossed))))
+    columns = [*zip(*parts, strict=True)] or [(column(()),)] * 6
+    return Edges(*(np.concatenate(parts, axis=None) for parts in columns[:3])), columns[3:]
 
 
 class MemoryEvent(NamedTuple):
@@ -354,12 +354,10 @@ def times_in_turn(graph: TaskGraph, problem: Problem, plan: Plan, lengths: Ints 
     # `ready`: when the last message into a task is there
     clock, ready = np.zeros(devices * (devices + 1), int), np.full(first, 0)
     times = [np.full(first + len(length), UNTIMED) for _ in range(2)]
-    columns = (order, duration, machine, sent.target, length, *sent.queues(queue), beyond, clock, ready, *times)
-    _, (start, end) = run_kernel("run_in_turn", *columns, written=2)
-    # what messages and orders do not imply; at one time tasks may wait in a circle
-    begins, before = start[edges.after], start[edges.before]
-    is_kept = (before >= 0) & (before < begins) & (end[edges.before] + edges.lag <= begins)
-    return Times(start, end) if is_kept.all() else None
+    given = (order, duration, machine, sent.target, length, *sent.queues(queue), beyond)
+    columns = (*given, edges.before, edges.after, edges.lag, clock, ready, *times)
+    is_kept, found = run_kernel("run_in_turn", *columns, written=2)
+    return Times(*found) if is_kept else None
 
 
 def queues_of(plan: Plan, queue: str) -> Iterator[Ints]:
