@@ -651,8 +651,8 @@ MUTATIONS = [
     Mutation(
         name="tensors that are used before they come",
         file="pipeline/check/check_step",
-        old="np.flatnonzero(start[due.target] < delivered)",
-        new="np.flatnonzero(start[due.target] < begins)",
+        old="start[due.target].ravel() < end[due.number]",
+        new="start[due.target].ravel() < start[due.number]",
         tests=("pipeline/test_messages",),
     ),
     Mutation(
