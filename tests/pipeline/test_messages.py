@@ -49,8 +49,6 @@ PYTORCH = [
     (4, 8, "looped-bfs", 0.25, (58.5, 58.5, 58.5, 98, 111)),
     (4, 8, "looped-bfs", 1, (63, 63, 63, 161, 171)),
 ]
-
-
 CUT = {"count": 2, "tokens": [0.25, 0.75]}
 
 
@@ -127,10 +125,13 @@ def swapped(queue: str) -> tuple[Problem, list[str], list[list[tuple[str, str | 
 
 @pytest.mark.parametrize("queue", ["pair", "rank", "device"])
 def test_a_circle_of_queues_is_told(queue: str) -> None:
-    """Messages that wait for each other are a deadlock, as a chain of operations; queues of edges know no RECV."""
+    """What waits for each other is a deadlock, as a chain, also if nothing takes time; queues of edges know no RECV."""
     problem, orders, ends = swapped(queue)
     with pytest.raises(Deadlock, match="1F0 on device 1 waits for 0SEND_F0, which comes after 0SEND_F1"):
         schedule_plan(problem, plan(problem, orders, messages=ends))
+    timeless = make_problem(devices=2, microbatches=2, forward=0, backward=0, messages=queue)
+    with pytest.raises(Deadlock, match="1B0 on device 1 waits for 1F0, which comes after 1B0"):
+        schedule_plan(timeless, plan(timeless, ["0F0 0F1 0B0 0B1", "1B0 1F0 1F1 1B1"]))
     free, orders, ends = swapped("edge")
     assert check(schedule_plan(free, plan(free, orders, messages=ends))) == []
 
@@ -272,8 +273,7 @@ def test_explanation() -> None:
     explained = explain(run(problem_of(3, 6, 0.25, "rank"), "interleaved"))
     assert explained.totals[Idle.QUEUE] == 16.75
     assert sum(explained.totals.values()) == explained.idle
-    gap = next(gap for gap in explained.gaps if gap.idle is Idle.QUEUE and gap.places)
-    assert gap.behind is not None
+    assert next(gap for gap in explained.gaps if gap.idle is Idle.QUEUE and gap.places).behind is not None
     assert Idle.QUEUE not in explain(run(problem_of(3, 6, 0.25, None), "interleaved")).totals
 
 
