@@ -434,21 +434,20 @@ class TimeTables:
 def _of_passes(tables: TimeTables) -> Iterator[Due]:
     """Yield the messages of all boundaries: outputs, and gradients, whose numbers are those of the sending stage."""
     index, model, where = tables.index, tables.problem.model, tables.problem.model.where
-    operations = np.arange(index.passes).reshape(len(index.letters), index.stages, index.units)
     crossed = (where[1:] != where[:-1]).any(axis=1)
     over: Any = slice(None) if crossed.all() else crossed  # a slice copies nothing
-    ways = [("SEND_F", operations[index.letters.index("F")], model.there, 1)]
+    ways = [("SEND_F", _made(tables, "F"), model.there, 1)]
     if index.of_kind("SEND_B"):
-        ways.append(("SEND_B", _gradients(tables, operations), model.back, -1))
+        ways.append(("SEND_B", _made(tables, "BI"), model.back, -1))
     for kind, made, lasts, turn in ways:
         rows = index.of_kind(kind)
         (source, target), (here, there) = ((values[:-1][over], values[1:][over])[::turn] for values in (made, where))
         yield Due(slice(rows.start, rows.stop), source, target, here, there, lasts[over])
 
 
-def _gradients(tables: TimeTables, operations: Ints) -> Ints:
-    """Return for each stage and unit the B or the I, which one the plan has."""
-    rows = [operations[tables.index.letters.index(kind)] for kind in "BI" if kind in tables.index.letters]
+def _made(tables: TimeTables, kinds: str) -> Ints:
+    """Return for each stage and unit the operation of one of some kinds: of B and I, which one the plan has."""
+    rows = [column(tables.index.of_kind(kind)).reshape(tables.index.stages, -1) for kind in tables.present(kinds)]
     found: Ints = rows[0] if len(rows) == 1 else np.where(tables.end[rows[0]] >= 0, rows[0], rows[1])
     return found
 
@@ -456,7 +455,6 @@ def _gradients(tables: TimeTables, operations: Ints) -> Ints:
 def _of_side_work(tables: TimeTables) -> Iterator[Due]:
     """Yield the outputs of side work, and the gradients back."""
     index, runs_on = tables.index, tables.runs_on
-    operations = np.arange(index.passes).reshape(len(index.letters), index.stages, index.units)
     for side, item in enumerate(tables.problem.side):
         outputs, grads = (column(index.row(kind, side)) for kind in ("SEND_E", "SEND_G"))
         own, back = (column(index.row(kind, side)) for kind in "EG")
@@ -464,7 +462,7 @@ def _of_side_work(tables: TimeTables) -> Iterator[Due]:
         used = column(index.row("F", item.into))[:: index.slices]
         yield Due(outputs, own, used, runs_on[own], runs_on[used], lasts)
         if len(back):
-            made = _gradients(tables, operations)[item.into, :: index.slices]
+            made = _made(tables, "BI")[item.into, :: index.slices]
             yield Due(grads, made, back, runs_on[used], runs_on[back], lasts)
 
 
