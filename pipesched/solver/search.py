@@ -17,7 +17,7 @@ from typing import NamedTuple
 from pipesched.core.clock import Clock, TimeIsUp, check_deadline, deadline
 from pipesched.core.cpsat import Limits
 from pipesched.errors import InvalidSchedule
-from pipesched.pipeline.bounds.bounds import Bound
+from pipesched.pipeline.bounds.bounds import Bound, work_bounds
 from pipesched.pipeline.bounds.memory import least_capacity, taken_by_backwards
 from pipesched.pipeline.check.check import checked
 from pipesched.pipeline.plan.plan import Plan
@@ -173,6 +173,16 @@ class Search:
             self.named[candidate.family] = min(rank.memory, self.named.get(candidate.family, rank.memory))
         return is_best_of_variant
 
+    def add(self, variant: Variant) -> int:
+        """Take one more variant, with its bound, and return its number."""
+        number = len(self.variants)
+        self.variants = [*self.variants, variant]
+        self.bounds.append(Bound(0, "", self.per_unit))
+        self.candidates.append(None)
+        self.ranks.append(None)
+        raise_bounds(self, [number])
+        return number
+
     def raise_bound(self, number: int, bound: Bound) -> None:
         """Take note of a bound on the objective of a variant."""
         if bound.ticks > self.bounds[number].ticks:
@@ -180,6 +190,24 @@ class Search:
             self.bounds[number] = replace(bound, per_unit=self.per_unit)
             if self.bound.ticks > before:
                 self.tell()
+
+
+def raise_bounds(search: Search, numbers: Sequence[int]) -> None:
+    """Bound these variants: by the work of devices in any time, then by what takes longer, up to a part of the time."""
+    for number, variant in ((number, search.variants[number]) for number in numbers):
+        paired = variant.problem.costs.overlap is not None
+        spans = work_bounds(variant.problem, variant.letters, paired=paired)
+        search.raise_bound(number, max(spans, key=lambda bound: bound.ticks))
+    clock = search.clock.part(0.4 * search.limits.seconds)
+    for number, variant in ((number, search.variants[number]) for number in numbers):
+        own = Clock(max(clock.left, 0.05), search.clock.stop)  # enough for a single microbatch
+        with suppress(TimeIsUp):
+            with deadline(own):
+                bound = replace(variant.bound(), per_unit=search.per_unit)
+            search.raise_bound(number, bound)
+            search.bounds[number] = max(bound, search.bounds[number], key=lambda one: one.ticks)  # its reason says more
+        if own.is_over:
+            search.cut_off_bounds.append(f"bounds, {variant.name}")
 
 
 Orders = list[list[int]]

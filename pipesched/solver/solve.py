@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 from pipesched.core.clock import Clock, TimeIsUp, check_deadline, deadline
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.executors.opening import FEWEST_OPERATIONS, lent
-from pipesched.pipeline.bounds.bounds import Bound, work_bounds
+from pipesched.pipeline.bounds.bounds import Bound
 from pipesched.pipeline.check.check import checked
 from pipesched.pipeline.layers.layers import BEST
-from pipesched.pipeline.layers.recut import all_cuts, is_cut_open, layout_of, seeks_best, work_of_largest
+from pipesched.pipeline.layers.recut import all_cuts, can_be_cut, is_cut_open, layout_of, seeks_best, work_of_largest
 from pipesched.pipeline.plan.message_programs import with_queues
 from pipesched.pipeline.plan.schedule import Schedule, queued
 from pipesched.pipeline.plan.step import BEST as BEST_ORDER, Messages
@@ -38,11 +38,11 @@ from pipesched.solver.advice import advised, kept_seconds
 from pipesched.solver.ahead import VariantsAhead
 from pipesched.solver.bounds import raise_by_device
 from pipesched.solver.cuts.tried import FamilyCuts, Tried, families_on, fused_for_families, of_families, tried
-from pipesched.solver.feasible import as_variants, feasible, least_step, placed, placed_with, with_fused, within
+from pipesched.solver.feasible import AUTO, as_variants, feasible, least_step, placed, placed_with, with_fused, within
 from pipesched.solver.periodic.search import PeriodicPhase, can_repeat
 from pipesched.solver.portfolio import family_candidates, named_candidates
 from pipesched.solver.request import SolveRequest
-from pipesched.solver.search import Listener, Search, offer_initial, quick_rounds
+from pipesched.solver.search import Listener, Search, offer_initial, quick_rounds, raise_bounds
 from pipesched.solver.variant import Candidate, Variant
 
 if TYPE_CHECKING:
@@ -149,7 +149,8 @@ def solve_request(request: SolveRequest) -> Outcome:
     for number, one in enumerate(given.first):
         if (schedule := variants[number].adopted(one.schedule)) is not None:
             search.offer(number, Candidate(one.name, schedule, one.name), heuristic=True)
-    periods = PeriodicPhase(search, request.method)
+    is_open = request.problem.placement is None and request.placement in (None, AUTO) and not given.chunks
+    periods = PeriodicPhase(search, request.method, is_open=is_open and not can_be_cut(request.problem))
     with nullcontext() if request.runs is None else lent(request.runs, FEWEST_OPERATIONS) as pool:
         if pool is not None and isinstance(request.runs, str):
             clock.limit = max(clock.limit - 0.3, clock.limit / 2)  # seconds: to end the processes
@@ -285,7 +286,7 @@ def _heuristics(
     if hint is None and search.size > search.policy.portfolio.slow:
         offer_initial(search)
     search.tell("bounds")
-    _raise_bounds(search)
+    raise_bounds(search, range(len(search.variants)))
     if hint is not None:
         _take_hint(search, hint)
     named: list[Iterator[Candidate]] = [*map(methodcaller("named_candidates"), search.variants)]
@@ -358,24 +359,6 @@ def _try_portfolio(
     search.try_all(number, variant.ruled_candidates(), search.clock.part(seconds), heuristic=True)
     clock = search.clock.part(policy.part * search.limits.seconds)
     search.try_all(number, variant.fed_candidates() if fed is None else fed, clock, heuristic=True)
-
-
-def _raise_bounds(search: Search) -> None:
-    """Bound every variant: by the work of devices in any time, then by what takes longer, up to a part of the time."""
-    for number, variant in enumerate(search.variants):
-        paired = variant.problem.costs.overlap is not None
-        spans = work_bounds(variant.problem, variant.letters, paired=paired)
-        search.raise_bound(number, max(spans, key=lambda bound: bound.ticks))
-    clock = search.clock.part(0.4 * search.limits.seconds)
-    for number, variant in enumerate(search.variants):
-        own = Clock(max(clock.left, 0.05), search.clock.stop)  # enough for a single microbatch
-        with suppress(TimeIsUp):
-            with deadline(own):
-                bound = replace(variant.bound(), per_unit=search.per_unit)
-            search.raise_bound(number, bound)
-            search.bounds[number] = max(bound, search.bounds[number], key=lambda one: one.ticks)  # its reason says more
-        if own.is_over:
-            search.cut_off_bounds.append(f"bounds, {variant.name}")
 
 
 def _try_quick_schedules(search: Search) -> list[int]:

@@ -8,9 +8,11 @@ circle idle. So each block has a least period, between one that was found and th
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -22,10 +24,11 @@ from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.listsched import insert_in_order
 from pipesched.core.tasks import reversed_graph
 from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.placement import Placement
 from pipesched.pipeline.problem.quantities import in_units
 from pipesched.results.outcome import Repetition
 from pipesched.solver.model import sorted_rows
-from pipesched.solver.periodic.beam import NO_HOP, Beam, BlockOperations, DownAndUp
+from pipesched.solver.periodic.beam import NO_HOP, Beam, BlockOperations
 from pipesched.solver.search import Search
 from pipesched.solver.variant import PERIODIC, Candidate, Variant
 
@@ -49,9 +52,11 @@ class Seeker:
         self.least = self.block.least_period
         self.least_refuted = self.least - 1  # no period up to this one is possible
         self.prices = np.ones(variant.problem.devices)  # of memory
+        self.excess = NEVER_FULL  # grains that devices held too much, in all: the least in the last search
 
     def seek(self, period: int, runs: int) -> PeriodicSchedule | None:
         """Return a schedule with the period that fits memory, if one is found in so many beam searches."""
+        self.excess = NEVER_FULL
         if period <= self.least_refuted:
             return None
         beam, second = Beam(self.block, period, self.random), self.policy.second
@@ -65,9 +70,10 @@ class Seeker:
             starts = self.block.starts(phases, period)
             peaks = self.block.peaks(starts, period)
             limits = np.array([NEVER_FULL if most is None else most for most in self.block.capacities])
-            fits = np.flatnonzero((peaks <= limits).all(axis=1))
-            if len(fits):
-                return PeriodicSchedule(starts[int(fits[0])].tolist(), period, self.block.microbatches)
+            excess = np.maximum(peaks - limits, 0).sum(axis=1)
+            self.excess = min(self.excess, int(excess.min()))
+            if not self.excess:
+                return PeriodicSchedule(starts[int(excess.argmin())].tolist(), period, self.block.microbatches)
             shares = [  # memory of devices that hold too much gets dearer, that of others cheaper
                 0.0 if most is None else (peak - most) / max(most, 1)
                 for peak, most in zip(peaks[0].tolist(), self.block.capacities, strict=True)
@@ -217,28 +223,27 @@ class PeriodSearch:
         """Yield the schedules of the next round of the search, which has the time of `clock`."""
         if len(self.variant.graph) <= self.policy.unrolled:
             for found in self.round():
-                yield from self._unrolled(found)
+                yield from self.unrolled(found)
             return
         if self.best is self.last_unrolled:
             with suppress(TimeIsUp), deadline(clock.part(0.6 * clock.limit)):
                 deque(self.round(), maxlen=0)
         if self.best is not None and self.best is not self.last_unrolled:
-            yield from self._unrolled(self.best)
-            self.last_unrolled = self.best
+            yield from self.unrolled(self.best)
 
-    def _unrolled(self, found: PeriodicSchedule) -> Iterator[Candidate]:
+    def unrolled(self, found: PeriodicSchedule) -> Iterator[Candidate]:
+        """Yield schedules of all microbatches that a block gives."""
         block = self.seeker(found.microbatches).block
         words = "1 microbatch" if found.microbatches == 1 else f"{found.microbatches} microbatches"
         for schedule in unrolled(self.variant, block, found):
             yield Candidate(f"{PERIODIC}, {words}", schedule, search=PERIODIC)
+        self.last_unrolled = found
 
     def refute(self, clock: Clock) -> Iterator[Candidate]:
         """Refute periods of one microbatch, and yield the schedules of shorter ones that are found instead.
 
-        On a V all phases are tried, from the shortest period on, as long as they are few; then CP-SAT is asked, from
-        both ends. Raises KeyboardInterrupt.
+        CP-SAT is asked, from both ends. Raises KeyboardInterrupt.
         """
-        yield from self._exhausted()
         seeker = self.seeker(1)
         shortest, part = self.shortest_of_one, 0.5
         most = seeker.least_refuted if shortest is None else shortest - 1
@@ -251,30 +256,12 @@ class PeriodSearch:
                 seeker.least_refuted = period
             elif answer.starts:
                 found = self._found(answer.starts, period)
-                yield from self._unrolled(found)
+                yield from self.unrolled(found)
                 most = period - 1
             elif part < 1:
                 part = 1.0
             else:
                 return
-
-    def _exhausted(self) -> Iterator[Candidate]:
-        """Refute the shortest periods on a V by trying all phases, until one is possible, or they are too many."""
-        seeker = self.seeker(1)
-        if not DownAndUp.applies(seeker.block):
-            return
-        decision, shortest = DownAndUp(seeker.block), self.shortest_of_one
-        serial = sum(seeker.block.gaps) + max(seeker.block.durations)
-        most = serial if shortest is None else shortest - 1  # below any that was found
-        while seeker.least_refuted < most:
-            period = seeker.least_refuted + 1
-            if decision.states(period) > 12_000:  # which take about 20 s on 16 devices
-                return
-            phases = decision.phases(period)
-            if phases is not None:
-                yield from self._unrolled(self._found(phases, period))
-                return
-            seeker.least_refuted = period
 
     def _found(self, phases: list[int], period: int) -> PeriodicSchedule:
         starts = self.seeker(1).block.starts(np.array([phases]), period)[0]
@@ -347,12 +334,70 @@ def pays(variant: Variant) -> bool:
     return is_steady and len(variant.graph) > variant.policy.variants.easy and can_repeat(variant)
 
 
-class PeriodicPhase:
-    """Searches periodic schedules in those variants of a search where the method of the solve has them."""
+def exchanged(variant: Variant, period: int, limits: Limits) -> Iterator[PeriodSearch]:
+    """Yield searches that found ever shorter periods of a microbatch, up to `period`, with devices exchanged on a V.
 
-    def __init__(self, search: Search, method: str) -> None:
+    On a V all devices but the ends have the same neighbours on both halves of the way, and steps to them that do not go
+    together. Another order of the second half breaks that. First come a few regular ones, then random exchanges of near
+    devices in those orders with which devices hold least beyond their capacities.
+    """
+    devices, random = variant.problem.settled_placement.devices, np.random.default_rng(limits.seed)
+    half = len(devices) // 2
+    first = [*dict.fromkeys(devices[:half])]
+    count = len(first)
+    if count < 3 or sorted(first * (half // count)) != sorted(devices[half:]):
+        return
+    regular = list(_regular_orders(first))
+    trials, known, fruitless = regular[:], list[tuple[int, list[int]]](), 0
+    while fruitless < variant.policy.periods.most_runs:
+        is_regular = bool(trials)
+        order = trials.pop(0) if trials else [*known[min(int(random.exponential()), len(known) - 1)][1]]
+        for _ in range(0 if is_regular else random.integers(1, 3)):
+            one = int(random.integers(count - 1))
+            other = min(one + int(random.integers(1, 4)), count - 1)
+            order[one], order[other] = order[other], order[one]
+        second = (device for device in order for _ in range(half // count))
+        problem = replace(variant.problem, placement=Placement((*devices[:half], *second)))
+        search = PeriodSearch(replace(variant, problem=problem), limits)
+        while (found := search.seeker(1).seek(period, 2)) is not None:
+            search.take(found)
+            period = found.period - 1
+        excess, fruitless = search.seeker(1).excess, fruitless + 1
+        if search.best is not None:
+            yield search
+            trials, known = regular[:], []
+        if not known or excess < known[0][0]:
+            fruitless = 0
+        known = sorted([*known, (excess, order)])[:8]
+
+
+def _regular_orders(first: Sequence[int]) -> Iterator[list[int]]:
+    """Yield orders of the second half of the way: back; with every eighth device exchanged; parts from the last one on.
+
+    Parts that keep the order of the first half need little memory.
+    """
+    count = len(first)
+    back = [*first[::-1]]
+    yield back
+    eighth = [*back]
+    for place in range(min(8, count // 2) - 1, count - 1, 8):
+        eighth[place : place + 2] = back[place + 1], back[place]
+    yield eighth
+    for size in (1 << power for power in range(1, (count - 1).bit_length())):
+        parts = (first[begin : begin + size] for begin in range((count - 1) // size * size, -1, -size))
+        yield [device for part in parts for device in part]
+
+
+class PeriodicPhase:
+    """Searches periodic schedules in those variants of a search where the method of the solve has them.
+
+    Where the placement `is_open`, it adds a variant to the search for the best other placement that it finds.
+    """
+
+    def __init__(self, search: Search, method: str, *, is_open: bool = False) -> None:
         suits = {"auto": pays, "periodic": can_repeat}.get(method)
         self.search, self.policy, self.alone = search, search.policy.periods, method == "periodic"
+        self.is_open = is_open
         self.numbers = [number for number, variant in enumerate(search.variants) if suits and suits(variant)]
         self.methods: dict[int, PeriodSearch] = {}
 
@@ -361,6 +406,8 @@ class PeriodicPhase:
         part = 0.8 if self.alone else self.policy.part  # the rest is to refute periods
         clock = self.search.clock.part(part * self.search.clock.left)
         self.first_rounds(clock.part(0.2 * self.search.limits.seconds))
+        if self.is_open:
+            self.exchange(clock)
         while not clock.is_over:  # beside other methods only where a block is the best
             numbers = [number for number in self.search.open if self._goes_on(number)]
             if not numbers:
@@ -382,6 +429,25 @@ class PeriodicPhase:
             if self.alone or all(method.may_beat(other) for other in self.methods.values()):
                 self.methods[number] = method
                 self._round(number, clock.part(clock.left / min(len(waiting) - done, 2)))
+
+    def exchange(self, clock: Clock) -> None:
+        """Let the variant with the shortest period compete with others, with devices exchanged on its way."""
+        known = [
+            (method.variant.quantum * method.best.period / method.best.microbatches, number)
+            for number, method in self.methods.items()
+            if number in self.search.open and method.best is not None
+        ]
+        if not known or clock.is_over:
+            return
+        self.search.tell(f"{PERIODIC}, other placements")
+        period, number = min(known)
+        variant, shorter = self.search.variants[number], list[PeriodSearch]()
+        with suppress(TimeIsUp), deadline(clock.part(0.5 * clock.left)):
+            shorter.extend(exchanged(variant, math.ceil(period / variant.quantum) - 1, self.search.limits))
+        if shorter and (best := shorter[-1].best) is not None:
+            number = self.search.add(shorter[-1].variant)
+            self.methods[number] = shorter[-1]
+            self.search.try_all(number, shorter[-1].unrolled(best), clock)
 
     def _goes_on(self, number: int) -> bool:
         best, method = self.search.candidates[number], self.methods.get(number)
