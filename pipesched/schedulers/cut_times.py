@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from copy import copy
 from functools import cached_property
 from itertools import chain, islice
@@ -106,10 +106,6 @@ class CutTimes(SlotTimes):
             vars(other).pop(name, None)
         return other
 
-    def makespans(self, ends: Ints) -> Ints:
-        """Return the makespan of each cut, in ticks of `per_unit`."""
-        return self._in_parts(ends, self._makespans)
-
     def held(self, ends: Ints) -> Ints:
         """Return the most that each device holds, less its budget where there is one: a row a device, in grains."""
         problem, budget = self.problem, self.problem.grains.budget or (0,) * self.problem.devices
@@ -161,13 +157,6 @@ class CutTimes(SlotTimes):
             return found
 
         return self._in_parts(ends, measure)
-
-    def _in_parts(self, ends: Ints, measure: Callable[[Ints], Ints]) -> Ints:
-        fed, found, size = self._fed(ends), [], self.together
-        for first in range(0, len(ends), size):
-            check_deadline()
-            found.append(measure(fed[:, first : first + size]))
-        return np.concatenate(found, axis=-1)
 
     def _fed(self, ends: Ints) -> Ints:
         """Return the entry of each stage of each cut; entries that are not known yet are made."""

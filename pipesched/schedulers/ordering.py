@@ -137,10 +137,26 @@ class SlotTimes:
             places[self._slots.paired] += self.plan.index.passes
         return places
 
-    def _makespans(self, fed: Ints) -> Ints:
-        """Return the makespan of each case, in ticks."""
-        found: Ints = self._timed(fed)[1][self._slots.last].max(axis=0)
-        return found
+    def makespans(self, cases: Ints) -> Ints:
+        """Return the makespan of each order or cut, in ticks, on the scale of all."""
+
+        def measure(fed: Ints) -> Ints:
+            found: Ints = self._timed(fed)[1][self._slots.last].max(axis=0)
+            return found
+
+        return self._in_parts(cases, measure)
+
+    def _in_parts(self, cases: Ints, measure: Callable[[Ints], Ints]) -> Ints:
+        """Return what `measure` says of all cases, some of them at a time."""
+        fed, found, size = self._fed(cases), [], self.together
+        for first in range(0, len(cases), size):
+            check_deadline()
+            found.append(measure(fed[:, first : first + size]))
+        return np.concatenate(found, axis=-1)
+
+    def _fed(self, cases: Ints) -> Ints:
+        """Return the columns of some cases, which are rows of an array."""
+        raise NotImplementedError
 
     def _peaks(self, fed: Ints) -> Ints:
         """Return the most that each device holds of activations, in grains: a row a device, a column a case."""
@@ -226,24 +242,15 @@ class FedPlan(SlotTimes):
         self._tables = UnitTables(*(np.hstack(several).astype(kind) for several in zip(*tables, strict=True)))
         return models
 
-    def makespans(self, orders: Ints) -> Ints:
-        """Return the makespan of each order, in ticks."""
-        return self._in_parts(orders, self._makespans)
-
     def peaks(self, orders: Ints) -> Ints:
         """Return the most that each device holds of activations, in grains: a row a device, a column an order."""
         return self._in_parts(orders, self._peaks)
 
-    def _in_parts(self, orders: Ints, measure: Callable[[Ints], Ints]) -> Ints:
-        """Return what `measure` says of all orders, some of them at a time."""
-        slices, found, size = self.plan.index.slices, [], self.together
-        for first in range(0, len(orders), size):
-            check_deadline()
-            order = orders[first : first + size].T
-            fed = (order[:, None] * slices + np.arange(slices)[:, None]).reshape(-1, order.shape[1])
-            fed[self._split :] += self._units  # their columns for the second way
-            found.append(measure(fed))
-        return np.concatenate(found, axis=-1)
+    def _fed(self, orders: Ints) -> Ints:
+        slices = self.plan.index.slices
+        fed: Ints = (orders.T[:, None] * slices + np.arange(slices)[:, None]).reshape(-1, len(orders))
+        fed[self._split :] += self._units  # their columns for the second way
+        return fed
 
 
 def tables_of(model: StepModel, index: OpIndex) -> UnitTables:
@@ -377,8 +384,7 @@ class OrderJudge:
 
     def __init__(self, fed: FedPlan, capacities: Sequence[int | None]) -> None:
         self.fed = fed
-        self.tried = 0
-        self._best: Found | None = None
+        self.tried, self._found = 0, list[Found]()
         self._limits = [(device, limit) for device, limit in enumerate(capacities) if limit is not None]
 
     def costs(self, orders: Ints) -> Ints:
@@ -396,15 +402,13 @@ class OrderJudge:
                 costs += worst * ((excess > 0) + excess.astype(float) / max(limit, 1))
         some = makespans[over == over.min()].min()
         best = (over == over.min()) & (makespans == some)  # of equals the lexicographically first
-        found = Found(bool(over.min()), int(some), min(map(tuple, orders[best].tolist())))
-        self._best = found if self._best is None else min(self._best, found)
+        self._found.append(Found(bool(over.min()), int(some), min(map(tuple, orders[best].tolist()))))
         return costs
 
     @property
     def best(self) -> Found:
         """The best order so far; there must be one."""
-        assert self._best is not None
-        return self._best
+        return min(self._found)
 
 
 def walk(judge: OrderJudge, starts: Sequence[Order], most: int) -> None:
