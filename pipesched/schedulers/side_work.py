@@ -38,14 +38,9 @@ LOOK = 32  # gaps of a device that are looked at for one piece of work, before i
 ALL_WAYS = 4_000  # slots up to which all ways are tried, else the first one alone
 
 
-class Filling(NamedTuple):
-    """How side work is put in: which kind first, whose devices the other one takes, and whether between slots too."""
-
-    kinds: str
-    between: bool
-
-
-WAYS = (Filling("GE", True), Filling("EG", True), Filling("GE", False), Filling("EG", False))
+# how side work is put in: which kind first, whose devices the other one takes, and whether between slots too
+Filling = tuple[str, bool]
+WAYS = (("GE", True), ("EG", True), ("GE", False), ("EG", False))
 
 
 def side_schedule(problem: Problem, plan: Plan, rule: str | None = None) -> Schedule:
@@ -90,34 +85,22 @@ class SideChoice(NamedTuple):
     length: int
 
 
-class SideTask(NamedTuple):
-    """An operation of side work, and the devices that may run it."""
-
-    op: Op
-    choices: Sequence[SideChoice]
+SideTask = tuple[Op, Sequence[SideChoice]]  # and the devices that may run it
 
 
-class Placed(NamedTuple):
-    """An operation, its device, and the place of its gap there."""
+def fill(gaps: Sequence[Sequence[FreeGap]], works: Iterable[SideTask]) -> list[tuple[Op, int, int]]:
+    """Return the device of each work and the place of its gap; `gaps` are those of each device, in order of time.
 
-    op: Op
-    device: int
-    place: int
-
-
-def fill(gaps: Sequence[Sequence[FreeGap]], works: Iterable[SideTask]) -> list[Placed]:
-    """Return a place for each work, one after another; `gaps` are those of each device, in order of time.
-
-    Each goes where it ends first, of equals to the device that has less of it.
+    One after another, each goes where it ends first, of equals to the device that has less of it.
     """
-    devices, loads, placed = [_FreeDevice([*one]) for one in gaps], [0] * len(gaps), list[Placed]()
+    devices, loads, placed = [_FreeDevice([*one]) for one in gaps], [0] * len(gaps), list[tuple[Op, int, int]]()
     for step, (op, choices) in zip(count(1), works):
         if not step & EVERY:
             check_deadline()
         ends = [(devices[one.device].first_end(one), one) for one in choices]
         (end, gap), chosen = min(ends, key=lambda one: (one[0][0], loads[one[1].device]))
         loads[chosen.device] += chosen.length
-        placed.append(Placed(op, chosen.device, devices[chosen.device].put(gap, end, chosen.ready)))
+        placed.append((op, chosen.device, devices[chosen.device].put(gap, end, chosen.ready)))
     return placed
 
 
@@ -201,20 +184,17 @@ class SideInsertion:
                 added.setdefault((device, place), []).append(op)
             rows: Rows = []
             for device, row in enumerate(self.rows(schedule)):
-                whole: list[int | Op] = []
-                for place, slot in enumerate(row):
-                    whole += [*added.get((device, place), ()), slot]
-                rows.append([*whole, *added.get((device, len(row)), ())])
+                both = ((*added.get((device, place), ()), *row[place : place + 1]) for place in range(len(row) + 1))
+                rows.append([*chain.from_iterable(both)])
             schedule = self.timed(rows) if works else schedule
         return schedule
 
     def rows(self, schedule: Schedule) -> Rows:
         """Return the slots of each device without optimizers."""
         index, first = schedule.plan.index, schedule.plan.index.passes
-        counts = map(len, self.updates)
         return [
-            [number if number < first else index.op(number) for number in order[: len(order) - count]]
-            for order, count in zip(schedule.plan.orders, counts, strict=True)
+            [number if number < first else index.op(number) for number in order[: len(order) - len(last)]]
+            for order, last in zip(schedule.plan.orders, self.updates, strict=True)
         ]
 
     def _works(
@@ -234,7 +214,7 @@ class SideInsertion:
                 SideChoice(device, ready + (lag if device != home else 0), self.lasts(key, number, alike, device))
                 for device in ((devices[part],) if part in devices else item.devices)
             ]
-            yield ready, SideTask(StepOp._make((number, kind, microbatch, 0)), choices)
+            yield ready, (StepOp._make((number, kind, microbatch, 0)), choices)
 
 
 class _SlotTimes:
