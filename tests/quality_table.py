@@ -172,7 +172,7 @@ def v_trial(design: str, case: str) -> tuple[Design, Trials]:
     waits, number = DRAWN_BLOCKS[design]
     drawn = v_blocks(on_v(case), waits)[number]
     problem, chunk = in_chunks(on_v(case))
-    rooms = [published_peak(on_v(case), waits) * chunk] * problem.devices
+    rooms = [published_peak(on_v(case), lambda _: waits) * chunk] * problem.devices
     return Design(in_chunks(drawn.problem)[0], drawn.block), trials(problem, "FIW", rooms, "span")
 
 

@@ -246,14 +246,12 @@ def best_of(
     kinds = "".join(designs[0].block.offsets)
     counted, chunk = in_chunks(problem)
     case = trials(counted, kinds, [peak * chunk] * problem.devices, objective)
-    graphs, drawn = [(problem, case.graph)], list[tuple[TaskGraph, Block]]()
+    graphs, drawn = {problem: case.graph}, list[tuple[TaskGraph, Block]]()
     for design in designs:
-        graph = next((graph for one, graph in graphs if one == design.problem), None)
-        if graph is None:
-            graph = lower(in_chunks(design.problem)[0], case.index)
-            graphs.append((design.problem, graph))
-        if (graph, design.block) not in drawn:
-            drawn.append((graph, design.block))
+        if design.problem not in graphs:
+            graphs[design.problem] = lower(in_chunks(design.problem)[0], case.index)
+        if (graphs[design.problem], design.block) not in drawn:
+            drawn.append((graphs[design.problem], design.block))
     tries = max(MOST_PLANNED // case.index.size, FEWEST_TRIES)
     first = [*known]
     if case.index.slices > 1:
@@ -337,7 +335,7 @@ def v_blocks(problem: Problem, waits: Waits) -> list[Design]:
     return [Design(costs, v_block(costs, waits, stretched=stretched)) for costs, stretched in designs]
 
 
-def published_peak(problem: Problem, waits: Waits) -> int:
-    """Return the chunks that a device holds in the block for unit costs."""
+def published_peak(problem: Problem, waits: Callable[[Problem], Waits]) -> int:
+    """Return the chunks that a device holds in the block of these waits for unit costs."""
     unit = costing(problem)
-    return v_block(unit, waits).peak(unit)
+    return v_block(unit, waits(unit)).peak(unit)

@@ -221,7 +221,7 @@ def v_half(problem: Problem, *, objective: str = "span") -> Plan:
     """Let a microbatch wait one operation at each hop down the V; or if that is better, its forwards at each hop up."""
     reflected = Waits(0, 1, 1, 0, forward_bottom=2)
     designs = [*v_blocks(problem, half_waits(problem)), *v_blocks(problem, reflected)]
-    return best_of(problem, designs, v_half_chunks(problem), objective)
+    return best_of(problem, designs, published_peak(problem, half_waits), objective)
 
 
 def half_waits(problem: Problem) -> Waits:
@@ -229,25 +229,15 @@ def half_waits(problem: Problem) -> Waits:
     return Waits(1, 0, 1, 0, top=3 if problem.devices % 2 == 0 else 0, backward_bottom=1)
 
 
-def v_half_chunks(problem: Problem) -> int:
-    """Return the published memory of V-Half."""
-    return published_peak(problem, half_waits(problem))
-
-
 @of_the_mean
 def v_min(problem: Problem, *, objective: str = "span") -> Plan:
     """Let no microbatch wait; but two operations at the top of the V where 3 divides P and operations would collide."""
-    return best_of(problem, v_blocks(problem, least_waits(problem)), v_min_chunks(problem), objective)
+    return best_of(problem, v_blocks(problem, least_waits(problem)), published_peak(problem, least_waits), objective)
 
 
 def least_waits(problem: Problem) -> Waits:
     """Return the published waits of V-Min."""
     return Waits(0, 0, 0, 0, top=2 if problem.devices % 3 == 0 else 0)
-
-
-def v_min_chunks(problem: Problem) -> int:
-    """Return the published memory of V-Min."""
-    return published_peak(problem, least_waits(problem))
 
 
 @of_the_mean
@@ -310,7 +300,7 @@ HALF = _on_v(
     plan=v_half,
     bubble="by simulation",
     memory="P/2 + 1 (P/2 + 1/2 for odd P)",
-    most_chunks=v_half_chunks,
+    most_chunks=partial(published_peak, waits=half_waits),
 )
 
 LEAST = _on_v(
@@ -318,7 +308,7 @@ LEAST = _on_v(
     plan=v_min,
     bubble="by simulation; grows where f, b and w differ",
     memory="about P/3 + 1",
-    most_chunks=v_min_chunks,
+    most_chunks=partial(published_peak, waits=least_waits),
 )
 
 WHOLE = _on_v(
