@@ -71,7 +71,8 @@ REMARKS = {  # on what has no option
 def answer(subject: Subject) -> Answer:
     """Return the options of a class, or of a CSV."""
     if subject.placement not in MAPS:
-        what = "keeps two copies of each stage" if subject.placement == "bidirectional" else "has another stage map"
+        is_twofold = subject.placement == "bidirectional"
+        what = "keeps two copies of each stage" if is_twofold else "has another stage map, which `placement` v avoids"
         return Refusal(f"{NAME} has a stage a rank, loops and the V by its classes; this {what}")
     known = subject.known
     if known.get("fsdp") and (known["same"] % known["ranks"] or known["ranks"] % (known["context"] or 1)):
