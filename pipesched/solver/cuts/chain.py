@@ -11,7 +11,7 @@ which the rest can be cut, and the least largest work. A search that goes on wit
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from heapq import heapify, heappop, heappush
@@ -74,6 +74,7 @@ class Chain:
     microbatches: int
     counts_ways: bool = True
     keeps_activations: bool = True
+    _loads: dict[tuple[int, int, int], Load] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.items.forward)
@@ -167,30 +168,24 @@ class Chain:
         """The latencies of links on the way to each stage."""
         if not self.has_ways:
             return [CutWay(0, 0)] * self.stages
-        found, devices = [CutWay(0, 0)], self.devices
-        for here, there in pairwise(devices.of_stages):
-            way = CutWay(self.ticks(devices.link(here, there)), self.ticks(devices.link(there, here)))
-            found.append(CutWay(*map(sum, zip(found[-1], way, strict=True))))
-        return found
+        pairs, link = [*pairwise(self.devices.of_stages)], self.devices.link
+        forth = accumulate((self.ticks(link(here, there)) for here, there in pairs), initial=0)
+        back = accumulate((self.ticks(link(there, here)) for here, there in pairs), initial=0)
+        return [*map(CutWay, forth, back)]
 
     def latency(self, stage: int, begin: int) -> int:
         """Return the latency of the boundary before a stage that begins with an item."""
-        return self._latencies[begin - 1] if self._is_crossed[stage] else 0
+        return self.latencies[begin - 1] if self.is_crossed[stage] else 0
 
     @cached_property
-    def _latencies(self) -> list[int]:
+    def latencies(self) -> list[int]:
         """The latency of each boundary between items."""
         return [*map(self.ticks, self.items.p2p)]
 
     @cached_property
-    def _is_crossed(self) -> list[bool]:
+    def is_crossed(self) -> list[bool]:
         """Whether the boundary before each stage is one between devices, and counts."""
-        pairs = pairwise(self.devices.of_stages)
-        return [False, *(here != there and self.has_ways for here, there in pairs)]
-
-    def least_latency(self, stage: int) -> int:
-        """Return the least latency that the boundary before a stage may have."""
-        return min(self._latencies, default=0) if self._is_crossed[stage] else 0
+        return [False, *(here != there and self.has_ways for here, there in pairwise(self.devices.of_stages))]
 
     def load(self, stage: int, begin: int, end: int) -> Load:
         """Return what a stage of the items from `begin` to the one before `end` does for each microbatch."""
@@ -206,10 +201,6 @@ class Chain:
             pair = times.get("pair", whole)
             found = self._loads[device, begin, end] = Load(min(whole, pair), min(before, pair))
         return found
-
-    @cached_property
-    def _loads(self) -> dict[tuple[int, int, int], Load]:
-        return {}
 
     @cached_property
     def _alike(self) -> list[int]:
@@ -252,24 +243,22 @@ class Chain:
             work = [*map(min, work, map(self.ticks, items.pair))]
         return [*accumulate(work, initial=0)]
 
-    def way_to(self, stage: int, ends: Sequence[int]) -> CutWay:
-        """Return the way to a stage of a cut, of which `ends` are the first item behind each stage."""
-        begin, hop = ends[stage - 1] if stage else 0, self.hops[stage]
-        latency = sum(self.latency(number, ends[number - 1]) for number in range(1, stage + 1))
-        there, back = self.ways[begin]
+    def way(self, stage: int, begin: int, latency: int) -> CutWay:
+        """Return the way to a stage that begins with an item, with so much latency of the boundaries before it."""
+        (there, back), hop = self.ways[begin], self.hops[stage]
         return CutWay(there + hop.there + latency, back + hop.back + latency)
 
     def bound_of(self, ends: Sequence[int]) -> tuple[int, int]:
-        """Return the bound of a cut, and its largest work of a device for one microbatch; in ticks."""
-        firsts, loads = dict[int, int](), [NO_LOAD] * len(self.devices.speed)
+        """Return the bound of a cut with these ends, and its largest work of a device for one microbatch; in ticks."""
+        ways, loads, latency = dict[int, CutWay](), [NO_LOAD] * len(self.devices.speed), 0
         for stage, (begin, end) in enumerate(pairwise((0, *ends))):
             device = self.devices.of_stages[stage]
             loads[device] = _sum(loads[device], self.load(stage, begin, end))
-            firsts.setdefault(device, stage)
+            latency += self.latency(stage, begin)
+            ways.setdefault(device, self.way(stage, begin, latency))  # to its first stage
         if self.devices.second:
             loads = [Load(*(time // 2 for time in _sum(*pair))) for pair in zip(loads, loads[::-1], strict=True)]
-        bounds = [self.bound(self.way_to(stage, ends), loads[device]) for device, stage in firsts.items()]
-        return max(bounds), max(load.all for load in loads)
+        return max(self.bound(way, loads[device]) for device, way in ways.items()), max(load.all for load in loads)
 
 
 def _sum(one: Load, other: Load) -> Load:
@@ -305,10 +294,8 @@ class CutLanes:
         lanes = range(len(self.is_back))
         inner = [lane for lane in lanes[1:] if not self.is_back[lane]]
         for starts in combinations(range(1, len(self.chain)), len(inner)):
-            edges, regions = (0, *starts, len(self.chain)), list[tuple[int, int]]()
-            for lane in lanes:
-                number = sum(not back for back in self.is_back[: lane + 1]) - 1
-                regions.append(edges[number : number + 2])  # type: ignore[arg-type]
+            parts = [*pairwise((0, *starts, len(self.chain)))]
+            regions = [parts[self.is_back[: lane + 1].count(False) - 1] for lane in lanes]
             at = tuple(right if back else left for back, (left, right) in zip(self.is_back, regions, strict=True))
             place = LanePlace(at, tuple(regions))
             if all(right - left >= regions.count((left, right)) * len(self.order) for left, right in regions):
@@ -332,8 +319,7 @@ class CutLanes:
         at, back = place.at[lane], self.is_back[lane]
         for end in self._ends(number, place, moved):
             begin, behind = (end, at) if back else (at, end)
-            more = self.chain.load(number, begin, behind)
-            own = Load(load.all + more.all, load.before + more.before)
+            own = _sum(load, self.chain.load(number, begin, behind))
             runs = [(min(pair), max(pair)) for pair in zip(place.at, (*moved, end), strict=False)]
             if self.chain.bound(way, own) > self.most or not self.chain.fits(number, runs):
                 return
@@ -353,8 +339,7 @@ class CutLanes:
     def ends(self, places: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         """Return where the stages of a cut end, by the places before each device and behind the last."""
         found: list[int] = []
-        for lane, back in enumerate(self.is_back):
-            row = [at[lane] for at in places]
+        for row, back in zip(zip(*places, strict=True), self.is_back, strict=True):
             found += row[-2::-1] if back else row[1:]
         return tuple(found)
 
@@ -440,10 +425,7 @@ class CutsInOrder:
     def _of(self, number: int, place: LanePlace) -> Least:
         return self._least[number].get(place, Least())
 
-    def __iter__(self) -> Iterator[RankedCut]:
-        return self.within(None)
-
-    def within(self, limit: int | None) -> Iterator[RankedCut]:
+    def within(self, limit: int | None = None) -> Iterator[RankedCut]:
         """Yield the cuts by their bounds, then by their largest work, until `limit` beginnings were made longer."""
         count, made = len(self.lanes.order), 0
         queue = [
@@ -456,8 +438,8 @@ class CutsInOrder:
             if best.left:
                 made += 1
                 number, place = count - best.left, LanePlace(best.places[-1], best.regions)
-                latency = best.latency + self._latency(number, place)
-                way = self._way(number, place, latency)
+                latency = best.latency + self.chain.latency(number, place.at[0])
+                way = self.chain.way(number, place.at[0], latency)
                 for move in self._moves[number].get(place, ()):
                     own = max(best.own[0], self.chain.bound(way, move.load)), max(best.own[1], move.load.all)
                     rest = self._of(number + 1, LanePlace(move.at, best.regions))
@@ -469,13 +451,7 @@ class CutsInOrder:
             if not best.left:
                 yield RankedCut(*best.own, self.lanes.ends(best.places))
 
-    def _latency(self, number: int, place: LanePlace) -> int:
-        """Return the latency of the boundary before the first stage of a device."""
-        return self.chain.latency(number, place.at[0]) if number else 0
-
-    def _way(self, number: int, place: LanePlace, latency: int) -> CutWay:
-        (there, back), hop = self.chain.ways[place.at[0]], self.chain.hops[number]
-        return CutWay(there + hop.there + latency, back + hop.back + latency)
+    __iter__ = within
 
     def _all_moves(self, most: int | None) -> list[dict[LanePlace, list[LaneMove]]]:
         """Return for each device and place what it may take, with the least latencies of any cut on the way there."""
@@ -486,8 +462,8 @@ class CutsInOrder:
             behind: dict[LanePlace, int] = {}
             for place, before in self._latencies[-1].items():
                 check_deadline()
-                latency = self._latencies[-1][place] = before + self._latency(number, place)
-                here[place] = [*self.lanes.moves(number, place, self._way(number, place, latency))]
+                latency = self._latencies[-1][place] = before + self.chain.latency(number, place.at[0])
+                here[place] = [*self.lanes.moves(number, place, self.chain.way(number, place.at[0], latency))]
                 made += len(here[place])
                 if most is not None and made > most:
                     raise TooManyMoves
@@ -505,7 +481,8 @@ class CutsInOrder:
             here: dict[LanePlace, Least] = {}
             for place, moves in self._moves[number].items():
                 check_deadline()
-                way, best, work = self._way(number, place, self._latencies[number][place]), inf, inf
+                way = self.chain.way(number, place.at[0], self._latencies[number][place])
+                best = work = inf
                 for move in moves:
                     rest = least[-1].get(LanePlace(move.at, place.regions), Least())
                     best = min(best, max(self.chain.bound(way, move.load), rest.bound))

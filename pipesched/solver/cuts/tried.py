@@ -42,10 +42,8 @@ def least_by_work(chain: Chain) -> int:
     waits, stages = Fraction(0), [*chain.devices.of_stages]
     for device, rate in enumerate(rates) if chain.has_ways else ():
         first = stages.index(device)
-        way, hop = chain.ways[first], chain.hops[first]
-        latency = sum(chain.least_latency(stage) for stage in range(1, first + 1))
-        back = 0 if any(chain.items.weight) else way.back + hop.back + latency
-        waits += rate * (way.there + hop.there + latency + back)
+        way = chain.way(first, first, sum(chain.is_crossed[: first + 1]) * min(chain.latencies, default=0))
+        waits += rate * (way.there + (0 if any(chain.items.weight) else way.back))
     spread = ceil((sum(work) + waits) / sum(rates))
     sharing = 2 if chain.devices.second else 1
     holders, falling = ceil_div(len(speeds), sharing), sorted(work, reverse=True)
