@@ -62,15 +62,10 @@ class _Leave(torch.autograd.Function):  # type: ignore[misc]
 
 def enter(data: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Return hollow leaves for the tensors that have gradients, and the tensors as parts of a graph of these leaves."""
-    tokens, inside = [], []
-    for tensor in data:
-        if has_gradient(tensor):
-            token = hollow(tensor).requires_grad_()
-            tokens.append(token)
-            inside.append(_Enter.apply(token, tensor))
-        else:
-            inside.append(tensor)
-    return tokens, inside
+    tokens = [hollow(tensor).requires_grad_() if has_gradient(tensor) else None for tensor in data]
+    pairs = zip(tokens, data, strict=True)
+    inside = [tensor if token is None else _Enter.apply(token, tensor) for token, tensor in pairs]
+    return [token for token in tokens if token is not None], inside
 
 
 def leave(outputs: Sequence[Any]) -> list[Any]:
@@ -92,17 +87,16 @@ def split_of(roots: Sequence[Any], tokens: Sequence[Any]) -> tuple[set[int], set
     """
     leaves = {id(token) for token in tokens}
     nodes, is_main, has_weights = _walk([root.grad_fn for root in roots], leaves)
+    beside = {one for one, has in has_weights.items() if has and not is_main[one]}  # which lead to weights, to no token
+    if not beside.isdisjoint(id(root.grad_fn) for root in roots):
+        return None
     needed, seen = set[int](), set[int]()
     for node in nodes:
         views = [id(packed) for packed in packed_by(node) if isinstance(packed, SavedTensor)]
         seen.update(views)
-        mine = id(node)
-        if (has_weights[mine] and not is_main[mine]) or any(
-            child is not None and has_weights[id(child)] and not is_main[id(child)] for child, _ in node.next_functions
-        ):
+        if not beside.isdisjoint((id(node), *(id(child) for child, _ in node.next_functions))):
             needed.update(views)
-    is_possible = all(is_main[id(root.grad_fn)] or not has_weights[id(root.grad_fn)] for root in roots)
-    return (needed, seen) if is_possible else None
+    return needed, seen
 
 
 def _walk(roots: Iterable[Any], leaves: set[int]) -> tuple[list[Any], dict[int, bool], dict[int, bool]]:
