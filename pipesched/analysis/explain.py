@@ -5,6 +5,7 @@ It makes an `Explanation`, whose numbers are in the user's units; `why` is of on
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -324,10 +325,7 @@ def sensitivities(
         boundaries + len(rows),
         lambda task: [column[row] for row, lasts in parts(task) if lasts] or boundary(task) * (durations[task] > 0),
     )
-    counts = dict.fromkeys(rows, 0)
-    for task in path:
-        for row, _ in parts(task):
-            counts[row] += 1
+    counts = Counter(row for task in path for row, _ in parts(task))
     of_kinds = [Sensitivity(*row, counts[row], *found[column[row]]) for row in rows]
     of_latencies = [
         LatencySensitivity(boundary, least if hop else 0, most)

@@ -46,11 +46,9 @@ def negative_cycle(count: int, bounds: Bounds) -> list[Pair] | None:
         return None
     for _ in range(count):
         last = before[last]
-    cycle: list[Pair] = []
-    at = last
-    while not cycle or at != last:
+    cycle = [(before[last], last)]
+    while (at := cycle[-1][0]) != last:
         cycle.append((before[at], at))
-        at = before[at]
     return cycle[::-1]
 
 

@@ -193,11 +193,8 @@ def measured_schedule(problem: Problem, step: AlignedStep, resolution: int = 1, 
     scale = ticks_per_unit([Fraction(coarsest, PER_UNIT)])
     problem = replace(problem, costs=replace(problem.costs, resolution=max(scale, resolution)))
     rows = [[one.slot for one in row if not is_transfer(one.slot)] for row in step.ranges]
-    moves: list[list[Op]] = []
-    if any(is_transfer(one.slot) for one in ranges):
-        moves = [[op for one in row if is_transfer(one.slot) for op in ops_of(one.slot)] for row in step.ranges]
-    begin = {op: one.start for one in ranges for op in ops_of(one.slot)}
-    lanes = [sorted(lane, key=begin.__getitem__) for lane in moves]
+    moving = step.ranges if any(is_transfer(one.slot) for one in ranges) else ()
+    lanes = [[op for one in row if is_transfer(one.slot) for op in ops_of(one.slot)] for row in moving]
     plan = plan_from_slots(rows, problem.stages, problem.microbatches, lanes)
     starts, ends, arrived = ([UNTIMED] * plan.index.size for _ in range(3))
     for one in ranges:
