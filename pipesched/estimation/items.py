@@ -7,7 +7,7 @@ is in pieces (attention, dispatch, experts, combine): `pair_time` is how long tw
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import accumulate, chain, groupby
@@ -253,6 +253,7 @@ class Items:
     """All items of the model of a setup. Layers that are alike are the same object."""
 
     setup: Setup
+    _known: dict[str, tuple[list[int], int]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def each(self) -> tuple[Item, ...]:
@@ -281,10 +282,6 @@ class Items:
             self._known[what] = list(accumulate((parts[id(item)] for item in self.each), initial=0)), unit
         sums, unit = self._known[what]
         return Fraction(sums[end] - sums[begin], unit)
-
-    @cached_property
-    def _known(self) -> dict[str, tuple[list[int], int]]:
-        return {}
 
     @cached_property
     def outputs(self) -> int:

@@ -216,7 +216,8 @@ class Estimate(Displayable):
     def _memory(self, device: int) -> DeviceMemory:
         """Return what a device holds at its peak; what comes and goes is that of the schedule."""
         stages, schedule, problem = self.stages_on(device), self.outcome.schedule, self.problem
-        sums = {key: sum((stage.size(key) for stage in stages), Fraction(0)) for key in ("parameters", *STATES)}
+        stay = (*STATES, "logits")
+        sums = {key: sum((stage.size(key) for stage in stages), Fraction(0)) for key in ("parameters", *stay)}
 
         def size(grains: int) -> Fraction:
             return Fraction(grains, problem.grains.per_unit) * GB
@@ -225,17 +226,15 @@ class Estimate(Displayable):
         without_side, side_static = peak, size(problem.side_static_grains[device])
         if problem.side:
             without_side = size(max(level for _, level in schedule.memory_steps(device, without=SIDE)))
-        logits = sum((stage.size("logits") for stage in stages), Fraction(0))
         if self.is_static_given:  # it has no parts, and counts as weights
-            static = size(problem.static_grains[device]) - side_static
-            sums, logits = {**sums, **dict.fromkeys(STATES, Fraction(0)), "weights": static}, Fraction(0)
-        held = sum((sums[key] for key in STATES), peak + side_static + logits)
+            sums |= {**dict.fromkeys(stay, Fraction(0)), "weights": size(problem.static_grains[device]) - side_static}
+        held = sum((sums[key] for key in stay), peak + side_static)
         overhead, limits = Fraction(total(overhead_terms(held))), problem.memory.budget
         budget = to_fraction(self.setup.hardware.memory) * GB
         if limits is not None:
             budget = memory_with(to_fraction(limits[device]))
         # each is what the peak grows by: activations alone, then with gathers, then with side work
-        return DeviceMemory(**sums, activations=activations, logits=logits, fixed=overhead, budget=budget,
+        return DeviceMemory(**sums, activations=activations, fixed=overhead, budget=budget,
                             unsharded=without_side - activations, side=peak - without_side + side_static)  # fmt: skip
 
     @property

@@ -109,10 +109,7 @@ def ring_time(setup: Setup, name: str, sent: float, group: ShardGroup, *, gather
     ranks, apart = group.ranks, group.apart
     term = collective_time(setup, name, sent, ranks, apart=apart, gathers=gathers)
     nodes = -(-ranks // max(1, setup.neighbours // apart))
-    late, hops = 0.0, []
     hop = HOP_PCIE if setup.hardware.nvlink is None else HOP_NVLINK
-    for count, each in ((ranks - nodes, hop), (nodes - 1, HOP_NETWORK)):
-        if count:
-            late += count * each
-            hops.append(f"{count} x {each:g} us")
-    return term._replace(value=float(term.value) + late / PER_MS, formula=" + ".join([term.formula, *hops]))
+    hops = [(count, each) for count, each in ((ranks - nodes, hop), (nodes - 1, HOP_NETWORK)) if count]
+    late, said = sum(count * each for count, each in hops), (f"{count} x {each:g} us" for count, each in hops)
+    return term._replace(value=float(term.value) + late / PER_MS, formula=" + ".join([term.formula, *said]))
