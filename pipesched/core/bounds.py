@@ -116,9 +116,7 @@ def _sharpened(
 ) -> list[int]:
     """Return the sharpened heads along `arrows`, which lead from a task back to those before it in `order`."""
     head = list(least)
-    position = [0] * len(graph)
-    for number, task in enumerate(order):
-        position[task] = number
+    position = {task: number for number, task in enumerate(order)}
     for task in order:
         jobs: list[list[Job]] = [[] for _ in graph.unit_counts]
         # every task before it, and the ticks between the end of that and its start by the longest path

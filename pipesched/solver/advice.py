@@ -359,9 +359,8 @@ def _try_all(search: Search, clock: Clock) -> None:
     variants = search.variants
     if sum(4.0 * (len(variant.graph) / 200) ** 2 for variant in variants) <= 0.25 * search.limits.seconds:  # at most
         for number in search.open:
-            search.try_all(
-                number, chain(variants[number].named_candidates(), variants[number].ruled_candidates()), clock
-            )
+            one = variants[number]
+            search.try_all(number, chain(one.named_candidates(), one.ruled_candidates()), clock)
 
 
 def kept_seconds(request: SolveRequest) -> float:

@@ -365,7 +365,6 @@ class RecomputeOffloadModel(TaskModel):
 def recompute_offload_model(variant: Variant, full: OpIndex, least: int, most: int) -> RecomputeOffloadModel:
     """Return the model with every rule of a variant with offload or recompute; [least, most] are in ticks."""
     model = RecomputeOffloadModel(variant, full, least, most)
-    rules = (model.dependencies, model.choices, model.devices, model.memory, model.slots, model.objective)
-    for rule in rules:
+    for rule in (model.dependencies, model.choices, model.devices, model.memory, model.slots, model.objective):
         rule()
     return model
