@@ -9,7 +9,7 @@ commas mean nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
@@ -21,7 +21,8 @@ LETTERS = {"E": "embedding", "t": "layer", "m": "MTP layer", "L": "head with the
 KNOWN = ", ".join(f"{letter} ({name})" for letter, name in LETTERS.items())
 MOST = 100_000  # letters of a text with its repeats written out
 DEEPEST = 50  # groups inside groups
-TOKEN = re.compile(r"\*\s*(?P<count>[0-9]{1,7})(?![0-9])|[^\s,]")
+# a letter or another sign, and where it is none of ( and *, how often it is repeated
+TOKEN = re.compile(r"(?P<sign>[^\s,])(?:(?<![(*])[\s,]*(?P<star>\*)(?:\s*(?P<count>[0-9]{1,7})(?![0-9]))?)?")
 
 
 class StageItems(NamedTuple):
@@ -75,14 +76,6 @@ def layout_text(letters: str, stages: Sequence[StageItems]) -> str:
     return "|".join(letters[begin:end] for begin, end in pairwise(ends))
 
 
-class Token(NamedTuple):
-    """A letter, `|`, a parenthesis, or `*` with its number (-1 without); and where it stands, counted from 1."""
-
-    sign: str
-    times: int
-    place: int
-
-
 def read_megatron_text(
     text: str, *, stages: int | None = None, layers: int | None = None, mtp: int | None = None
 ) -> tuple[StageItems, ...]:
@@ -90,7 +83,7 @@ def read_megatron_text(
 
     Raises ConfigError about the parameter `layout`.
     """
-    letters = _LayoutReader(require_text(text, KEY)).read()
+    letters = _written_out(require_text(text, KEY))
     items = letters.replace("|", "")
     if not re.fullmatch("Et*m*L+", items):
         for letter in "EL":
@@ -112,61 +105,47 @@ def read_megatron_text(
     return tuple(StageItems(*map(part.count, LETTERS)) for part in parts)
 
 
-class _LayoutReader:
-    """Reads units, each a letter, a `|` or a group, and how often it is repeated."""
+def _written_out(text: str) -> str:
+    """Return a text with its repeats written out: of units, each a letter, a `|` or a group. Raises ConfigError."""
+    letters, opened, before = "", list[tuple[str, int]](), -1  # of each open group what stands before it, and its place
+    for token in _tokens(text):
+        unit, place = token["sign"], token.start()
+        if unit == "(":
+            if len(opened) == DEEPEST:
+                raise _wrong(f"more than {DEEPEST} groups inside each other", place, text)
+            opened.append((letters, place))
+            letters, before = "", place
+            continue
+        if unit == ")":
+            if not opened:
+                raise _wrong("a closing parenthesis without an opening one", place, text)
+            unit, (letters, place) = letters, opened.pop()
+            if before == place or not token["star"]:
+                unsaid = "a group in parentheses must be followed by *n, how often it is repeated"
+                raise _wrong("a group of nothing" if before == place else unsaid, place, text)
+        if token["star"] and not token["count"]:
+            raise _wrong("* must be followed by a whole number of at most 7 digits", token.start("star"), text)
+        count, before = int(token["count"] or 1), token.start()
+        if len(letters) + len(unit) * count > MOST:
+            raise _wrong(f"more than {MOST:,} letters with all repeats written out", place, text)
+        letters += unit * count
+    if opened:
+        raise _wrong("an opening parenthesis without a closing one", opened[-1][1], text)
+    return letters
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        if len(text) > MOST:
-            raise ConfigError(f"must be a text of at most {MOST:,} letters, not {len(text):,}", KEY)
-        self.tokens = [Token(it[0][0], int(it["count"] or -1), it.start() + 1) for it in TOKEN.finditer(text)]
-        self.next = 0
 
-    def read(self) -> str:
-        """Return the text with its repeats written out."""
-        letters = self._sequence(0)
-        if self.next < len(self.tokens):
-            raise self._error("a closing parenthesis without an opening one", self.tokens[self.next])
-        return letters
+def _tokens(text: str) -> Iterator[re.Match[str]]:
+    if len(text) > MOST:
+        raise ConfigError(f"must be a text of at most {MOST:,} letters, not {len(text):,}", KEY)
+    for token in TOKEN.finditer(text):
+        sign = token["sign"]
+        if sign == "*":
+            raise _wrong("* must follow a letter, | or a group in parentheses", token.start(), text)
+        if sign not in (*LETTERS, *"|()"):
+            near = next((f"did you mean {one}? " for one in LETTERS if one.lower() == sign.lower()), "")
+            raise _wrong(f"unknown {shown(sign)}; {near}known are {KNOWN}, |, ( ) and *n", token.start(), text)
+        yield token
 
-    def _sequence(self, depth: int) -> str:
-        """Return units up to a closing parenthesis, or the end."""
-        letters, length = list[str](), 0
-        while self.next < len(self.tokens) and self.tokens[self.next].sign != ")":
-            token = self.tokens[self.next]
-            self.next += 1
-            if token.sign == "*":
-                raise self._error("* must follow a letter, | or a group in parentheses", token)
-            if token.sign not in (*LETTERS, "|", "("):
-                near = next((f"did you mean {one}? " for one in LETTERS if one.lower() == token.sign.lower()), "")
-                raise self._error(f"unknown {shown(token.sign)}; {near}known are {KNOWN}, |, ( ) and *n", token)
-            unit = self._group(token, depth + 1) if token.sign == "(" else token.sign
-            behind = self.tokens[self.next] if self.next < len(self.tokens) else None
-            is_repeated = behind is not None and behind.sign == "*"
-            if not is_repeated and token.sign == "(":
-                raise self._error("a group in parentheses must be followed by *n, how often it is repeated", token)
-            count = behind.times if behind is not None and is_repeated else 1
-            if count < 0 and behind is not None:
-                raise self._error("* must be followed by a whole number of at most 7 digits", behind)
-            self.next += is_repeated
-            length += len(unit) * count
-            if length > MOST:
-                raise self._error(f"more than {MOST:,} letters with all repeats written out", token)
-            letters.append(unit * count)
-        return "".join(letters)
 
-    def _group(self, opened: Token, depth: int) -> str:
-        """Return what is in a group, after its opening parenthesis."""
-        if depth > DEEPEST:
-            raise self._error(f"more than {DEEPEST} groups inside each other", opened)
-        begin = self.next
-        letters = self._sequence(depth)
-        if self.next == len(self.tokens):
-            raise self._error("an opening parenthesis without a closing one", opened)
-        if self.next == begin:
-            raise self._error("a group of nothing", opened)
-        self.next += 1
-        return letters
-
-    def _error(self, what: str, token: Token) -> ConfigError:
-        return ConfigError(f"{what} (at letter {token.place} of {shown(self.text)})", KEY)
+def _wrong(what: str, place: int, text: str) -> ConfigError:
+    return ConfigError(f"{what} (at letter {place + 1} of {shown(text)})", KEY)
