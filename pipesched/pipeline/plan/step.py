@@ -197,11 +197,9 @@ def item_of(number: int) -> Iterator[None]:
 def require_step_of_forwards(clip: bool | None, side: Sequence[SideItem], costs: Costs) -> None:
     """Raise ConfigError, about the field at fault, for what only a step with backward passes has."""
     refused = "has no effect with `mode` forward, in which no gradient is made"
-    for key in ("reduce", "optimizer", "tied"):
-        if getattr(costs, key) is not None:
-            raise ConfigError(refused, key)
-    if clip:
-        raise ConfigError(refused, "clip")
+    given = {"reduce": costs.reduce, "optimizer": costs.optimizer, "tied": costs.tied, "clip": clip or None}
+    if wrong := next((key for key, value in given.items() if value is not None), None):
+        raise ConfigError(refused, wrong)
     for number, item in enumerate(side):
         if item.backward is not None:
             raise ConfigError(refused, "side", entry=(number, "backward"))
@@ -355,8 +353,6 @@ def read_shard(value: Any, devices: int, *, gathers: bool = False) -> Shard | No
         raise ConfigError(what, "shard")
     given = known_entries(value, [*SHARD], "shard")
     level = given.get("level", OPTIMIZER_STATES if gathers else NOTHING)
-    with entry_of("shard", "level"):
-        require_name(LEVELS, level, "level", "shard")
     with entry_of("shard", "ranks"):
         ranks = count_of("shard", given.get("ranks", 1))
     with entry_of("shard", "ahead"):
@@ -400,9 +396,6 @@ def _item(value: Any, number: int, shape: Extent) -> SideItem:
         given = known_entries(value, [*SIDE], "side")
         if "forward" not in given:
             raise ConfigError("is missing: it is what the forward of an item takes", "side", entry="forward")
-        name = given.get("name", "")
-        with entry_of("side", "name"):
-            require_label(name, "side")
         return SideItem(
             forward=_times(given, "forward", shape),
             backward=_times(given, "backward", shape) if "backward" in given else None,
@@ -410,7 +403,7 @@ def _item(value: Any, number: int, shape: Extent) -> SideItem:
             into=read_place(given.get("into", 0), "stage", shape.stages - 1, "side", "into"),
             p2p=_number(given, "p2p", shape.time),
             **{key: _number(given, key, shape.size) for key in SIDE_SIZES},
-            name=name,
+            name=given.get("name", ""),
         )
 
 
