@@ -15,9 +15,11 @@ only what comes last on each device or lane is kept: the order there implies the
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, repeat
+from operator import itemgetter
 
 from pipesched.core.arrays import column, np
 from pipesched.core.tasks import NOWHERE, Edges, TaskGraph, arrow, arrows
@@ -144,17 +146,15 @@ def network_programs(problem: Problem, plan: Plan, given: Sequence[Sequence[Issu
     for device, order in enumerate(plan.orders):
         own = given[device] if given else None
         reduced = {op.stage for op, _ in own or () if op.kind == "REDUCE_GRAD"}
-        issued: dict[int, list[Op]] = {}  # by the place of the slot behind which they stand, -1: before the first
-        for place, op in _reductions(problem, plan, device):
-            if op.stage not in reduced:
-                issued.setdefault(place, []).append(op)
-        places = {} if own is None else {number: place for place, number in enumerate(order)}
-        named = ((places.get(after, NOTHING_BEFORE), op) for op, after in own or ())
-        for place, op in _residency(problem, plan, device, order) if own is None else named:
-            issued.setdefault(place, []).append(op)
-        programs.append(
-            [(op, NOTHING_BEFORE if place < 0 else order[place]) for place in sorted(issued) for op in issued[place]]
-        )
+        # by the place of the slot behind which they stand, -1: before the first
+        issued = [(place, op) for place, op in _reductions(problem, plan, device) if op.stage not in reduced]
+        if own is None:
+            issued += _residency(problem, plan, device, order)
+        else:
+            places = {number: place for place, number in enumerate(order)}
+            issued += [(places.get(after, NOTHING_BEFORE), op) for op, after in own]
+        issued.sort(key=itemgetter(0))
+        programs.append([(op, NOTHING_BEFORE if place < 0 else order[place]) for place, op in issued])
     for stage in tied_stages(problem):
         device = problem.settled_placement.devices[stage]
         programs[device].append((StepOp._make((stage, "REDUCE_TIED", NO_NUMBER, 0)), NOTHING_BEFORE))
@@ -499,14 +499,13 @@ class _Step:
     def residency(self, *, every: bool = False) -> Iterator[tuple[int, int, int]]:
         """Yield the wait of the first pass behind each UNSHARD, with `every` also of those behind it on the device."""
         index, pairs, first = self.index, self.plan.pairs, self.index.passes
-        unshards = index.of_kind("UNSHARD")
+        unshards, is_divided = index.of_kind("UNSHARD"), self.problem.sharding.divides(WEIGHTS)
         for order, program in zip(self.plan.orders, self.plan.network, strict=False):
-            gathers = [(index.stage_of(number), number, after) for number, after in program if number in unshards]
-            by_slot: dict[int, list[tuple[int, int]]] = {}
-            for stage, number, after in gathers:
-                key = after if self.problem.sharding.divides(WEIGHTS) else NOTHING_BEFORE
-                by_slot.setdefault(key, []).append((stage, number))
-            coming, left = dict(by_slot.get(NOTHING_BEFORE, ())), len(gathers)
+            by_slot = defaultdict[int, dict[int, int]](dict)  # gathers behind each slot, by their stages
+            for number, after in program:
+                if number in unshards:
+                    by_slot[after if is_divided else NOTHING_BEFORE][index.stage_of(number)] = number
+            coming, left = by_slot[NOTHING_BEFORE], sum(map(len, by_slot.values()))
             for slot in order:
                 if not left:
                     break
