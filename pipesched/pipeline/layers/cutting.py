@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from heapq import heapify, heappop, heappush
@@ -269,25 +269,23 @@ class LaneSearch:
         self.back = [lane != self.order for lane in lanes]
         self.meets = [lane > 0 and back and not self.back[lane - 1] for lane, back in enumerate(self.back)]
 
-    def _starts(self) -> Iterable[Sequence[int]]:
-        """Return the items at which lanes begin, the evenest first: where a lane meets the one before, None is free."""
+    @cached_property
+    def starts(self) -> list[list[int]]:
+        """The items at which lanes begin, and the end, the evenest first: a lane that meets the one before has none."""
         work, items, lanes = self.work, self.task.items, len(self.back)
         fixed = [lane for lane in range(1, lanes) if not self.meets[lane]]
         if comb(items, len(fixed)) <= MOST_STARTS:
             even = [work[-1] * lane / lanes for lane in fixed]
             every = combinations(range(1, items), len(fixed))
-            return sorted(every, key=lambda start: sum(abs(work[at] - to) for at, to in zip(start, even, strict=True)))
+            found = sorted(every, key=lambda start: sum(abs(work[at] - to) for at, to in zip(start, even, strict=True)))
+            return [[0, *start, items] for start in found]
         shares = [lane / lanes * work[-1] for lane in fixed]
         near = [sorted(range(1, items), key=lambda item: abs(work[item] - part)) for part in shares]
         limits = [len(row) - 1 for row in near]
         everywhere = chain.from_iterable(_places(total, limits) for total in range(sum(map(len, near))))
         chosen = ([row[at] for row, at in zip(near, places, strict=True)] for places in everywhere)
-        return islice((start for start in chosen if all(one < other for one, other in pairwise(start))), MOST_STARTS)
-
-    @cached_property
-    def starts(self) -> list[list[int]]:
-        """Those, between the first item and the end."""
-        return [[0, *start, self.task.items] for start in self._starts()]
+        rising = (start for start in chosen if all(one < other for one, other in pairwise(start)))
+        return [[0, *start, items] for start in islice(rising, MOST_STARTS)]
 
     def any_within(self, cost: int | None) -> Ends | None:
         """Return a cut within a cost; None if there is none, or none was found."""
