@@ -22,6 +22,7 @@ from pipesched.pipeline.layers.layers import (
     GIVEN,
     PARTS,
     TIMES,
+    WORK,
     LayerCosts,
     Layers,
     equal_layout,
@@ -355,16 +356,15 @@ def items_of(problem: Problem) -> CutItems:
         return problem.cutter.cut_items(problem)
     layers, costs, memory = problem.layers, problem.costs, problem.memory
     assert layers is not None  # is_cut_open
-    times = {key: item_amounts(layers, key) for key in ("forward", "backward_input", "backward_weight")}
-    halves = zip(times["backward_input"], times["backward_weight"], strict=True)
-    gradient, weight = times["backward_input"], times["backward_weight"]
+    forward, gradient, weight = (item_amounts(layers, key) for key in WORK)
+    whole = [one + other for one, other in zip(gradient, weight, strict=True)]
+    whole = whole if layers.layer.whole is None else item_amounts(layers, "whole")
     is_either = costs.split and layers.layer.whole is not None
     if is_either:  # the least of both ways, up to the gradient and in all; where microbatches differ it is not told
-        known = zip(item_amounts(layers, "whole"), gradient, weight, strict=True)
+        known = zip(whole, gradient, weight, strict=True)
         least = [(min(one, own), min(one, own + other)) for one, own, other in known]
         least = [(Fraction(0), Fraction(0))] * len(least) if layers.layer.is_table else least
         gradient, weight = [own for own, _ in least], [both - own for own, both in least]
-    whole = item_amounts(layers, "whole") if layers.layer.whole is not None else [one + other for one, other in halves]
     activation, latency = item_amounts(layers, "activation"), to_fraction(costs.p2p[0] if costs.p2p else 0)
     inside = [latency] * (layers.count - 1) if layers.p2p is None else [*map(to_fraction, layers.p2p)]
     outside = latency if layers.p2p is None else Fraction(0)
@@ -376,7 +376,7 @@ def items_of(problem: Problem) -> CutItems:
     most = Fraction(1) if is_either else max(retain)
     retained = [size * min(part, most) for size, part in zip(activation, retain, strict=True)]
     return CutItems(
-        forward=times["forward"],
+        forward=forward,
         gradient=gradient if costs.split else whole,
         weight=weight if costs.split else [Fraction(0)] * len(whole),
         pair=None if costs.overlap is None else item_amounts(layers, "overlap"),
