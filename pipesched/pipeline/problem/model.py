@@ -257,11 +257,9 @@ class _Times:
         name = (entry, factor, id(shares), more, link)
         if name not in self._known:
             check_deadline()
-            late = self._costs[link] if link else 0
-            count = self.units.microbatches
-            entries = (
-                entry if isinstance(entry, tuple) else (entry,) * (count if self.units.sizes else 1)
-            )  # one for all
+            late, count = self._costs[link] if link else 0, self.units.microbatches
+            alike = count if self.units.sizes else 1  # one for all
+            entries = entry if isinstance(entry, tuple) else (entry,) * alike
             wholes = map(mul, [self._costs[one] + late for one in entries], self._factors[factor])
             parts = [self._whole] * self.units.slices.count if shares is None else [self._shares[one] for one in shares]
             row = [whole * part + more for whole in wholes for part in parts]
@@ -307,10 +305,7 @@ def grains_of(memory: Memory, units: Units, *, has_cached: bool) -> tuple[int, M
                 amounts.update(row)
                 known[key] = row * (count // len(each))
             columns.setdefault(name, []).append(known[key])
-    fixed = [
-        *map(to_fraction, (*memory.static, *(memory.budget or ()))),
-        *(received(memory, units) if memory.receive else ()),
-    ]
+    fixed = [*map(to_fraction, (*memory.static, *(memory.budget or ()))), *received(memory, units)]
     least = lcm(scale // gcd(*amounts), *(one.denominator for one in fixed), memory.resolution)
     return least, _rescaled(columns, scale, least)
 
