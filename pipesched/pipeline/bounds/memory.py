@@ -77,11 +77,8 @@ def least_capacity(problem: Problem, device: int, allowed: MemorySavings = KEEP_
     if problem.has_step:  # whole weights, and gradients beside the activations of a whole backward
         # of a split one it is W that needs the gradients, which may run once other activations are gone
         grains, has_whole = problem.step_grains, not problem.costs.split and problem.mode != FORWARD_ONLY
-        gradients = [grains.gradients[stage] * has_whole for stage in stages]
-        needed = (
-            needed
-            + column([grains.weights[stage] + more for stage, more in zip(stages, gradients, strict=True)])[:, None]
-        )
+        beside = [grains.weights[stage] + grains.gradients[stage] * has_whole for stage in stages]
+        needed = needed + column(beside)[:, None]
     return max(needed[here].tolist(), default=0)
 
 
@@ -120,12 +117,9 @@ def require_least_capacity(problem: Problem, allowed: MemorySavings = KEEP_ONLY)
         largest = int(_held(problem, problem.settled_placement.stages_on(device))[1].max())  # any order must hold it
         if largest <= capacity and len(problem.settled_placement.ways) == 1:
             would_fit.append(Remedy("fewer stages a device", "stages"))
-        actions = {"recompute": MemorySavings(recompute=True)}
-        if problem.costs.offload is not None:
-            actions["offload"] = MemorySavings(offload=True)
-        for name, action in actions.items():
-            if least_capacity(problem, device, action) <= capacity:
-                would_fit.append(Remedy(f"solve with `{name}`", name))
+        names = ("recompute", "offload") if problem.costs.offload is not None else ("recompute",)
+        floors = {name: least_capacity(problem, device, MemorySavings(**{name: True})) for name in names}
+        would_fit += [Remedy(f"solve with `{name}`", name) for name, needed in floors.items() if needed <= capacity]
         whose = "its largest" if differs(problem) else "one"
         raise NoSchedule(
             f"device {device} needs a budget of at least {typed} {unit} to run {whose} microbatch,"
