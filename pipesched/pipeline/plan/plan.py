@@ -333,12 +333,11 @@ def plan_from_slots(
         for moves in transfers
     ]
     known: set[Op | None] = {None, *planned}
-    waited = list[tuple[int, int]]()
-    for pair in waits:
-        for op in pair:
-            if op not in known:
-                raise WrongOperation(f"{op} has a wait edge, but does not stand in the plan", "waits")
-        waited.append((index.number(pair[0]), index.number(pair[1])))
+    edges = [*waits]
+    for op in chain.from_iterable(edges):
+        if op not in known:
+            raise WrongOperation(f"{op} has a wait edge, but does not stand in the plan", "waits")
+    waited = [(index.number(before), index.number(after)) for before, after in edges]
     for op, after in chain(*programs):
         if after not in known:
             raise WrongOperation(f"{op} stands after {after}, which does not stand in the plan", "network")

@@ -8,6 +8,7 @@ instance, becomes eight exact fives in `Costs`. A bad value is a ConfigError abo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -222,13 +223,11 @@ def _listed_placement(given: Iterable[Any], devices: int, stages: int) -> Placem
     if len(value) != stages:
         found = length_text(given, value, stages)
         raise ConfigError(f"a list needs one device for each of the {stages} stages; this one has {found}", "placement")
-    try:
+    with suppress(ValueError):
         numbers = [exact(entry) for entry in value]
-    except ValueError:
-        raise ConfigError(f"a list holds device numbers, not {shown(value)}", "placement") from None
-    if any(number.denominator != 1 for number in numbers):
-        raise ConfigError(f"a list holds device numbers, not {shown(value)}", "placement")
-    return explicit_placement(tuple(map(int, numbers)), devices)
+        if all(number.denominator == 1 for number in numbers):
+            return explicit_placement(tuple(map(int, numbers)), devices)
+    raise ConfigError(f"a list holds device numbers, not {shown(value)}", "placement")
 
 
 FORM = "{size: 4, inside: 0.05, between: 0.4}, the same with `groups` instead of `size`, or a list for each device"
