@@ -137,7 +137,7 @@ def _of_traces(files: list[str], plan: str | None, ranges: str | None, source: P
     planner = _planner(Source(config_text(timeline), files[0]), {}, "", {})
     state = State(loaded(board_of(timeline.outcome), timeline.outcome.algorithm), planner)
     if timeline.plan is not None:
-        planned = EditHistory(loaded(board_of(timeline.plan), timeline.plan.algorithm), "planned")
+        planned = EditHistory(loaded(board_of(timeline.plan), timeline.plan.algorithm))
         planned.settle("0F0")
         state.sheets.append(planned)
         state.message = "measured; Tab shows what was planned"

@@ -172,7 +172,6 @@ class EditHistory:
     """A schedule with its history. `saved` is the number of the version that a file holds, or that was loaded."""
 
     version: Version
-    name: str = ""
     selected: int = NOTHING
     pause: Pause | None = None
     saved: int = 0
@@ -219,8 +218,8 @@ class EditHistory:
         self.settle(selected)
         return said
 
-    def copy(self, name: str) -> EditHistory:
-        kept = EditHistory(_light(self.version), name, saved=self.saved, last_number=self.last_number)
+    def copy(self) -> EditHistory:
+        kept = EditHistory(_light(self.version), saved=self.saved, last_number=self.last_number)
         kept.settle(self.selected_name)
         return kept
 

@@ -251,7 +251,7 @@ class State:
         if self.board.missing:
             self.say("keep it when all operations are placed")
             return
-        self.sheets.append(self.sheet.copy(f"kept {len(self.sheets)}"))
+        self.sheets.append(self.sheet.copy())
         self.message = f"kept as {len(self.sheets)}; Tab switches between them"
 
     def switch(self, steps: int = 1) -> None:
