@@ -38,17 +38,15 @@ class PointLine(NamedTuple):
     remarks: list[str]
 
 
-def a_line_each(trials: Sequence[Trial], marks: Sequence[str] = (), tied: int = 0) -> list[PointLine]:
-    """Return a line for each point, with its mark or else its number, from 1; the first `tied` cannot be told apart."""
-    return _lines(trials, [[row] for row in range(len(trials))], marks, tied)
+def point_lines(
+    trials: Sequence[Trial], *, rows: Sequence[Sequence[int]] = (), marks: Sequence[str] = (), tied: int = 0
+) -> list[PointLine]:
+    """Return a line for each list of `rows`, else for each point, with its mark or else its numbers, from 1.
 
-
-def _lines(trials: Sequence[Trial], rows: Sequence[Sequence[int]], marks: Sequence[str], tied: int) -> list[PointLine]:
-    """Return a line for each list of rows; the last one that holds a leading row says that these are tied.
-
-    What may not fit says so, and what it would gain over the first row.
+    The last one that holds a leading row says that the first `tied` cannot be told apart. What may not fit says so, and
+    what it would gain over the first row.
     """
-    found = []
+    found, rows = [], rows or [[row] for row in range(len(trials))]
     for number, here in enumerate(rows):
         first, *others = (trials[row] for row in here)
         gain = 0.0 if first.behind is None else first.behind.expected - 1
@@ -213,7 +211,7 @@ def tuning_table(tuning: Tuning) -> RenderableType:
     """Return a row for each of the best points; where nothing fits, what misses its memory by least."""
     if not tuning.rows:
         return Group(*_nearest(tuning))
-    return PointsTable(a_line_each(tuning.rows, tied=tuning.tied))
+    return PointsTable(point_lines(tuning.rows, tied=tuning.tied))
 
 
 def head(tuning: Tuning) -> Iterator[RenderableType]:
@@ -264,7 +262,7 @@ def tuning_view(tuning: Tuning, *, ascii_only: bool = False, all_rows: bool = Fa
         for row, trial in enumerate(tuning.rows):
             key = row if all_rows else (trial.point.layout._replace(chunks=1), trial.may_not_fit)
             alike.setdefault(key, []).append(row)
-        yield PointsTable(_lines(tuning.rows, [*alike.values()], (), tuning.tied))
+        yield PointsTable(point_lines(tuning.rows, rows=[*alike.values()], tied=tuning.tied))
         yield from how_sure(tuning)
         if tuning.rows[0].verdicts:
             yield from ("", Text(_trainers(tuning.rows[0]), style="dim"))
@@ -336,7 +334,7 @@ def pareto_view(tuning: Tuning, *, ascii_only: bool = False) -> Group:
     if not tuning.pareto:
         return tuning_view(tuning, ascii_only=ascii_only)
     plot = speed_against_memory(tuning, ascii_only=ascii_only)
-    table = PointsTable(a_line_each(tuning.pareto, marks(len(tuning.pareto))), "")
+    table = PointsTable(point_lines(tuning.pareto, marks=marks(len(tuning.pareto))), "")
     return Group(*head(tuning), "", plot, "", table, Text(MEANING, style="dim"))
 
 

@@ -12,7 +12,7 @@ import pipesched
 from pipesched import Trial, Tuning
 from pipesched.render.estimate import gpus_text, heading
 from pipesched.render.scene import numbers_text
-from pipesched.render.tuning import PointsTable, a_line_each, marks, pareto_view, sentence, tuning_table, tuning_view
+from pipesched.render.tuning import PointsTable, marks, pareto_view, point_lines, sentence, tuning_table, tuning_view
 from pipesched.tuning.result import TimeShare
 from tests.render.conftest import Golden, draw
 from tests.tuning.made import MADE, NOTHING, PARETO, ROWS, SETUP, layout, trial, trusted
@@ -145,13 +145,13 @@ def test_what_a_config_replaces_of_a_preset_is_in_the_heading() -> None:
 
 def test_columns() -> None:
     """Sizes that are the usual one in all rows have no column; very narrow, a layout is a text."""
-    rows = text(PointsTable(a_line_each(ROWS_ALONE[:2])), 80).splitlines()
+    rows = text(PointsTable(point_lines(ROWS_ALONE[:2])), 80).splitlines()
     assert rows[1].split()[:5] == ["row", "t", "p", "v", "algorithm"]
     assert rows[2].split() == ["1", "2", "4", "1", "zb-h1", "10,412.3", "best", "52.1%", "5.1%", "61.2", "18.8"]
     assert "b micro" not in rows[-1]
     sizes = {"t8", "p16", "v4", "c32", "e128", "et2", "b8", "selective"}
-    assert not sizes - {"selective"} & {*text(PointsTable(a_line_each(WIDE.rows)), 69).split()}
-    assert sizes <= {*text(PointsTable(a_line_each(WIDE.rows)), 63).split()}
+    assert not sizes - {"selective"} & {*text(PointsTable(point_lines(WIDE.rows)), 69).split()}
+    assert sizes <= {*text(PointsTable(point_lines(WIDE.rows)), 63).split()}
     assert text(PointsTable(()), 80).strip() == ""
 
 
