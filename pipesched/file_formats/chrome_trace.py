@@ -14,13 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from pipesched.pipeline.plan.plan import lane_of
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.plan.step import SideItem
-from pipesched.pipeline.problem.kinds import ALL_KINDS, GRADIENT_LETTERS, KINDS, LANES, Resource, Scope
+from pipesched.pipeline.problem.kinds import ALL_KINDS, GRADIENT_LETTERS, KINDS, Resource, Scope
 from pipesched.pipeline.problem.ops import Op, Pair, Slot
 from pipesched.pipeline.problem.quantities import TIME, in_units
-from pipesched.render.scene import message_lanes
+from pipesched.render.scene import NETWORK_LANE, lane_rows
 from pipesched.results.outcome import Outcome
 from pipesched.schedulers.registry import called
 
@@ -84,16 +83,11 @@ def document(outcome: Outcome) -> dict[str, Any]:
 
 
 def _threads(schedule: Schedule) -> Iterator[Thread]:
-    """Yield the devices, each followed by its network lane and its transfer lanes."""
-    problem, plan = schedule.problem, schedule.plan
-    for device, order in enumerate(plan.orders):
-        yield problem.device_name(device), order
-        moving = lane_of(plan.network[device], plan.index) if plan.network else []
-        yield from [(f"device {device} network", moving)] * bool(moving)
-        yield from ((f"device {device} {name}", moved) for name, moved in message_lanes(schedule, device) if moved)
-        if plan.lanes:
-            lanes = zip(LANES, plan.lanes[device], strict=True)
-            yield from ((f"device {device} {lane.value}", moved) for lane, moved in lanes if moved)
+    """Yield the devices, each followed by its network lane, its messages and its transfer lanes."""
+    for device, order in enumerate(schedule.plan.orders):
+        yield schedule.problem.device_name(device), order
+        for name, row in lane_rows(schedule, device):
+            yield f"device {device} {'network' if name == NETWORK_LANE else name}", row.order
 
 
 def _metadata(name: str, thread: int, args: dict[str, Any]) -> TraceEvent:
