@@ -410,23 +410,21 @@ def sweep_table(sweep: Sweep, show: str = BUBBLE) -> Group:
     notes: dict[str, None] = {}  # in order, each once
     for point in sweep.points:
         values = [value_of(entry, point, sweep, known) for entry in point.comparison]
-        fitting = [value for value, entry in zip(values, point.comparison, strict=True) if fits(entry)]
-        best = (max if known == UTILIZATION else min)((one for one in fitting if one is not None), default=None)
+        fitting = (one for one, entry in zip(values, point.comparison, strict=True) if one is not None and fits(entry))
+        best = (max if known == UTILIZATION else min)(fitting, default=None)
+        where = point.value if isinstance(point.value, str) else number(point.value)
         cells: list[Text] = []
         for entry, value in zip(point.comparison, values, strict=True):
             if value is None:
                 cells.append(Text("n/a", "dim"))
+                at = f" at {words_of(sweep.field)} {where}: {entry.reason}"
+                notes[called(entry.algorithm) + " failed" * entry.failed + at] = None
                 continue
+            if not fits(entry):
+                notes["! over budget"] = None
             text = f"{value:.2%}" if unit == SHARE else number(int(value) if value.is_integer() else value)
             cells.append(Text(text + "!" * (not fits(entry)), GOOD if fits(entry) and value == best else ""))
         rows.append(cells)
-        for row in point.comparison:
-            where = point.value if isinstance(point.value, str) else number(point.value)
-            at = f" at {words_of(sweep.field)} {where}: {row.reason}"
-            if row.metrics is None:
-                notes[called(row.algorithm) + " failed" * row.failed + at] = None
-            elif not row.metrics["fits"]:
-                notes["! over budget"] = None
         notes |= dict.fromkeys(text.plain for text in frozen(point.comparison))
     elbow = _elbow(sweep) if known == "microbatch" and sweep.field == MICROBATCHES else None
     head = name if unit == SHARE else title_of(sweep, show)  # cells have their %
