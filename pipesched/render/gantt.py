@@ -516,10 +516,9 @@ class MarkLines:
     def __init__(self, explanation: Explanation) -> None:
         schedule = explanation.schedule
         first = min(schedule.first_start_ticks)
-        spans: list[list[tuple[int, int, int]]] = [[] for _ in range(schedule.problem.devices)]
         path = self.underlined = frozenset(explanation.path)
-        for device, order in enumerate(schedule.plan.orders):
-            spans[device] += [(schedule.start_ticks[t], schedule.end_ticks[t], 0) for t in order if t in path]
+        starts, ends = schedule.start_ticks, schedule.end_ticks
+        spans = [[(starts[t], ends[t], 0) for t in order if t in path] for order in schedule.plan.orders]
         places = {idle: place for place, idle in enumerate(IDLE_MARKS, 1)}
         for gap in explanation.gap_ticks:
             spans[gap.device].append((gap.start + first, gap.end + first, places[gap.idle]))

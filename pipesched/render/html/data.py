@@ -235,9 +235,7 @@ def _arcs(problem: Problem, index: OpIndex, columns: Columns) -> Iterator[tuple[
         return index.row_of(before), index.row_of(after), row.boundary, before % index.units - after % index.units
 
     for (before, after, boundary, further), rows in groupby(precedence_rows(problem, index), rows_of):
-        lags: dict[int, int] = {}
-        for row in rows:
-            lags.update((number % index.units, row.lag) for number in row.after)
+        lags = {number % index.units: row.lag for row in rows for number in row.after}
         first, behind = min(lags), max(lags) + 1
         lag = _cell([lags.get(unit, 0) for unit in range(index.units)], columns)
         if len({*lags.values()}) == 1:
