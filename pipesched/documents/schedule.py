@@ -67,9 +67,7 @@ def advice_of(content: object) -> tuple[Advice, ...] | None:
         raise ConfigError(f"solver: 'advice' must be a list of changes, not {shown(content)}")
     advice = []
     for one in content:
-        change, found = one.get("change"), dict[str, Any]()
-        if not isinstance(change, str) or not change.isprintable():
-            raise ConfigError(f"solver: 'change' of 'advice' must be one line of text, not {shown(change)}")
+        change, found = _text(one, "change", None, " of 'advice'"), dict[str, Any]()
         for key in ("makespan_at_most", "difference"):
             value = one.get(key)
             if not isinstance(value, (int, float, Decimal)) or isinstance(value, bool):
@@ -128,11 +126,9 @@ def report_of(content: Mapping[str, Any], metrics: object, schedule: Schedule) -
     again = _part(content, "repetition", "a placement, a period and more")
     repetition = None
     if again is not None:
-        count = _number(again, "microbatches")
-        if count != int(count) or count < 1:
-            raise ConfigError(f"solver: 'microbatches' of 'repetition' must be a whole number, not {shown(count)}")
+        count = _count(again, "microbatches", 1, " of 'repetition'")
         period, refuted = _plain(again, "period"), _plain(again, "refuted")
-        repetition = Repetition(_text(again, "placement", ""), period, int(count), refuted)
+        repetition = Repetition(_text(again, "placement", ""), period, count, refuted)
     return SolveReport(
         objective=objective,
         status=Status(_word(content, "status", [*map(str, Status)], "feasible")),
@@ -195,10 +191,10 @@ def _number(content: Mapping[str, Any], key: str) -> int | float | Decimal:
     return number
 
 
-def _text(content: Mapping[str, Any], key: str, default: str) -> str:
+def _text(content: Mapping[str, Any], key: str, default: str | None, of: str = "") -> str:
     value = content.get(key, default)
     if not isinstance(value, str) or not value.isprintable():
-        raise ConfigError(f"solver: {key!r} must be one line of text, not {shown(value)}")
+        raise ConfigError(f"solver: {key!r}{of} must be one line of text, not {shown(value)}")
     return value
 
 
@@ -256,10 +252,10 @@ def _layout(content: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(_count({"layout": count}, "layout") for count in layout)
 
 
-def _count(content: Mapping[str, Any], key: str) -> int:
+def _count(content: Mapping[str, Any], key: str, least: int = 0, of: str = "") -> int:
     count = _number(content, key)
-    if count != int(count) or count < 0:
-        raise ConfigError(f"solver: {key!r} must be a whole number, not {shown(count)}")
+    if count != int(count) or count < least:
+        raise ConfigError(f"solver: {key!r}{of} must be a whole number, not {shown(count)}")
     return int(count)
 
 
