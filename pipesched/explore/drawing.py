@@ -253,7 +253,12 @@ class _Marks:
         if "critical" in state.shown:
             for other in self.tasks.critical_path:
                 self._of(other, "*")
-        self._mark_legal(state, row)
+        limits, order = state.limits, self.tasks.orders[row]
+        if limits is not None and limits.first != limits.last and row < self.tasks.devices:  # where it may stand
+            start, end = self.tasks.starts[order[limits.first]], self.tasks.ends[order[limits.last]]
+            self._mark(row, start, end, "-", keep="*")
+            self._mark(row, start, start, "[")
+            self._mark(row, end, end, "]")
         if "inputs" in state.shown:
             for user in state.board.users[task]:
                 self._of(user, "o")
@@ -264,25 +269,13 @@ class _Marks:
         if drop is not None:
             self._mark(row, drop.tick, drop.tick, "|" if drop.is_legal else "!")
 
-    def _mark_legal(self, state: State, row: int) -> None:
-        """Mark where the selected task may stand: from `[` to `]`."""
-        limits = state.limits
-        if limits is None or limits.first == limits.last or row >= self.tasks.devices:
-            return
-        order = self.tasks.orders[row]
-        start, end = self.tasks.starts[order[limits.first]], self.tasks.ends[order[limits.last]]
-        self._mark(row, start, end, "-", keep="*")
-        if start + self.first >= self.scale.window.start:
-            self._mark(row, start, start, "[")
-        if end + self.first <= self.scale.window.end:
-            self._mark(row, end, end, "]")
-
     def _of(self, task: int, mark: str) -> None:
         row = self.tasks.machine[task]
         if row != NOTHING:
             self._mark(row, self.tasks.starts[task], self.tasks.ends[task], mark)
 
     def _mark(self, row: int, start: int, end: int, mark: str, keep: str = "") -> None:
+        """Mark a time of a row, as far as it is in the window."""
         window = self.scale.window
         start, end = max(start + self.first, window.start), min(end + self.first, window.end)
         if start > end or start > window.end:
