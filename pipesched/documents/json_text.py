@@ -81,9 +81,7 @@ def get(content: Any, key: str, kind: type) -> Any:
 
 def require_metrics(metrics: Mapping[str, Any], where: str, required: Iterable[str] = ()) -> None:
     """Raise ConfigError, with `where`, for a metric that is no number, or no list of them; others may be missing."""
-    for key in dict.fromkeys((*required, *METRICS)):
-        if key not in required and key not in metrics:
-            continue
+    for key in dict.fromkeys((*required, *(key for key in METRICS if key in metrics))):
         value = metrics.get(key)
         if value is None and key in UNKNOWN:
             continue
