@@ -16,8 +16,8 @@ from pipesched.cli.options import NARROWEST, OF_PARTS, WIDEST, ChartOptions, Scr
 from pipesched.cli.progress import doing
 from pipesched.documents.json_text import dump
 from pipesched.errors import ConfigError, PipeschedWarning
-from pipesched.file_formats.registry import FIGURES, FORMATS, Content, Format, format_for
-from pipesched.results.kinds import SCHEDULE, kind_of
+from pipesched.file_formats.registry import FIGURES, Content, Format, format_for
+from pipesched.results.kinds import RESULTS, SCHEDULE, kind_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -93,15 +93,11 @@ def show(screen: Screen, document: Callable[[], Mapping[str, Any]], parts: Itera
 
 def print_result(result: Displayable, screen: Screen) -> None:
     """Print a result of rows as its table, or as its JSON document."""
-    from pipesched.file_formats.files import content_of
     from pipesched.render.table import display_parts
 
-    if screen.as_json:
-        sys.stdout.write(str(content_of(result, FORMATS["json"], kind_of(result)[0])))
-        return
-    console = console_for(screen)
-    for part in display_parts(result, ascii_only=screen.ascii_only or console.options.ascii_only):
-        console.print(part)
+    ascii_only = screen.ascii_only or console_for(screen).options.ascii_only
+    document = RESULTS[kind_of(result)[0]].load("document")
+    show(screen, lambda: document(result), display_parts(result, ascii_only=ascii_only))
 
 
 def chart_of(outcome: Outcome, chart: ChartOptions, screen: Screen, **more: Any) -> Gantt:
