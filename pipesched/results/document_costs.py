@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from math import lcm
 from operator import mul
 from typing import Any, NamedTuple
@@ -136,14 +137,11 @@ class ModelCosts:
 
     def problem(self, problem: Problem, loads: Sequence[DocumentLoad]) -> Problem:
         """Return `problem` with tables of times, of as many digits as a config has, and factors of all else."""
-        known: dict[Rate, Entry] = {}
 
+        @cache
         def row(linear: Fraction, core: Fraction) -> Entry:
-            rate = Rate(linear, core)
-            if rate not in known:
-                times = tuple(self._time(rate, load) for load in loads)
-                known[rate] = times if len({*times}) > 1 else times[0]
-            return known[rate]
+            times = tuple(self._time(Rate(linear, core), load) for load in loads)
+            return times if len({*times}) > 1 else times[0]
 
         tables: dict[str, Any] = {key: tuple(map(row, self.linear[key], self.core[key])) for key in self.linear}
         sizes = tuple(map(self.size, loads))
