@@ -184,11 +184,8 @@ class Subject:
     @cached_property
     def group_size(self) -> int:
         """G, how many microbatches run one after the other on a chunk: the first forwards of the same stage."""
-        slots = [str(slot) for slot in self.schedule.plan.slots(0)]
-        count = 0
-        while count < len(slots) and slots[count] == f"0F{count}":
-            count += 1
-        return count
+        slots = [*self.schedule.plan.slots(0)]
+        return next((count for count, slot in enumerate(slots) if str(slot) != f"0F{count}"), len(slots))
 
     def _has_order_of(self, name: str) -> bool:
         """Return whether the family makes the same order of the same problem; no trainer joins what it splits."""
