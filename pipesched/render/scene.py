@@ -7,11 +7,12 @@ by time, so that a long row costs no more than its columns.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
-from itertools import accumulate, chain, groupby, pairwise
+from itertools import accumulate, chain, count, groupby, pairwise
 from math import gcd
 from typing import NamedTuple
 
@@ -299,12 +300,8 @@ def rows_of(schedule: Schedule) -> Iterator[Row]:
 
 def chunk_of_stage(schedule: Schedule) -> list[int]:
     """Return the chunk of each stage: 0 for the first stage of its device. Mirrored copies of a stage count once."""
-    seen: dict[int, int] = {}
-    chunks = []
-    for device in schedule.problem.settled_placement.devices:
-        chunks.append(seen.get(device, 0))
-        seen[device] = chunks[-1] + 1
-    return chunks
+    of_device: dict[int, Iterator[int]] = defaultdict(count)
+    return [next(of_device[device]) for device in schedule.problem.settled_placement.devices]
 
 
 def chunk_of(op: Op, of_stages: Sequence[int]) -> int:
