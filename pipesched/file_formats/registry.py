@@ -144,13 +144,10 @@ def load_formats() -> None:
 
 def own_format(path: str) -> Format | None:
     """Return the format of a user whose suffix ends `path`; of packages too, where no known suffix does."""
-
-    def found() -> list[Format]:
-        return [form for form in FORMATS.values() if path.lower().endswith(form.suffix)]
-
-    if not found() and "." in path:
+    name = path.lower()
+    if "." in name and not name.endswith(tuple(form.suffix for form in FORMATS.values())):
         load_formats()
-    return next((form for form in found() if form.origin), None)
+    return next((form for form in FORMATS.values() if form.origin and name.endswith(form.suffix)), None)
 
 
 def format_for(path: str, result: str) -> Format:
