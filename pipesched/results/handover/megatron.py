@@ -131,11 +131,12 @@ def wrong_group(subject: Subject) -> str:
     return f"{what}{other}" if 0 < rest < devices else ""
 
 
-def microbatch_remark(subject: Subject) -> str:
-    """Return which batch makes the number of microbatches."""
+def microbatch_remark(
+    subject: Subject, usual: str = "--global-batch-size is {} x --micro-batch-size x data-parallel size"
+) -> str:
+    """Return which batch makes the number of microbatches: that of the model, or as is `usual`."""
     count = subject.microbatches
-    usual = f"{count} microbatches a step: --global-batch-size is {count} x --micro-batch-size x data-parallel size"
-    return "".join(subject.told(DATA)) or usual
+    return "".join(subject.told(DATA)) or f"{count} microbatches a step: {usual.format(count)}"
 
 
 BRIDGE = "Megatron-Bridge"
@@ -198,9 +199,7 @@ def bridge_answer(subject: Subject) -> Answer:
             own[f"{'fp4' if precision == 'nvfp4' else 'fp8'}_param_gather"] = bool(subject.known[gathered])
         lines += [IMPORT, f"cfg.mixed_precision = get_mixed_precision_config({RECIPES[precision]!r})"]
         lines += [f"cfg.mixed_precision.{key} = {value}" for key, value in own.items()]
-    batch = "".join(subject.told(DATA))
-    count = subject.microbatches
-    batch = batch or f"{count} microbatches a step: cfg.train.global_batch_size is {count} x micro_batch_size x data"
+    batch = microbatch_remark(subject, "cfg.train.global_batch_size is {} x micro_batch_size x data")
     sharding = [text.replace("\n", "; ") for text in subject.told_of_shard(BRIDGE_OPTIONS)]
     return HandoverText(lines, [BRIDGE_FROM, batch, *subject.told(BRIDGE_REMARKS), *sharding])
 
