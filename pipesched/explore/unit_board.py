@@ -130,10 +130,8 @@ class UnitBoard:
 
     def _ordered(self, orders: Sequence[Sequence[int]]) -> UnitBoard:
         schedule = self.schedule
-        instances = [0] * len(schedule.graph)
-        for number, (_, instance) in enumerate(self._rows):
-            for task in orders[number]:
-                instances[task] = instance
+        placed = {task: instance for order, (_, instance) in zip(orders, self._rows, strict=True) for task in order}
+        instances = [placed.get(task, 0) for task in range(len(schedule.graph))]
         graph = lower(schedule.graph, schedule.units, schedule.classes, instances)
         starts, _ = earliest_times(graph, orders)
         after = HardwareSchedule(schedule.graph, schedule.units, schedule.classes, starts, instances)
