@@ -119,16 +119,12 @@ class Subject:
     @cached_property
     def placement(self) -> str:
         """The name of the stage map: linear (a stage a device), loop, v, bidirectional, or "" for any other."""
-        placement, stages = self.problem.settled_placement, self.problem.stages
+        placement, devices, stages = self.problem.settled_placement, self.devices, self.problem.stages
         if len(placement.ways) > 1:
             return "bidirectional"
-        if stages == self.devices:
-            return "linear" if placement == named_placement("linear", self.devices, stages) else ""
-        for name, unit in (("loop", self.devices), ("v", 2 * self.devices)):
-            suits = stages % unit == 0 and (name != "v" or stages == unit)
-            if suits and placement == named_placement(name, self.devices, stages):
-                return name
-        return ""
+        is_loop = stages > devices and stages % devices == 0
+        names = ["linear"] * (stages == devices) + ["loop"] * is_loop + ["v"] * (stages == 2 * devices)
+        return next((name for name in names if placement == named_placement(name, devices, stages)), "")
 
     @property
     def saving(self) -> list[str]:
