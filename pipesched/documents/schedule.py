@@ -390,9 +390,8 @@ def _slots(schedule: Schedule) -> dict[str, Any]:
         for move in sorted(chain(*chain(*plan.lanes)), key=lambda number: (starts[number], ends[number])):
             found["transfers"][schedule.graph.pools[move]].append(entry(move, plan.index.op(move)))
     if problem.has_step:
-        op = plan.index.op
         found[NETWORK] = [
-            [entry(number, op(number), after=text(after)) for number, after in one] for one in plan.network
+            [entry(number, plan.slot(number), after=text(after)) for number, after in one] for one in plan.network
         ]
     if problem.messages is not None:
         listed = (zip(*(values.tolist() for values in program), strict=True) for program in plan.messages)

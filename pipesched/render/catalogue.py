@@ -98,12 +98,10 @@ def _title(family: Family) -> Text:
 
 
 def _paragraph(family: Family, spell: Spelling) -> Table:
-    table = grid(Column(style="dim", min_width=9), folded(), header=False)
-    table.title, table.title_style, table.title_justify = _title(family), "", "left"
     options = ", ".join(one if family.origin or family.required else spell(f"`{one}`") for one in family.options)
     if family.required:
         options += f" ({' and '.join(family.required)} must be given)"
-    for name, value in (
+    rows = [
         *[("title", family.title)] * bool(family.title),
         *[("order", family.summary)] * bool(family.summary),
         ("needs", family.needs),
@@ -114,8 +112,9 @@ def _paragraph(family: Family, spell: Spelling) -> Table:
         ("also in", family.elsewhere),
         ("source", family.paper),
         *[("from", family.origin)] * bool(family.origin),
-    ):
-        table.add_row(name, value)
+    ]
+    table = grid(Column(style="dim", min_width=9), folded(), rows=rows, header=False)
+    table.title, table.title_style, table.title_justify = _title(family), "", "left"
     return table
 
 

@@ -78,9 +78,7 @@ class UnitChart(Widely):
         self.schedule, self.ascii_only = schedule, ascii_only
         self.marked, self.explained_too = set(marked), set(explained_too)
         self.period = schedule.interval or 0
-        self.iterations = 1
-        if self.period:
-            self.iterations = min(1 + ceil_div(schedule.latency, self.period), MOST_ITERATIONS)
+        self.iterations = min(1 + ceil_div(schedule.latency, self.period), MOST_ITERATIONS) if self.period else 1
         self.end = (self.iterations - 1) * self.period + schedule.latency
         self.types = sorted({operation.type for operation in schedule.graph.operations})
         self.names: list[str] = []
