@@ -272,8 +272,8 @@ def best_cut(
     if not is_settled:
         return _planned(problem, plan, schedule)
     cuts = _Cuts(CutTimes(problem, plan(problem)))
-    ends, tried = cuts.ranked()[0], len(cuts.known) or cuts.all
-    return _chosen(cut_at(problem, ends), tried)
+    chosen = cut_at(problem, cuts.ranked()[0])
+    return chosen, CutChoice(layout_of(chosen), BEST, len(cuts.known) or cuts.all, all_cuts(chosen))
 
 
 def work_of(problem: Problem) -> int:
@@ -292,10 +292,6 @@ def best_cut_of(problem: Problem, plan: Plan) -> Problem:
     except InvalidSchedule:
         return problem
     return cut_at(problem, _Cuts(CutTimes(problem, plan)).ranked()[0])
-
-
-def _chosen(problem: Problem, tried: int, planned: int | None = None) -> tuple[Problem, CutChoice]:
-    return problem, CutChoice(layout_of(problem), BEST, tried, all_cuts(problem), planned)
 
 
 def _planned(
@@ -344,4 +340,5 @@ def _planned(
         if following is None:
             break
         make(following)
-    return _chosen(cut_at(problem, best()), max(tried, len(found)), len(found))
+    chosen = cut_at(problem, best())
+    return chosen, CutChoice(layout_of(chosen), BEST, max(tried, len(found)), all_cuts(chosen), len(found))
