@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from string import ascii_uppercase
-from typing import NamedTuple
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult, group
 from rich.style import Style
@@ -28,14 +27,7 @@ from pipesched.tuning.trial import Trial
 
 MAY_NOT_FIT = "may not fit"
 LEAST_GAIN = 0.0005  # that is said of a row
-
-
-class PointLine(NamedTuple):
-    """A point, the numbers of the rows that the line stands for (or a mark), and remarks that stand below it."""
-
-    trial: Trial
-    mark: str
-    remarks: list[str]
+PointLine = tuple[Trial, str, list[str]]  # a point, the numbers of its rows (or a mark), and remarks below it
 
 
 def point_lines(
@@ -52,10 +44,10 @@ def point_lines(
         gain = 0.0 if first.behind is None else first.behind.expected - 1
         remarks = [MAY_NOT_FIT + f"; if it does, {gain:+.1%}" * (gain >= LEAST_GAIN)] * first.may_not_fit
         remarks += _others(first, others, trials[0].rate)
-        found.append(PointLine(first, marks[number] if marks else numbers_text([row + 1 for row in here]), remarks))
+        found.append((first, marks[number] if marks else numbers_text([row + 1 for row in here]), remarks))
     if tied > 1:
         last = max((number for number, here in enumerate(rows) if here[0] < tied), default=0)
-        found[last].remarks.append(f"these {tied} cannot be told apart (rows 1-{tied})")
+        found[last][-1].append(f"these {tied} cannot be told apart (rows 1-{tied})")
     return found
 
 
@@ -101,7 +93,7 @@ class PointsTable:
 
     def __init__(self, lines: Sequence[PointLine], title: str = "row") -> None:
         self.lines, self.title = lines, f"\n{title}"
-        self.trials = [line.trial for line in lines]
+        self.trials = [trial for trial, *_ in lines]
         self.best = self.trials[0].rate if self.trials else 0.0
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -135,10 +127,10 @@ class PointsTable:
             for title, width in zip(table, widths, strict=True)
         ]
         rows, start = [*zip(*table.values(), strict=True)], 0
-        for end, line in enumerate(self.lines, 1):
-            if line.remarks or end == len(rows):
+        for end, (*_, remarks) in enumerate(self.lines, 1):
+            if remarks or end == len(rows):
                 yield grid(*(column.copy() for column in columns), rows=rows[start:end], header=not start)
-                yield from (item(remark, style="dim") for remark in line.remarks)
+                yield from (item(remark, style="dim") for remark in remarks)
                 start = end
         letters = [f"{LETTERS[size]} {size}" for size in sizes if size not in WORDS]
         meaning = [", ".join(letters)] * bool(letters) + [text for column, text in MEANINGS.items() if column in shown]
@@ -150,7 +142,7 @@ class PointsTable:
     def _named(self, sizes: Sequence[str], *, is_compact: bool) -> dict[str, list[Text]]:
         """Return the columns that say which points these are, by their titles: marks, sizes and algorithms."""
         layouts = [trial.point.layout for trial in self.trials]
-        found = {self.title: [line.mark for line in self.lines]}
+        found = {self.title: [mark for _, mark, _ in self.lines]}
         if is_compact:
             found[LAYOUT] = [brief(layout, sizes) for layout in layouts]
         else:
