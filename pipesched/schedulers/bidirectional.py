@@ -13,7 +13,7 @@ from itertools import pairwise
 from pipesched.pipeline.plan.plan import Plan
 from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.pipeline.problem.problem import Problem
-from pipesched.schedulers.family import BoundPlan, Family, NeedsEven
+from pipesched.schedulers.family import Binding, Family, require_even
 
 
 def merged(problem: Problem, *, eager: bool = False) -> Plan:
@@ -40,20 +40,20 @@ def merged(problem: Problem, *, eager: bool = False) -> Plan:
 
 CHIMERA = Family(
     name="chimera",
-    plan=BoundPlan(merged, eager=False),
+    plan=Binding(merged, eager=False),
     placement="bidirectional",
     needs="even P, any M; two copies of the weights",
     bubble="(P-2)/(2M+P-2) at B = f and P dividing M",
     memory="P/2+1 .. P when M >= P",
     paper="Chimera (Li and Hoefler 2021, arXiv 2107.06925)",
-    requires=NeedsEven("chimera", ("devices",)),
+    requires=Binding(require_even, name="chimera", keys=("devices",)),
     settled_order=True,
 )
 
 
 BITPIPE = Family(
     name="bitpipe",
-    plan=BoundPlan(merged, eager=True),
+    plan=Binding(merged, eager=True),
     placement="bidirectional",
     chunks=2,
     needs="even P, S = 2P, any M; two copies of the weights",
@@ -61,7 +61,7 @@ BITPIPE = Family(
     memory="3P/4+1/2 .. P when M >= P",
     paper="BitPipe (Wu et al. 2024, arXiv 2410.19367)",
     elsewhere="the authors' Megatron fork (P dividing M)",
-    requires=NeedsEven("bitpipe", ("devices",)),
+    requires=Binding(require_even, name="bitpipe", keys=("devices",)),
     settled_order=True,
 )
 
@@ -139,7 +139,7 @@ DUALPIPE = Family(
     memory="min(M, P+1)",
     paper="DeepSeek-V3 (2024, arXiv 2412.19437)",
     elsewhere="DeepSeek DualPipe (M >= 2P)",
-    requires=NeedsEven("dualpipe", ("devices", "microbatches")),
+    requires=Binding(require_even, name="dualpipe", keys=("devices", "microbatches")),
     settled_order=True,
     has_pairs=True,
     splits_backward=True,
@@ -147,7 +147,7 @@ DUALPIPE = Family(
 
 HALVED = Family(
     name="dualpipe-v",
-    plan=BoundPlan(dualpipe_v, whole=False),
+    plan=Binding(dualpipe_v, whole=False),
     placement="v",
     chunks=2,
     needs="S = 2P, any M",
@@ -163,7 +163,7 @@ HALVED = Family(
 WHOLE = replace(
     HALVED,
     name="dualpipe-v-whole",
-    plan=BoundPlan(dualpipe_v, whole=True),
+    plan=Binding(dualpipe_v, whole=True),
     bubble="(4P-5)f idle at B = 2f a stage, P >= 2 and M >= 2P",
     paper="DualPipeV of DeepSpeed 0.19.8, which keeps gradients of weights in the backward",
     elsewhere="DeepSpeed DualPipeVModule (M >= 2P)",

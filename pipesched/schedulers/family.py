@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from pipesched.checks import (
     require_callable,
@@ -27,6 +28,7 @@ from pipesched.pipeline.problem.placement import PLACEMENTS, named_placement
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.units import FORWARD_ONLY
 
+T = TypeVar("T")
 ANY = "any"
 SIMULATED = "by simulation"  # a formula that nobody gives
 FORWARDS = "sequential, naive, interleaved, looped-bfs and list"  # the families of which `forward_only` holds
@@ -120,30 +122,25 @@ class Family(Displayable):
         return max(wanted // self.chunks, 1) * self.chunks if self.is_multiple else self.chunks
 
 
-class BoundPlan(partial[Plan]):
+class Binding(partial[T]):
     """A function of several families with what one of them is: two of the same are equal, after pickle too."""
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, BoundPlan) and (self.func, self.keywords) == (other.func, other.keywords)
+        return isinstance(other, Binding) and (self.func, self.keywords) == (other.func, other.keywords)
 
     def __hash__(self) -> int:
         return hash((self.func, *self.keywords.values()))
 
 
-@dataclass(frozen=True)
-class NeedsEven:
-    """A demand of a family: numbers of the problem with some keys are even. Two of the same are equal."""
+def require_even(problem: Problem, *, name: str, keys: Sequence[str]) -> None:
+    """Raise NotApplicable, with the nearest even numbers, where a number of the problem with one of these keys is odd.
 
-    name: str
-    keys: Sequence[str]
-
-    def __call__(self, problem: Problem) -> None:
-        """Raise NotApplicable, with the nearest even numbers, for an odd one."""
-        for key in self.keys:
-            if (count := getattr(problem, key)) % 2:
-                nearest = f"{count - 1} or {count + 1}" if count > 1 else "2"
-                message = f"{self.name} needs an even number of {key}, for instance {nearest}, not {count}"
-                raise NotApplicable(message, key)
+    `name` is that of the family.
+    """
+    for key in keys:
+        if (count := getattr(problem, key)) % 2:
+            nearest = f"{count - 1} or {count + 1}" if count > 1 else "2"
+            raise NotApplicable(f"{name} needs an even number of {key}, for instance {nearest}, not {count}", key)
 
 
 def prepare(problem: Problem, family: Family) -> Problem:

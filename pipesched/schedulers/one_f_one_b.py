@@ -28,7 +28,7 @@ from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
 from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.units import FORWARD_ONLY
-from pipesched.schedulers.family import BoundPlan, Family
+from pipesched.schedulers.family import Binding, Family
 from pipesched.schedulers.ordering import BEST
 from pipesched.schedulers.plan_of import last_slice_first, one_forward_one_backward, split_one_forward_one_backward
 
@@ -215,7 +215,7 @@ _linear = partial(Family, placement="linear", needs="any M", settled_order=True)
 
 FAMILY = _linear(
     name="1f1b",
-    plan=BoundPlan(alternating, rule=ONE_BY_ONE),
+    plan=Binding(alternating, rule=ONE_BY_ONE),
     bubble="(P-1)/(M+P-1)",
     memory="min(M, P-d)",
     paper="PipeDream-Flush (Narayanan et al. 2021, arXiv 2006.09503)",
@@ -225,7 +225,7 @@ FAMILY = _linear(
 
 SLICED = _linear(
     name="seq-1f1b",
-    plan=BoundPlan(alternating, rule=ONE_BY_ONE),
+    plan=Binding(alternating, rule=ONE_BY_ONE),
     needs="any M; slices (n = 1: 1f1b)",
     bubble="(P-1)/(nM+P-1)",
     memory="min(nM, P-d-1+n)/n",
@@ -237,7 +237,7 @@ SLICED = _linear(
 
 EAGER = _linear(
     name="eager-1f1b",
-    plan=BoundPlan(alternating, rule=EAGERLY),
+    plan=Binding(alternating, rule=EAGERLY),
     bubble="(P-1)/(M+P-1), and p2p mostly hidden",
     memory="min(M, 2(P-d))",
     paper="Zhuang et al. 2023, arXiv 2211.05322",
@@ -246,7 +246,7 @@ EAGER = _linear(
 
 PAIRED = _linear(
     name="1f1b-overlap",
-    plan=BoundPlan(alternating, rule=OVERLAPPING),
+    plan=Binding(alternating, rule=OVERLAPPING),
     needs="any M; costs.overlap says what a pair takes",
     bubble="by simulation",
     memory="min(M, 2(P-d))",
@@ -273,7 +273,7 @@ LOOPED = _looped(
 
 OVERLAPPED = _looped(
     name="interleaved-overlap",
-    plan=BoundPlan(grouped, rule=OVERLAPPING),
+    plan=Binding(grouped, rule=OVERLAPPING),
     needs="S = VP, any M; costs.overlap says what a pair takes",
     memory="min(VM, (V-1)g + 2(P-d))/V",
     paper="Megatron-LM, combined 1F1B for expert-parallel overlap",
@@ -285,7 +285,7 @@ OVERLAPPED = _looped(
 
 GROUPED = _looped(
     name="grouped-interleaved",
-    plan=BoundPlan(grouped, rule=GROUPING),
+    plan=Binding(grouped, rule=GROUPING),
     needs="S = VP, any M; g from P/2 to P, or others that run",
     memory="min(VM, (V-1)g + P - d)/V",
     paper="PipeOffload (Wan et al. 2025, arXiv 2503.01328)",
@@ -303,7 +303,7 @@ HALF = replace(
 
 SPLIT = _looped(
     name="interleaved-zb",
-    plan=BoundPlan(grouped, rule=SPLITTING),
+    plan=Binding(grouped, rule=SPLITTING),
     needs="S = VP, any M; splits the backward",
     memory="min(VM, (V-1)g + P)/V",
     paper="PyTorch, Interleaved Zero Bubble",

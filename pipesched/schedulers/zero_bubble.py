@@ -37,7 +37,7 @@ from pipesched.schedulers.block import (
     v_blocks,
     works,
 )
-from pipesched.schedulers.family import BoundPlan, Family
+from pipesched.schedulers.family import Binding, Family
 from pipesched.schedulers.one_f_one_b import SPLITTING, alternating
 from pipesched.schedulers.plan_of import last_slice_first
 from pipesched.schedulers.trials import Effort, Orders, Trials, trials
@@ -54,13 +54,13 @@ _linear = partial(
 )
 H1 = _linear(
     name="zb-h1",
-    plan=BoundPlan(alternating, rule=SPLITTING),
+    plan=Binding(alternating, rule=SPLITTING),
     bubble="(P-1)(f+b-w) idle when w <= f, b",
     memory="min(M, P); n slices: min(nM, P-1+n)/n",
 )
 H2 = _linear(
     name="zb-h2",
-    plan=BoundPlan(alternating, rule=SPLITTING._replace(step=2, delay=2)),
+    plan=Binding(alternating, rule=SPLITTING._replace(step=2, delay=2)),
     bubble="in span max(0, (P-1)(f+b-2w)) idle when w <= f",
     memory="min(M, 2P-1); n slices: min(nM, 2P-2+n)/n",
 )
@@ -300,7 +300,7 @@ HALF = _on_v(
     plan=v_half,
     bubble="by simulation",
     memory="P/2 + 1 (P/2 + 1/2 for odd P)",
-    most_chunks=partial(published_peak, waits=half_waits),
+    most_chunks=Binding(published_peak, waits=half_waits),
 )
 
 LEAST = _on_v(
@@ -308,7 +308,7 @@ LEAST = _on_v(
     plan=v_min,
     bubble="by simulation; grows where f, b and w differ",
     memory="about P/3 + 1",
-    most_chunks=partial(published_peak, waits=least_waits),
+    most_chunks=Binding(published_peak, waits=least_waits),
 )
 
 WHOLE = _on_v(
