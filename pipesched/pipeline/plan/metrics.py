@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from pipesched.core.arrays import Ints, column, np
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import Retiming, Times
-from pipesched.pipeline.plan.lowering import Sent, merged
+from pipesched.pipeline.plan.lowering import Sent, lower_plan, merged
 from pipesched.pipeline.plan.plan import NOTHING_BEFORE, SIDE_KINDS, Plan, Together, lane_of, require_device
 from pipesched.pipeline.plan.step import GRADIENTS, ON_DEVICE, WEIGHTS
 from pipesched.pipeline.plan.step_plan import stages_along
@@ -243,12 +243,19 @@ class ScheduleMetrics:
 
     @cached_property
     def times(self) -> Times:
-        raise NotImplementedError
+        """The times, as arrays."""
+        return Times(self.start_ticks, self.end_ticks)
 
     @cached_property
     def graph(self) -> TaskGraph:
-        """The task graph of the plan, with the durations of its operations."""
-        raise NotImplementedError
+        """The task graph of the plan; with own lengths these are the durations."""
+        graph = lower_plan(self.problem, self.plan)
+        if not self.own_lengths:
+            return graph
+        lengths = [0] * len(graph.durations)
+        for number in chain(*self.plan.machines):
+            lengths[number] = self.end_ticks[number] - self.start_ticks[number]
+        return graph.changed(durations=lengths)
 
     def _slots(self) -> dict[str, Any]:
         lines, times = self.plan.own_lines[: len(self.plan.orders)], self.times

@@ -87,11 +87,6 @@ class Schedule(ScheduleMetrics, HasPage):
         vars(self).update(start_ticks=starts, end_ticks=ends)
         return starts if name == "start_ticks" else ends
 
-    @cached_property
-    def times(self) -> Times:
-        """The times, as arrays."""
-        return Times(self.start_ticks, self.end_ticks)
-
     def __repr__(self) -> str:
         sizes = f"{self.problem.devices} devices, {self.problem.microbatches} microbatches"
         return f"Schedule({sizes}, makespan {self.makespan})"
@@ -103,17 +98,6 @@ class Schedule(ScheduleMetrics, HasPage):
     def name(self) -> str:
         """The name of its plan, or "plan"."""
         return self.plan.name or "plan"
-
-    @cached_property
-    def graph(self) -> TaskGraph:
-        """The task graph of the plan; with own lengths these are the durations."""
-        graph = lower_plan(self.problem, self.plan)
-        if not self.own_lengths:
-            return graph
-        lengths = [0] * len(graph.durations)
-        for number in chain(*self.plan.machines):
-            lengths[number] = self.end_ticks[number] - self.start_ticks[number]
-        return graph.changed(durations=lengths)
 
     @property
     def lengths(self) -> Sequence[int] | None:
