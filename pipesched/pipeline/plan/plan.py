@@ -274,21 +274,19 @@ def _require_numbers(numbers: Any, stop: int, key: str, entry: int | None = None
 
 def mismatch(problem: Problem, plan: Plan) -> str | None:
     """Say in which numbers (devices, stages, microbatches, lanes) a plan differs from the problem; None if in none."""
-    planned = (len(plan.orders), plan.index.stages, plan.index.microbatches)
-    if planned == (problem.devices, problem.stages, problem.microbatches):
-        if plan.index.slices != problem.slices.count:
-            return f"the plan has {plan.index.slices} slices a microbatch; the problem has {problem.slices.count}"
-        if len(plan.network) not in (0, problem.devices):
-            return (
-                f"the plan has programs of {len(plan.network)} network lanes; the problem has {problem.devices} devices"
-            )
-        if len(plan.lanes) in (0, problem.devices):
-            return None
-        return f"the plan has {len(plan.lanes)} pairs of transfer lanes; the problem has {problem.devices}"
-    return (
-        f"the plan is for {planned[0]} devices, {planned[1]} stages and {planned[2]} microbatches;"
-        f" the problem has {problem.devices}, {problem.stages} and {problem.microbatches}"
-    )
+    planned, devices = (len(plan.orders), plan.index.stages, plan.index.microbatches), problem.devices
+    if planned != (devices, problem.stages, problem.microbatches):
+        return (
+            f"the plan is for {planned[0]} devices, {planned[1]} stages and {planned[2]} microbatches;"
+            f" the problem has {devices}, {problem.stages} and {problem.microbatches}"
+        )
+    if plan.index.slices != problem.slices.count:
+        return f"the plan has {plan.index.slices} slices a microbatch; the problem has {problem.slices.count}"
+    if len(plan.network) not in (0, devices):
+        return f"the plan has programs of {len(plan.network)} network lanes; the problem has {devices} devices"
+    if len(plan.lanes) not in (0, devices):
+        return f"the plan has {len(plan.lanes)} pairs of transfer lanes; the problem has {devices}"
+    return None
 
 
 def plan_from_slots(
@@ -381,9 +379,8 @@ def require_each_once(planned: Iterable[Op], stages: int, microbatches: int, sli
                 f"{op} is out of range: stages are 0 to {stages - 1}, microbatches 0 to {microbatches - 1}{most}"
             )
         elif op.is_sliced != (slices > 1):
-            one = (
-                "no slices: its text ends with the microbatch" if slices == 1 else f"{slices} slices; name one, {op}.0"
-            )
+            several = f"{slices} slices; name one, {op}.0"
+            one = "no slices: its text ends with the microbatch" if slices == 1 else several
             raise WrongOperation(f"{op} is no operation here: a microbatch has {one}")
         if op in seen:
             raise WrongOperation(f"{op} stands twice in the plan", "network" if op.kind in NETWORK_KINDS else None)
