@@ -378,8 +378,6 @@ def _ahead_of_one(value: Any, others: str) -> int:
 
 def read_side(value: Any, shape: Extent) -> tuple[SideItem, ...]:
     """Return the items of side work, from a list of mappings. Raises ConfigError about `side`."""
-    if value is None:
-        return ()
     items = first_entries(value, MOST_ITEMS) if is_several(value) else []
     if not items:
         what = f"must list items, each a mapping of {', '.join(SIDE)}, not {shown(value)}"

@@ -339,8 +339,8 @@ def read_units(
     return count, {"sizes": factors, "slices": cut, "mode": named, "rounds": turns}
 
 
-def read_sizes(value: Any, microbatches: int) -> Sizes | None:
-    """Return the factors of each microbatch; None where all are 1. Raises ConfigError about `sizes`."""
+def read_sizes(value: Any, microbatches: int) -> Sizes:
+    """Return the factors of each microbatch. Raises ConfigError about `sizes`."""
     if isinstance(value, Sizes):
         return value
     given = known_entries(value, FACTORS, "sizes")
@@ -351,8 +351,7 @@ def read_sizes(value: Any, microbatches: int) -> Sizes | None:
                 what = f"must list {microbatches} numbers (one a microbatch), not {shown(factors)}"
                 raise ConfigError(what, "sizes")
             columns[name] = exact_numbers("sizes", factors, microbatches, "one a microbatch", None)
-    sizes = Sizes(**columns)
-    return None if sizes.are_one else sizes
+    return Sizes(**columns)
 
 
 def known_entries(value: Any, known: Sequence[str], key: str, inside: str = "") -> dict[str, Any]:
@@ -379,12 +378,13 @@ def read_slices(value: Any, stages: int, time: Unit) -> Slices:
     count = _whole(count, "count", or_auto=True)
     if "most" in given:
         raise ConfigError(f"goes with `count: {AUTO}`, not with {count}", "slices", entry="most")
+    tokens = None if isinstance(given.get("tokens", EQUAL), str) else _shares(given["tokens"], count, "tokens")
     if "work" not in given:
-        return _rule(given, overhead, MOST_SLICES).slices(count, _tokens_given(given, count))
+        return _rule(given, overhead, MOST_SLICES).slices(count, tokens)
     if "attention" in given:
         what = "is a rule for the parts of the work, which are given; give either"
         raise ConfigError(what, "slices", entry="attention")
-    tokens = _tokens_given(given, count) or (Fraction(1, count),) * count
+    tokens = tokens or (Fraction(1, count),) * count
     if given.get("tokens") == WORK:
         what = f"must be {EQUAL} or listed where the parts of the work are given, not {WORK}"
         raise ConfigError(what, "slices", entry="tokens")
@@ -409,10 +409,6 @@ def _rule(given: Mapping[str, Any], overhead: Entry, most: int) -> SliceRule:
         with entry_of("slices", "tokens"):
             require_name((EQUAL, WORK), tokens, "rule", "slices")
     return SliceRule(most, round(attention, ATTENTION_PLACES), isinstance(tokens, str) and tokens == WORK, overhead)
-
-
-def _tokens_given(given: Mapping[str, Any], count: int) -> Shares | None:
-    return None if isinstance(given.get("tokens", EQUAL), str) else _shares(given["tokens"], count, "tokens")
 
 
 def _work(value: Any, tokens: Shares, stages: int) -> list[tuple[Shares, ...]]:
