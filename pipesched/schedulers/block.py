@@ -280,10 +280,7 @@ def costing(problem: Problem, *, between: bool = False) -> Problem:
     scale = problem.ticks.per_unit if count == 1 else 1
     work: dict[str, Any] = {key: mean_unit[key] for key in SHARED}
     mean = max(sum(map(sum, work.values())) // (3 * problem.stages), 1)
-    if between:
-        work = {key: [(mean + time) // 2 for time in times] for key, times in work.items()}
-    else:
-        work = {key: [mean] * len(times) for key, times in work.items()}
+    work = {key: [(mean + time) // 2 if between else mean for time in times] for key, times in work.items()}
     tables: dict[str, Any] = {
         key: tuple(canonical(Fraction(count * time, scale)) for time in times) for key, times in work.items()
     }

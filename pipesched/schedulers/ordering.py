@@ -123,6 +123,7 @@ class SlotTimes:
     _tables: UnitTables
     _where: Ints  # the device of each stage and unit
     _knows_pairs: bool
+    _fed: Callable[[Ints], Ints]  # the columns of cases, which are rows of an array
 
     @property
     def slots(self) -> int:
@@ -153,10 +154,6 @@ class SlotTimes:
             check_deadline()
             found.append(measure(fed[:, first : first + size]))
         return np.concatenate(found, axis=-1)
-
-    def _fed(self, cases: Ints) -> Ints:
-        """Return the columns of some cases, which are rows of an array."""
-        raise NotImplementedError
 
     def _peaks(self, fed: Ints) -> Ints:
         """Return the most that each device holds of activations, in grains: a row a device, a column a case."""
