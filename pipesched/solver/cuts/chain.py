@@ -11,6 +11,7 @@ which the rest can be cut, and the least largest work. A search that goes on wit
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -344,24 +345,6 @@ class CutLanes:
         return tuple(found)
 
 
-def lanes_of(chain: Chain, most: float, most_starts: float = inf) -> CutLanes | None:
-    """Return the lanes of a chain for cuts of a bound of `most` ticks at most; None where its stages stand in none.
-
-    So it is too where lanes may begin at more than `most_starts` choices of items.
-    """
-    of_stages, count = chain.devices.of_stages, len(chain.devices.speed)
-    order = of_stages[:count]
-    rows = [of_stages[start : start + count] for start in range(0, len(of_stages), count)]
-    if chain.devices.second or len({*order}) < count or any(row not in (order, order[::-1]) for row in rows):
-        return None
-    backs = [row != order for row in rows]
-    if any(one and other for one, other in pairwise(backs)):
-        return None
-    if comb(len(chain), backs.count(False) - 1) > most_starts:
-        return None
-    return CutLanes(chain, order, backs, most)
-
-
 class RankedCut(NamedTuple):
     """A cut: its bound, its largest work of a device for one microbatch, both in ticks, and where its stages end."""
 
@@ -396,12 +379,21 @@ class TooManyMoves(Exception):
 def cuts_in_order(
     chain: Chain, most: float = inf, most_moves: int | None = None, most_starts: float = inf
 ) -> CutsInOrder | None:
-    """Return the cuts of a chain by their bounds, up to `most` ticks; None where these cannot be gone through."""
-    lanes = lanes_of(chain, most, most_starts)
-    try:
-        return None if lanes is None else CutsInOrder(lanes, most_moves)
-    except TooManyMoves:
+    """Return the cuts of a chain by their bounds, up to `most` ticks; None where its stages stand in no lanes.
+
+    So it is too where lanes may begin at more than `most_starts` choices of items, or have more than `most_moves`.
+    """
+    of_stages, count = chain.devices.of_stages, len(chain.devices.speed)
+    order = of_stages[:count]
+    rows = [of_stages[start : start + count] for start in range(0, len(of_stages), count)]
+    backs = [row != order for row in rows]
+    if chain.devices.second or len({*order}) < count or any(row not in (order, order[::-1]) for row in rows):
         return None
+    if any(one and other for one, other in pairwise(backs)) or comb(len(chain), backs.count(False) - 1) > most_starts:
+        return None
+    with suppress(TooManyMoves):
+        return CutsInOrder(CutLanes(chain, order, backs, most), most_moves)
+    return None
 
 
 class CutsInOrder:
@@ -428,9 +420,7 @@ class CutsInOrder:
     def within(self, limit: int | None = None) -> Iterator[RankedCut]:
         """Yield the cuts by their bounds, then by their largest work, until `limit` beginnings were made longer."""
         count, made = len(self.lanes.order), 0
-        queue = [
-            _Beginning(*self._of(0, place), count, (place.at,), place.regions, 0, (0, 0)) for place in self._begins
-        ]
+        queue = [_Beginning(*self._of(0, one), count, (one.at,), one.regions, 0, (0, 0)) for one in self._begins]
         heapify(queue)
         while queue and queue[0].bound < inf and made != limit:
             check_deadline()
