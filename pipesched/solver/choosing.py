@@ -262,9 +262,8 @@ def _solved(name: str, variant: Variant, schedule: Schedule, limits: Limits, clo
     own: Variant = getattr(variant, name)
     if own not in variant.alone:  # type: ignore[attr-defined]
         return
-    value = ceil_div(
-        variant.value(schedule) * own.problem.ticks.per_unit, variant.problem.ticks.per_unit
-    )  # of its own ticks
+    ticks = variant.value(schedule) * own.problem.ticks.per_unit
+    value = ceil_div(ticks, variant.problem.ticks.per_unit)  # of its own ticks
     least, most = own.bound().ticks, value - 1
     if not own.has_model or most < least or not own.can_begin(clock):
         return

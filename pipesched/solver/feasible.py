@@ -41,9 +41,8 @@ def placed(problem: Problem, names: str | Sequence[str] | None) -> list[Problem]
     """
     if problem.placement is not None:
         if names is not None:
-            raise ConfigError(
-                f"the problem has its `placement` already, not {shown(names)} to choose from", "placement"
-            )
+            what = f"the problem has its `placement` already, not {shown(names)} to choose from"
+            raise ConfigError(what, "placement")
         return [problem]
     listed = [AUTO] if names is None else [names] if isinstance(names, str) else require_sequence(names, "placement")
     if not listed:

@@ -153,10 +153,8 @@ class _Budgets:
         """Return a solve that has its share when so many points, at most, divide the time that is left."""
         share = self.clock.left * min(workers_of(self.ahead.pool) / points, 1)
         seconds = max(min(max(share, 0.1), self.clock.left), 1e-6)  # the portfolio gives a schedule in 0.1 s
-        settings = {**self.settings, **more}
-        return partial(
-            solve_request, SolveRequest(problem, keeps_cuts=True, time_limit=seconds, advice=False, **settings)
-        )
+        settings = {**self.settings, "time_limit": seconds, "advice": False, **more}
+        return partial(solve_request, SolveRequest(problem, keeps_cuts=True, **settings))
 
     def _send(self, budget: int, points: int) -> None:
         """Let a worker solve a budget, unless one does already."""
@@ -178,12 +176,8 @@ def _walk(budgets: _Budgets, floor: int, step: int) -> list[tuple[int | None, in
         lower = () if budget is None else (*range(budget - step, floor, -step), floor)
         try:
             outcome = budgets.solved(budget, left, lower)
-        except NoSchedule:
-            if not solved:
-                raise
-            break
-        except KeyboardInterrupt:
-            if not solved or clock.is_stopped:
+        except (NoSchedule, KeyboardInterrupt) as error:
+            if not solved or (clock.is_stopped and isinstance(error, KeyboardInterrupt)):
                 raise
             break
         per_unit = outcome.problem.grains.per_unit  # of another budget a grain may have another size

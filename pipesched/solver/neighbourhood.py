@@ -189,13 +189,11 @@ class _NeighbourhoodSearch:
 
     def _neighbourhood(self) -> Neighbourhood:
         """Return a random one of about `size` operations, every other time at a pause of the busiest device."""
-        size, starts = int(self.size), sorted(self.current.start_ticks)
+        now, size, starts = self.current, int(self.size), sorted(self.current.start_ticks)
         last_first = max(len(starts) - size, 0)
         first = self.random.randint(-size // 2, last_first + size // 2)
-        busy = self.current.busy_ticks
-        ends, begins = (
-            times[busy.index(max(busy))] for times in (self.current.slot_end_ticks, self.current.slot_start_ticks)
-        )
+        busiest = now.busy_ticks.index(max(now.busy_ticks))
+        ends, begins = now.slot_end_ticks[busiest], now.slot_start_ticks[busiest]
         pauses = [end for end, start in zip(ends, begins[1:], strict=False) if start > end]
         if self.random.random() < 1 / 2 and pauses:
             first = bisect_left(starts, self.random.choice(pauses)) - size // 2

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, islice, product
+from itertools import chain, islice, product, takewhile
 from typing import NamedTuple
 
 from pipesched.checks import shown
@@ -71,21 +71,16 @@ def with_savings(base: Schedule, allowed: MemorySavings, rule: RecomputeOffloadR
     """Return the plan of `base`, which has no pairs, with memory saved by `rule`; None if it still does not fit."""
     problem, plan = base.problem, base.plan
     index = plan.index.with_letters(allowed.letters)
-    devices = []
-    for device in range(problem.devices):
-        memory = _MemorySimulation(base, device, index, rule)
-        if not (memory.choose() and memory.run()):
-            return None
-        devices.append(memory)
-    lanes = []
-    for memory in devices if allowed.offload else ():  # by the times at which the base schedule would start transfers
-        moves = ([(time, index.number(Op(a[0], kind, a[1]))) for time, a in memory.moves[kind]] for kind in "OL")
-        lanes.append(LanePair(*([number for _, number in sorted(row)] for row in moves)))
+    every = (_MemorySimulation(base, device, index, rule) for device in range(problem.devices))
+    devices = [*takewhile(lambda memory: memory.choose() and memory.run(), every)]
+    if len(devices) < problem.devices:
+        return None
+    moves = [memory.moves.values() for memory in devices if allowed.offload]
     return replace(
         plan,
         index=index,
         orders=[memory.order for memory in devices],
-        lanes=lanes,
+        lanes=[LanePair(*([number for _, number in sorted(row)] for row in rows)) for rows in moves],
         waits=[wait for memory in devices for wait in memory_waits(memory.changes)],
     )
 
@@ -115,7 +110,8 @@ class _MemorySimulation:
         self.lane_free = 0  # when the last offload so far is over
         self.level, self.pending = 0, list[Activation]()  # offloads that nothing had to wait for so far, in order
         self.order, self.changes = list[int](), list[MemoryEvent]()
-        self.moves: dict[str, list[tuple[int, Activation]]] = {"O": [], "L": []}
+        # Transfers, with the times at which the base schedule would start them.
+        self.moves: dict[str, list[tuple[int, int]]] = {"O": [], "L": []}
 
     def choose(self) -> bool:
         """Choose activations to evict until all that is held at any slot fits; return whether that is possible."""
@@ -176,7 +172,7 @@ class _MemorySimulation:
             for taker, activation in [*(("L", one) for one in loaded), *((one, own) for one in takers)]:
                 if not self._take(taker, activation):
                     return False
-            self.moves["L"] += [(self._time(position), one) for one in loaded]
+            self.moves["L"] += [(self._time(position), self._number("L", one)) for one in loaded]
             self.order += [self._number(one, own) for one in kinds]
             self._give(kind, own)
         return True
@@ -206,7 +202,7 @@ class _MemorySimulation:
             given = self._evicted(own)
         elif kind == "F" and own in self.actions:
             self.pending.append(own)
-            self.moves["O"].append((self.base.end_ticks[number], own))
+            self.moves["O"].append((self.base.end_ticks[number], self._number("O", own)))
         if given:
             self.level -= given
             self.changes.append(MemoryEvent(number, True, False))
@@ -263,9 +259,8 @@ def _bases(variant: Variant) -> Iterator[Candidate]:
         for factor in variant.policy.portfolio.looser:
             own = variant.problem.capacity_grains
             limits = [None if most is None or factor is None else int(factor * most) for most in own]
-            yield from portfolio.listed(
-                variant, f"list ({name})", portfolio.Pools("", variant.graph, limits, rooms), keys
-            )
+            pools = portfolio.Pools("", variant.graph, limits, rooms)
+            yield from portfolio.listed(variant, f"list ({name})", pools, keys)
 
 
 class _WarmUps(NamedTuple):

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import islice
 from typing import ClassVar, NamedTuple
 
-from pipesched.core.arrays import round_up
+from pipesched.core.arrays import np, round_up
 from pipesched.core.clock import Clock, TimeIsUp
 from pipesched.core.cpsat import Limits, TaskModel
 from pipesched.core.tasks import TaskGraph
@@ -255,7 +255,5 @@ class Variant(ABC):
 
 def ranks_of(graph: TaskGraph) -> list[int]:
     """Return a number for each task, greater than the numbers of all that it waits for."""
-    ranks = [0] * len(graph)
-    for rank, task in enumerate(topological_order(graph)):
-        ranks[task] = rank
+    ranks: list[int] = np.argsort(topological_order(graph)).tolist()  # where each task stands in the order
     return ranks
