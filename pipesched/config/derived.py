@@ -146,8 +146,7 @@ def read_trust(section: Section | None) -> TrustSection:
             known = dict.fromkeys([*evidence_base().sources, *evidence_base(low=True).sources])
             require_name(known, like, "source of published runs", "trust.like")
         beyond = require_flag(entries.plain("beyond", False), "trust.beyond")
-        return TrustSection(
-            like, beyond, require_name(FITS, entries.plain("fits", FITS[0]), "way to fit", "trust.fits")
-        )
+        fits = require_name(FITS, entries.plain("fits", FITS[0]), "way to fit", "trust.fits")
+        return TrustSection(like, beyond, fits)
     except ConfigError as error:
         raise located_in_sections(error, {"trust": section}) from None

@@ -138,9 +138,8 @@ def _dependence(entry: Any, position: int, numbers: Mapping[str, int], name: str
     distance = entry[2] if isinstance(entry, list) and len(entry) == 3 else 0
     is_whole = isinstance(distance, int) and not isinstance(distance, bool) and 0 <= distance <= 1_000
     if not isinstance(entry, list) or len(entry) not in {2, 3} or not is_whole or not all(map(_is_word, entry[:2])):
-        raise ConfigError(
-            f"{name}: edges[{position}]: must be [from, to], or [from, to, iterations] in a loop, not {shown(entry)}"
-        )
+        forms = "[from, to], or [from, to, iterations] in a loop"
+        raise ConfigError(f"{name}: edges[{position}]: must be {forms}, not {shown(entry)}")
     for part in map(str, entry[:2]):
         if part not in numbers:
             near = get_close_matches(part, numbers, n=1)
@@ -164,7 +163,6 @@ def _list(content: Mapping[str, Any], key: str, name: str) -> list[Any]:
 def _numbers(content: Mapping[str, Any], key: str, name: str) -> dict[str, int]:
     values = content.get(key) or {}
     if not isinstance(values, dict) or not all(type(value) is int for value in values.values()):
-        raise ConfigError(
-            f"{name}: {key}: must be whole numbers by unit class, such as {{mul: 1}}, not {shown(values)}"
-        )
+        form = "whole numbers by unit class, such as {mul: 1}"
+        raise ConfigError(f"{name}: {key}: must be {form}, not {shown(values)}")
     return {str(class_name).casefold(): value for class_name, value in values.items()}

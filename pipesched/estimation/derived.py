@@ -338,10 +338,9 @@ class SetupCutter:
             costs.append(LayerCosts(forward=work, activation=kept / GB, static=fixed / GB))
         first, *inside, last = costs
         columns: dict[str, Any] = {key: [getattr(one, key) for one in inside] for key in MEASURED}
-        layer, layout = LayerCosts(**columns), equal_layout(len(inside), least_counts(stages, first, last))
-        found = balanced_layout(
-            Layers(layer, first, last, layout), placement, problem.microbatches, problem.memory, speeds_of(problem)
-        )
+        layout = equal_layout(len(inside), least_counts(stages, first, last))
+        layers, speeds = Layers(LayerCosts(**columns), first, last, layout), speeds_of(problem)
+        found = balanced_layout(layers, placement, problem.microbatches, problem.memory, speeds)
         *ends, end = accumulate(found, initial=1)
         return (*ends[1:], end + 1)
 

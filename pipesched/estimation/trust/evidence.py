@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from math import erf, exp, log, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pipesched.errors import ConfigError
 from pipesched.estimation.trust.facts import SHARES, ComparedRun, RunFacts
@@ -120,12 +120,8 @@ class EvidenceBase(NamedTuple):
 
 @cache
 def evidence_base(*, low: bool = False) -> EvidenceBase:
-    """Return what the package has of runs in 16 bits; `low`: in few bits."""
-    return base_of(json.loads(files(__package__).joinpath(LOW_FILE if low else FILE).read_text(encoding="utf-8")))
-
-
-def base_of(content: Mapping[str, Any]) -> EvidenceBase:
-    """Return the base of a document that `scripts/fit_trust.py` wrote."""
+    """Return what the package has of runs in 16 bits; `low`: in few bits. `scripts/fit_trust.py` wrote both."""
+    content = json.loads(files(__package__).joinpath(LOW_FILE if low else FILE).read_text(encoding="utf-8"))
     found = []
     for entry in content["runs"]:
         weights = tuple(entry["weights"].get(share, 0.0) for share in SHARES)
