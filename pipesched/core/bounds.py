@@ -218,11 +218,8 @@ def _point(rows: Sequence[Sequence[int]], limits: Sequence[int]) -> list[tuple[i
         below = (number for number, row in enumerate(table) if row[LIMIT] < 0)
         leaving = min(below, key=inside.__getitem__, default=None)
         if leaving is None:
-            point = [(0, 1)] * count
-            for variable, row in zip(inside, table, strict=True):
-                if variable < count:
-                    point[variable] = row[LIMIT], row[SCALE]
-            return point
+            known = {variable: (row[LIMIT], row[SCALE]) for variable, row in zip(inside, table, strict=True)}
+            return [known.get(variable, (0, 1)) for variable in range(count)]
         negative = (column for column in range(count) if table[leaving][column] < 0)
         entering = min(negative, key=outside.__getitem__, default=None)
         if entering is None:

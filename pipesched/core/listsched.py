@@ -225,11 +225,9 @@ def list_schedule(
     if len(found.picked) == len(graph):
         return found
     topological_order(graph)  # raises InvalidSchedule if the precedences form a cycle
-    starts = found.starts
+    starts, waits = found.starts, graph.predecessors
     unstarted = (task for task, start in enumerate(starts) if start == UNSTARTED)
-    left = next(
-        task for task in unstarted if all(starts[before] != UNSTARTED for before, _ in graph.predecessors[task])
-    )
+    left = next(task for task in unstarted if all(starts[before] != UNSTARTED for before, _ in waits[task]))
     raise NoSchedule(f"list scheduling: task {left} never fits in memory", device=graph.pools[left])
 
 

@@ -43,9 +43,8 @@ class LocalExecutor(ThreadPoolExecutor):
     def __init__(self, workers: int) -> None:
         if getattr(current_process(), "_inheriting", False):  # set while the script is imported
             raise SystemExit(UNGUARDED)
-        deaf = (
-            (signal.pthread_sigmask, (signal.SIG_BLOCK, {signal.SIGINT})) if hasattr(signal, "pthread_sigmask") else ()
-        )
+        mask = getattr(signal, "pthread_sigmask", None)
+        deaf = () if mask is None else (mask, (signal.SIG_BLOCK, {signal.SIGINT}))
         super().__init__(workers, "pipesched-executor", *deaf)  # what these threads start is born deaf to Ctrl-C
         self.workers, self.cores_each = workers, max(cores() // workers, 1)
         self._mine, self._processes = local(), list[SpawnProcess]()

@@ -376,9 +376,7 @@ class _ProgramReader:
                     delays[Delay(value.of, task, value.distance)] = None
         if not self.operations:
             raise GraphError(f"{self.name} has no operation to schedule", "text")
-        return DataflowGraph(
-            tuple(self.operations), tuple(dependences), self.name, tuple(self.marks), delays=tuple(delays)
-        )
+        return DataflowGraph(tuple(self.operations), tuple(dependences), self.name, tuple(self.marks), tuple(delays))
 
     def _settled(self, value: Operand | None) -> Operand | None:
         """Return the operation or the input behind a value; follow what is fed back through copies: `x1 = x`."""

@@ -116,11 +116,8 @@ def taker_of(op: Op, stages: int) -> int | None:
 
     None where none does.
     """
-    for kind in KINDS.values():
-        for need in kind.needs:
-            if need.letter == op.kind and need.stage and 0 <= op.stage - need.stage < stages:
-                return op.stage - need.stage
-    return None
+    needs = (need for kind in KINDS.values() for need in kind.needs if need.letter == op.kind and need.stage)
+    return next((op.stage - need.stage for need in needs if 0 <= op.stage - need.stage < stages), None)
 
 
 def programs(schedule: Schedule) -> list[list[ProgramStep]]:
