@@ -273,11 +273,7 @@ class LanePlace(NamedTuple):
     regions: tuple[tuple[int, int], ...]
 
 
-class LaneMove(NamedTuple):
-    """What the next device takes: where the lanes are then, and its load."""
-
-    at: tuple[int, ...]
-    load: Load
+LaneMove = tuple[tuple[int, ...], Load]  # what the next device takes: where the lanes are then, and its load
 
 
 class CutLanes:
@@ -286,17 +282,15 @@ class CutLanes:
     def __init__(self, chain: Chain, order: Sequence[int], is_back: Sequence[bool], most: float) -> None:
         self.chain, self.order, self.is_back, self.most = chain, order, is_back, most
         rates = [chain.microbatches * chain.least_time(chain.devices.speed[device]) for device in order]
-        self._rates = [0.0] * (len(order) + 1)  # the work of the devices from one on in a tick
-        for number in range(len(order) - 1, -1, -1):
-            self._rates[number] = self._rates[number + 1] + (float(1 / rates[number]) if rates[number] else 0.0)
+        done = (float(1 / rate) if rate else 0.0 for rate in reversed(rates))
+        self._rates = [*accumulate(done, initial=0.0)][::-1]  # the work of the devices from one on in a tick
 
     def begins(self) -> Iterator[LanePlace]:
         """Yield where lanes may begin, for each choice of the items at which those begin that meet none."""
-        lanes = range(len(self.is_back))
-        inner = [lane for lane in lanes[1:] if not self.is_back[lane]]
-        for starts in combinations(range(1, len(self.chain)), len(inner)):
+        numbers = [self.is_back[: lane + 1].count(False) - 1 for lane in range(len(self.is_back))]
+        for starts in combinations(range(1, len(self.chain)), numbers[-1]):
             parts = [*pairwise((0, *starts, len(self.chain)))]
-            regions = [parts[self.is_back[: lane + 1].count(False) - 1] for lane in lanes]
+            regions = [parts[number] for number in numbers]
             at = tuple(right if back else left for back, (left, right) in zip(self.is_back, regions, strict=True))
             place = LanePlace(at, tuple(regions))
             if all(right - left >= regions.count((left, right)) * len(self.order) for left, right in regions):
@@ -315,7 +309,7 @@ class CutLanes:
             rest = sum((-1 if back else 1) * (least[right] - least[end]) for back, end, (_, right) in lanes)
             left = self.most - way.there
             if left == inf or rest <= self._rates[number + 1] * left * 1.000_000_000_001:
-                yield LaneMove(moved, load)
+                yield moved, load
             return
         at, back = place.at[lane], self.is_back[lane]
         for end in self._ends(number, place, moved):
@@ -430,12 +424,12 @@ class CutsInOrder:
                 number, place = count - best.left, LanePlace(best.places[-1], best.regions)
                 latency = best.latency + self.chain.latency(number, place.at[0])
                 way = self.chain.way(number, place.at[0], latency)
-                for move in self._moves[number].get(place, ()):
-                    own = max(best.own[0], self.chain.bound(way, move.load)), max(best.own[1], move.load.all)
-                    rest = self._of(number + 1, LanePlace(move.at, best.regions))
+                for at, load in self._moves[number].get(place, ()):
+                    own = max(best.own[0], self.chain.bound(way, load)), max(best.own[1], load.all)
+                    rest = self._of(number + 1, LanePlace(at, best.regions))
                     most = max(own[0], rest.bound), max(own[1], rest.work)
                     if most[0] <= self.lanes.most and rest.bound < inf:
-                        places = *best.places, move.at
+                        places = *best.places, at
                         heappush(queue, _Beginning(*most, best.left - 1, places, best.regions, latency, own))
             self.ahead = min(queue[0].bound if queue else inf, self.lanes.most)
             if not best.left:
@@ -457,8 +451,8 @@ class CutsInOrder:
                 made += len(here[place])
                 if most is not None and made > most:
                     raise TooManyMoves
-                for move in here[place]:
-                    following = LanePlace(move.at, place.regions)
+                for at, _ in here[place]:
+                    following = LanePlace(at, place.regions)
                     behind[following] = min(latency, behind.get(following, latency))
             found.append(here)
             self._latencies.append(behind)
@@ -473,10 +467,10 @@ class CutsInOrder:
                 check_deadline()
                 way = self.chain.way(number, place.at[0], self._latencies[number][place])
                 best = work = inf
-                for move in moves:
-                    rest = least[-1].get(LanePlace(move.at, place.regions), Least())
-                    best = min(best, max(self.chain.bound(way, move.load), rest.bound))
-                    work = min(work, max(move.load.all, rest.work))
+                for at, load in moves:
+                    rest = least[-1].get(LanePlace(at, place.regions), Least())
+                    best = min(best, max(self.chain.bound(way, load), rest.bound))
+                    work = min(work, max(load.all, rest.work))
                 if best < inf:
                     here[place] = Least(best, work)
             least.append(here)
