@@ -60,16 +60,15 @@ class DaskExecutor(Executor):
         return future
 
     def _settle(self, future: Future[Any], inner: Any) -> None:
-        result, error = None, None
+        settle: Callable[[Any], None] = future.set_result
         try:
-            result = inner.result()
+            answer = inner.result()
         except Exception as raised:
-            error = _named(raised, self.address) if inner.status == "error" else _lost(self.address)
+            settle = future.set_exception
+            answer = _named(raised, self.address) if inner.status == "error" else _lost(self.address)
         with self._lock:
-            if not future.done() and error is None:
-                future.set_result(result)
-            elif not future.done():
-                future.set_exception(error)
+            if not future.done():
+                settle(answer)
 
     def _forget(self, future: Future[Any], inner: Any) -> None:
         self._futures.discard(future)
