@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
+from math import inf
 from operator import neg, sub
 from random import Random
 from typing import NamedTuple
@@ -303,11 +304,9 @@ def back_and_forth(graph: TaskGraph) -> Iterator[Listing]:
     """Apply forward-backward improvement to each rule's schedule (Li and Willis 1992)."""
     backwards = backwards_in_time(graph)
     for listing in by_rules(graph):
-        starts = listing.starts
-        length = length_of(graph, starts) + 1
-        while length_of(graph, starts) < length:
-            length = length_of(graph, starts)
-            starts = _back_and_forth_once(graph, backwards, starts)
+        starts, shortest = listing.starts, inf
+        while (length := length_of(graph, starts)) < shortest:
+            shortest, starts = length, _back_and_forth_once(graph, backwards, starts)
             yield Listing(starts, f"{listing.method}, improved back and forth")
 
 
