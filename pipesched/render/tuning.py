@@ -322,32 +322,26 @@ class Bars:
 
 
 def pareto_view(tuning: Tuning, *, ascii_only: bool = False) -> Group:
-    """Return the plot, and a row for each of its marks; where nothing fits, what is nearest to that."""
+    """Return a plot of the Pareto points, joined, and of other rows, and their table; or what is nearest to fitting."""
     if not tuning.pareto:
         return tuning_view(tuning, ascii_only=ascii_only)
-    plot = speed_against_memory(tuning, ascii_only=ascii_only)
-    table = PointsTable(point_lines(tuning.pareto, marks=marks(len(tuning.pareto))), "")
+    points, letters = tuning.pareto, marks(len(tuning.pareto))
+    chosen = {trial.point for trial in points}
+    others = [trial for trial in tuning.rows if trial.point not in chosen]
+    drawn = [PlotPoint(t.memory, t.rate, mark, BOLD) for t, mark in zip(points, letters, strict=True)]
+    plot = Scatter(
+        [*drawn, *(PlotPoint(t.memory, t.rate, OTHER, DIM) for t in others)],
+        x_title="GB of the fullest device",
+        y_title="tokens/s/GPU",
+        walls=[Wall(Fraction(tuning.capacity), f"{tuning.capacity:g} GB of a GPU")] if tuning.capacity else [],
+        paths=[([(t.memory, t.rate) for t in sorted(points, key=lambda t: t.memory)], DIM)],
+        names=[(OTHER, "other points of the table", DIM)] if others else [],
+        ascii_only=ascii_only,
+    )
+    table = PointsTable(point_lines(points, marks=letters), "")
     return Group(*head(tuning), "", plot, "", table, Text(MEANING, style="dim"))
 
 
 def marks(count: int) -> list[str]:
     """Return a mark for each of so many points: a capital, after Z #."""
     return [*ascii_uppercase, *["#"] * (count - len(ascii_uppercase))][:count]
-
-
-def speed_against_memory(tuning: Tuning, *, ascii_only: bool = False) -> Scatter:
-    """Return a plot of the Pareto points, joined, and of the other rows."""
-    points = tuning.pareto
-    chosen = {trial.point for trial in points}
-    others = [trial for trial in tuning.rows if trial.point not in chosen]
-    walls = [Wall(Fraction(tuning.capacity), f"{tuning.capacity:g} GB of a GPU")] if tuning.capacity else []
-    drawn = [PlotPoint(t.memory, t.rate, mark, BOLD) for t, mark in zip(points, marks(len(points)), strict=True)]
-    return Scatter(
-        [*drawn, *(PlotPoint(t.memory, t.rate, OTHER, DIM) for t in others)],
-        x_title="GB of the fullest device",
-        y_title="tokens/s/GPU",
-        walls=walls,
-        paths=[([(t.memory, t.rate) for t in sorted(points, key=lambda t: t.memory)], DIM)],
-        names=[(OTHER, "other points of the table", DIM)] if others else [],
-        ascii_only=ascii_only,
-    )
