@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from rich.console import Group, RenderableType
+from rich.console import Group, RenderableType, group
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -226,13 +226,9 @@ DIGITS = 3  # behind the point, of times
 MARK = "*"  # of costs that waiting may be part of
 
 
-def timeline_view(timeline: Timeline, *, ascii_only: bool = False) -> RenderableType:
-    """Return the charts and the costs."""
-    return Group(*charts(timeline, ascii_only=ascii_only), costs_table(timeline), *remarks(timeline))
-
-
-def charts(timeline: Timeline, *, ascii_only: bool = False) -> Iterator[RenderableType]:
-    """Yield what was planned and what was measured as charts on one scale, each with its heading."""
+@group()
+def timeline_view(timeline: Timeline, *, ascii_only: bool = False) -> Iterator[RenderableType]:
+    """Return what was planned and what was measured as charts on one scale, each with its heading, and the costs."""
     outcomes = [outcome for _, outcome in timeline.outcomes]
     together = [outcome.schedule for outcome in outcomes]
     for title, outcome in timeline.outcomes:
@@ -241,6 +237,8 @@ def charts(timeline: Timeline, *, ascii_only: bool = False) -> Iterator[Renderab
         yield Text(title, style="bold").append(f"  makespan {makespan}", style="not bold")
         yield Gantt(outcome, rows=rows, together=together, show_legend=legend, ascii_only=ascii_only)
         yield ""
+    yield costs_table(timeline)
+    yield from remarks(timeline)
 
 
 def costs_table(timeline: Timeline) -> Table:
