@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from pipesched.pipeline.plan.schedule import Schedule
@@ -159,15 +161,11 @@ def _receivers(op: Op, side: Sequence[SideItem]) -> Iterator[tuple[str, Op]]:
 def _counters(schedule: Schedule, at: Microseconds) -> Iterator[TraceEvent]:
     problem, digits = schedule.problem, len(str(schedule.problem.devices - 1))
     for device in range(schedule.problem.devices):
-        shown = -1
-        for time, level in schedule.memory_steps(device):
-            if level == shown:
-                continue
-            shown = level
+        for level, steps in groupby(schedule.memory_steps(device), key=itemgetter(1)):
             yield {
                 "name": f"memory of device {device:0{digits}}",  # viewers sort counters by name
                 "ph": "C",
-                "ts": at(time),
+                "ts": at(next(steps)[0]),
                 "pid": PROCESS,
                 "args": {problem.memory.unit or "memory": in_units(level, problem.grains.per_unit)},
             }
