@@ -78,9 +78,7 @@ def answer(subject: Subject) -> Answer:
     if known.get("fsdp") and (known["same"] % known["ranks"] or known["ranks"] % (known["context"] or 1)):
         groups = f"groups of {known['ranks']} ranks (`shard`) do not come out even among {known['same']}"
         return Refusal(f"{NAME} shards over all ranks that share a sequence, and {groups}")
-    spread = (
-        (known["shards"] if known.get("fsdp") else 1) * (known["context"] or 1) * known.get("tensor", 1) if known else 1
-    )
+    spread = (known["shards"] if known.get("fsdp") else 1) * (known.get("context") or 1) * known.get("tensor", 1)
     if spread % (experts := known.get("expert", 1)):
         ranks = f"data_parallel_shard_degree x context x tensor ranks, {spread} here"
         what = f"{NAME} spreads experts over {ranks}, and the {experts} of `parallel.expert` do not divide these"
