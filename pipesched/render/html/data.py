@@ -260,7 +260,6 @@ IDLE_LOOKS = {  # a colour, and its stripes
     Idle.RUNTIME: ("66,165,245", "rise"),
 }
 MOST_SHADES = 16  # of the slices of a microbatch
-COLUMNS = 3  # of times that may stand with a packed plan: starts, lengths, arrivals
 ALONE = 0  # instead of the row of a backward: the slot is no pair
 Palette = dict[tuple[int, ...], int]  # a sort of operations: its colour by kind and those by hue, 0xrrggbb; its number
 
@@ -439,7 +438,7 @@ def packed(plan: Plan, *columns: Sequence[int] | None) -> str:
     numbers.append(len(plan.waits))
     for column_of_waits in zip(*plan.waits, strict=True):
         numbers += _differences(column_of_waits)
-    for times in (*columns, None, None, None)[:COLUMNS]:
+    for times in columns:
         numbers.append(int(times is not None))
         numbers += _differences(times or ())
     return _text(numbers)
