@@ -177,10 +177,9 @@ class SolveReport(Displayable):
         require_number(self.seconds, "seconds")
         require_label(self.source, "source")
         require_label(self.covers, "covers")
-        require_type(self.status, Status, "a Status", "status")
-        require_type(self.bound, Bound, "a Bound", "bound")
-        require_type(self.makespan_bound, Bound, "a Bound", "makespan_bound")
-        require_type(self.stopped_by, StoppedBy, "a StoppedBy", "stopped_by")
+        kinds = {"status": Status, "bound": Bound, "makespan_bound": Bound, "stopped_by": StoppedBy}
+        for key, kind in kinds.items():
+            require_type(getattr(self, key), kind, f"a {kind.__name__}", key)
         require_type(self.equal, Mapping, "a mapping of memory by names", "equal")
         require_fields(self, heuristic=BestHeuristic, repetition=Repetition, cuts=CutReport)
         if self.advice is not None:
