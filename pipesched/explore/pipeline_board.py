@@ -178,11 +178,8 @@ class PipelineBoard:
 
     def drawn_with(self, row: int) -> int:
         """Return the device or unit below which a row is drawn."""
-        devices = self.problem.devices
-        network = row - devices - 2 * len(self.plan.lanes)
-        if row < devices or network >= 0:
-            return row if row < devices else network
-        return (row - devices) // 2
+        lane, transfers = row - self.problem.devices, 2 * len(self.plan.lanes)
+        return row if lane < 0 else lane // 2 if lane < transfers else lane - transfers
 
     def why_fixed(self, task: int) -> str:
         """Say why a task cannot be moved at all; empty if it can."""

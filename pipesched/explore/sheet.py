@@ -111,12 +111,10 @@ def across(board: Board, task: int, steps: int) -> int:
     """Return the task nearest in time on the next device that has one (from a lane: on its own), or the task itself."""
     tasks, rows = board.tasks, rows_of(board)
     row = tasks.machine[task]
-    step = 1 if steps > 0 else -1
-    other = row + steps if row < len(rows) else board.drawn_with(row)
-    other = min(max(other, 0), len(rows) - 1)
-    while 0 <= other < len(rows) and not rows[other]:
-        other += step
-    if not 0 <= other < len(rows) or other == row:
+    nearest = min(max(row + steps if row < len(rows) else board.drawn_with(row), 0), len(rows) - 1)
+    others = range(nearest, len(rows)) if steps > 0 else range(nearest, -1, -1)
+    other = next((one for one in others if rows[one]), row)
+    if other == row:
         return task
     order, twice = rows[other], tasks.starts[task] + tasks.ends[task]  # the middle, times two
     middles = [tasks.starts[one] + tasks.ends[one] for one in order]
