@@ -298,14 +298,13 @@ def grains_of(memory: Memory, units: Units, *, has_cached: bool) -> tuple[int, M
             if key not in known:
                 entry, part = key
                 each = entry if isinstance(entry, tuple) else (entry,) * (count if units.sizes else 1)  # one for all
-                by_share = [shares[share] * parts[part] for share in slices.tokens]
-                row = [
-                    entries[one] * by * share for one, by in zip(each, by_factor, strict=False) for share in by_share
-                ]
+                sizes = map(mul, [entries[one] * parts[part] for one in each], by_factor)
+                row = [size * shares[share] for size in sizes for share in slices.tokens]
                 amounts.update(row)
                 known[key] = row * (count // len(each))
             columns.setdefault(name, []).append(known[key])
-    fixed = [*map(to_fraction, (*memory.static, *(memory.budget or ()))), *received(memory, units)]
+    fixed = [*map(to_fraction, (*memory.static, *(memory.budget or ())))]
+    fixed += received(memory, units) if memory.receive else ()
     least = lcm(scale // gcd(*amounts), *(one.denominator for one in fixed), memory.resolution)
     return least, _rescaled(columns, scale, least)
 

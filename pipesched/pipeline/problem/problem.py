@@ -54,7 +54,7 @@ from pipesched.pipeline.problem.costs import (
 from pipesched.pipeline.problem.kinds import Resource
 from pipesched.pipeline.problem.model import ALIKE, Grains, Route, StepModel, Ticks, Units, grains_of, ticks_of
 from pipesched.pipeline.problem.placement import PLACEMENTS, Placement, placement_name
-from pipesched.pipeline.problem.quantities import TIME, Exact, canonical, plain, rounded, to_fraction
+from pipesched.pipeline.problem.quantities import TIME, Exact, canonical, plain, rounded, to_fraction, whole
 from pipesched.pipeline.problem.shapes import (
     ByKey,
     ByName,
@@ -424,16 +424,12 @@ class Problem(Displayable):
     @cached_property
     def grains(self) -> Grains:
         """The memory of activations and weights in integer grains."""
-        units, memory = self.units if self.has_units else ALIKE, self.memory
+        units, memory, slices = self.units if self.has_units else ALIKE, self.memory, self.slices.count
         if self.has_step or any(any(getattr(memory, key)) for key in STATIC_PARTS):  # also weights, gradients, states
             memory = kept_memory(memory, self.sharding, self.side)
         per_unit, rows = grains_of(memory, units, has_cached=self.has_units)
-        static, budget = (
-            tuple(int(to_fraction(one) * per_unit) for one in of) for of in (memory.static, memory.budget or ())
-        )
-        return Grains(
-            per_unit, rows, self.microbatches * self.slices.count, None, self.slices.count, static, budget or None
-        )
+        static, budget = whole(memory.static, per_unit), whole(memory.budget or (), per_unit)
+        return Grains(per_unit, rows, self.microbatches * slices, None, slices, static, budget or None)
 
     @property
     def settled_placement(self) -> Placement:
