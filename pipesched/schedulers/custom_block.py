@@ -79,10 +79,8 @@ def _note(problem: Problem, block: Block, held: int) -> str:
 
 def _block(problem: Problem, period: Any, starts: Mapping[str, Any]) -> Block:
     """Return the block. Raises ConfigError for missing or bad values."""
-    missing = [name for name, absent in (("period", period is None), ("forward", "F" not in starts)) if absent]
-    if not {"B", "I"} & starts.keys():
-        missing.append("backward")
-    if missing:
+    absent = {"period": period is None, "forward": "F" not in starts, "backward": not {"B", "I"} & starts.keys()}
+    if missing := [name for name, is_absent in absent.items() if is_absent]:
         texts = [f"`{name}`{' (or `backward_input`)' * (name == 'backward')}" for name in missing]
         raise NotApplicable(f"block needs {', '.join(texts)}, for instance {EXAMPLE}", missing[0])
     if "B" in starts and len(starts) > 2:

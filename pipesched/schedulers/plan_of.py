@@ -19,6 +19,7 @@ from pipesched.errors import ConfigError, Deadlock, InvalidSchedule, NoSchedule
 from pipesched.pipeline.plan.lowering import lower_plan
 from pipesched.pipeline.plan.plan import Plan, with_parts
 from pipesched.pipeline.plan.schedule import Schedule, schedule_plan
+from pipesched.pipeline.problem.costs import STATIC_PARTS, STEP_TIMES
 from pipesched.pipeline.problem.kinds import KINDS, LETTERS
 from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.pipeline.problem.problem import Problem
@@ -154,7 +155,7 @@ def of_passes(problem: Problem, less: Sequence[int]) -> Problem:
 
     All that stays counts as the static memory of one stage of its device.
     """
-    scale, memory, nothing = problem.grains.per_unit, problem.memory, (0,) * problem.stages
+    scale, memory = problem.grains.per_unit, problem.memory
     there = problem.settled_placement.devices
     static = [
         canonical(Fraction(problem.static_grains[device], scale)) if stage == there.index(device) else 0
@@ -164,11 +165,10 @@ def of_passes(problem: Problem, less: Sequence[int]) -> Problem:
         canonical(max(to_fraction(limit) - Fraction(grains, scale), Fraction(0)))
         for limit, grains in zip(memory.budget, less, strict=True)
     )
-    memory = replace(memory, static=tuple(static), budget=budget, resolution=scale)
-    memory = replace(memory, weights=nothing, gradients=nothing, states=nothing)
-    costs = replace(
-        problem.costs, gather=None, reduce=None, optimizer=None, tied=None, resolution=problem.ticks.per_unit
-    )
+    parts: dict[str, Any] = {**dict.fromkeys(STATIC_PARTS, (0,) * problem.stages), "static": tuple(static)}
+    memory = replace(memory, **parts, budget=budget, resolution=scale)
+    absent: dict[str, Any] = dict.fromkeys((*STEP_TIMES, "tied"))
+    costs = replace(problem.costs, **absent, resolution=problem.ticks.per_unit)
     return replace(problem, costs=costs, memory=memory, shard=None, clip=None, side=())
 
 
