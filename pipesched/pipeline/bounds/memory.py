@@ -369,9 +369,8 @@ class DeviceResidencies(NamedTuple):
             saved = chunk.checkpointed * path + (size - chunk.checkpointed) * (around + chunk.recompute)
             area = size * chunk.path + beside, size * (sum(away) - weight) + beside, saved + beside
             arriving = size if chunk.forward and chunk.gradient else least
-            found.append(
-                ChunkResidency(chunk, tail, last, least, arriving, ((chunk.path + weight,), away, again), area)
-            )
+            pieces = (chunk.path + weight,), away, again
+            found.append(ChunkResidency(chunk, tail, last, least, arriving, pieces, area))
         return found
 
     def area_bound(self) -> int:

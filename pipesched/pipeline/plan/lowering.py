@@ -259,9 +259,8 @@ class Sent:
             gradients = self._first_of(GRADIENT_LETTERS)
             parts.append((gradients[1:][over], gradients[:-1][over], there, here, model.back[over]))
         parts += self._side(model)
-        source, target, self.sender, self.receiver, self.length = (
-            np.concatenate([part[at] for part in parts], axis=None) for at in range(5)
-        )
+        columns = (np.concatenate(several, axis=None) for several in zip(*parts, strict=True))
+        source, target, self.sender, self.receiver, self.length = columns
         self.is_run = (source >= 0) & (target >= 0) & (self.sender != self.receiver)
         source[~self.is_run] = -1
         if plan.pairs:
