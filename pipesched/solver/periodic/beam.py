@@ -1,5 +1,7 @@
 """The starts within a block of microbatches that repeats, found device by device by a beam search (`Beam`).
 
+Behind it stands `DownAndUp`, which for one microbatch on a V finds phases for a period, or proves that there are none.
+
 A periodic schedule starts every operation again after a period T. The start of an operation is its phase in [0, T) and
 a number of whole periods. Given the phases, the least numbers of periods follow along the chain of a microbatch, and
 with them how long each activation stays. So phases are all that there is to choose, and the problem does not grow with
@@ -15,6 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import permutations, product
+from math import comb
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -294,3 +298,182 @@ def _free(tries: Array, length: Array, starts: Array, lengths: Array, period: in
     behind += period * (behind < 0)
     free: Array = np.all((behind >= lengths[:, None, :]) & (period - behind >= length[:, None, None]), axis=2)
     return free
+
+
+UNLIMITED, IMPOSSIBLE = 30_000, -1  # periods
+DOWN, UP, BACK_DOWN, BACK_UP = range(4)  # F of the first chunk, F of the second, their B in the order of time
+
+
+class _Device(NamedTuple):
+    """A device on the way down: its four operations, what their activations take, and what it may hold (grains)."""
+
+    numbers: list[int]
+    sizes: tuple[int, int]
+    capacity: int | None
+
+
+class DownAndUp:
+    """The question for one microbatch of a variant on a V of two chunks a device. Use it if `applies` to the block."""
+
+    def __init__(self, block: BlockOperations) -> None:
+        self.block = block
+        index, problem = block.single.index, block.variant.problem
+        devices, largest = problem.settled_placement.devices, problem.grains.largest["activation"]
+        self.way: list[_Device] = []
+        for stage in range(problem.devices):
+            second = problem.stages - 1 - stage
+            rows = [index.row(kind, one)[0] for kind, one in (("F", stage), ("F", second), ("B", second), ("B", stage))]
+            sizes = largest[stage], largest[second]
+            self.way.append(_Device(rows, sizes, problem.capacity_grains[devices[stage]]))
+
+    @staticmethod
+    def applies(block: BlockOperations) -> bool:
+        """Return whether a block is one microbatch on a V, with whole backwards, and all operations take time."""
+        problem = block.variant.problem
+        devices, count = problem.settled_placement.devices, problem.devices
+        is_v = len(devices) == 2 * count and len({*devices[:count]}) == count and devices[::-1] == devices
+        plain = block.microbatches == 1 and block.variant.index.letters == "FB" and all(block.durations)
+        return is_v and plain and problem.are_alike
+
+    def states(self, period: int) -> int:
+        """Return how many choices of phases the device with most of them has."""
+        works = [sum(self.block.durations[number] for number in device.numbers) for device in self.way]
+        return max(period * 6 * comb(period - work + 3, 3) if work <= period else 0 for work in works)
+
+    def phases(self, period: int) -> list[int] | None:
+        """Return phases of all operations that fit, or None: then the period is impossible."""
+        choices = [self._choices(device, period) for device in self.way]
+        chosen = choices[0][:, DOWN] == 0  # where the circle begins is free
+        choices[0] = choices[0][chosen]
+        levels = [self._first_levels(choices[0], period)]
+        for place in range(1, len(self.way)):
+            self._limit(levels[-1], place - 1, choices[place - 1], period)
+            levels.append(self._step(levels[-1], place, choices, period))
+        self._limit(levels[-1], len(self.way) - 1, choices[-1], period)
+        ends = np.argwhere(levels[-1] >= 0)
+        return self._traced(ends[0], levels, choices, period) if len(ends) else None
+
+    def _choices(self, device: _Device, period: int) -> Array:
+        """Return all phases of a device's operations, a row each: orders on the circle, pauses, rotations."""
+        lengths = [self.block.durations[number] for number in device.numbers]
+        shapes = []
+        for order in permutations(range(1, 4)):
+            idle = period - sum(lengths)
+            for pauses in (three for three in product(range(idle + 1), repeat=3) if sum(three) <= idle):
+                shape, end = [0] * 4, lengths[0]
+                for number, pause in zip(order, pauses, strict=True):
+                    shape[number] = end + pause
+                    end += pause + lengths[number]
+                shapes.append(shape)
+        if not shapes:
+            return np.zeros((0, 4), dtype=np.int64)
+        turned = np.array(shapes)[None] + np.arange(period)[:, None, None]
+        phases: Array = turned.reshape(-1, 4) % period
+        return phases
+
+    def _first_levels(self, choices: Array, period: int) -> Array:
+        """Return for each choice and number of periods above the first device how many may pass below it."""
+        gap = self.block.gaps[self.way[0].numbers[BACK_DOWN]]
+        above = _turns(choices[:, UP], gap, choices[:, BACK_DOWN], period)
+        size = sum(self.way[0].sizes)
+        capacity = self.way[0].capacity
+        most = 2 * len(self.way) * (max(self.block.gaps) // period + 2)  # a hop takes no more
+        if capacity is not None and size:
+            most = min(most, capacity // size + 2)
+        levels = np.full((len(choices), int(max(above.max(initial=0), most)) + 1), IMPOSSIBLE, dtype=np.int16)
+        levels[np.arange(len(choices)), above] = UNLIMITED
+        return levels
+
+    def _limit(self, levels: Array, place: int, choices: Array, period: int) -> None:
+        """Lower levels to what the memory of a device allows; IMPOSSIBLE where the way below takes longer."""
+        device = self.way[place]
+        own, both = device.sizes[0], sum(device.sizes)
+        if device.capacity is not None:
+            above = np.arange(levels.shape[1])[None, :]
+            left = device.capacity - both * above - self._begun(device, choices)[:, None]
+            most = np.where(left < 0, IMPOSSIBLE, left // own if own else UNLIMITED)
+            np.minimum(levels, np.clip(most, IMPOSSIBLE, UNLIMITED), out=levels, casting="unsafe")
+        levels[levels < self._least_below(place, choices, period)[:, None]] = IMPOSSIBLE
+
+    def _begun(self, device: _Device, choices: Array) -> Array:
+        """Return what a device holds at most beyond whole periods, as one of its forwards starts."""
+        held = []
+        for forward in (DOWN, UP):
+            total = np.zeros(len(choices), dtype=np.int64)
+            for size, first, last in zip(device.sizes, (DOWN, UP), (BACK_UP, BACK_DOWN), strict=True):
+                total += size * (choices[:, first] <= choices[:, forward])
+                total -= size * (choices[:, last] < choices[:, forward])
+            held.append(total)
+        most: Array = np.maximum(*held)
+        return most
+
+    def _least_below(self, place: int, choices: Array, period: int) -> Array:
+        """Return how many periods pass on the way to the last device and back when nothing waits there."""
+        gaps = self.block.gaps
+        forward = sum(gaps[device.numbers[DOWN]] for device in self.way[place + 1 :])
+        forward += sum(gaps[device.numbers[UP]] for device in self.way[place:])
+        backward = sum(gaps[device.numbers[BACK_DOWN]] for device in self.way[place + 1 :])
+        backward += sum(gaps[device.numbers[BACK_UP]] for device in self.way[place:])
+        down = _turns(choices[:, DOWN], forward, choices[:, UP], period)
+        back = _turns(choices[:, BACK_DOWN], backward, choices[:, BACK_UP], period)
+        both: Array = down + back
+        return both
+
+    def _tables(self, place: int, period: int) -> list[Array]:
+        """Return the whole periods of each hop to or from the device before, by its phase (row) and this one's."""
+        gaps, own, before = self.block.gaps, self.way[place].numbers, self.way[place - 1].numbers
+        here, there = np.arange(period)[None, :], np.arange(period)[:, None]
+        hops = ((there, own[DOWN], here), (here, before[UP], there), (there, own[BACK_DOWN], here),
+                (here, before[BACK_UP], there))  # fmt: skip
+        return [_turns(start, gaps[number], after, period).astype(np.int16) for start, number, after in hops]
+
+    def _step(self, levels: Array, place: int, choices: list[Array], period: int) -> Array:
+        """Return the levels of a device from those of the one before."""
+        tables, columns = self._tables(place, period), 256  # looked at together, which bounds memory
+        alive = np.flatnonzero((levels >= 0).any(axis=1))
+        result = np.full((len(choices[place]), levels.shape[1]), IMPOSSIBLE, dtype=np.int16)
+        for begin in range(0, len(choices[place]), columns):
+            check_deadline()
+            there, here = choices[place - 1][alive], choices[place][begin : begin + columns]
+            above, below = _hops(tables, there, here)
+            for number in range(levels.shape[1]):
+                allowed = levels[alive, number]
+                rows = np.flatnonzero(allowed >= 0)
+                if len(rows):
+                    left, turns = allowed[rows, None] - below[rows], above[rows]
+                    for more in range(int(turns.max()) + 1):
+                        if number + more < levels.shape[1]:
+                            best = np.where(turns == more, left, IMPOSSIBLE).max(axis=0)
+                            part = result[begin : begin + columns, number + more]
+                            np.maximum(part, best, out=part)
+        return result
+
+    def _traced(self, end: Array, levels: list[Array], choices: list[Array], period: int) -> list[int]:
+        """Return the phases that lead to a choice of the last device and a number of periods above it."""
+        phases = [0] * len(self.block)
+        row, number = map(int, end)
+        for place in range(len(self.way) - 1, -1, -1):
+            for operation, phase in zip(self.way[place].numbers, choices[place][row].tolist(), strict=True):
+                phases[operation] = phase
+            if place:
+                here = choices[place][row][None, :]
+                above, below = _hops(self._tables(place, period), choices[place - 1], here)
+                rows = np.arange(len(above))
+                numbers = number - above[:, 0].astype(np.int64)
+                before = np.where(numbers >= 0, levels[place - 1][rows, numbers], IMPOSSIBLE)
+                row = int(np.flatnonzero((before >= 0) & (before - below[:, 0] >= levels[place][row, number]))[0])
+                number = int(numbers[row])
+        return phases
+
+
+def _hops(tables: list[Array], there: Array, here: Array) -> tuple[Array, Array]:
+    """Return the whole periods of the hops that count above a device, and of all four, which count below it."""
+    down, up, back_down, back_up = (table[there[:, one]][:, here[:, one]] for one, table in enumerate(tables))
+    above = up + back_down
+    return above, above + down + back_up
+
+
+def _turns(start: Array, gap: int, after: Array, period: int) -> Array:
+    """Return how many whole periods later an operation starts than its phase `after` says."""
+    turns: Array = -((after - start - gap) // period)
+    return turns

@@ -28,7 +28,7 @@ from pipesched.pipeline.problem.placement import Placement
 from pipesched.pipeline.problem.quantities import in_units
 from pipesched.results.outcome import Repetition
 from pipesched.solver.model import sorted_rows
-from pipesched.solver.periodic.beam import NO_HOP, Beam, BlockOperations
+from pipesched.solver.periodic.beam import NO_HOP, Beam, BlockOperations, DownAndUp
 from pipesched.solver.search import Search
 from pipesched.solver.variant import PERIODIC, Candidate, Variant
 
@@ -242,8 +242,10 @@ class PeriodSearch:
     def refute(self, clock: Clock) -> Iterator[Candidate]:
         """Refute periods of one microbatch, and yield the schedules of shorter ones that are found instead.
 
-        CP-SAT is asked, from both ends. Raises KeyboardInterrupt.
+        On a V all phases are tried, from the shortest period on, as long as they are few; then CP-SAT is asked, from
+        both ends. Raises KeyboardInterrupt.
         """
+        yield from self._exhausted()
         seeker = self.seeker(1)
         shortest, part = self.shortest_of_one, 0.5
         most = seeker.least_refuted if shortest is None else shortest - 1
@@ -262,6 +264,24 @@ class PeriodSearch:
                 part = 1.0
             else:
                 return
+
+    def _exhausted(self) -> Iterator[Candidate]:
+        """Refute the shortest periods on a V by trying all phases, until one is possible, or they are too many."""
+        seeker = self.seeker(1)
+        if not DownAndUp.applies(seeker.block):
+            return
+        decision, shortest = DownAndUp(seeker.block), self.shortest_of_one
+        serial = sum(seeker.block.gaps) + max(seeker.block.durations)
+        most = serial if shortest is None else shortest - 1  # below any that was found
+        while seeker.least_refuted < most:
+            period = seeker.least_refuted + 1
+            if decision.states(period) > 12_000:  # which take about 20 s on 16 devices
+                return
+            phases = decision.phases(period)
+            if phases is not None:
+                yield from self.unrolled(self._found(phases, period))
+                return
+            seeker.least_refuted = period
 
     def _found(self, phases: list[int], period: int) -> PeriodicSchedule:
         starts = self.seeker(1).block.starts(np.array([phases]), period)[0]
