@@ -232,6 +232,6 @@ def test_too_short_for_the_work() -> None:
 
 def test_where_it_does_not_apply() -> None:
     """On other placements, with a split backward, and where an operation takes no time, CP-SAT is asked."""
-    for change in ({"placement": "loop"}, {"backward_input": 5, "backward_weight": 5, "backward": None}, {"backward": 0}):
-        problem = make_problem(**{**ON_V, "devices": 4, "budget": 3, **change})
+    for own in ({"placement": "loop"}, {"backward_input": 5, "backward_weight": 5, "backward": None}, {"backward": 0}):
+        problem = make_problem(**{**ON_V, "devices": 4, "budget": 3, **own})
         assert not DownAndUp.applies(BlockOperations(PlainVariant(problem), 1))
