@@ -321,14 +321,12 @@ def level_marks(steps: Sequence[tuple[int, int]], full: int, layout: LineFrame, 
     return marks
 
 
-def full_scale(schedules: Iterable[Schedule]) -> int:
+def full_scale(schedules: Sequence[Schedule]) -> int:
     """Return the grains of the highest mark of charts together: the largest peak, at most the largest capacity."""
-    peaks, capacities = [0], []
-    for schedule in schedules:
-        peaks += schedule.peak_grains
-        capacities += [capacity for capacity in schedule.problem.capacity_grains if capacity is not None]
-    most = max(capacities, default=0)
-    return min(max(peaks), most) if most > 0 else max(peaks)
+    peak = max(0, *chain.from_iterable(schedule.peak_grains for schedule in schedules))
+    capacities = chain.from_iterable(schedule.problem.capacity_grains for schedule in schedules)
+    most = max((capacity for capacity in capacities if capacity is not None), default=0)
+    return min(peak, most) if most > 0 else peak
 
 
 def peak_text(schedule: Schedule, device: int) -> str:
