@@ -126,19 +126,18 @@ class SideItem:
     name: str = ""
 
     def __post_init__(self) -> None:
+        made = vars(self)
         with entry_of("side", "name"):
             require_label(self.name, "side")
-        for key in ("forward", "backward"):
-            if key == "forward" or self.backward is not None:
-                object.__setattr__(self, key, _exact_times(getattr(self, key), key))
-        object.__setattr__(self, "p2p", _exact_times((self.p2p,), "p2p")[0])
+        for key in ("forward",) if self.backward is None else ("forward", "backward"):
+            made[key] = _exact_times(made[key], key)
+        made["p2p"] = _exact_times((self.p2p,), "p2p")[0]
         for key in ("activation", "output", "static"):
             with entry_of("side", key):
-                object.__setattr__(self, key, exact_tuple((getattr(self, key),), "side", 1, "")[0])
-        object.__setattr__(self, "into", require_whole(self.into, "side", entry="into"))
+                made[key] = exact_tuple((made[key],), "side", 1, "")[0]
+        made["into"] = require_whole(self.into, "side", entry="into")
         listed = require_sequence(self.devices, "side")
-        devices = tuple(require_whole(one, "side", entry="devices") for one in listed)
-        object.__setattr__(self, "devices", devices)
+        made["devices"] = devices = tuple(require_whole(one, "side", entry="devices") for one in listed)
         if not devices or len({*devices}) < len(devices):
             what = "names no device" if not devices else "names a device twice"
             raise ConfigError(f"{what}; it lists those that may run it, or is all", "side", entry="devices")

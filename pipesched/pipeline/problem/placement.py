@@ -34,7 +34,6 @@ class Placement(Displayable):
         if not devices:
             raise ConfigError("must list the device of each stage", "placement")
         devices = tuple(require_whole(device, "placement", entry=entry) for entry, device in enumerate(devices))
-        object.__setattr__(self, "devices", devices)
         last = max(devices)
         held = {*devices}
         empty = next((device for device in range(last) if device not in held), None)
@@ -48,7 +47,7 @@ class Placement(Displayable):
                 raise ConfigError("must be microbatches of a mirrored placement, by rising numbers", "second")
             object.__setattr__(self, "second", second)
         back = [tuple(last - device for device in devices)] if self.mirrored else []
-        vars(self).update(last=last, ways=[devices, *back])
+        vars(self).update(devices=devices, last=last, ways=[devices, *back])
 
     def __repr__(self) -> str:
         texts = [*map(str, self.devices[:MANY])]
@@ -68,8 +67,7 @@ class Placement(Displayable):
 
     def device(self, stage: int, microbatch: int, microbatches: int) -> int:
         """Return the device of a stage for a microbatch out of `microbatches`."""
-        device = self.devices[stage]
-        return self.last - device if self.is_second(microbatch, microbatches) else device
+        return self.ways[self.is_second(microbatch, microbatches)][stage]
 
     @property
     def said(self) -> str:
