@@ -517,9 +517,7 @@ def item_amounts(layers: Layers, key: str) -> list[Fraction]:
     return [*first, *(end - begin for begin, end in pairwise(layers.layer.sums(key, layers.count))), *last]
 
 
-def largest_work(
-    layers: Layers, placement: Placement, speeds: Sequence[Fraction] | None = None
-) -> tuple[int, Fraction]:
+def largest_work(layers: Layers, placement: Placement, speeds: Sequence[Fraction] | None) -> tuple[int, Fraction]:
     """Return the device with the most work, and how long it works on a microbatch (the mean of several ways)."""
     groups = _groups(placement)
     columns = [layers.amounts(key) for key in WORK]
