@@ -224,7 +224,8 @@ class Beam:
         rows, period = np.arange(len(phases)), self.period
         order = np.array(numbers)[self._priorities(len(phases), numbers, anchors)]
         lengths = np.array(self.block.durations)[order]
-        table = np.array([anchors.get(number, Anchor(NO_HOP, 1, 0)) for number in range(len(self.block))])
+        table = np.zeros((len(self.block), 3), dtype=np.int64)
+        table[numbers] = [anchors[number] for number in numbers]
         taken = np.zeros_like(order)
         fits = np.ones(len(phases), dtype=bool)
         for place in range(len(numbers)):
@@ -288,7 +289,7 @@ class Beam:
         if not len(phases):
             return phases, costs
         shape = (phases[:, numbers] - phases[:, numbers[:1]]) % self.period
-        kept = np.sort(np.unique(shape, axis=0, return_index=True)[1])[: self.policy.width]
+        kept = sorted({row.tobytes(): at for at, row in reversed([*enumerate(shape)])}.values())[: self.policy.width]
         return phases[kept], costs[kept]
 
 

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import combinations
+from itertools import chain, combinations, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -196,8 +196,7 @@ class PeriodSearch:
     def _first(self) -> Iterator[PeriodicSchedule]:
         """Yield a schedule with the first period that is found, from the bound upwards."""
         seeker, longer = self.seeker(1), 0
-        block = seeker.block
-        most = 2 * (sum(block.gaps) + max(block.durations))  # of a microbatch alone, and once more
+        most = 2 * (sum(seeker.block.gaps) + max(seeker.block.durations))  # of a microbatch alone, and once more
         while seeker.least + longer <= max(most, seeker.least):
             found = seeker.seek(seeker.least + longer, self.runs)
             if found is not None:
@@ -354,12 +353,12 @@ def pays(variant: Variant) -> bool:
     return is_steady and len(variant.graph) > variant.policy.variants.easy and can_repeat(variant)
 
 
-def exchanged(variant: Variant, period: int, limits: Limits) -> Iterator[PeriodSearch]:
-    """Yield searches that found ever shorter periods of a microbatch, up to `period`, with devices exchanged on a V.
+def other_orders(variant: Variant, period: int, limits: Limits) -> Iterator[PeriodSearch]:
+    """Yield searches that found ever shorter periods of a microbatch, up to `period`, with another way back on a V.
 
     On a V all devices but the ends have the same neighbours on both halves of the way, and steps to them that do not go
-    together. Another order of the second half breaks that. First come a few regular ones, then random exchanges of near
-    devices in those orders with which devices hold least beyond their capacities.
+    together. They do in a part of the second half that keeps the order of the first. A few regular divisions into parts
+    come first. Then those with which devices hold least beyond their capacities are changed at random, or searched on.
     """
     devices, random = variant.problem.settled_placement.devices, np.random.default_rng(limits.seed)
     half = len(devices) // 2
@@ -367,45 +366,43 @@ def exchanged(variant: Variant, period: int, limits: Limits) -> Iterator[PeriodS
     count = len(first)
     if count < 3 or sorted(first * (half // count)) != sorted(devices[half:]):
         return
-    regular = list(_regular_orders(first))
-    trials, known, fruitless = regular[:], list[tuple[int, list[int]]](), 0
-    while fruitless < variant.policy.periods.most_runs:
-        is_regular = bool(trials)
-        order = trials.pop(0) if trials else [*known[min(int(random.exponential()), len(known) - 1)][1]]
-        for _ in range(0 if is_regular else random.integers(1, 3)):
-            one = int(random.integers(count - 1))
-            other = min(one + int(random.integers(1, 4)), count - 1)
-            order[one], order[other] = order[other], order[one]
-        second = (device for device in order for _ in range(half // count))
-        problem = replace(variant.problem, placement=Placement((*devices[:half], *second)))
-        search = PeriodSearch(replace(variant, problem=problem), limits)
+    most, known, fruitless = variant.policy.periods.most_runs // 2, dict[frozenset[int], PeriodSearch](), 0
+    while fruitless < 8 * most:
+        if fruitless % most == 0:
+            trials = _regular_cuts(count)
+        cuts = trials.pop(0) if trials else _next_cuts(known, count, random)
+        if cuts not in known:
+            parts = [first[begin:end] for begin, end in pairwise([0, *sorted(cuts), count])]
+            second = (device for part in parts[::-1] for device in part for _ in range(half // count))
+            other = replace(variant, problem=replace(variant.problem, placement=Placement((*devices[:half], *second))))
+            known[cuts] = PeriodSearch(other, limits._replace(seed=limits.seed + len(known)))
+        search, fruitless = known[cuts], fruitless + 1
         while (found := search.seeker(1).seek(period, 2)) is not None:
             search.take(found)
-            period = found.period - 1
-        excess, fruitless = search.seeker(1).excess, fruitless + 1
-        if search.best is not None:
+            period, fruitless = found.period - 1, 0
+        if not fruitless:
             yield search
-            trials, known = regular[:], []
-        if not known or excess < known[0][0]:
-            fruitless = 0
-        known = sorted([*known, (excess, order)])[:8]
+            known = {}
 
 
-def _regular_orders(first: Sequence[int]) -> Iterator[list[int]]:
-    """Yield orders of the second half of the way: back; with every eighth device exchanged; parts from the last one on.
+def _regular_cuts(count: int) -> list[frozenset[int]]:
+    """Return regular divisions of devices: V, every eighth exchanged, three parts and the last one, equal parts."""
+    single = frozenset(range(1, count))
+    equal = (range(size, count, size) for size in sorted({2, *(ceil_div(count, parts) for parts in range(2, 7))}))
+    longer = (count - 1) // 3 - 1, 2 * (count - 1) // 3 - 1, count - 1  # each by one device
+    return [single, single - {*range(min(8, count // 2), count, 8)}, *(single & {*cuts} for cuts in (longer, *equal))]
 
-    Parts that keep the order of the first half need little memory.
-    """
-    count = len(first)
-    back = [*first[::-1]]
-    yield back
-    eighth = [*back]
-    for place in range(min(8, count // 2) - 1, count - 1, 8):
-        eighth[place : place + 2] = back[place + 1], back[place]
-    yield eighth
-    for size in (1 << power for power in range(1, (count - 1).bit_length())):
-        parts = (first[begin : begin + size] for begin in range((count - 1) // size * size, -1, -size))
-        yield [device for part in parts for device in part]
+
+def _next_cuts(known: dict[frozenset[int], PeriodSearch], count: int, random: np.random.Generator) -> frozenset[int]:
+    """Return one of the best divisions, as it is or with one or two cuts made, taken away or moved."""
+    best = sorted(known, key=lambda cuts: known[cuts].seeker(1).excess)
+    cuts = best[min(int(random.exponential()), len(best) - 1)]
+    for _ in range(random.integers(1, 3) if random.random() < 0.7 else 0):
+        cut = int(random.integers(1, count))
+        cuts ^= {cut}
+        if cut not in cuts and random.random() < 0.5:
+            cuts |= {min(max(cut + int(random.integers(-2, 3)), 1), count - 1)}
+    return cuts
 
 
 class PeriodicPhase:
@@ -462,12 +459,14 @@ class PeriodicPhase:
         self.search.tell(f"{PERIODIC}, other placements")
         period, number = min(known)
         variant, shorter = self.search.variants[number], list[PeriodSearch]()
-        with suppress(TimeIsUp), deadline(clock.part(0.5 * clock.left)):
-            shorter.extend(exchanged(variant, math.ceil(period / variant.quantum) - 1, self.search.limits))
+        with suppress(TimeIsUp), deadline(clock.part(0.75 * clock.left)):
+            shorter.extend(other_orders(variant, math.ceil(period / variant.quantum) - 1, self.search.limits))
         if shorter and (best := shorter[-1].best) is not None:
             number = self.search.add(shorter[-1].variant)
-            self.methods[number] = shorter[-1]
-            self.search.try_all(number, shorter[-1].unrolled(best), clock)
+            method = self.methods[number] = shorter[-1]
+            others = (method.seeker(1).seek(best.period, 2) for _ in range(16))  # their ramps differ
+            found = (candidate for one in chain([best], others) if one for candidate in method.unrolled(one))
+            self.search.try_all(number, found, clock)
 
     def _goes_on(self, number: int) -> bool:
         best, method = self.search.candidates[number], self.methods.get(number)

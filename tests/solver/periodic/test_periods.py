@@ -17,7 +17,7 @@ from pipesched.core.cpsat import Limits
 from pipesched.pipeline.bounds.memory import least_capacity
 from pipesched.pipeline.check.check import violations
 from pipesched.solver.periodic.beam import BlockOperations, DownAndUp
-from pipesched.solver.periodic.search import PeriodicSchedule, PeriodModel, PeriodSearch, Seeker, exchanged, unrolled
+from pipesched.solver.periodic.search import PeriodicSchedule, PeriodModel, PeriodSearch, Seeker, other_orders, unrolled
 from pipesched.solver.recompute_offload import PlainVariant
 from tests.examples import examples, part
 from tests.solver.periodic.problems import PLACEMENTS, tight
@@ -174,7 +174,7 @@ def test_a_period_that_is_refuted_is_not_tried() -> None:
 def test_exchanged_devices_repeat_sooner() -> None:
     """With devices exchanged a microbatch repeats after 32, on a V after 34; a placement that is given stays."""
     values = {**LATENT, "devices": 8, "stages": 16, "microbatches": 16, "activation": 0.5, "budget": 6}
-    best = next(exchanged(PlainVariant(make_problem(**values)), 32, Limits()))
+    best = next(other_orders(PlainVariant(make_problem(**values)), 32, Limits()))
     repeats(PlainVariant(best.variant.problem), best.best or pytest.fail("none"), 12)
     problems = (make_problem(**values | {"placement": placement}) for placement in ("v", None))
     assert operator.gt(*(solve(problem, method="periodic", time_limit=20).schedule.makespan for problem in problems))
