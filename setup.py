@@ -1,7 +1,7 @@
 """The build of the kernels: `core/kernels.py` compiled by Cython as `core/_kernels`, where there is a C compiler.
 
-So with `core/list_kernels.py`. Without Cython or a compiler the package installs all the same, and both run as they
-stand. A compiled module knows the hash of its source, so that a stale one is noticed.
+So with `core/list_kernels.py` and `core/bin_kernels.py`. Without Cython or a compiler the package installs all the
+same, and they run as they stand. A compiled module knows the hash of its source, so that a stale one is noticed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from zlib import crc32
 
 from setuptools import Extension, setup
 
-NAMES = ("kernels", "list_kernels")
+NAMES = ("kernels", "list_kernels", "bin_kernels")
 
 
 def extensions() -> list[Extension]:

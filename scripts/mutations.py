@@ -48,9 +48,9 @@ MUTATIONS = [
     ),
     Mutation(
         name="no exchanges at random in packings",
-        file="comparing/packing/search",
-        old="for left in range(rounds, 0, -1):",
-        new="for left in range(0 * rounds, 0, -1):",
+        file="core/bin_kernels",
+        old="for turn in range(rounds):",
+        new="for turn in range(0 * rounds):",
         tests=("comparing/test_quality_packing",),
     ),
     Mutation(

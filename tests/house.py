@@ -47,7 +47,7 @@ PARSERS = {
     "removesuffix", "find", "index",
 }  # fmt: skip
 POLICY = "solver/policy"
-KERNELS = ("core/kernels", "core/list_kernels")  # whose functions are long: a call costs as much as a step
+KERNELS = ("core/kernels", "core/list_kernels", "core/bin_kernels")  # long functions: a call costs as much as a step
 CODES = re.compile(  # no sizes: codes, sentinels, and defaults of the parameters of other functions
     r"_?(VERSION|FORMAT|NONE|NOTHING|NOBODY|NO_HOP|NEVER|NEVER_FULL|UNLIMITED|IMPOSSIBLE|UNKNOWN|INFINITE|DEFAULTS|[A-Z]+_CODE)$"
 )

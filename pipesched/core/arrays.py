@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from pipesched.core import kernels as plain_kernels, list_kernels as plain_lists
+from pipesched.core import bin_kernels as plain_bins, kernels as plain_kernels, list_kernels as plain_lists
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,17 +40,17 @@ LARGEST = 2**62  # sums of two times below it stay within 64 bits
 
 
 @cache
-def _found() -> tuple[ModuleType | None, ModuleType | None, str]:
-    """Return the compiled kernels and those of lists, if they are there and of today's sources, and a word on them."""
+def _found() -> tuple[ModuleType | None, ModuleType | None, ModuleType | None, str]:
+    """Return the compiled kernels, those of lists and of bins, if they are there and of today's sources; and a word."""
     try:
-        from pipesched.core import _kernels, _list_kernels  # type: ignore[attr-defined]
+        from pipesched.core import _bin_kernels, _kernels, _list_kernels  # type: ignore[attr-defined]
     except ImportError:
-        return None, None, "plain Python"
-    for compiled in (_kernels, _list_kernels):  # an edited source: the compiled file would win over it
+        return None, None, None, "plain Python"
+    for compiled in (_kernels, _list_kernels, _bin_kernels):  # an edited source: the compiled file would win over it
         source = Path(__file__).with_name(f"{compiled.__name__.rpartition('._')[2]}.py").read_bytes()
         if crc32(source) != compiled.SOURCE:
-            return None, None, "plain Python, because the compiled ones are stale"
-    return _kernels, _list_kernels, "compiled"
+            return None, None, None, "plain Python, because the compiled ones are stale"
+    return _kernels, _list_kernels, _bin_kernels, "compiled"
 
 
 def compiled_kernels() -> ModuleType | None:
@@ -60,7 +60,7 @@ def compiled_kernels() -> ModuleType | None:
 
 def form_of_kernels() -> str:
     """Return which form runs, for people: `compiled`, or `plain Python` and why."""
-    return _found()[2]
+    return _found()[3]
 
 
 def column(values: Iterable[int] | Ints) -> Ints:
@@ -91,11 +91,17 @@ def total(values: Ints) -> int:
 
 def kernels_for(*columns: Ints) -> tuple[Any, Any, Callable[[Ints], Any]]:
     """Return the kernels, and those of lists, in the form that suits some columns, and what gives them a column."""
-    compiled, of_lists, _ = _found()
+    compiled, of_lists, *_ = _found()
     if compiled is None or any(values.dtype == object for values in columns):
         return plain_kernels, plain_lists, np.ndarray.tolist
     # an int may have 32 bits
     return compiled, of_lists, lambda one: np.ascontiguousarray(one, None if one.dtype.kind == "f" else np.int64)
+
+
+@cache
+def kernels_of_bins() -> tuple[Any, Callable[[Ints], Any]]:
+    """Return the kernels of bins in the form that runs, and what gives them a column."""
+    return _found()[2] or plain_bins, kernels_for()[2]
 
 
 def run_kernel(name: str, *columns: Any, written: int = 0) -> tuple[Any, list[Any]]:

@@ -71,17 +71,17 @@ class FactorCosts:
         """The amount of a document of `reference` tokens: that of any other is whole then."""
         return self.attention.denominator * self.reference * self.reference
 
-    def _amount(self, load: DocumentLoad) -> int:
-        core, whole = self.attention.numerator, self.attention.denominator
-        return (whole - core) * load.tokens * self.reference + core * load.squares
+    def _amount(self, tokens: int, squares: int) -> int:
+        core, whole = self.attention.as_integer_ratio()
+        return (whole - core) * tokens * self.reference + core * squares
 
     def work(self, load: DocumentLoad) -> Fraction:
         """Return the sum over documents of (1 - a) L / T0 + a (L / T0)^2, to six decimals."""
-        return half_even(self._amount(load), self.reference_amount)
+        return half_even(self._amount(*load), self.reference_amount)
 
     def amounts(self, length: int) -> tuple[int, int]:
         """Return the work of a document as a whole number, where one of `reference` tokens has `reference_amount`."""
-        return self._amount(DocumentLoad(length, length * length)), 0
+        return self._amount(length, length * length), 0
 
     def rate(self, problem: Problem, key: str, stage: int) -> Rate:
         """Return what a stage takes of an amount of 1 by a cost; the microbatches of `problem` are alike."""

@@ -213,4 +213,4 @@ def test_what_is_compiled_is_of_this_source() -> None:
 def test_stale_kernels_do_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """A compiled file of another source is left alone, and people are told."""
     monkeypatch.setattr(arrays, "crc32", {}.get)
-    assert arrays._found.__wrapped__() == (None, None, "plain Python, because the compiled ones are stale")
+    assert arrays._found.__wrapped__() == (None, None, None, "plain Python, because the compiled ones are stale")

@@ -25,12 +25,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from itertools import chain
 from math import inf, lcm
 from typing import NamedTuple
 
-from pipesched.comparing.packing.bins import Assignment
-from pipesched.comparing.packing.timing import RankTimes
+from pipesched.comparing.packing.timing import Assignment, RankTimes
 from pipesched.core.arrays import Ints, np
 from pipesched.pipeline.problem.kinds import KINDS
 from pipesched.pipeline.problem.placement import Placement
@@ -188,13 +188,19 @@ def geometric_gap(work: float, count: int, head: float, tail: float, forward: fl
     lines = [*_patterns(count, *sides)], [(second, first) for first, second in _patterns(count, *sides[::-1])]
     most = inf
     for line in map(np.array, filter(None, lines)):
-        (a, c), (b, d) = line.T[:, np.array(np.triu_indices(len(line)))]  # each pair of patterns
+        (a, c), (b, d) = line.T[:, _pairs(len(line))]
         falls, rises = b - d, c - a
         even = falls * rises > 0  # neither sum is the lesser of all shares: it is the most where they are equal
         equal = np.divide(a * falls + b * rises, falls + rises, out=np.zeros_like(a), where=even)
         lesser = np.maximum(np.maximum(np.minimum(a, c), np.minimum(b, d)), equal)  # at most, of shares of 1
         most = min(most, float(lesser.min()))
     return work / most if 0 < most < MOST_HELD else 0.0
+
+
+@lru_cache(maxsize=16)
+def _pairs(count: int) -> Ints:
+    """Return each pair of patterns, also of one with itself."""
+    return np.array(np.triu_indices(count))
 
 
 def _patterns(count: int, first: tuple[float, float], second: tuple[float, float]) -> Iterator[tuple[float, float]]:

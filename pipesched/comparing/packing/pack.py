@@ -1,7 +1,7 @@
 """Documents packed into the microbatches of data-parallel ranks, so that the slowest rank takes least.
 
 `pack` reads its arguments and settles the costs of documents. `_Packer.packing` then packs for one number of
-microbatches: all ways where there are few (bound.py), else by `searched` (search.py), beside rules of others (bins.py).
+microbatches: all ways where there are few (bound.py), else by `searched` (search.py), beside `other_packings`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,16 @@ from numbers import Integral
 from typing import Any
 
 from pipesched.checks import require_name, require_sequence, require_whole, shown
-from pipesched.comparing.packing.bins import Assignment, other_packings
 from pipesched.comparing.packing.bound import Share, amounts_of, are_few, best_of_all, packing_bound, rates_of
 from pipesched.comparing.packing.search import Judged, judge, searched
-from pipesched.comparing.packing.timing import RankTimes, model_costs, on_best_cut, positions_of, within
+from pipesched.comparing.packing.timing import (
+    Assignment,
+    RankTimes,
+    model_costs,
+    on_best_cut,
+    other_packings,
+    within,
+)  # fmt: skip
 from pipesched.core.arrays import ceil_div
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable, Remedy
 from pipesched.estimation.derived import SetupCutter
@@ -217,7 +223,7 @@ class _Packer:
         if ranks * count > number:
             what = f"{number} documents are too few for {ranks} ranks x {count} microbatches, none of them empty"
             raise ConfigError(what, "lengths")
-        positions_of(self.times.without_budget(count), self.times.algorithm)  # raises where it does not apply
+        self.times.positions(count)  # raises where it does not apply
         if within(self.lengths, ranks * count, self.cap) is not None:
             return count
         least = self._least(range(count + 1, number // ranks + 1))
@@ -233,7 +239,7 @@ class _Packer:
             bins = self.share.ranks * count
             if sum(self.lengths) <= bins * self.cap and within(self.lengths, bins, self.cap) is not None:
                 with suppress(NotApplicable):
-                    positions_of(self.times.without_budget(count), self.times.algorithm)
+                    self.times.positions(count)
                     return count
         return None
 
@@ -302,7 +308,7 @@ class _Packer:
         )
 
     def _most(self, assignment: Assignment) -> int:
-        return max(sum(self.lengths[d] for d in members) for rank in assignment for members in rank)
+        return max(sum(map(self.lengths.__getitem__, members)) for rank in assignment for members in rank)
 
     def _is_packing(self, assignment: Assignment, left: int) -> bool:
         """Return whether each rank has all its microbatches, within the cap, and no document is left over."""

@@ -13,28 +13,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from heapq import heapify, heappop, heappush, heapreplace
-from itertools import chain
+from itertools import accumulate, chain
+from math import fsum
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from pipesched.comparing.packing.bins import Assignment, Bins, DocumentSizes, in_verl_order, shape_of, targets
 from pipesched.comparing.packing.bound import rates_of, sum_of
-from pipesched.comparing.packing.timing import Filled, RankTimes, Timed, none_empty, positions_of, within
-from pipesched.core.arrays import Ints, np
+from pipesched.comparing.packing.timing import (
+    Assignment,
+    Filled,
+    Positions,
+    RankTimes,
+    Timed,
+    in_verl_order,
+    none_empty,
+    within,
+)  # fmt: skip
+from pipesched.core.arrays import Ints, column, kernels_of_bins, np
+from pipesched.core.bin_kernels import PAIRS
+from pipesched.core.clock import check_deadline
 from pipesched.results.document_costs import Rate, load_of
 
 FASTEST = 3  # ranks that are asked to take something
-MOST_GIVEN = 500  # documents of the slowest rank that may leave it
 WHOLE = 1 << 32  # the work of all documents together, in the whole numbers of a search
 ROUNDS_ALIKE, ROUNDS = 32, 32  # steps towards the best works of one rank, and then of all beside long documents
-STEPS, CASES = 32, 240  # moves of documents, and the cases that are looked at for one
-ROAMED, PAIRS = 200, 32  # rounds of exchanges at random, and the pairs that are looked at for one
-LONGER = 500  # a part of the makespan: so much longer a rank may get in the first of them
+PACE, SLOWER = 0.25, 0.15  # the first step, and by how much later ones are shorter
+RECENT = 0.2  # how much the last works count in the mean of all, which swings less
+STEEPEST = 2.0  # by which factor a step changes the work of a rank at most
+LONG = 2.5  # times the mean work of a microbatch has a document of which the best place is asked
+STEPS, ROAMED = 32, 200  # moves of documents, and then rounds of exchanges at random
 CAPS = 6  # smaller ones that are tried where a budget is not kept
-OVER = 1 << 59  # what a rank takes more at least where it is over its budget: more than any rank takes
-MOST_OVER = 4  # times that
 FINE = 1 << 18  # parts of a capacity, and of the size of the document that costs are for
 
 
@@ -57,10 +67,8 @@ class Judged(NamedTuple):
     @property
     def key(self) -> tuple[bool, bool, Fraction, Fraction]:
         """What says which packing is better: less is."""
-        if self.ranks is None:
-            return True, True, Fraction(0), Fraction(0)
-        makespans = [rank.makespan for rank in self.ranks]
-        return False, not self.fits, max(makespans), sum(makespans, Fraction(0))
+        makespans = [rank.makespan for rank in self.ranks or ()]
+        return self.ranks is None, not self.fits, max(makespans, default=Fraction(0)), sum(makespans, Fraction(0))
 
 
 def judge(assignments: Sequence[Assignment], lengths: Sequence[int], times: RankTimes) -> list[Judged]:
@@ -69,139 +77,123 @@ def judge(assignments: Sequence[Assignment], lengths: Sequence[int], times: Rank
         [tuple(load_of([lengths[document] for document in members]) for members in rank) for rank in assignment]
         for assignment in assignments
     ]
-    timed = dict(zip((r for each in ranks for r in each), times.of([r for each in ranks for r in each]), strict=True))
+    times.of([*chain.from_iterable(ranks)])  # all at once
     judged = []
-    for assignment, each in zip(assignments, ranks, strict=True):
-        own = [timed[rank] for rank in each]
+    for assignment, own in zip(assignments, map(times.of, ranks), strict=True):
         known = [one for one in own if one is not None]
         judged.append(Judged(assignment, known if len(known) == len(own) else None))
     return judged
 
 
-def improve(bins: Bins, steps: int, most: int) -> None:
-    """Make moves that shorten the slowest rank, at most so many, each the best of at most `most` of its kind."""
+class DocumentSizes(NamedTuple):
+    """Of each document, from long to short: its work and its size in parts of a whole, and its tokens."""
+
+    work: Ints
+    size: Ints
+    tokens: Ints
+
+
+def moves_of(documents: DocumentSizes, bins: Filled, cap: int, positions: Positions, budget: tuple[float, Ints]) -> Any:
+    """Return what moves documents (`Moves`) in D x M bins: r x M + i is the microbatch that rank r feeds as number i.
+
+    The budget is a scale, and what devices hold as slots start: a column a microbatch of size 1 / scale.
+    """
+    (kernels, give), bin_of = kernels_of_bins(), np.empty(len(documents.tokens), int)
+    bin_of[[*chain.from_iterable(bins)]] = np.repeat(np.arange(len(bins)), [*map(len, bins)])
+    nothing = np.zeros(len(bins) + 1, int)
+    columns = [*map(give, (*documents, budget[1].ravel(), bin_of, nothing + cap))]
+    rows = positions.rows(nothing, nothing.copy())
+    return kernels.Moves(rows, budget[0], check_deadline, lambda size: give(np.zeros(size, int)), columns)
+
+
+def improve(moves: Any, steps: int) -> None:
+    """Make moves that shorten the slowest rank, at most so many, each the best of some of its kind."""
     for _ in range(steps):
-        slowest = int(bins.takes.argmax())
-        fast = [rank for rank in np.argsort(bins.takes, kind="stable")[:FASTEST].tolist() if rank != slowest]
+        takes = np.asarray(moves.takes).tolist()
+        slow = takes.index(max(takes))
+        fast = [rank for rank in sorted(range(len(takes)), key=takes.__getitem__)[:FASTEST] if rank != slow]
         if not (
-            _give(bins, slowest, fast, most)
-            or _shift(bins, slowest, most)
-            or any(_trade(bins, slowest, rank, most) for rank in [slowest, *fast])
+            moves.give(slow, kernels_of_bins()[1](column(fast)))
+            or moves.rearrange(slow)
+            or any(moves.trade(slow, rank) for rank in [slow, *fast])
         ):
             return
 
 
-def _give(bins: Bins, slow: int, fast: Sequence[int], most: int) -> bool:
-    """Move a document from a slow rank to the first of the fast ones where that makes the slower of both shorter."""
-    given = bins.documents_of(slow)
-    given = _some(given[bins.count[bins.bin_of[given]] > 1], MOST_GIVEN)
-    m, left = bins.microbatches, bins.taken(slow, (bins.bin_of[given] % bins.microbatches, -bins.amounts[:, given]))
-    helps = left < bins.takes[slow]
-    given, left = given[helps], left[helps]  # and what the slow rank takes without each
-    for rank in fast if len(given) else ():
-        middle = (bins.takes[slow] + bins.takes[rank]) // 2
-        near = np.argsort(np.abs(left - middle), kind="stable")[: max(most // m, 1)]
-        chosen, target = np.repeat(near, m), np.tile(np.arange(m), len(near))
-        has_room = bins.room[rank * m + target] >= bins.documents.tokens[given[chosen]]
-        chosen, target = chosen[has_room], target[has_room]
-        if not len(chosen):
-            continue
-        taken = bins.taken(rank, (target, bins.amounts[:, given[chosen]]))
-        best = _best(left[chosen], taken)
-        if max(left[chosen[best]], taken[best]) < bins.takes[slow]:
-            bins.put(int(given[chosen[best]]), int(rank * m + target[best]))
-            bins.takes[slow], bins.takes[rank] = left[chosen[best]], taken[best]
-            return True
-    return False
-
-
-def _some(documents: Ints, most: int) -> Ints:
-    """Return at most so many of the documents, from the longest to the shortest in even steps."""
-    if len(documents) <= most:
-        return documents
-    return documents[np.arange(most) * (len(documents) - 1) // max(most - 1, 1)]
-
-
-def _best(first: Ints, second: Ints) -> int:
-    """Return the case in which the larger of two numbers is least, of equals that of the least sum."""
-    return int(np.lexsort((first + second, np.maximum(first, second)))[0])
-
-
-def _trade(bins: Bins, slow: int, other: int, most: int) -> bool:
-    """Exchange a document of a slow rank for a shorter one, also its own, if that makes the slower of both shorter."""
-    work = bins.documents.work
-    given, got = (_some(bins.documents_of(rank), most) for rank in (slow, other))
-    i, j = (pair.ravel() for pair in np.meshgrid(given, got, indexing="ij"))
-    is_less = work[i] > work[j]
-    i, j = i[is_less], j[is_less]
-    part = bins.takes[slow] - bins.takes[other]
-    share = bins.work[bins.of_rank(slow)].sum() * (part / (2 * max(int(bins.takes[slow]), 1)))
-    near = np.argsort(np.abs(work[i] - work[j] - share), kind="stable")
-    return _exchange(bins, i[near], j[near], most, int(bins.takes[slow]))
-
-
-def _exchange(bins: Bins, i: Ints, j: Ints, most: int, below: int) -> bool:
-    """Exchange the best of the first pairs of documents, of two ranks or of one, if these then take less than that."""
-    m, tokens = bins.microbatches, bins.documents.tokens
-    source, target = bins.bin_of[i], bins.bin_of[j]
-    more = tokens[i] - tokens[j]
-    fits = np.flatnonzero((source != target) & (bins.room[target] >= more) & (bins.room[source] >= -more))[:most]
-    if not len(fits):
-        return False
-    i, j, source, target = i[fits], j[fits], source[fits], target[fits]
-    ranks = (int(source[0]) // m, int(target[0]) // m)
-    less = bins.amounts[:, i] - bins.amounts[:, j]
-    given, got = (source % m, -less), (target % m, less)
-    changes = [(ranks[0], (given, got))] if ranks[0] == ranks[1] else [(ranks[0], (given,)), (ranks[1], (got,))]
-    takes = {rank: bins.taken(rank, *own) for rank, own in changes}
-    best = _best(takes[ranks[0]], takes[ranks[1]])
-    if max(taken[best] for taken in takes.values()) >= below:
-        return False
-    bins.put(int(i[best]), int(target[best]))
-    bins.put(int(j[best]), int(source[best]))
-    for rank, taken in takes.items():
-        bins.takes[rank] = taken[best]
-    return True
-
-
-def roam(bins: Bins, rounds: int, most: int) -> None:
-    """Exchange documents of the slowest rank and any one; then `members` are the best that came by, and no more is.
+def roam(moves: Any, rounds: int) -> None:
+    """Exchange documents of the slowest rank and any one; then documents are in the best bins that came by.
 
     Of each round's pairs, drawn at random, the best is taken also where it makes a rank a little longer than the
-    slowest: by ever less (Threshold accepting, Dueck and Scheuer 1990). What bins hold and take is of the last round.
+    slowest: by ever less (Threshold accepting, Dueck and Scheuer 1990).
     """
-    random, least, kept = Random(0), int(bins.takes.max()), bins.bin_of.copy()
-    for left in range(rounds, 0, -1):
-        slowest = int(bins.takes.argmax())
-        ranks = (bins.documents_of(rank) for rank in (slowest, random.randrange(len(bins.takes))))
-        i, j = (documents[random.choices(range(len(documents)), k=most)] for documents in ranks)
-        _exchange(bins, i, j, most, int(bins.takes[slowest]) + 1 + least * left // (LONGER * rounds))
-        if (longest := int(bins.takes.max())) < least:
-            least, kept = longest, bins.bin_of.copy()
-    bins.bin_of = kept
+    moves.roam(*map(kernels_of_bins()[1], draws_of(len(moves.takes), rounds)))
 
 
-def _shift(bins: Bins, rank: int, most: int) -> bool:
-    """Move a document to another microbatch of its rank, or exchange two microbatches, if that makes it shorter."""
-    m, held = bins.microbatches, bins.held[:, bins.of_rank(rank)]
-    moved = bins.documents_of(rank)
-    moved = _some(moved[bins.count[bins.bin_of[moved]] > 1], max(most // m, 1))
-    chosen, target = np.repeat(moved, m), np.tile(np.arange(m), len(moved))
-    source = bins.bin_of[chosen] % m
-    fits = (target != source) & (bins.room[rank * m + target] >= bins.documents.tokens[chosen])
-    chosen, target, source = chosen[fits], target[fits], source[fits]
-    first, second = np.triu_indices(m, 1)
-    count, more = len(chosen), np.hstack([bins.amounts[:, chosen], held[:, first] - held[:, second]])
-    takes = bins.taken(rank, (np.hstack([source, first]), -more), (np.hstack([target, second]), more))
-    if not len(takes) or takes.min() >= bins.takes[rank]:
-        return False
-    best = int(takes.argmin())
-    if best < count:
-        bins.put(int(chosen[best]), int(rank * m + target[best]))
-    else:
-        bins.exchange(int(rank * m + first[best - count]), int(rank * m + second[best - count]))
-    bins.takes[rank] = takes[best]
-    return True
+@lru_cache(maxsize=16)
+def draws_of(ranks: int, rounds: int) -> tuple[Ints, Ints]:
+    """Return a rank for each round, and a number from 0 to 1 for each document of its pairs."""
+    random = Random(0)
+    drawn = [(random.randrange(ranks), [random.random() for _ in range(2 * PAIRS)]) for _ in range(rounds)]
+    return np.array([rank for rank, _ in drawn]), np.array([each for _, each in drawn]).ravel()
+
+
+@lru_cache(maxsize=16)
+def shape_of(positions: Positions, work: int, rounds: int) -> tuple[Ints, Ints]:
+    """Return the best works of the microbatches of one rank, and the places for a long document, the best first.
+
+    It is in each place once, beside works that are the best around it.
+    """
+    count = positions.microbatches
+    even = np.full((count, count + 1), work // count, dtype=np.int64)
+    least = np.zeros_like(even)
+    np.fill_diagonal(least, int(LONG * work / count))
+    start = np.maximum(even, least)
+    best, makespans = targets(positions, start, least, np.full(count + 1, work), rounds)
+    ends = np.concatenate([makespans[:1], makespans[:-1], makespans[-2:-1]])
+    middle = int((ends[:-2] + ends[1:-1] + ends[2:]).argmin())  # of places that are as good a neighbour decides
+    return best[:, -1], np.argsort(np.abs(np.arange(count) - middle), kind="stable")
+
+
+def targets(positions: Positions, start: Ints, least: Ints, work: int | Ints, rounds: int) -> tuple[Ints, Ints]:
+    """Return the best works that were found, a row a microbatch and a column a rank, and their makespans.
+
+    All columns together have `work`, or each has its own. Each work is at least its `least`, the longest document that
+    it cannot be without.
+    """
+    together = isinstance(work, int)
+    free = work - (least.sum() if together else least.sum(axis=0))
+    rest = np.maximum(start - least, start // 1000 + 1).astype(np.float64)
+    columns = start.shape[1]
+    best = mean = start
+    lowest = np.full(columns, np.iinfo(np.int64).max)
+    for number in range(rounds):
+        sums = np.array([fsum(column) for column in rest.T.tolist()])
+        rest *= free / (fsum(sums) if together else sums)
+        works = least + np.rint(rest).astype(np.int64)
+        mean = works if not number else mean + np.rint((works - mean) * max(RECENT, 1 / (number + 1))).astype(np.int64)
+        both = np.hstack([works, mean])
+        makespans, slopes = positions.slopes(both, both if positions.has_lags else None)
+        for tried, takes in ((works, makespans[:columns]), (mean, makespans[columns:])):
+            better = np.full(columns, takes.max() < lowest.max()) if together else takes < lowest
+            best, lowest = np.where(better, tried, best), np.where(better, takes, lowest)
+        pace = PACE / (1 + SLOWER * number)
+        rest *= _step(rest, slopes[:, :columns], makespans[:columns], pace, together=together)
+    return best, lowest
+
+
+def _step(rest: Ints, slopes: Ints, makespans: Ints, pace: float, *, together: bool) -> Ints:
+    """Return the factors of a step, the same on every machine: within ranks from steep slopes, between to fast ones."""
+    totals = np.array([fsum(column) for column in rest.T.tolist()])
+    growth = np.maximum([fsum(column) for column in (rest * slopes).T.tolist()], 1.0)  # by all that is free
+    length = np.maximum(makespans.astype(np.float64), 1.0)
+    pulls = pace * np.minimum(1.0, growth / length) * (slopes * totals / growth - 1)
+    within: Ints = np.where(pulls > 0, 1 / (1 + np.abs(pulls)), 1 + np.abs(pulls))
+    if not together:
+        return within
+    common = fsum((totals * length / growth).tolist()) / fsum((totals / growth).tolist())
+    between = 1 + (common - length) / growth
+    factors: Ints = within * np.clip(between, 1 / STEEPEST, STEEPEST)
+    return factors
 
 
 def searched(
@@ -232,8 +224,7 @@ class _PackingSearch:
 
     def __init__(self, lengths: Sequence[int], ranks: int, microbatches: int, times: RankTimes) -> None:
         self.lengths, self.ranks, self.microbatches, self.times = lengths, ranks, microbatches, times
-        self.problem = times.without_budget(microbatches)
-        self.positions = positions_of(self.problem, times.algorithm)
+        self.positions = times.positions(microbatches)
         self.sizes, self._one = self._scaled()
         works, self._places = shape_of(self.positions, WHOLE, ROUNDS_ALIKE)  # if documents could be cut anywhere
         alike = works.astype(np.float64)
@@ -266,36 +257,27 @@ class _PackingSearch:
     def best(self, cap: int, starts: Sequence[Assignment]) -> list[Assignment]:
         """Return the best packing found, from its own start and those given; none where there is none to start from."""
         filled = [*self._aimed(cap), *([*chain.from_iterable(start)] for start in starts)]
-        made = [Bins(self.sizes, one, self.microbatches, cap, self._taking) for one in filled]
+        made = [moves_of(self.sizes, one, cap, self.positions, self._budget) for one in filled]
         if not made:
             return []
-        best = min(made, key=lambda bins: (int(bins.takes.max()), sum(bins.takes.tolist())))
-        improve(best, STEPS, CASES)
-        roam(best, ROAMED, PAIRS)
-        members = best.members
-        found = [members[n : n + self.microbatches] for n in range(0, len(members), self.microbatches)]
+        best = min(made, key=lambda moves: (max(moves.takes), sum(moves.takes)))
+        improve(best, STEPS)
+        roam(best, ROAMED)
+        found: Assignment = [[[] for _ in range(self.microbatches)] for _ in range(self.ranks)]
+        for document, number in enumerate(np.asarray(best.bin_of).tolist()):
+            found[number // self.microbatches][number % self.microbatches].append(document)
         return [found if self.times.is_settled(self.microbatches) else self._ordered(found)]
 
-    def _taking(self, works: Ints, sizes: Ints) -> Ints:
-        """Return what ranks take, a column each, and OVER and more where they hold more than they may."""
-        takes = self.positions.lasting(works, sizes if self.positions.has_lags else None)
-        if self._held is not None:
-            held = (self._held @ np.floor(sizes * (FINE / self._one))).max(axis=0)  # FINE * FINE: all of a capacity
-            over = np.clip(held / (FINE * FINE) - 1, 0, MOST_OVER)
-            takes = takes + np.where(over > 0, OVER + (over * (OVER // MOST_OVER)).astype(np.int64), 0)
-        return takes
-
     @cached_property
-    def _held(self) -> Ints | None:
-        """What devices with a budget hold as slots start, a column a microbatch of size 1; FINE: all of a capacity.
-
-        These are whole numbers, so small that their products are exact in floats.
-        """
-        limits = self.times.limits(self.positions)
-        if not limits:
-            return None
-        parts = [(levels, FINE / max(capacity, Fraction(1))) for levels, capacity in limits]
-        return np.vstack([levels * part.numerator // part.denominator for levels, part in parts]).astype(np.float64)
+    def _budget(self) -> tuple[float, Ints]:
+        """The levels are whole numbers, so small that their products are exact in floats."""
+        fitted, levels = self.times.fitted(self.microbatches), [np.zeros((0, self.microbatches))]
+        scale = Fraction(self.positions.grains_per_unit, fitted.grains.per_unit)  # grains may be others without it
+        for device, capacity in enumerate(fitted.capacity_grains):
+            if capacity is not None:
+                part = FINE / max(capacity * scale, Fraction(1))
+                levels.append(self.positions.levels_of_memory(device) * part.numerator // part.denominator)
+        return FINE / self._one, np.unique(np.vstack(levels).astype(float), axis=0)
 
     def _aimed(self, cap: int) -> list[Filled]:
         """Return bins that are filled as if no document were long, and up to targets that make room for those."""
@@ -308,8 +290,8 @@ class _PackingSearch:
         if not least.any() or least.sum() >= work:
             return [filled]
         moved = np.zeros_like(least)  # long documents in the best places for them in their ranks
-        for rank, column in enumerate(least.T):
-            long = np.sort(column[column > 0])[::-1]
+        for rank, own in enumerate(least.T):
+            long = np.sort(own[own > 0])[::-1]
             moved[self._places[: len(long)], rank] = long
         starts = [(own, self._start(own, work)) for own in (least, moved)]
         own, start = min(starts, key=lambda pair: int(self.positions.lasting(pair[1]).max()))
@@ -320,17 +302,8 @@ class _PackingSearch:
         """Return works to begin from: ranks of long documents have so much less of all else that they take the same."""
         alone, one = (self.positions.lasting(works) for works in (least, self._alike[:, :1]))
         rate = max(int(one[0]), 1) / self._alike[:, 0].sum()  # of a work shared out as if documents were short
-        level = 0.0  # of so much water, in vessels filled up to what is alone
-        amount: float = (work - int(least.sum())) * rate
-        heights: list[int] = sorted(alone.tolist())
-        for count, height in enumerate(heights):
-            if count and (height - level) * count >= amount:
-                break
-            amount -= (height - level) * count
-            level = float(height)
-        else:
-            count = len(alone)
-        level += amount / count
+        water = (work - int(least.sum())) * rate  # in vessels filled up to what is alone: the lowest ones share it
+        level: float = min((water + full) / count for count, full in enumerate(accumulate(sorted(alone.tolist())), 1))
         rest = np.maximum(level - alone, level / 1000) / int(one[0] or 1)
         return least + (self._alike * rest).astype(np.int64)
 

@@ -6,16 +6,17 @@ that stand what documents cost in a model (`model_costs`), and bins that hold do
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
-from heapq import heapify, heapreplace
+from functools import cache, cached_property, lru_cache
+from heapq import heapify, heappop, heapreplace
 from itertools import accumulate, chain
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple
 
-from pipesched.core.arrays import Ints, np, total
+from pipesched.core.arrays import Ints, column, kernels_of_bins, np, total
 from pipesched.errors import ConfigError, Deadlock, NoSchedule, NotApplicable
 from pipesched.estimation.derived import SetupCutter
 from pipesched.estimation.items import core_time
@@ -52,9 +53,9 @@ class Positions(FedPlan):
         self._graph, self.grains_per_unit = lower(problem, plan.index), problem.grains.per_unit
         edges = self._graph.edges
         hops = sum(row.lag for row in precedence_rows(problem, plan.index))
-        self._scale = max((total(self._graph.duration) // problem.microbatches + hops) // MOST_TICKS, 1)
-        self._ticks = (self._graph.duration // self._scale).astype(np.int64)
-        lags = np.concatenate([edges.lag // self._scale, [0] * (len(plan.waits) + 1)]).astype(np.int64)
+        scale = max((total(self._graph.duration) // problem.microbatches + hops) // MOST_TICKS, 1)
+        self._ticks = (self._graph.duration // scale).astype(np.int64)
+        lags = np.concatenate([edges.lag // scale, [0] * (len(plan.waits) + 1)]).astype(np.int64)
         self._lags = lags[self._slots.sweep.edges]  # the last one is of the order of a device
 
     @property
@@ -65,47 +66,38 @@ class Positions(FedPlan):
     def letters(self) -> str:
         return self.plan.index.letters
 
-    @property
+    @cached_property
     def has_lags(self) -> bool:
         """Whether any operation waits for a message."""
         return bool(self._lags.any())
 
-    def _lengths(self, work: Ints) -> Ints:
-        slots, units = self._slots, self.plan.index.units
-        made: Ints = self._ticks[slots.tasks, None] * work[slots.tasks % units]
-        if len(slots.paired):
-            made[slots.paired] += self._ticks[slots.partners, None] * work[slots.partners % units]
-        return made
-
     def lasting(self, work: Ints, messages: Ints | None = None) -> Ints:
         """Return the makespan of each case: a column of works, and of sizes of messages, by the microbatch fed."""
-        makespans: Ints = self._slots.sweep.ends(self._lengths(work), self._delays(messages)).max(axis=0)
-        return makespans
-
-    def _delays(self, messages: Ints | None) -> Ints | None:
-        """Return what passes between rows, a row a wait; None where nothing does."""
-        if messages is None or not self.has_lags:
-            return None
-        delays: Ints = self._lags[:, None] * messages[self._slots.messages % self.plan.index.units]
-        return delays
+        return self.slopes(work, messages)[0]
 
     def slopes(self, work: Ints, messages: Ints | None = None) -> tuple[Ints, Ints]:
         """Return the makespan of each case, and the ticks by which a unit of work of each microbatch makes it longer.
 
         These are the ticks of its operations on one longest path.
         """
-        delays = self._delays(messages)
-        ends = self._slots.sweep.ends(self._lengths(work), delays)
-        path = self._slots.sweep.longest(ends, delays)
-        return ends.max(axis=0), (self._ticks_by_owner @ path.astype(np.float64)).astype(np.int64)
+        found = kernels_of_bins()[1](0 * work[0])
+        rows = self.rows(work.T.ravel(), (0 * work if messages is None else messages).T.ravel())
+        rows.trace_all(found)
+        return column(found), np.asarray(rows.slopes).reshape(work.T.shape).T
+
+    def rows(self, works: Ints, sizes: Ints) -> Any:
+        """Return what kernels know of the rows of slots, beside what bins have."""
+        kernels, give = kernels_of_bins()
+        return kernels.Rows(self.microbatches, *map(give, (works, sizes, 0 * works, 0 * works)), self._columns)
 
     @cached_property
-    def _ticks_by_owner(self) -> Ints:
-        """The ticks for a unit of work of each microbatch, a column a slot; floats are exact for so few."""
-        table, slots = np.zeros((self.microbatches, len(self._slots))), self._slots
-        for rows, tasks in ((np.arange(len(slots)), slots.tasks), (slots.paired, slots.partners)):
-            table[tasks % self.microbatches, rows] += self._ticks[tasks]
-        return table
+    def _columns(self) -> list[Any]:
+        slots, units, ticks = self._slots, self.plan.index.units, self._ticks
+        more, partner = np.zeros_like(slots.tasks), np.zeros_like(slots.tasks)
+        more[slots.paired], partner[slots.paired] = ticks[slots.partners], slots.partners % units
+        waits = (slots.sweep.first, slots.sweep.before, self._lags, slots.messages % units)
+        columns = (0 * more, *waits, ticks[slots.tasks], slots.tasks % units, more, partner)
+        return [*map(kernels_of_bins()[1], columns)]
 
     def levels_of_memory(self, device: int) -> Ints:
         """Return what a device holds as each slot starts, in grains for a unit of activation of each microbatch.
@@ -129,6 +121,7 @@ Rank = tuple[DocumentLoad, ...]  # its microbatches, in the order they are fed
 STEPS = 20_000  # documents that are put down in a search with steps back; the first way down is best fit decreasing
 MOST_SEARCHED = 2_000  # documents: of more, first fit leaves next to no room
 Filled = list[list[int]]  # the documents of each bin
+Assignment = list[list[list[int]]]  # the documents of each microbatch of each rank, in the order they are fed
 
 
 class Timed(NamedTuple):
@@ -155,9 +148,8 @@ class RankTimes:
     def __init__(self, base: Problem, algorithm: str, costs: DocumentCosts) -> None:
         self.base, self.algorithm, self.costs = base, algorithm, costs
         self._family: Family = family(algorithm)
-        self._known: dict[Rank, Timed | None] = {}
-        self._fitted: dict[int, Problem] = {}
-        self._limits: dict[int, list[tuple[Ints, Fraction]]] = {}
+        self._known: dict[Rank, Timed | None] = {(): Timed(Fraction(0))}
+        self.positions, self.fitted = cache(self._positions), cache(self._fitted)
 
     def is_settled(self, microbatches: int) -> bool:
         """Whether positions of so many microbatches do not depend on costs, as joined backwards do."""
@@ -165,32 +157,17 @@ class RankTimes:
             return False
         return self._family.settles(self.base.devices, self.base.stages, microbatches)
 
-    def without_budget(self, microbatches: int) -> Problem:
-        """Return the problem of microbatches alike without a budget, which a document of the reference may exceed."""
-        return replace(self.base, microbatches=microbatches, memory=replace(self.base.memory, budget=None))
+    def _positions(self, microbatches: int) -> Positions:
+        """Return the positions of the algorithm's plan of so many microbatches alike. Raises NotApplicable.
 
-    def positions(self, microbatches: int) -> Positions:
-        """Return the positions of the algorithm's plan of so many microbatches alike. Raises NotApplicable."""
-        return positions_of(self.without_budget(microbatches), self.algorithm)
-
-    def fitted(self, microbatches: int) -> Problem:
-        """Return the problem of so many microbatches alike as the algorithm runs it."""
-        if microbatches not in self._fitted:
-            self._fitted[microbatches] = prepare(replace(self.base, microbatches=microbatches), self._family)
-        return self._fitted[microbatches]
-
-    def limits(self, positions: Positions) -> list[tuple[Ints, Fraction]]:
-        """Return for each device with a budget what it holds as slots start, and its capacity, in grains of positions.
-
-        It holds so much of each microbatch whose size is 1.
+        There is no budget, which a document of the reference may exceed.
         """
-        count = positions.microbatches
-        if count not in self._limits:
-            fitted = self.fitted(count)
-            scale = Fraction(positions.grains_per_unit, fitted.grains.per_unit)
-            capacities = [(n, c * scale) for n, c in enumerate(fitted.capacity_grains) if c is not None]
-            self._limits[count] = [(positions.levels_of_memory(n), capacity) for n, capacity in capacities]
-        return self._limits[count]
+        memory = replace(self.base.memory, budget=None)
+        return positions_of(replace(self.base, microbatches=microbatches, memory=memory), self.algorithm)
+
+    def _fitted(self, microbatches: int) -> Problem:
+        """Return the problem of so many microbatches alike as the algorithm runs it."""
+        return prepare(replace(self.base, microbatches=microbatches), self._family)
 
     def of(self, ranks: Sequence[Rank]) -> list[Timed | None]:
         """Return what each takes; None where the algorithm does not apply, or finds no schedule within the budget."""
@@ -212,12 +189,9 @@ class RankTimes:
         for count in {len(rank): None for rank in ranks}:
             own = [rank for rank in ranks if len(rank) == count]
             try:
-                positions = self.positions(count) if count else None
+                positions = self.positions(count)
             except NotApplicable:
                 self._known |= dict.fromkeys(own)
-                continue
-            if positions is None:
-                self._known[()] = Timed(Fraction(0))
                 continue
             problem = problem or self.costs.problem(self.fitted(count), [*numbers])
             fed, orders = positions.of(problem), np.array([[numbers[load] for load in rank] for rank in own])
@@ -228,8 +202,6 @@ class RankTimes:
                 self._known[rank] = Timed(Fraction(int(makespan), problem.ticks.per_unit), is_within)
 
     def _planned(self, rank: Rank) -> Timed | None:
-        if not rank:
-            return Timed(Fraction(0))
         try:
             fitted = prepare(self.costs.problem(self.base, rank), self._family)
             schedule = schedule_plan(fitted, plan_of(self._family, fitted))
@@ -358,3 +330,62 @@ def _searched(tokens: Sequence[int], bins: int, cap: int) -> Filled | None:
         placed[document] = tried[-1].pop()
         room[placed[document]] -= tokens[document]
     return None
+
+
+def differencing(weights: Sequence[int], parts: int) -> list[list[int]]:
+    """Return the positions of the weights in each of so many parts, the heaviest part first.
+
+    The two partitions of the largest differences between their heaviest and lightest part become one, the heaviest
+    part of the one with the lightest of the other, until one is left. Of equal differences the older is first. No part
+    is empty where there are as many weights as parts.
+    """
+    rest, joins = [(0, -1)] * (parts - 1), list[tuple[int, int]]()  # a part is named by one of its members, else -1
+    heap = [(-weight if parts > 1 else 0, number, [(weight, number), *rest]) for number, weight in enumerate(weights)]
+    heapify(heap)
+    for number in range(len(weights), 2 * len(weights) - 1):
+        joined = heappop(heap)[2]
+        for part, (more, other) in enumerate(heap[0][2], 1):
+            if other < 0:
+                break
+            weight, own = joined[-part]
+            joined[-part] = weight + more, other
+            joins.append((own, other))
+        joined.sort(key=itemgetter(0), reverse=True)
+        heapreplace(heap, (joined[-1][0] - joined[0][0], number, joined))
+    found: list[list[int]] = [[] for _ in range(parts)]
+    members = {name: own for (_, name), own in zip(heap[0][2], found, strict=True)}
+    for name, other in reversed(joins):
+        members[name] = members[other]
+    for number in range(len(weights)):
+        members[number].append(number)
+    return found
+
+
+def other_packings(
+    lengths: Sequence[int],
+    ranks: int,
+    microbatches: int,
+    cap: int,
+    reference: int,
+    work: Callable[[list[int]], Fraction],
+) -> list[tuple[str, Assignment, int]]:
+    """Return what each rule makes of documents from long to short, and how many find no room.
+
+    `work` says what a microbatch costs, by which verl orders them. Empty microbatches are left out.
+    """
+    bins, left = first_fit(tuple(lengths), ranks * microbatches, cap)
+    shared = [[members for members in bins[rank::ranks] if members] for rank in range(ranks)]
+    weights = [length * reference + length * length for length in lengths]
+    differenced, ordered = Assignment(), Assignment()
+    for part in differencing(weights, ranks):
+        own = differencing([weights[document] for document in part], microbatches)
+        differenced.append([[part[number] for number in members] for members in own if members])
+        order = in_verl_order([work(members) for members in differenced[-1]])
+        ordered.append([differenced[-1][number] for number in order])
+    return [("first-fit", shared, len(left)), ("karmarkar-karp", differenced, 0), ("verl", ordered, 0)]
+
+
+def in_verl_order(works: Sequence[Fraction]) -> list[int]:
+    """Return microbatches by verl's rule: from large to small, by turns before and behind all others."""
+    falling = sorted(range(len(works)), key=lambda number: (works[number], number), reverse=True)
+    return [*falling[::2][::-1], *falling[1::2]]
