@@ -31,7 +31,7 @@ from mutations import MUTATIONS, Mutation
 
 ROOT = Path(__file__).parents[1]
 COPIED = ("pipesched", "tests", "scripts", "configs", "pyproject.toml")
-TIMEOUT = 120  # seconds of the processor for the tests of one mutation, so that a loaded machine kills none
+TIMEOUT = 240  # seconds of the processor for the tests of one mutation: those without one take up to 120
 PATIENCE = 1200  # seconds on the clock: a process that waits for ever uses no processor
 PLUGIN = """\
 from pathlib import Path
