@@ -107,7 +107,7 @@ class LazyGroup(Unconverted, TyperGroup):
         return command_of(cmd_name) if cmd_name in COMMANDS else own_command(cmd_name)
 
     def list_commands(self, _ctx: Any) -> list[str]:
-        self.get_command = _described  # type: ignore[assignment, method-assign]  # help and completion list, and show
+        self.get_command = _described  # type: ignore[assignment, method-assign]  # help and completion alone ask for a list
         return [*COMMANDS]
 
 

@@ -288,7 +288,7 @@ def _heuristics(
     search.tell("bounds")
     raise_bounds(search, range(len(search.variants)))
     if hint is not None:
-        _take_hint(search, hint)
+        _take_hint(search, hint, is_open=periods.is_open)
     named: list[Iterator[Candidate]] = [*map(methodcaller("named_candidates"), search.variants)]
     if search.size > search.policy.portfolio.one_limit:
         named = _try_families_first(search, named)
@@ -378,18 +378,25 @@ def _try_quick_schedules(search: Search) -> list[int]:
     return order
 
 
-def _take_hint(search: Search, hint: Schedule) -> None:
-    """Offer the user's hint, on its own cut if that is tried. Raises ConfigError for another model or placement."""
-    for number, variant in sorted(
-        enumerate(search.variants), key=lambda one: one[1].problem.costs != hint.problem.costs
-    ):
-        problem = variant.problem
-        sizes = (problem.devices, problem.microbatches, problem.stages % hint.plan.index.stages)
-        if sizes != (hint.problem.devices, hint.problem.microbatches, 0):
-            continue
-        is_there = hint.problem.settled_placement.in_blocks(problem.stages) == problem.settled_placement
-        if is_there and (schedule := variant.adopted(hint)) is not None:
-            search.offer(number, Candidate("hint", schedule))
+def _take_hint(search: Search, hint: Schedule, *, is_open: bool) -> None:
+    """Offer the user's hint, on its own cut if that is tried; an open placement may be the hint's.
+
+    Raises ConfigError for another model or placement.
+    """
+    problem, own = hint.problem, hint.problem.settled_placement
+    alike: list[tuple[int | None, Variant]] = [
+        (number, variant)
+        for number, variant in sorted(enumerate(search.variants), key=lambda one: one[1].problem.costs != problem.costs)
+        if (variant.problem.devices, variant.problem.microbatches) == (problem.devices, problem.microbatches)
+        and variant.problem.stages % hint.plan.index.stages == 0
+    ]
+    places = [(n, one) for n, one in alike if own.in_blocks(one.problem.stages) == one.problem.settled_placement]
+    if is_open and not own.mirrored:
+        fresh = (one for _, one in alike if one.problem.stages == problem.stages)
+        places += [(None, replace(one, problem=replace(one.problem, placement=own))) for one in fresh]
+    for place, variant in places:
+        if (schedule := variant.adopted(hint)) is not None:
+            search.offer(search.add(variant) if place is None else place, Candidate("hint", schedule))
             return
     raise ConfigError("is a schedule of another model, or on a placement that this solve does not try", "hint")
 

@@ -356,9 +356,8 @@ def pays(variant: Variant) -> bool:
 def other_orders(variant: Variant, period: int, limits: Limits) -> Iterator[PeriodSearch]:
     """Yield searches that found ever shorter periods of a microbatch, up to `period`, with another way back on a V.
 
-    On a V all devices but the ends have the same neighbours on both halves of the way, and steps to them that do not go
-    together. They do in a part of the second half that keeps the order of the first. A few regular divisions into parts
-    come first. Then those with which devices hold least beyond their capacities are changed at random, or searched on.
+    The way back passes the devices in parts: the last part first, each in the order of the first half. A V has parts of
+    one device. Regular divisions come first. Those that hold least beyond the capacities are changed, or searched on.
     """
     devices, random = variant.problem.settled_placement.devices, np.random.default_rng(limits.seed)
     half = len(devices) // 2
