@@ -39,7 +39,6 @@ class WorkAhead(Generic[Result]):
 
     @property
     def under_way(self) -> int:
-        """How many calls wait or run."""
         return sum(not call.is_done for call in [*self.sent.values(), *self._dropped])
 
     def send(self, number: int, call: Callable[[], Result], name: str, clock: Clock) -> None:
@@ -61,7 +60,6 @@ class WorkAhead(Generic[Result]):
             self._dropped.append(call)
 
     def close(self) -> None:
-        """Drop all that was sent."""
         for number in [*self.sent]:
             self.drop(number)
 

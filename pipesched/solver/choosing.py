@@ -1,9 +1,12 @@
 """The variant in which each backward runs whole or as its halves, whichever serves: the costs give both.
 
+feasible.py makes a `ChoosingVariant`. It tries the schedules of two variants, of all `halves` and of all backwards
+`whole`, and joins I and W of a plan to one B where that is shorter (`_better`).
+
 The task graph has the operations F, I and W, each as short as either way lets it be, so that what it bounds from below
-holds for all schedules. The exact model chooses: I lasts as long as the whole backward, and then there is no W.
-Schedules found are of the kinds F, B, I and W. A local search keeps the choice that a schedule has made, as costs of
-each microbatch, and what it finds is joined anew.
+holds for all schedules. The exact model (`ChoiceModel`) chooses: I lasts as long as the whole backward, and then there
+is no W. A local search keeps the choice that a schedule has made, as costs of each microbatch (`chosen`); what it finds
+is joined anew (`free`).
 """
 
 from __future__ import annotations
@@ -53,12 +56,10 @@ class ChoosingVariant(PlainVariant):
 
     @cached_property
     def halves(self) -> Variant:
-        """The variant in which all run as halves."""
         return self._alone(split=True)
 
     @cached_property
     def whole(self) -> Variant:
-        """The variant in which all run whole."""
         return self._alone(split=False)
 
     @property
@@ -150,7 +151,7 @@ class ChoosingVariant(PlainVariant):
             yield candidate._replace(schedule=self._better([same], without_step(schedule.plan)))
 
     def _better(self, known: list[Schedule], plan: Plan) -> Schedule:
-        """Return the best of known schedules, and of a plan of passes with joins: more of them, and all anew."""
+        """Return the best of known schedules, and of a plan of passes with I and W joined: more of them, or anew."""
         if not plan.lanes and "R" not in plan.index.letters:
             apart = portfolio.refined(plan, self.index) or plan
             others = (joined(self.problem, plan), joined(self.problem, apart))

@@ -122,12 +122,10 @@ class PipelineModel(TunedModel):
             parameters.use_precedences_in_disjunctive_constraint = False
 
     def edges(self, edges: Edges) -> None:
-        """Add every precedence."""
         for before, after, lag in edges:
             self.after(before, after, lag // self.quantum)
 
     def dependencies(self) -> None:
-        """Start F, B, I and W after what they wait for, with the latency between devices."""
         self.edges(self.variant.graph.edges)
 
     def devices(self) -> None:
@@ -140,7 +138,6 @@ class PipelineModel(TunedModel):
         self.edges(Edges.joined(order_edges(self.variant.problem, self.variant.index)))
 
     def capacity(self) -> None:
-        """Add the precedences that follow from the budget."""
         self.edges(Edges.joined(capacity_edges(self.variant.problem, self.variant.index)))
 
     def memory(self, *, beside_capacity: bool = True) -> None:

@@ -1,6 +1,7 @@
 """The portfolio, all heuristics that apply: the families, and list scheduling by many rules under many limits.
 
-A variant asks for `named_candidates`, then for `ruled_candidates`; `justify` improves the best. Each candidate is a
+A variant asks for `named_candidates` (families), for `fed_candidates` (families with the best order of microbatches),
+then for `ruled_candidates` (list scheduling); `justify` improves the best by scheduling back and forth. Each is a
 schedule of the variant's own problem, so that it can be compared, improved and handed to CP-SAT.
 """
 
@@ -66,7 +67,6 @@ RULES: dict[str, Rule] = {  # the best of the most variants first: of large prob
     "least-slack": lambda variant: [*map(add, variant.heads, longest_tail(variant))],  # early, and far from the end
     "weights-before-forward": partial(_by_kind, "IWF", -1),
 }
-
 
 TIES = ("dfs", "bfs", "fifo")
 PLAIN_RULES = ("none", "mobility", "descendants")

@@ -1,13 +1,14 @@
 """Variants whose activations all stay (`PlainVariant`), or may be recomputed or offloaded, and portfolios of these.
 
-The orders come from the families and from list scheduling under looser limits, because offload and recompute suit
-orders that hold more activations than the budget allows; and, with one stage a device, from 1F1B with other warm-ups.
-Early devices that run far ahead can recompute during the cool-down.
+`RecomputeOffloadVariant.ruled_candidates` is where one begins: each order (`_bases`) goes through `with_savings`.
+Orders come from the families and from list scheduling under looser limits, because offload and recompute suit orders
+that hold more activations than the budget allows. With one stage a device they come also from 1F1B with other warm-ups
+(`_further_ahead`): early devices that run far ahead can recompute during the cool-down.
 
-`with_savings` puts recompute and offload into a plan where memory is missing; its order stays. A walk along each device
-keeps what is needed soonest and evicts what is needed last (Belady's rule). What was evicted is recomputed right before
-its backward, or offloaded at once and loaded back just in time. `MIXED` offloads by PipeOffload's rule, when the
-transfer takes no longer than the work beside it: the offload must be over before its memory is needed.
+`with_savings` puts recompute and offload into a plan where memory is missing; its order stays. A `_MemorySimulation` of
+each device keeps what is needed soonest and evicts what is needed last (Belady's rule). What was evicted is recomputed
+right before its backward, or offloaded at once and loaded back just in time. `MIXED` offloads by PipeOffload's rule,
+when the transfer takes no longer than the work beside it: it must be over before its memory is needed.
 """
 
 from __future__ import annotations
@@ -97,6 +98,7 @@ class _MemorySimulation:
     def __init__(self, base: Schedule, device: int, index: OpIndex, rule: RecomputeOffloadRule) -> None:
         self.base, self.device, self.index, self.rule = base, device, index, rule
         problem, capacity = base.problem, base.problem.capacity_grains[device]
+        # Grains of an activation that an operation takes as it starts, and gives back as it ends, by its letter.
         self.takes = {letter: _sizes(problem, kind.takes) for letter, kind in KINDS.items()}
         self.gives = {letter: _sizes(problem, kind.gives) for letter, kind in KINDS.items()}
         ops = map(base.plan.index.op, base.plan.orders[device])
@@ -105,7 +107,7 @@ class _MemorySimulation:
         self.capacity = enough if capacity is None else capacity
         self.forward = {own: position for position, (kind, own) in enumerate(self.slots) if kind == "F"}
         self.backward = {own: position for position, (kind, own) in enumerate(self.slots) if kind in GRADIENT_LETTERS}
-        self.actions: dict[Activation, str] = {}  # of those that are not kept: "R" or "O"
+        self.actions: dict[Activation, str] = {}  # what is done with those not kept: "R" (recompute) or "O" (offload)
         self.levels: list[int] = []  # during each slot, if offloads take no time and loads come as late as possible
         self.lane_free = 0  # when the last offload so far is over
         self.level, self.pending = 0, list[Activation]()  # offloads that nothing had to wait for so far, in order
@@ -334,7 +336,6 @@ class RecomputeOffloadVariant(Variant):
 
     @property
     def most_operations(self) -> int:
-        """The number of all operations that may run."""
         return self.full.size
 
     @property

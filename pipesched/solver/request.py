@@ -170,5 +170,4 @@ class SolveRequest:
 
     @property
     def splits_backward(self) -> bool:
-        """Whether the backward runs as I and W."""
         return self.split_problem.costs.split

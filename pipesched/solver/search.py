@@ -184,7 +184,6 @@ class Search:
         return number
 
     def raise_bound(self, number: int, bound: Bound) -> None:
-        """Take note of a bound on the objective of a variant."""
         if bound.ticks > self.bounds[number].ticks:
             before = self.bound.ticks
             self.bounds[number] = replace(bound, per_unit=self.per_unit)

@@ -1,7 +1,9 @@
 """A solve: bounds, then the portfolio, then CP-SAT or improvement, each only if those before left a gap.
 
-`solve_request` makes variants (feasible.py) and a `Search`; `_run` goes through the steps. Every step reports what it
-finds; a stop event, Ctrl-C and the time limit end it with the best schedule so far.
+`solve` is where one begins. `solve_request` makes variants (the problem on one placement and one cut each) and a
+`Search`, which keeps the best schedule and the bounds. `_run` goes through the steps: `_heuristics`, `search_in_turn`
+(of which `prove` asks CP-SAT), `_shorten` and `lower_memory`. `_outcome` makes the report. A stop event, Ctrl-C and the
+time limit end every step with the best schedule so far.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from functools import partial
 from itertools import chain
 from operator import methodcaller
 from threading import Event as StopEvent
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipesched.core.clock import Clock, TimeIsUp, check_deadline, deadline
 from pipesched.errors import ConfigError, NoSchedule
@@ -44,9 +46,6 @@ from pipesched.solver.portfolio import family_candidates, named_candidates
 from pipesched.solver.request import SolveRequest
 from pipesched.solver.search import Listener, Search, offer_initial, quick_rounds, raise_bounds
 from pipesched.solver.variant import Candidate, Variant
-
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
 
 PROVING, POLISHING = "CP-SAT", "polishing"
 RECOMPUTED = MemorySavings(recompute=True)  # peaks may differ by as little as a checkpoint
@@ -187,7 +186,7 @@ def _queued(outcome: Outcome, search: Search, messages: Messages) -> Outcome:
 
 
 def _tried(request: SolveRequest, clock: Clock) -> Tried:
-    """Return what is tried, each problem on its placement and its cut."""
+    """Return what is tried: problems, each on its placement and cut, and bounds on all cuts where the cut is open."""
     problem = request.split_problem
     named, chunks = request.placement, request.chunks
     placed_ones = placed_with(problem, named, chunks) if chunks else placed(problem, named)

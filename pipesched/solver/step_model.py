@@ -1,12 +1,12 @@
 """The exact model of a variant with a step: passes as in `model`, and beside them the tasks of the step.
 
-`StepTasks` numbers the tasks, `StepRules` adds what is known of their order, `WholeStepModel` is the model.
+`StepVariant.model` makes a `WholeStepModel` and adds its rules one by one. `StepTasks` numbers the tasks: gathers of
+weights, reductions of gradients, optimizers, side work. `StepRules` adds what is known of their order, and bounds.
 
-Side work that several devices may run is a task for each of them, of which one runs. At level weights each stage has
-its first gather as a task; those that follow depend on the order of the slots.
-
-Below level weights lanes have any order. At level weights they follow the rule where all stages of a device are whole
-at once. Where one is, gathers stand between its passes; elsewhere later ones are left out, and bounds hold.
+Gathers and reductions run on their device's network lane, one at a time. Below level weights (`Shard.level`) a lane has
+any order. At level weights each stage has its first gather as a task; those that follow depend on the order of the
+slots. Where all stages of a device are whole (gathered) at once, its lane follows the rule. Where one is, gathers stand
+between its passes; elsewhere later ones are left out, and bounds hold.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ class StepTask(NamedTuple):
 
 
 class SideTasks(NamedTuple):
-    """Side work of an item for a microbatch: its forward, and its backward if it has one, as tasks by device."""
+    """Side work of an item for a microbatch: its forward, and its backward if it has one, as tasks by device.
+
+    Where several devices may run it, it is a task for each of them, of which one runs.
+    """
 
     item: int
     microbatch: int
@@ -57,7 +60,7 @@ class StepTasks:
         self.edges: list[Edges] = []
         self.gathers: dict[int, int] = {}  # by stage
         self.reductions: dict[int, list[int]] = {}  # by stage; one, or one for each microbatch
-        self.tied: int | None = None
+        self.tied: int | None = None  # the reduction of gradients that two stages share
         self.optimizers: dict[int, int] = {}  # by stage
         self.side: list[SideTasks] = []
         self._there = problem.settled_placement.devices
@@ -146,7 +149,6 @@ class StepTasks:
         return [number for kind in index.gradients for number in index.row(kind, into)[part]]
 
     def on_machine(self, machine: int) -> Iterator[int]:
-        """Yield the tasks of the step on a machine."""
         yield from (self.index.size + number for number, task in enumerate(self.tasks) if machine in task.machines)
 
 
@@ -210,7 +212,6 @@ class StepRules:
         return 0 if self.problem.sharding.ahead == AUTO else ahead_of(self.problem, device)
 
     def is_whole(self, device: int) -> bool:
-        """Return whether all stages of a device are whole at once."""
         count = len(self.problem.settled_placement.stages_on(device))
         return not self.problem.sharding.gathers_each and (count == 1 or self.ahead(device) >= count)
 
@@ -299,7 +300,6 @@ class WholeStepModel(TunedModel):
                 self.task(lasts, head // self.quantum, last)
 
     def dependencies(self) -> None:
-        """Start each operation after what it waits for, with the latency between devices."""
         for before, after, lag in self.rules.graph.edges:
             self.after(before, after, lag // self.quantum)
 
@@ -353,7 +353,9 @@ class WholeStepModel(TunedModel):
     def _gather_between(self, stages: Sequence[int], done: Sequence[tuple[int, Any]]) -> Iterator[Any]:
         """Gather between passes of different stages where one is whole at a time, in turn with reductions.
 
-        Yield the intervals of gathers behind the first of a stage. `done` has reductions, and when gradients are there.
+        A circuit (`arcs`) says which pass follows which; UNTIMED stands before the first and behind the last. Behind a
+        pass of another stage comes a gather: after the reductions `issued` by then, before all others. Yield the
+        intervals of gathers behind the first of a stage. `done` has reductions, and when gradients are there.
         """
         index, gathers, ends = self.index, self.step.gathers, dict[int, list[Any]]()
         passes = {task: stage for stage in stages for kind in index.letters for task in index.row(kind, stage)}

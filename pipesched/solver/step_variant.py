@@ -1,8 +1,9 @@
 """The variant of a training step with more than passes: gathers, reductions, optimizers, side work.
 
-`StepVariant`, and where activations may leave `StepRecomputeOffloadVariant`. Their `index` and `graph` are those of the
-passes. Heuristics order these, and the rule of families completes their plans (`completed`); the exact model has all
-operations. Last come moves of slots, as a local search.
+feasible.py makes a `StepVariant`, or where activations may leave a `StepRecomputeOffloadVariant`. Their `index` and
+`graph` are those of the passes. Heuristics order these, and `completed` adds the step by the rule of families
+(`side_schedule`). The exact model has all operations; `replay` makes its answer slots of devices, and a program for
+each network lane. Last come moves of slots, as a local search (`_by_moves`).
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class StepRecomputeOffloadVariant(RecomputeOffloadVariant):
 MOVES = "moves"
 
 Slots = Sequence[Sequence[Op]]
-Issued = list[tuple[Op, Op | None]]
+Issued = list[tuple[Op, Op | None]]  # a lane's program: operations, each with the slot behind which it is issued
 
 
 @dataclass(frozen=True, eq=False)

@@ -72,7 +72,6 @@ class Variant(ABC):
 
     @property
     def name(self) -> str:
-        """The name of the placement."""
         return placement_name(self.problem.settled_placement, self.problem.devices)
 
     @cached_property
@@ -129,7 +128,6 @@ class Variant(ABC):
 
     @cached_property
     def tasks_on(self) -> list[list[int]]:
-        """The tasks of each device, by their numbers."""
         return self.graph.by_resource(range(len(self.graph)))
 
     @property
@@ -254,6 +252,6 @@ class Variant(ABC):
 
 
 def ranks_of(graph: TaskGraph) -> list[int]:
-    """Return a number for each task, greater than the numbers of all that it waits for."""
-    ranks: list[int] = np.argsort(topological_order(graph)).tolist()  # where each task stands in the order
+    """Return the place of each task in an order in which all that it waits for comes before it."""
+    ranks: list[int] = np.argsort(topological_order(graph)).tolist()
     return ranks

@@ -1,11 +1,13 @@
-"""A model as a row of items that no cut divides (`Chain`), on the devices of its stages: what runs last and hold.
+"""A model as a row of items that no cut divides (`Chain`): the bound of each cut into stages, and cuts by their bounds.
 
-The bound of a cut: a device begins when the forwards of the items before its first stage are done, runs its work for
-all microbatches, and where its last operation is no weight gradient, the gradient still goes back through those items.
+`tried.py` makes a `Chain` and asks `cuts_in_order` for its cuts; `Chain.bound_of` bounds one cut: a device begins when
+the forwards of the items before its first stage are done, runs its work for all microbatches, and where its last
+operation is no weight gradient, the gradient still goes back through those items.
 
-`cuts_in_order` yields all cuts in the order of their bounds, where stages stand in lanes: the first goes through all
-devices, and each other in the same order or back. Dynamic programming over (device, place) gives the least bound with
-which the rest can be cut, and the least largest work. A search that goes on with the best beginning meets them so.
+A lane is a row of stages with one on each device. `cuts_in_order` has cuts where the first lane goes through all
+devices, and each other in the same order or back. `CutLanes` says what items a device may take, lane by lane, once the
+devices before it have theirs. `CutsInOrder` then has by dynamic programming over (device, place) the least bound with
+which the rest can be cut, and the least largest work. A search that goes on with the best beginning meets cuts so.
 """
 
 from __future__ import annotations
@@ -82,7 +84,6 @@ class Chain:
 
     @property
     def stages(self) -> int:
-        """The number of stages."""
         return len(self.devices.of_stages)
 
     @cached_property
@@ -98,8 +99,7 @@ class Chain:
         return scale if {*self.devices.speed} == {1} else scale * 10**MOST_DIGITS  # durations have more digits
 
     def ticks(self, time: Fraction) -> int:
-        """Return a time in ticks, rounded down."""
-        return int(time * self.per_unit)
+        return int(time * self.per_unit)  # rounded down
 
     @cached_property
     def quantum(self) -> int:
@@ -267,7 +267,7 @@ def _sum(one: Load, other: Load) -> Load:
 
 
 class LanePlace(NamedTuple):
-    """How far each lane has come, and the items between which it runs; two lanes that meet share theirs."""
+    """How far each lane has come, and the items between which it runs: a lane and one back, that meet share theirs."""
 
     at: tuple[int, ...]
     regions: tuple[tuple[int, int], ...]
@@ -286,7 +286,7 @@ class CutLanes:
         self._rates = [*accumulate(done, initial=0.0)][::-1]  # the work of the devices from one on in a tick
 
     def begins(self) -> Iterator[LanePlace]:
-        """Yield where lanes may begin, for each choice of the items at which those begin that meet none."""
+        """Yield where lanes may begin: one back at the end of the items that it shares."""
         numbers = [self.is_back[: lane + 1].count(False) - 1 for lane in range(len(self.is_back))]
         for starts in combinations(range(1, len(self.chain)), numbers[-1]):
             parts = [*pairwise((0, *starts, len(self.chain)))]

@@ -1,4 +1,8 @@
-"""The problems that a solve tries (`tried`): each number of chunks, each placement, the balanced cut and the next."""
+"""The problems that a solve tries (`tried`): each number of chunks, each placement, the balanced cut and the next.
+
+`tried` asks `other_cuts` for the best cuts of each placement, in the order of their bounds (chain.py) or near the
+balanced one (`cuts_near`), and for a bound on those not tried. The best cuts of algorithms (`of_families`) come first.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +84,6 @@ class FamilyCut(NamedTuple):
     schedule: Schedule
 
     def length(self) -> Fraction:
-        """Return how long it takes."""
         return Fraction(self.schedule.makespan_ticks, self.problem.ticks.per_unit)
 
 
@@ -239,9 +242,8 @@ def other_cuts(
 ) -> OtherCuts:
     """Return up to `count` cuts beside that of a problem, by their bounds, with which one microbatch fits.
 
-    Where microbatches differ or are cut there are none, and the bound of the others is that of all work.
-    Where cuts can be gone through one by one, in time, the bound of the others is that of the next one, else that of
-    all work.
+    Where microbatches differ or are cut there are none. The bound of the others is that of the next cut where cuts can
+    be gone through one by one, in time; else that of all work.
     """
     if problem.has_units:
         return OtherCuts((), work_bound(problem), work_bound(problem))
@@ -250,7 +252,7 @@ def other_cuts(
     by_work = least_by_work(chain)
     least, reason, is_cut_off = float(by_work), WORK, True
     with suppress(TimeIsUp), deadline(clock):
-        for above in (0.0, 0.05, inf):  # the balanced bound
+        for above in (0.0, 0.05, inf):  # cuts whose bound is so much above the balanced one's at most
             order = _order(chain, fitting.own, above)
             if order is None:
                 break

@@ -1,11 +1,11 @@
 """The starts within a block of microbatches that repeats, found device by device by a beam search (`Beam`).
 
-Behind it stands `DownAndUp`, which for one microbatch on a V finds phases for a period, or proves that there are none.
+search.py makes `BlockOperations` and calls `Beam.run` for phases. Behind it stands `DownAndUp`: for one microbatch on a
+V it finds phases for a period, or proves that there are none. Times are in quanta of the variant.
 
 A periodic schedule starts every operation again after a period T. The start of an operation is its phase in [0, T) and
 a number of whole periods. Given the phases, the least numbers of periods follow along the chain of a microbatch, and
-with them how long each activation stays. So phases are all that there is to choose, and the problem does not grow with
-the number of microbatches. Times are in quanta of the variant.
+with them how long each activation stays. So phases are all that is to choose, whatever the number of microbatches.
 
 On every device all operations must fit on a circle of the length of the period. An operation whose input comes from a
 device before takes the first free place after it, one whose result goes to a device before the last free place before
@@ -31,7 +31,7 @@ from pipesched.pipeline.bounds.memory import Residence, residences
 from pipesched.pipeline.problem.ops import OpIndex
 from pipesched.solver.variant import Variant
 
-NO_HOP = -1
+NO_HOP = -1  # a hop leads to an operation from the one that it waits for last
 Array = NDArray[Any]
 
 
@@ -76,7 +76,6 @@ class BlockOperations:
         return len(self.durations)
 
     def on(self, device: int) -> list[int]:
-        """Return the operations of a device."""
         return [number for number, there in enumerate(self.devices) if there == device]
 
     def path(self, stay: Residence) -> list[int]:
@@ -314,7 +313,11 @@ class _Device(NamedTuple):
 
 
 class DownAndUp:
-    """The question for one microbatch of a variant on a V of two chunks a device. Use it if `applies` to the block."""
+    """The question for one microbatch of a variant on a V of two chunks a device. Use it if `applies` to the block.
+
+    `phases` goes down the devices. Of each it keeps levels: for a choice of its phases (row) and so many whole periods
+    on the way above it (column), how many may pass on the way below it, for its memory and that of devices before.
+    """
 
     def __init__(self, block: BlockOperations) -> None:
         self.block = block
@@ -450,7 +453,7 @@ class DownAndUp:
         return result
 
     def _traced(self, end: Array, levels: list[Array], choices: list[Array], period: int) -> list[int]:
-        """Return the phases that lead to a choice of the last device and a number of periods above it."""
+        """Return the phases that lead to `end`: a choice of the last device and a number of periods above it."""
         phases = [0] * len(self.block)
         row, number = map(int, end)
         for place in range(len(self.way) - 1, -1, -1):

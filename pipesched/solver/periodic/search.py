@@ -1,6 +1,8 @@
 """The periodic method of a solve: short periods by a beam search and an exact model, made schedules.
 
-A solve has a `PeriodicPhase`, which has a `PeriodSearch` for each variant; that has a `Seeker` for each size of block.
+A block, the operations of a few microbatches, repeats every period. `PeriodicPhase.go_on` is where a solve begins: it
+has a `PeriodSearch` for each variant, that a `Seeker` for each size of block. `unrolled` makes a block a schedule of
+all microbatches. `PeriodModel` refutes periods; `other_orders` looks for shorter ones by another way back on a V.
 
 If a period is possible, every longer one is too: keep the phases and the numbers of periods, and let the rest of the
 circle idle. So each block has a least period, between one that was found and those that are too short.
@@ -90,8 +92,8 @@ class PeriodModel(TaskModel):
         super().__init__()
         self.block, self.period = block, period
         self.starts = [self.model.new_int_var(0, period - 1, "") for _ in block.durations]
-        self.turns: dict[int, Any] = {}
-        self.first: dict[tuple[int, int], Any] = {}
+        self.turns: dict[int, Any] = {}  # whole periods between an operation and the one that it waits for
+        self.first: dict[tuple[int, int], Any] = {}  # whether one of two on a device comes first on the circle
         self.hops()
         self.devices()
         self.memory()
@@ -151,14 +153,12 @@ class PeriodSearch:
         self.fruitless = 0  # rounds: one after another that came to their end and found nothing
 
     def take(self, found: PeriodicSchedule) -> None:
-        """Take note of a schedule."""
         if self.best is None or found.period * self.best.microbatches < self.best.period * found.microbatches:
             self.best = found
         if found.microbatches == 1 and (self.shortest_of_one is None or found.period < self.shortest_of_one):
             self.shortest_of_one = found.period
 
     def seeker(self, microbatches: int) -> Seeker:
-        """Return what looks for blocks of so many microbatches."""
         if microbatches not in self._seekers:
             self._seekers[microbatches] = Seeker(self.variant, microbatches, self.random)
         return self._seekers[microbatches]
