@@ -167,7 +167,6 @@ TIES: dict[str, Callable[[TaskGraph], Tie]] = {
     "pairing": lambda graph: Tie(np.ones(len(graph), dtype=np.int64), 2, PAIRED),
 }
 
-
 UNSTARTED = -1
 RULES = (  # (priority, tie)
     ("alap", "pairing"), ("mobility", "pairing"), ("alap", "input"),

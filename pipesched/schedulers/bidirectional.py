@@ -50,7 +50,6 @@ CHIMERA = Family(
     settled_order=True,
 )
 
-
 BITPIPE = Family(
     name="bitpipe",
     plan=Binding(merged, eager=True),

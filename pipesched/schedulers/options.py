@@ -34,7 +34,6 @@ OBJECTIVES = {  # each as a key of schedules, with the other to break ties
     "makespan": attrgetter("makespan_ticks", "span_ticks"),
 }
 
-
 _block = partial(Field, flag=None)  # one without a flag stands in a config only: it is too long for a command line
 OPTIONS: dict[str, Field] = {
     option.key: option

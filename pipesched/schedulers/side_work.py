@@ -37,7 +37,6 @@ from pipesched.schedulers.options import FIRST
 LOOK = 32  # gaps of a device that are looked at for one piece of work, before its last
 ALL_WAYS = 4_000  # slots up to which all ways are tried, else the first one alone
 
-
 # how side work is put in: which kind first, whose devices the other one takes, and whether between slots too
 Filling = tuple[str, bool]
 WAYS = (("GE", True), ("EG", True), ("GE", False), ("EG", False))

@@ -65,7 +65,6 @@ H2 = _linear(
     memory="min(M, 2P-1); n slices: min(nM, 2P-2+n)/n",
 )
 
-
 KINDS = "FIW"
 AT_ONCE = 200_000  # looks at devices between two looks at the clock
 
@@ -172,7 +171,6 @@ AUTO = Family(
     is_slow=True,
     looks_at_each=True,
 )
-
 
 STEPS = ["F0", "F1", "I0", "I1", "W0", "W1"]  # a kind and a chunk
 PERIOD = 6  # of the unit block

@@ -86,7 +86,6 @@ _Loader.add_implicit_resolver(
     list("-+.0123456789"),
 )
 
-
 _DIGITS = re.compile(r"[0-9]+[a-zA-Zµ]*", re.ASCII)
 
 

@@ -192,7 +192,7 @@ MOST_CHUNKS = 100  # of a device: bounds by stays look at each with each
 
 
 class PassBounds:
-    """The operations of the units of a problem, for schedules of the kinds `letters`.
+    """The operations of the units (microbatches, or slices of them) of a problem, in schedules of the kinds `letters`.
 
     Of microbatches that are alike and go one way, the units of the first stand for all: `counts` says for how many.
     `work` is what operations count at least on their device, `path` what they last at least on the way of others: by
@@ -232,6 +232,7 @@ class PassBounds:
             both = self.path[0].sum(axis=0) + self.there.sum(axis=0) + self.model.around
             self._rounds = both.cumsum() - both
         self._shape = -1, self.path.shape[2] // self.model.slices, self.model.slices  # of tables by microbatch
+        # heads go along the stages with F, then back with B or I; tails the other way, from the end of the schedule
         forward, *backward = self.path
         released, behind_last, behind_gradient, *_ = (column(ticks)[:, None] for ticks in self.ends)
         heads = [self._behind(released, forward, self.there) + self._rounds]

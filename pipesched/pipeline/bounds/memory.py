@@ -340,8 +340,9 @@ class ChunkResidency(NamedTuple):
 class DeviceResidencies(NamedTuple):
     """The chunks of one device, its capacity, and what may be done with their activations.
 
-    With `alone` the length is that from the first start of the device to its own last end, else that of the step. With
-    `paired` a forward and a backward may run at once.
+    `stays` says how long these are there at least, `rows` which inequalities follow for a length. With `alone` the
+    length is that from the first start of the device to its own last end, else that of the step. With `paired` a
+    forward and a backward may run at once.
     """
 
     device: int

@@ -1,11 +1,13 @@
 """The check of the step beside its passes, and of messages in queues: what a plan has of them, and its times.
 
-`check` (check.py) calls `incomplete_step`, `wrong_step`, and the same of messages. What is said of a plan alone
-(`unfit_step`, `misplaced_step`, `checked_programs`) needs no times: `schedule_plan` refuses by it what somebody wrote.
+`check` (check.py) makes `TimeTables` of a schedule, calls `incomplete_step`, `wrong_step`, and the same of messages:
+each yields a sentence for each rule that is broken. What is said of a plan alone (`unfit_step`, `misplaced_step`,
+`checked_programs`) stands first and needs no times: `schedule_plan` refuses by it what somebody wrote.
 
-It restates the rules from the problem. A message is made by the end of its operation, and starts at
-the moment at which it stands at the head of every queue that it is in: nobody delays it. It lasts its latency, and what
-needs it starts no earlier than it ends.
+It restates the rules from the problem. A lane's program has operations, each behind a slot of its device. At level
+weights a stage is gathered (UNSHARD) and freed (RESHARD) again and again, in turns. A message is made by the end of its
+operation, and starts at the moment at which it stands at the head of every queue that it is in: nobody delays it. It
+lasts its latency, and what needs it starts no earlier than it ends.
 """
 
 from __future__ import annotations
@@ -81,7 +83,7 @@ def due_rows(problem: Problem) -> Iterator[tuple[str, int, Numbers]]:
 @lru_cache(maxsize=2)
 def step_columns(index: OpIndex) -> tuple[Ints, Ints, Ints]:
     """Return the kinds, the stages or items, and the numbers of the operations of the step in turn."""
-    rows = index.scoped
+    rows = index.scoped  # of each kind of the step how many operations each stage, or side item, has
     counts = [count for one in rows for count in one.counts]
     stages = [stage for one in rows for stage in range(len(one.counts))]
     numbers = [np.arange(count) if one.numbered else np.full(count, NO_NUMBER) for one in rows for count in one.counts]
@@ -272,7 +274,7 @@ class CheckedProgram:
 
     def _follow_turns(self) -> None:
         """Note, at level weights, which gather made the stage of each slot whole, and what a RESHARD frees."""
-        said: list[tuple[tuple[int, int, int], str]] = []  # by where along slots and program
+        broken: list[tuple[tuple[int, int, int], str]] = []  # by where along slots and program
         moves: dict[int, tuple[list[int], list[int]]] = {}  # of each stage: behind which places, and what made it whole
         whole, turns = dict[int, int](), dict[int, int]()
         columns = (self.issued, self.kind, self.stage, self.turn, self.behind)
@@ -290,12 +292,12 @@ class CheckedProgram:
                 self.freed[number] = gathered
             else:
                 wrong = f"frees stage {stage}, which no UNSHARD of its turn made whole"
-            said += [((behind, 1, at), f"{self.index.op(number)} {self.lane} {wrong}")] if wrong else []
+            broken += [((behind, 1, at), f"{self.index.op(number)} {self.lane} {wrong}")] if wrong else []
             behinds, gathers = moves.setdefault(stage, ([], [-1]))
             behinds.append(behind)
             gathers.append(whole.get(stage, -1))
-        said += self._use(moves)
-        self.wrong += [sentence for _, sentence in sorted(said)]
+        broken += self._use(moves)
+        self.wrong += [sentence for _, sentence in sorted(broken)]
         self.wrong += [f"{self._free(number)} is missing {self.lane}" for number in whole.values()]
 
     def _free(self, gather: int) -> Op:
@@ -375,7 +377,6 @@ class TimeTables:
         return there + self.index.passes, stages[there]
 
     def present(self, kinds: str) -> list[str]:
-        """Return those of some kinds of passes that the plan may have."""
         return [kind for kind in kinds if kind in self.index.letters]
 
     @cached_property
@@ -427,7 +428,6 @@ class TimeTables:
         return found
 
     def time(self, ticks: int) -> str:
-        """Return ticks in the user's unit, as text."""
         return shown(in_units(int(ticks), self.problem.ticks.per_unit))
 
 
@@ -610,7 +610,6 @@ class _StepRules:
         self.start, self.end, self.programs = tables.start, tables.end, programs
 
     def broken(self) -> Iterator[str]:
-        """Yield a sentence for each rule that is broken."""
         yield from self._lengths()
         for device, program in enumerate(self.programs):
             yield from self._of_lane(device, program)

@@ -59,7 +59,6 @@ class CutTask(NamedTuple):
         return [static + count * size for static, size in zip(self.static, self.activation, strict=True)]
 
     def cost(self, ends: Ends) -> int:
-        """Return the largest cost of a holder."""
         loads = [0] * len(self.weights)
         for holder, (begin, end) in zip(self.holders, pairwise((0, *ends)), strict=True):
             loads[holder] += self.work[end] - self.work[begin]

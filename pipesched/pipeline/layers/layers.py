@@ -1,4 +1,9 @@
-"""A model by its layers (`Layers`): what each costs, what end stages have beside them, the layout; `read_layers`."""
+"""A model by its layers (`Layers`): what each costs, what end stages have beside them, the layout; `read_layers`.
+
+A problem calls `read_layers` with the parameters of `make_problem`, then `stage_values` for what each stage has:
+`Layers.amounts` adds up a key, forward say, over its layers. An amount is a number of every layer, or a tuple with one
+of each. A `layout` is how many layers each stage has; cutting.py finds the best.
+"""
 
 from __future__ import annotations
 
@@ -117,7 +122,6 @@ class LayerCosts:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether it takes no time and no memory."""
         return not any(getattr(self, key) for key in (*TIMES, *SIZES))
 
     @property
@@ -255,7 +259,6 @@ class Layers:
 
     @property
     def stage_items(self) -> tuple[StageItems, ...]:
-        """What each stage has."""
         return self.items or stages_of_counts(self.layout)
 
     @cached_property

@@ -307,7 +307,6 @@ class Sent:
         return both, both
 
     def programs(self, rows: Sequence[MessageProgram]) -> Plan:
-        """Return the plan with these programs of its devices."""
         found = with_parts(self._plan, index=self.index, messages=rows)
         vars(found)["own_lines"] = self._plan.own_lines
         return found

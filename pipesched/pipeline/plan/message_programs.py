@@ -1,4 +1,8 @@
-"""The order in which devices issue messages, by `with_messages`: a file's, PyTorch's, or the best one found."""
+"""The order in which devices issue messages, by `with_messages`: a file's, PyTorch's, or the best one found.
+
+A message has two ends, SEND and RECV, which stand in the programs of their devices, each behind a slot.
+`given_programs` takes those of a file, `pytorch_programs` plays PyTorch's runtime, `BestOrder` searches.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +78,7 @@ def _turns(problem: Problem, plan: Plan, order: Ints, stops: Ints) -> Ints:
     """Return how many turns gathers, frees and reductions take before each slot: as planned, or as PyTorch plans."""
     index, turns = plan.index, np.zeros(len(order) + 1, dtype=np.int64)
     is_divided = problem.sharding.divides(WEIGHTS) and bool(plan.network)
-    frees, reductions = map(index.of_kind, ("REDUCE_TIED", "REDUCE_GRAD"))
+    tied, reductions = map(index.of_kind, ("REDUCE_TIED", "REDUCE_GRAD"))
     if not is_divided:
         stage = other = (rows := order // index.units) - rows // index.stages * index.stages  # faster than a remainder
         if plan.pairs:
@@ -89,7 +93,7 @@ def _turns(problem: Problem, plan: Plan, order: Ints, stops: Ints) -> Ints:
     for device, slots in enumerate(plan.orders):
         place = {number: at for at, number in enumerate(slots)} if is_divided else {}
         program = plan.network[device] if is_divided else ()
-        behind = [place.get(after, -1) for number, after in program if number not in frees]
+        behind = [place.get(after, -1) for number, after in program if number not in tied]
         ends = ends_of_stages(slots, plan.pairs, index, counts[device])
         reduced = {index.stage_of(number) for number, _ in program if number in reductions}
         behind += [at for stage, at in ends.items() if stage not in reduced]

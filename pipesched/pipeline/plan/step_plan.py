@@ -3,11 +3,11 @@
 Families order passes alone: `with_step` puts the rest into a plan, and `with_step_tasks` makes its tasks. Gathers and
 reductions stand in a program for the network lane of each device, optimizers and side work among its slots.
 
-Below level weights each stage is gathered once, at the head of the lane. At level weights
-PyTorch's rule holds: before each pass the next few distinct stages of the device are whole, and others are freed
-(torch.distributed.pipelining, `_add_unshard_reshard`). With `shard.gather` each a stage is gathered directly before
-what finds it sharded, and freed behind each forward, as FSDP does by itself. Gradients are reduced directly behind the
-last backward that they need, and optimizers run behind all other slots.
+Below level weights each stage is gathered once, at the head of the lane. At level weights PyTorch's rule holds: before
+each pass the next few distinct stages of the device are whole, and others are freed (torch.distributed.pipelining,
+`_add_unshard_reshard`). Each time a stage is whole, from UNSHARD to RESHARD, is a turn. With `shard.gather` each a
+stage is gathered directly before what finds it sharded, and freed behind each forward, as FSDP does by itself.
+Gradients are reduced directly behind the last backward that they need, and optimizers run behind all other slots.
 
 As tasks, network lanes become resources, and joins of the table of kinds precedences. Of all that a join waits for,
 only what comes last on each device or lane is kept: the order there implies the rest.
@@ -348,7 +348,10 @@ def waits_of(plan: Plan) -> Iterator[tuple[int, int]]:
 
 
 class _Step:
-    """The operations of the step of one plan: their durations, devices and precedences."""
+    """The operations of the step of one plan: their durations and devices (`tasks`), and their precedences.
+
+    These are of data (`needs`, by the table of kinds), of whole weights (`residency`), and of programs (`issued`).
+    """
 
     def __init__(self, problem: Problem, plan: Plan) -> None:
         self.problem, self.plan, self.index, self.ticks = problem, plan, plan.index, problem.step_ticks

@@ -148,7 +148,6 @@ class MemorySavings(NamedTuple):
 
     @property
     def letters(self) -> str:
-        """The kinds of operations of these actions."""
         return "R" * self.recompute + "OL" * self.offload
 
     @classmethod

@@ -122,7 +122,6 @@ class Units(NamedTuple):
         return [ONE] * self.microbatches if self.sizes is None else [*map(to_fraction, getattr(self.sizes, key))]
 
     def part(self, microbatches: range) -> slice:
-        """Return which units are of these microbatches."""
         return slice(microbatches.start * self.slices.count, microbatches.stop * self.slices.count)
 
 
@@ -163,8 +162,8 @@ def ticks_of(
     resolution: int,
 ) -> tuple[int, Mapping[str, Sequence[Row]]]:
     """Return `per_unit` and `rows` of Ticks for units on these ways; a tick is the same for all placements."""
-    others = {*map(to_fraction, speed or ())} - {ONE}
-    at_speeds: dict[tuple[int, int, Fraction], Fraction] = {}
+    others = {*map(to_fraction, speed or ())} - {ONE}  # speeds
+    at_speeds: dict[tuple[int, int, Fraction], Fraction] = {}  # by a duration, the overhead in it, and a speed
     if units == ALIKE and speed is None and links is None:  # each row is one number
         known, scale = _wholes([0, *chain(*(getattr(costs, key) or () for key in (*PER_STAGE, "p2p")))])
         columns = ((key, getattr(costs, key) or ()) for key in (*KEYS, "whole"))
@@ -186,7 +185,7 @@ def ticks_of(
         that_count = chain(elsewhere, *(rows for key, rows in tables.items() if key != "around"))
         once = {id(row): row for row in that_count}.values()
         least = lcm(scale // gcd(scale, *chain(*map(set, once))), *(one.denominator for one in at_speeds.values()))
-    tens = (10**power for power in range(least.bit_length()))
+    tens = (10**power for power in range(least.bit_length()))  # of decimals a power of ten
     fine = lcm(next((one for one in tens if one % least == 0), least), resolution)
     rows = _rescaled(tables, scale, fine)
     for key in tables.keys() & {*SCALED} if speed and others and ways[0].devices is not None else ():

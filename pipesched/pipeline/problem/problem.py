@@ -1,6 +1,8 @@
 """Problems: devices, stages, microbatches, costs and memory. A `Problem` knows no algorithm.
 
-Where microbatches differ they may come in another order, and families plan by their mean.
+`make_problem` and `load` make one (readers.py). Its fields are what users give, in their units; `ticks`, `grains` and
+`model` are the integers that all else computes with. Behind it stand problems made of one whose microbatches differ: in
+another order (`in_order`), all like their mean (`typical`), by which families plan; and its groups of equal ones.
 """
 
 from __future__ import annotations
@@ -510,8 +512,6 @@ NOUNS: dict[str, tuple[Any, str]] = {  # the types of parts, for a check
     "messages": (Messages | None, "Messages or None"),
 }
 PLAIN = [name for name, one in PROBLEM_KEYS.items() if isinstance(one.shape, (Label, OneOf))]  # texts, as they are
-
-
 COLUMNS = (*PER_STAGE, "p2p")
 
 
