@@ -2,15 +2,16 @@
 
 `aligned`, near the end, is where one begins: `messages` lists what went between ranks, `align` finds the clocks,
 `_bounds` what messages allow, `_least_slack` a choice within. Graph algorithms stand first, then equal lengths.
+`ahead` is the clock of each rank less that of the first.
 
 A bound (i, j) of w: clock j is ahead of clock i by at most w ticks. Such constraints can be met exactly when no cycle
 of them has a negative sum. The shortest path from i to j is then the tightest bound that follows (Cormen, Leiserson,
 Rivest, Stein: Introduction to Algorithms, difference constraints; Johnson's algorithm).
 
-A result cannot be used before it is there: sent, the end of the sender's range, is at most the start of the receiver's,
-where that begins behind the waiting. Where ranges hold the waiting it is at most their end, less what the operation
-takes at least. What a kind takes at least, operations tell that did not wait whatever the clocks are. Of the clocks
-that are left then those are taken at which operations of a kind take most nearly equal times.
+A message bounds two clocks: the sender's range ends (`sent`) before the receiver's operation begins. Where ranges have
+their waiting apart, the operation begins with its range. Else it begins at the end of its range, less the least time of
+its kind. That is told by operations whose inputs were there at their start, whatever the clocks are. Of the clocks that
+meet all bounds, those are taken at which operations of a kind take most nearly equal times.
 """
 
 from __future__ import annotations
@@ -170,10 +171,11 @@ def difference(there: Direction, back: Direction, lowest: int, highest: int, now
     """
     if lowest >= highest:
         return now
+    # for each way the shift, clock and latency, at which lengths are most nearly equal; of such a small one
     most_there = _least(lambda one: there.deviation(one) + there.steps * one / 2, lowest, highest + room, now)
     most_back = _least(lambda one: back.deviation(one) + back.steps * one / 2, -highest, room - lowest, -now)
     if there.kinds and back.kinds and 0 <= most_there + most_back <= 2 * room:
-        return min(max((most_there - most_back) // 2, lowest), highest)
+        return min(max((most_there - most_back) // 2, lowest), highest)  # latency is the same both ways
     return _least(lambda one: there.deviation(one) + back.deviation(-one), lowest, highest, now)
 
 

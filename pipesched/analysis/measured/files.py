@@ -1,7 +1,7 @@
 """Reading the traces of a run: which kind they are, whose, and the steps that all ranks recorded.
 
-Large JSON files are read piece by piece: one entry at a time is in memory, not the file. `read_run`
-reads files, `steps_of` finds the steps. A new kind of trace: `_read`, and its reader in `other_tools.py`.
+`read_run` reads files, `steps_of` finds the steps that count, `placement_of` where stages ran. Large JSON files are
+read entry by entry (`entries`). A new kind of trace: `_read`, and its reader in `other_tools.py`.
 """
 
 from __future__ import annotations
@@ -310,7 +310,6 @@ class Steps:
 
     @cached_property
     def letters(self) -> str:
-        """The kinds of operations that ran."""
         return "".join({op.kind for op in self.home})
 
 

@@ -1,8 +1,8 @@
 """A measured timeline: the typical step of a run as a schedule, and its costs as a config.
 
-`read_traces` is where one begins. `files` and `clocks` read the steps on one clock. `measured_problem` makes a problem
-of medians, with the memory of the plan. `measured_schedule` has operations at the times that they had. `latencies` and
-`messages_of` tell of messages. `config_text`, last, writes the problem.
+`read_traces`, behind `Timeline`, is where one begins. `files` and `clocks` read the steps on one clock. From the median
+step `measured_problem` makes a problem of median costs, with the memory of the plan. `measured_schedule` has operations
+at the times that they had. `latencies` and `messages_of` tell of messages. `config_text`, last, writes the problem.
 
 A message is recorded as its SEND and its RECV. The one that waits for the other is longer, so a message lasts as long
 as the shorter, and ends when both do, in the mean where clocks differ. `_retimed` times the step with each queue:
@@ -265,7 +265,7 @@ def messages_of(
     for device, line in enumerate(schedule.plan.own_lines[: schedule.problem.devices]):
         own = there[(sent.sender[there] == device) | (sent.receiver[there] == device)]
         last_begun = np.searchsorted(schedule.times.start[line], begin[own]) - 1  # -1 where none had: the entry behind
-        after = np.append(line, NOTHING_BEFORE)[last_begun]
+        after = np.append(line, NOTHING_BEFORE)[last_begun]  # the slot behind which each is issued
         sends = (sent.sender[own] == device).astype(np.int64)
         rows.append(MessageProgram(own + sent.index.first_message, sends, after, 0 * own))
         took, stood = in_units(int(lasts[own].sum()), len(own) * per_unit), in_units(int(behind[own].sum()), per_unit)
@@ -278,7 +278,7 @@ def messages_of(
 
 
 def _retimed(queue: str, sent: Sent, schedule: Schedule, plan: Plan, begin: Ints, lasts: Ints) -> QueueFit:
-    # messages are tasks only with a queue; where they are free each then stands in a line of its own
+    """Time the step anew, its messages as tasks in `queue`; those of FREE each stand in a line of their own."""
     issued = with_queues(schedule.problem, Messages(EDGE if queue == FREE else queue))
     graph = with_message_tasks(schedule.graph, issued, plan)
     graph = graph.changed(durations=np.append(schedule.graph.duration, lasts))
@@ -406,7 +406,7 @@ def read_traces(
         given = Outcome(given.name, given)
     elif given is not None:
         require_type(given, Outcome, "an Outcome, a Schedule or None", "plan")
-    source, ranks = read_run(files, placement, None if given is None else given.problem, ranges)
+    source, ranks = read_run(files, placement, None if given is None else given.problem, ranges)  # what was recorded
     steps = steps_of(ranks)
     where = placement_of(steps, len(ranks), None if given is None else given.problem.placement)
     found = aligned(source, ranks, steps)
@@ -421,7 +421,7 @@ def read_traces(
         of_each = [_quartiles(found, microbatch) for microbatch in range(steps.microbatches)]
     measured = measured_problem(lengths, steps, where, source.unit, base, of_each)
     ends = dict[Any, tuple[int, int]]()
-    for rank, ahead in zip(ranks, step.ahead, strict=True):
+    for rank, ahead in zip(ranks, step.ahead, strict=True):  # by how much its clock is
         ends |= {one.slot: (one.start - ahead, one.end - ahead) for one in rank.ends.get(step.name, ())}
     schedule = measured_schedule(measured, step, 1 if base is None else base.ticks.per_unit, chain(*ends.values()))
     if planned is not None:  # in the ticks of the measured step, as one chart shows both
