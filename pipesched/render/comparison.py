@@ -1,7 +1,7 @@
 """Comparisons as text: algorithms side by side, makespan against memory, and a measure by the value of a field.
 
-`ComparisonTable` has the best marked, and differences in percent; `pareto`, `packing_view` and `sweep_view` are others.
-Of each measure of a sweep the last says what it means, its number, its name and its unit.
+First what charts beside it show (`drawn`), then the views: `ComparisonTable` has a row for each algorithm, `pareto` a
+plot and a table, `packing_view` the documents of each rank. `sweep_view` shows one of MEASURES by the value of a field.
 """
 
 from __future__ import annotations

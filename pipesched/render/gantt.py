@@ -1,6 +1,7 @@
 """The chart in a terminal: a row for each device, time to the right, an axis above, and a legend of what occurs.
 
-`Gantt`, last, is where one begins. Its parts stand before it: axis, cells of rows, lanes, memory, legend, folds, marks.
+`Gantt`, last, is where one begins: rich calls it, `_layout` divides the width, `_device` yields the lines of each row.
+Its parts stand before it: axis, cells of rows, lanes, memory, legend, folds (repeated periods left out), marks.
 With colours a slot is filled with its microbatch's hue. Without them, or in ASCII, a device takes a line of kinds, a
 line of microbatches and, with several chunks, a line of chunks. Where several slots share columns, their kinds take
 turns. Network lanes and transfer lanes stand below their device.
@@ -353,7 +354,6 @@ class Look:
     hidden: int = 0
 
     def add(self, row: Row, runs: Sequence[Run], *scales: TimeScale) -> None:
-        """Add a row that was drawn as `runs` on these scales."""
         self.shared = self.shared or runs[0].shared
         self.apart = self.apart or not runs[0].shared
         if not runs[0].shared:  # slots that take time, and have no column of their own

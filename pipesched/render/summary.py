@@ -1,4 +1,4 @@
-"""The summary below a chart: `heading`, `summary` with every metric and the distance to the bound, and `sentence`."""
+"""The summary below a chart: `heading`, `summary` (its rows are by `_rows`: every metric, the bound), `sentence`."""
 
 from __future__ import annotations
 

@@ -123,7 +123,6 @@ def _problem_table(problem: Problem) -> RenderableType:
 
 
 def _sizes(sizes: Sizes | None) -> Iterator[tuple[str, object]]:
-    """Yield the factors of microbatches that differ."""
     for field in () if sizes is None else fields(sizes):
         factors = getattr(sizes, field.name)
         yield f"x {field.name}", one_or_all(factors) if len({*factors}) > 1 else None

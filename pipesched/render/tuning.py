@@ -1,6 +1,7 @@
 """A tuning as text: `tuning_view`, the best points, where the time of the best goes, and what memory forbids.
 
 Or `pareto_view`, speed against memory: a plot of the points of which none is both slower and larger, and their table.
+Both show `point_lines` in a `PointsTable`.
 """
 
 from __future__ import annotations
@@ -33,10 +34,9 @@ PointLine = tuple[Trial, str, list[str]]  # a point, the numbers of its rows (or
 def point_lines(
     trials: Sequence[Trial], *, rows: Sequence[Sequence[int]] = (), marks: Sequence[str] = (), tied: int = 0
 ) -> list[PointLine]:
-    """Return a line for each list of `rows`, else for each point, with its mark or else its numbers, from 1.
+    """Return a line for each list of `rows` that share one, by default for each row, with its mark, or numbers from 1.
 
-    The last one that holds a leading row says that the first `tied` cannot be told apart. What may not fit says so, and
-    what it would gain over the first row.
+    Remarks: what a point that may not fit would gain, and that the first `tied` rows cannot be told apart.
     """
     found, rows = [], rows or [[row] for row in range(len(trials))]
     for number, here in enumerate(rows):

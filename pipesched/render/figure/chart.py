@@ -3,10 +3,13 @@
 matplotlib is used through its objects alone, never through pyplot, and without the settings of the user: the same
 schedule gives the same bytes. Text stays text in SVG, and PDF embeds TrueType fonts (Type 42), as publishers ask.
 
-`gantt_figure` draws a schedule, `comparison_figure` several: a `sheet`, a `Chart` for each, then `draw_charts`.
+One begins at the end: `gantt_figure` draws a schedule, `comparison_figure` several. Each opens a `sheet` and makes a
+`Chart` of each schedule, from its rows (`layout`) and their slots (`bars`). Then `draw_charts` completes the figure:
+`Chart.draw`, the legend by `key`, and, once sizes are final, `Chart.finish` with stripes and labels.
+
 Slots are drawn as collections, one for each kind, so that a hundred thousand take seconds; narrower than a point they
 are averaged. A pair is two halves: its forward above, its backward below. Weight gradients and recomputes are striped,
-to be told apart without colours too. What one slot of a kind has no room for, number or stripes, none of a figure has.
+to be told apart without colours too. A kind has numbers, or stripes, only where each of its slots has room for them.
 
 Several schedules are the charts of few, or of the best, on one time scale, or bars of all metrics. Their rows are as
 high as the shape of the figure asks for: neither much wider than high nor much higher than wide.
@@ -92,7 +95,6 @@ class StripedHandler(HandlerPatch):
     """The handler with which a legend draws a Striped."""
 
     def create_artists(self, legend: Any, orig_handle: Artist, *place: Any) -> list[Artist]:
-        """Return the box, and its stripes on top."""
         box = super().create_artists(legend, orig_handle, *place)
         xdescent, ydescent, width, height, _, trans = place
         assert isinstance(orig_handle, Striped)
@@ -436,16 +438,16 @@ class Chart:
         spans: dict[Rgb, list[tuple[float, float, float]]] = defaultdict(list)
         for bar in bars(self.schedule, row, self.window):
             spans[self._colour(bar.op)].append((bar.left, bar.right, (bar.bottom - bar.top) / row.height))
-        ground = 255 * float(PALE)
+        ground = 255 * float(PALE)  # where a column is idle
         sums = np.full((len(edges) - 1, 3), ground)
         for colour, found in spans.items():
             starts, ends, shares = np.array(found).T
-            worked = np.concatenate([[0.0], np.cumsum((ends - starts) * shares)])
+            worked = np.concatenate([[0.0], np.cumsum((ends - starts) * shares)])  # in this colour, up to each slot
             times, totals = np.stack([starts, ends], 1).ravel(), np.stack([worked[:-1], worked[1:]], 1).ravel()
-            part = np.diff(np.interp(edges, times, totals)) / np.diff(edges)
+            part = np.diff(np.interp(edges, times, totals)) / np.diff(edges)  # of each column has this colour
             sums += part[:, None] * (np.array(colour) - ground)
         reach = 2 * COLUMNS
-        weights = reach - np.abs(np.arange(-reach, reach + 1))
+        weights = reach - np.abs(np.arange(-reach, reach + 1))  # a triangle: near columns count most
         padded = np.pad(sums, ((reach, reach), (0, 0)), mode="edge").T
         smooth = np.stack([np.convolve(part, weights / weights.sum(), "valid") for part in padded], 1)
         image = AxesImage(self.axes, extent=(left, right, row.top + row.height, row.top), interpolation="nearest")
@@ -481,7 +483,7 @@ class Chart:
 
 def labels_of(charts: Sequence[Chart]) -> dict[str, tuple[str, float]]:
     """Return the style of the labels of each kind, and the points of their letters: every slot has room for them."""
-    style, rooms = charts[0].view.label, dict[str, tuple[float, float]]()
+    style, rooms = charts[0].view.label, dict[str, tuple[float, float]]()  # of a kind the least width and height
     if style == "none" or (style == "auto" and charts[0].by_kind):
         return {}
     for chart in charts:
@@ -499,7 +501,8 @@ def labels_of(charts: Sequence[Chart]) -> dict[str, tuple[str, float]]:
 
     if style == "auto":
         style = "op" if all(letters(kind, "op") > SMALLEST + 1 for kind in rooms) else "microbatch"
-    styles = [*["slice"] * (style == "microbatch" and any(chart.slices > 1 for chart in charts)), style]
+    has_slices = style == "microbatch" and any(chart.slices > 1 for chart in charts)
+    styles = ["slice", style] if has_slices else [style]  # the first that fits is taken
     sizes = {kind: [(one, size) for one in styles if (size := letters(kind, one)) >= SMALLEST] for kind in rooms}
     return {kind: fitting[0] for kind, fitting in sizes.items() if fitting}
 

@@ -1,7 +1,7 @@
 """Plots: time against memory, a measure over what a sweep varies, and how often steps take how long.
 
-Each function `.._figure` draws one. Of time and memory every schedule is a point, and a line goes through those that no
-other beats; `place_names` puts names beside them.
+`frontier_figure` draws schedules by time and memory as points, of which a line goes through those that no other beats;
+`solved_figure` and `pareto_figure` call it, `place_names` puts names. Then `sweep_figure` and `robustness_figure`.
 """
 
 from __future__ import annotations

@@ -73,6 +73,8 @@ def step_data(schedule: Schedule, palette: Palette) -> dict[str, Any]:
 
 
 class _StepData:
+    """What `step_data` lists; of the plan it knows the place of each slot in its order, and where it runs."""
+
     def __init__(self, schedule: Schedule) -> None:
         problem, plan, self.edges = schedule.problem, schedule.plan, schedule.graph.edges
         self.problem, self.plan, self.index = problem, plan, plan.index
@@ -95,7 +97,7 @@ class _StepData:
         return [*row, _tone((colour_of(None, *look), *hues), palette), *gather]
 
     def arcs(self) -> Iterator[Arc]:
-        """Yield the precedences of data, of residency and of programs."""
+        """Yield what waits for what: for gradients, for gathered weights, and by the programs of lanes."""
         reduces = "REDUCE_GRAD" in self.index.kinds
         of_gradients = ("REDUCE_GRAD", "REDUCE_TIED") if reduces else ("REDUCE_TIED", *"BW")
         clipped = [self.index.of_kind(kind) for kind in of_gradients if self.problem.clip and kind in self.index.kinds]
@@ -116,9 +118,11 @@ class _StepData:
                     yield _arc(range(after, after + 1), number)
 
     def _backwards(self, stage: int) -> list[range]:
+        """Return the rows of backwards that make the gradients of a stage's weights."""
         return [self.index.row(kind, stage) for kind in "BW" if kind in self.index.letters]
 
     def _needed(self, reduction: int) -> list[range]:
+        """Return the backwards whose gradients a reduction sums: of its microbatch, or of all."""
         op = self.index.op(reduction)
         part = slice(None) if op.number is None else self.index.in_units(range(op.number, op.number + 1))
         return [row[part] for row in self._backwards(op.stage)]
@@ -149,7 +153,7 @@ class _StepData:
                     yield _arc(range(begin := self.index.row("E", item)[op.microbatch], begin + 1), one)
 
     def _resident(self, device: int) -> Iterator[Arc]:
-        """Yield the wait of passes for the gather of their weights: of a turn, those up to the next one."""
+        """Yield the wait of passes for the gather of their weights: of each gather, those up to the stage's next."""
         program = self.plan.network[device]
         gathers = [(number, after) for number, after in program if self.index.kind_of(number) == "UNSHARD"]
         if self.problem.sharding.gathers_each:  # what the slot behind a gather waits for, that waits for too
@@ -170,6 +174,7 @@ class _StepData:
                     yield (number, number + 1, one, one + 1, 0)
 
     def is_by_rule(self, number: int, after: int) -> bool:
+        """Return whether a lane's operation is a reduction right behind the last backward that it needs."""
         if self.index.kind_of(number) != "REDUCE_GRAD":
             return False
         places = [self.place[one] for row in self._needed(number) for one in row if one in self.place]
