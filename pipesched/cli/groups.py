@@ -1,4 +1,7 @@
-"""What stands around a command: options by groups (GROUPS, `with_options`), flags in messages, errors (`guarded`)."""
+"""What stands around a command, by `with_options`: options of GROUPS become arguments, errors messages (`guarded`).
+
+Messages name parameters, for which the tables of flags stand here: `spell` replaces them, in a text in backticks.
+"""
 
 from __future__ import annotations
 
@@ -136,7 +139,7 @@ def about_problem(error: ConfigError, config: str | None = None, given: Collecti
     if error.where is None and f"{key}.{inside}" in INSIDE_FLAGS:
         key, entry = f"{key}.{inside}", int(rest[:-1]) if rest else None
     flag = {**PROBLEM_FLAGS, **SETUP_FLAGS, **ESTIMATE_FLAGS, **INSIDE_FLAGS}.get(key)
-    where = error.where
+    where = error.where  # set below: the flag, or else the key in the file; parameters in the text likewise
     if where is None and flag is not None and (config is None or key in given):
         where = flag
         if config is not None:  # a dotted key that no option gave stands in the file

@@ -450,9 +450,9 @@ _OPTIONS: dict[str, CommandOption] = {  # by the dotted key
     **{one.key: option_of(one) for one in _OF_SETUP},
 }
 SETUP_OPTIONS = {key: one for key, one in _OPTIONS.items() if one.flag not in _TAKEN}
-ESTIMATE_OPTIONS = {key: one for key, one in _OPTIONS.items() if one.flag in _TAKEN}  # others mean another
+ESTIMATE_OPTIONS = {key: one for key, one in _OPTIONS.items() if one.flag in _TAKEN}  # in PROBLEM they mean another
 _OF_BOTH = {name: FIELD_OPTIONS[name] for name in ("microbatches", "placement", "budget")}
-PROBLEM = {
+PROBLEM = {  # options of commands on a problem; then those of estimate, and of tune
     **_CONFIG,
     **{name: FIELD_OPTIONS[name] for name in ("devices", "stages", "chunks", "microbatches")},
     **INSIDE_OPTIONS,

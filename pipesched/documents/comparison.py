@@ -1,4 +1,4 @@
-"""The JSON documents of rows (version 1): `comparison_document` writes, `comparison_of` reads back; others likewise."""
+"""The JSON documents of results in rows (version 1): `sweep_document` writes one, `sweep_of` reads it; so do others."""
 
 from __future__ import annotations
 

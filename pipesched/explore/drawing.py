@@ -1,6 +1,7 @@
 """The chart as lines of cells, with marks below the rows: `draw` makes a `BoardDrawing`.
 
-Painters draw the rows of a board by the cells, strips and legends of printed charts; a `Viewport` says which part.
+A `_Pen` draws the rows of a `Viewport` until the screen is full: each by a painter, with the cells, strips and legends
+of printed charts, and below it its `_Marks`: legal positions, inputs, what is selected.
 """
 
 from __future__ import annotations
@@ -288,7 +289,6 @@ class _Marks:
         line[first : last + 1] = [old if old == keep else mark for old in line[first : last + 1]]
 
     def segments(self, row: int, *, colour: bool) -> Line:
-        """Return the line of a row; empty if it has no mark."""
         marks = groupby(self.of_row.get(row, ()))
         return [Segment("".join(same), MARKS.get(mark) if colour else None) for mark, same in marks]
 

@@ -1,6 +1,7 @@
 """A pipeline's schedule, whole or in part, as a board that the editor changes: `board_of` makes a `PipelineBoard`.
 
-Devices are rows, an overlapped pair is one task, a number of the plan. `PipelinePlanner` plans anew, by algorithms.
+Devices are rows; a task is an operation or an overlapped pair, by its number in the plan. The editor asks a board for
+`tasks` (times), `amounts` (metrics) and reasons; `reordered` makes the next board. `PipelinePlanner` plans anew.
 """
 
 from __future__ import annotations

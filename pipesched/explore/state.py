@@ -304,7 +304,6 @@ class Unplaced:
         return [task for *_, task in listed]
 
     def is_ready(self, task: int) -> bool:
-        """Return whether all inputs of an operation are placed."""
         tasks = self.board.tasks
         return all(tasks.machine[arc.before] != NOTHING for arc in tasks.inputs[task])
 

@@ -1,4 +1,7 @@
-"""`write` a result to a file, `read` it back: the content tells which result it is. `lengths_in`: of documents."""
+"""`write` a result to a file, `read` it back: a JSON document by `read_document`, a CSV without costs by `read_order`.
+
+Last stands another kind of file: `lengths_in` reads the lengths of documents.
+"""
 
 from __future__ import annotations
 

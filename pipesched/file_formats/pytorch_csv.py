@@ -1,9 +1,9 @@
 """PyTorch's schedule CSV, written for `_PipelineScheduleRuntime._load_csv`, and read back by its rules.
 
-`parse` reads a file: its cells, as a `Sheet`, pass `mistakes` and `deadlock`, and become a plan. `dump` writes
-compute_only, `dump_comms` compute_comms.
+`parse` reads a file: its cells, as a `Sheet`, pass `mistakes` and `deadlock`, and become a plan. One with UNSHARD or
+SEND becomes a `FilePlan`, which `planned` fits to a problem. `dump` writes compute_only, `dump_comms` compute_comms.
 The file is an order without times: row r lists what rank r runs. PyTorch adds the communication while it loads.
-torch.distributed.pipelining calls the contents of cells actions (its private `_Action`).
+It calls the contents of cells actions (its private `_Action`).
 
     cell   := "" | action | "(" action (";" action)* ")OVERLAP_F_B"
     action := STAGE (F | I | W | B) MICROBATCH                              computation
@@ -92,7 +92,6 @@ class Sheet:
 
     @cached_property
     def cells_of(self) -> dict[Action, list[Cell]]:
-        """The cells of each action."""
         cells: dict[Action, list[Cell]] = defaultdict(list)
         for cell in self.cells:
             for action in cell.actions:
@@ -135,7 +134,6 @@ class Sheet:
         return self.cells_of[action][0]
 
     def said(self, action: Action) -> str:
-        """Return an action with its row and column, for a message."""
         return f"{action} ({self.first(action).where})"
 
 
@@ -381,9 +379,9 @@ def _at(sheet: Sheet, action: Action) -> str:
 class FilePlan(Plan):
     """A plan of a file that has UNSHARD, or SEND and RECV, with the program of each device.
 
-    Turns of a stage are counted from 0. `mistakes` says what computes on sharded weights, and what else of the programs
-    PyTorch would refuse. `issued` are SEND and RECV, each with the slot and how many other actions it stands behind.
-    `stuck` says, as a whole and apart, where cells wait in a circle, as they are issued one by one.
+    `programs` are UNSHARD, RESHARD and REDUCE_GRAD, each behind its slot; the n-th UNSHARD of a stage is its turn n,
+    from 0. `mistakes` says what PyTorch would refuse of them. `issued` are SEND and RECV: the operation, the slot that
+    it stands behind, and how many of `programs` in between. `stuck` says where cells wait in a circle.
     """
 
     programs: Sequence[Sequence[Issued]] = ()
@@ -420,10 +418,7 @@ def planned(problem: Problem, plan: Plan) -> Plan:
 
 
 def _program(row: Sequence[Cell], plan: Plan) -> tuple[list[Issued], list[tuple[Op, Op | None, int]]]:
-    """Return the operations of a row that are of whole stages, each with the slot behind which it stands.
-
-    And its SEND and RECV, each with that slot, and behind how many operations of whole stages it stands there.
-    """
+    """Return what a row adds to `programs` of a FilePlan, and to its `issued`."""
     after, behind, turns = None, 0, Counter[int]()
     whole, transfers = list[Issued](), list[tuple[Op, Op | None, int]]()
     for cell in row:

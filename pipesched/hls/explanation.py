@@ -1,7 +1,4 @@
-"""Why a schedule of operations on functional units takes as long as it does: `pipesched.hls.explain`.
-
-Times are in cycles.
-"""
+"""Why a schedule on functional units takes so many cycles: `explain_hardware`, which is `pipesched.hls.explain`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The cut of layers into stages that takes least time under an algorithm: all cuts are tried, or a counted search.
 
-`run` calls `best_cut`: under one order of the plan (`_Cuts.ranked`), or with plans made anew (`_planned`).
+`run` calls `best_cut`: under one order of the plan (`_Cuts.ranked`), or with plans made anew (`_planned`). A cut is its
+`Ends`. `_searched` goes down from the cuts of `_begun`, by moves of a layer; `CutTimes` times many cuts at once.
 
 Of cuts within the budget the one of least makespan is the best. Of equals it is the one whose fullest device holds
 least, less its budget; then the least sum of squares of counts; then the lexicographically largest layout. Counts of
@@ -81,7 +82,6 @@ class _Cuts:
 
     @property
     def all(self) -> int:
-        """The number of all cuts."""
         return comb(self.items - 1, self.stages - 1)
 
     def time(self, cuts: Ints, below: int | None = None) -> tuple[Ints, Ints]:

@@ -1,4 +1,4 @@
-"""What a microbatch of documents costs: by those of one document of so many tokens (`FactorCosts`), or of a model's.
+"""What microbatches of documents cost: factors of a problem's costs (`FactorCosts`), times of a model (`ModelCosts`).
 
 Packings (`comparing/packing`) add documents as whole numbers: a document has two `amounts`, and takes a stage the time
 `rate(..).of(*amounts)`. `problem` makes a Problem of microbatches, each with the `DocumentLoad` of its lengths.
@@ -113,7 +113,6 @@ class ModelCosts:
         return round((linear * tokens + core * squares) / (linear + core), 6)
 
     def size(self, load: DocumentLoad) -> Fraction:
-        """Return the tokens, to six decimals."""
         return half_even(load.tokens, self.reference)
 
     def _time(self, rate: Rate, load: DocumentLoad) -> Exact:

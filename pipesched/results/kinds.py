@@ -29,7 +29,6 @@ class ResultKind(NamedTuple):
     outcomes: str = ""  # makes the schedules that the result is about, each with a title, for a page
 
     def load(self, what: str) -> Callable[..., Any]:
-        """Return what stands at one of the places."""
         return load_place(getattr(self, what))
 
 

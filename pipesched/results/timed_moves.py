@@ -68,7 +68,7 @@ def timed_tasks(schedule: Schedule, *, moving: bool = False) -> TimedTasks:
         for before, after in zip(row.before, row.after, strict=True):
             if before in is_run and after in is_run:
                 inputs[task.get(after, after)].append(Arc(task.get(before, before), row.lag, tag))
-    if plan.index.scoped:
+    if plan.index.scoped:  # gathers, reductions or optimizers stand beside the passes
         data, weights, issued = step_arrows(schedule.problem, plan)
         is_fixed = not (moving and schedule.problem.sharding.divides(WEIGHTS))
         late = schedule.graph.edges if is_fixed and schedule.problem.sharding.gathers_each else Edges((), ())

@@ -82,7 +82,6 @@ class Channels:
             raise LostRank(peer, error) from None
 
     def receive(self, peer: int, tag: int, shapes: Sequence[Shape], device: Any) -> list[Any]:
-        """Return tensors of these shapes, when they are there."""
         tensors = [torch.empty(shape.size, dtype=shape.dtype) for shape in shapes]
         for tensor in tensors:
             if tensor.numel():

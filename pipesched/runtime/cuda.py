@@ -210,7 +210,6 @@ class CudaChannels:
         return groups
 
     def close(self) -> None:
-        """End the communicators, what they still wait for too."""
         if self._team.is_closed:
             self.abort()
         elif self._outgoing or self._incoming:

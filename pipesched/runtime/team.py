@@ -139,7 +139,6 @@ class Team:
             raise LostRank((self.rank + 1) % self.size, RuntimeError("gone"))
 
     def meet(self) -> None:
-        """Wait until all ranks have come here."""
         if self._control is not None:
             self._control.barrier().wait()
 

@@ -1,4 +1,7 @@
-"""The app, begun by `run_app`: `MainScreen` has the chart, what stands around it, and keys; `Work` what takes long."""
+"""The app, begun by `run_app`: `MainScreen` has the chart, what stands around it, and keys; `Work` what takes long.
+
+A key of KEYS calls its `action_..`, which changes the `State` or opens a dialog; then `show` draws all from the state.
+"""
 
 from __future__ import annotations
 
@@ -156,7 +159,6 @@ class MainScreen(Screen[None]):
             self._typing = self.set_timer(REST, partial(self.change, event.name, event.text))
 
     def on_pool_list_dropped(self, event: PoolList.Dropped) -> None:
-        """Place the chosen operation on the device where it was let go."""
         region = self.chart.region
         row = self.chart.drawing.row_at(event.y - region.y) if region.contains(event.x, event.y) else NOTHING
         if self.pool is not None and row != NOTHING:

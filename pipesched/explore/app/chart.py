@@ -154,7 +154,6 @@ class Kept(Widget):
         self.chart = chart
 
     def render_lines(self, crop: Any) -> list[Strip]:
-        """Draw them anew, then cut."""
         chart, (width, height) = self.chart, self.size
         self.lines = panels.kept_lines(
             chart.state, chart.drawing, width, height, letters=not chart.colour, ascii_only=chart.ascii_only
@@ -187,7 +186,6 @@ class PoolList(Static):
         self.update(Text("\n").join(lines))
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Choose, and take along."""
         task = self.rows[event.y] if event.y < len(self.rows) else NOTHING
         if task != NOTHING:
             self.pool.chosen = task

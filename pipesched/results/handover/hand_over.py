@@ -51,7 +51,6 @@ class Framework(NamedTuple):
     takes_shapes: bool = False  # messages of microbatches may differ in size
 
     def answer(self, subject: Subject) -> Answer:
-        """Return the text, or the refusal."""
         why = no_whole_step(subject.problem, self.name, takes_slices=self.takes_slices)
         if why is None and has_unlike_messages(subject.problem) and not self.takes_shapes:
             why = f"{self.name} runs {UNLIKE}"

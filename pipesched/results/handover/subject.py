@@ -1,4 +1,7 @@
-"""What is handed over (`Subject`): a schedule, the family whose order it has, layers of stages; and what comes back."""
+"""What is handed over (`Subject`, made by `subject_of`), and what comes back: a `HandoverText`, or a `Refusal`.
+
+A framework's function asks a subject which `family` makes its order, and what of a table the model says (`told`).
+"""
 
 from __future__ import annotations
 
@@ -174,7 +177,6 @@ class Subject:
 
     @property
     def described(self) -> str:
-        """The schedule in a sentence."""
         return self.family or f"the order of {self.outcome.algorithm!r}"
 
     @cached_property
