@@ -130,7 +130,7 @@ def data_terms(setup: Setup, dense: Fraction, experts: Fraction, low: Fraction =
     """
     shared, gradient = setup.training.distributed_optimizer, state_bytes(setup.training).gradient
     exposed, terms = setup.hardware.efficiency.data_exposed, list[Term]()
-    for name, count, (ranks, _, apart) in setup.shard_parts(dense, experts):
+    for name, count, (ranks, _, apart) in setup.shard_parts(dense, experts):  # name: "", or " of experts"
         if ranks > 1:
             spread = partial(collective_time, setup, ranks=ranks, apart=apart, exposed=exposed)
             each = float(count) * (ranks - 1) / ranks

@@ -1,8 +1,8 @@
 """From a setup to a Problem, in ms and GB: the model's items cut into stages, whose times and memory these make.
 
-`derive` is where one begins. `outline` makes a problem without costs, with a `SetupCutter`; an algorithm, or `derive`,
-has that cut the model (`cut_at`, `cut`, `problem`), whose `_costs` has the values of stages. An item is what a stage
-holds whole, a layer say.
+`derive`, near the end, is where one begins. `outline` makes a problem without costs, with a `SetupCutter`. When the
+placement is known its `cut` finds where stages end (`_ends`) and makes the `problem` of what their items take together
+(`_costs`). An item is what a stage holds whole, a layer say. `step_values` is what `shard` adds.
 """
 
 from __future__ import annotations
@@ -200,7 +200,6 @@ class SetupCutter:
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """The stages, once they are cut."""
         return self._stages_of(self.items)
 
     @property
@@ -259,16 +258,15 @@ class SetupCutter:
     def _ending(self, ends: Sequence[int]) -> SetupCutter:
         """Return the cutter of the same items, with stages that end before these."""
         other = replace(self, ends=tuple(ends))
-        vars(other).update(items=self.items, items_of_microbatches=self.items_of_microbatches)
+        vars(other).update(items=self.items, items_of_microbatches=self.items_of_microbatches)  # are kept
         return other
 
     @property
     def layers_of_stages(self) -> tuple[int, ...]:
-        """The layers of each stage, once they are cut."""
         return tuple(stage.count(LAYER) for stage in self.stages)
 
     def facts(self) -> Mapping[str, Any]:
-        """Return the ranks of ways of parallelism that have several, sizes, and True for each choice that was made."""
+        """Return what handover/ tells trainers: ranks of ways of parallelism, sizes, and True for each choice made."""
         setup = self.setup
         model, parallel, batch, training = setup.model, setup.parallel, setup.batch, setup.training
         group = setup.shard_group()

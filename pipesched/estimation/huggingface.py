@@ -1,8 +1,8 @@
 """Models by the keys of Hugging Face's config.json.
 
-`read_model` is where one begins: `_nature` tells the type, `_kinds` the kind of each layer, `_shape` the widths of one,
-by `ModelKeys`, which looks keys up. `model_notes` yields what does not count. Each `model_type` has an entry in the
-table presets/model_types.yaml: which keys its shapes have, and what it is by nature.
+`read_model` is where one begins. `_nature` finds the entry of the `model_type` in the table presets/model_types.yaml:
+how it calls keys, and what it is where they are silent. `_kinds` tells the kind of each layer, `_sparse` whether it has
+experts (is routed), `_shape` its widths. They look keys up by `ModelKeys`. `model_notes` yields what does not count.
 Six keys of ours may stand beside them and come first: mlp, norm, bias, positions, tie_word_embeddings, dropout.
 """
 
@@ -118,7 +118,7 @@ CALLED = {  # what files and patterns call kinds of layers
 LETTERS = {"linear_attention": "M", FULL: "*", "moe": "E", "mlp": "-"}  # of Megatron-LM's patterns
 LISTS = ("layer_types", "layers_block_type")
 PATTERNS = ("hybrid_override_pattern", "hybrid_layer_pattern")
-AT = {"full_attn_idxs": 0, "attn_layer_indices": 0, "linear_attn_config.full_attn_layers": 1}  # and the first layer
+AT = {"full_attn_idxs": 0, "attn_layer_indices": 0, "linear_attn_config.full_attn_layers": 1}  # they count from
 OF_LAYERS = "per_layer_config"  # keys of single layers, by their number
 WIDE = "use_double_wide_mlp"
 SHARED = "shared_selection"  # of keys, with a layer before it
@@ -157,7 +157,7 @@ def read_config(config: Mapping[str, Any], name: str = "") -> tuple[ModelShape, 
                 shape = replace(shape, kv_heads=0, gate=0, ffn=shape.ffn * (2 if keys.flag(WIDE, False) else 1))
             known[alike] = shape
         each.append(known[alike])
-    first = (*sparse, True).index(True)
+    first = (*sparse, True).index(True)  # layer with experts
     if each.count(each[0]) == layers and all(sparse[first:]):
         model = _routed_from(each[0], first)
     else:
@@ -180,7 +180,7 @@ def _routed_from(shape: ModelShape, first: int) -> ModelShape:
 def _kinds(keys: ModelKeys, nature: ModelType) -> list[str]:
     """Return the kind of each layer, as the config lists them or by the rule of its type. Raises ConfigError."""
     pattern = next((text for key in PATTERNS if isinstance(text := keys.plain(key), str)), "")
-    letters = [*pattern.replace("|", "").partition("/")[0]]
+    letters = [*pattern.replace("|", "").partition("/")[0]]  # M*E-, one a layer
     key = next((key for key in (*(PATTERNS if letters else ()), *LISTS, *nature.lists) if keys.has(key)), "")
     listed, at = letters or (keys.plain(key) if key else None), next((key for key in AT if keys.has(key)), "")
     layers = len(listed) if isinstance(listed, list) else 0
@@ -384,7 +384,7 @@ def _count(keys: ModelKeys, nature: ModelType) -> int:
 class ModelKeys:
     """The keys of a config.json, as a model type calls them. A key that is null is not there; neither is `auto`.
 
-    Where it is left out, the type's own default counts, which `taken` then says. A list has a value of each layer.
+    For a key that is left out the type's own default counts, which `taken` then has. A list has a value of each layer.
     """
 
     def __init__(self, content: Mapping[str, Any], nature: ModelType, layer: int = 0, taken: Any = None) -> None:

@@ -66,7 +66,6 @@ class ItemPieces(NamedTuple):
 
     @property
     def jobs(self) -> tuple[tuple[JobPiece, ...], ...]:
-        """The pieces of both without words."""
         return tuple(map(_jobs, self))
 
     @property

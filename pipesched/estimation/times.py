@@ -6,8 +6,8 @@ attention core, elementwise work, exposed communication and kernels, as terms wi
 Ranks that share a sequence pass keys and values round a ring. A sequence lies in zigzag order, so that in each step all
 ranks compute as many scores: in the first step those of a rank's own tokens, causal, in each other one all those of
 half as many keys. Each other step merges its result with that of the steps before it, and waits for a message that
-takes longer than the attention it hides behind. Or ranks gather all keys and values first, and compute in one step. Of
-layers with a state they deal out heads instead, as Megatron-LM does.
+takes longer than the attention it hides behind. Or ranks gather all keys and values first, and compute in one step. In
+layers with a state (Mamba) ranks deal out heads instead, as Megatron-LM does.
 """
 
 from __future__ import annotations

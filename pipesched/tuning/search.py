@@ -202,7 +202,6 @@ class SpaceSearch:
         self.report()
 
     def report(self, step: str = "search") -> None:
-        """Tell how far the search is."""
         self.tell(Progress(len(self.trials), self.left, self.best, self.pruned, step))
 
     def fitting(self) -> list[Trial]:

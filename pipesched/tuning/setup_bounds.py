@@ -1,6 +1,7 @@
 """What is known of a setup before it is simulated: memory that no cut can do without, a time that none is shorter than.
 
-`setup_bounds` are those under any algorithm, `FamilyBounds` those of a family, which prune.py asks for a point.
+`setup_bounds` makes the `SetupBounds` of any algorithm: `floor` in bytes, `least` and `once` in time (passes, and what
+comes once a step). `FamilyBounds.time` is the least step under a family (an algorithm): prune.py asks it for a point.
 
 Every bound holds for any cut into stages and any order. The devices together work for all items in each microbatch. A
 stage keeps an activation from its forward until its backward ends, and all later stages come in between; so memory and
@@ -92,7 +93,7 @@ class SetupBounds:
         return max(self.of_step(item, REDUCE) - _microseconds(reduce_terms(self.setup, one, experts)) - 1, 0)
 
     def in_turn(self, most: int, messages: float, *, whole: bool, alone: bool) -> float:
-        """Return how long a step takes at least whose first stage has so many microbatches under way at once at most.
+        """Return the least time of a step whose first stage has at most `most` microbatches under way at once.
 
         Each is under way there until it has been through every item and back, with `messages` each way. If stages are
         `alone` on their devices, some stage has as many layers as there are devices to share them: of the passes before

@@ -1,4 +1,7 @@
-"""The `Space` that is searched: its points, candidates for each field, the setups that they make; and `read_space`."""
+"""The `Space` that is searched, as `read_space` reads it: a config whose fields have a value, a list, or `auto`.
+
+Its `layouts` yields a `Parallelism` for each combination, of which `setup` makes the run; a point adds an algorithm.
+"""
 
 from __future__ import annotations
 

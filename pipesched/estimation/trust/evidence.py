@@ -114,7 +114,6 @@ class EvidenceBase(NamedTuple):
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Who published, each once."""
         return tuple(dict.fromkeys(run.compared.source for run in self.runs))
 
 

@@ -197,9 +197,10 @@ def what_to_measure(model: ResidualModel, runs: Sequence[ComparedRun], times: Se
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
     weights = weights / weights.sum()
     best, gain = None, log(1 + LEAST_GAIN)
+    # measuring a pair moves the worth of every run along two standard normals, over which the nodes integrate
     for pair in combinations(range(len(runs)), 2):
         root = np.linalg.cholesky(measured[np.ix_(pair, pair)])
-        moved = np.linalg.solve(root, known[:, pair].T)  # by a standard normal each: the transpose of A
+        moved = np.linalg.solve(root, known[:, pair].T)
         each = worth[:, None, None] + moved[0][:, None, None] * nodes[:, None] + moved[1][:, None, None] * nodes
         here = float(weights @ each.max(axis=0) @ weights - worth.max())  # so much more the best is then worth
         if here > gain * (1 + EQUAL):

@@ -79,7 +79,6 @@ class Posterior(NamedTuple):
     covariance: Matrix
 
     def spread(self, number: int) -> float:
-        """Return the standard deviation of a residual."""
         return sqrt(self.covariance[number][number])
 
 
