@@ -113,7 +113,6 @@ class Remedy(str):
     key: str
 
     def __new__(cls, text: str, key: str = "") -> Remedy:
-        """Make the text of a change of that parameter."""
         made = super().__new__(cls, text)
         made.key = key
         return made

@@ -1,4 +1,8 @@
-"""The values of a config, with their places: `source_of` a file, `values_of` it, `override`, then `problem_of` them."""
+"""The values of a config, with their places: `source_of` a file, `values_of` it, `override`, then `problem_of` them.
+
+A value is a `Given`: what a user gave, and where it stands (`where` None: an override, of Python or an option). Values
+are by the parameters of `make_problem`; `put` sets one, and drops what it replaces. Last stand notes on rounding.
+"""
 
 from __future__ import annotations
 

@@ -35,7 +35,6 @@ class Clock:
 
     @property
     def seconds(self) -> float:
-        """The seconds since the clock started."""
         return monotonic() - self.began
 
     @property

@@ -92,7 +92,6 @@ class TaskModel:
         return len(self.starts) - 1
 
     def end(self, task: int) -> Any:
-        """Return the end of a task, as an expression."""
         return self.starts[task] + self.durations[task]
 
     def after(self, before: int, after: int, lag: int = 0) -> None:
@@ -101,7 +100,6 @@ class TaskModel:
         self.model.add(self.starts[after] >= self.end(before) + lag)
 
     def one_at_a_time(self, tasks: Iterable[int]) -> None:
-        """Let no two of `tasks` run at once."""
         self.model.add_no_overlap([self.intervals[task] for task in tasks])
 
     def at_most(self, capacity: int, tasks: Sequence[int], demands: Sequence[int]) -> None:

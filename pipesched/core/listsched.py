@@ -251,7 +251,7 @@ def _dispatch(limits: PoolLimits, pools: Sequence[Ints], keys: Ints, tie: int, d
         (coming, none(1), column([free]), none(size)),
         (none(size), begin, none(len(begin)), keys.copy()),
     )
-    run = kernels.ListRun(
+    run = kernels.ListRun(  # memory, then heaps: ends of tasks, arrivals, ready tasks, free units
         kernels.MemoryPools(*map(give, pools)),
         *(kernels.Heaps(*map(give, columns), place) for columns in ready),
         kernels.Heaps(*map(give, (units, first_unit, counts, units * 0, units - np.repeat(first_unit, counts)))),

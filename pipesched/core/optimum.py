@@ -110,7 +110,6 @@ class Relaxation:
         return self._test({self._column(task, tick): 1}, 0)
 
     def narrow(self, task: int, earliest: int, latest: int) -> None:
-        """Start `task` within [earliest, latest] from now on."""
         for tick in range(self.earliest[task], self.latest[task]):
             self._bound(self._column(task, tick), int(tick >= latest), int(tick >= earliest))
 
@@ -422,7 +421,6 @@ class Optimum:
 
     @property
     def is_proved(self) -> bool:
-        """Whether no schedule is shorter."""
         return self.length == self.bound
 
     @property
@@ -431,7 +429,6 @@ class Optimum:
         return not self.is_proved and not self.stopped_by
 
     def raised(self, bound: int, proof: str) -> Optimum:
-        """Return this with `bound`, if that is better."""
         return replace(self, bound=bound, proof=proof) if bound > self.bound else self
 
 

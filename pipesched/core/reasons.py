@@ -4,7 +4,8 @@ It needs only tasks, orders and times (`TimedTasks`), whoever found them. Linear
 of a cost gains the least number of times that it stands on a longest path, one tick more costs the largest. A task may
 move to where who reaches it and whom it reaches let it, whatever memory says.
 
-`idle_gaps` classes idle time, `path_counts` says what costs do, `candidate_moves` which moves may help.
+`idle_gaps` classes idle time, by a walk from each gap back along what held tasks back (`_walk`). `path_counts` says
+what costs do, `candidate_moves` which moves may help.
 """
 
 from __future__ import annotations

@@ -47,7 +47,6 @@ class Edges:
 
     @classmethod
     def joined(cls, parts: Iterable[Edges]) -> Edges:
-        """Return the edges of all parts, in their order."""
         every = [part for part in parts if len(part)]
         if len(every) < 2:
             return every[0] if every else cls((), ())
@@ -59,7 +58,6 @@ class Edges:
         return Edges(self.before[chosen], self.after[chosen], self.lag[chosen])
 
     def scaled(self, factor: int) -> Edges:
-        """Return the edges with their lags multiplied."""
         return Edges(self.before, self.after, [lag * factor for lag in self.lag.tolist()])
 
 

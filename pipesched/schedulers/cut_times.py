@@ -1,4 +1,8 @@
-"""One plan on many cuts of layers into stages (`CutTimes`): makespans and memory of all of them at once."""
+"""One plan on many cuts of layers into stages (`CutTimes`): makespans and memory of all of them at once.
+
+The search for the best cut asks `makespans` and `held` of many cuts, each a row of ends. `_fed` finds for each stage
+the entry of its items in tables of times and sizes; where it is missing, `_make` makes a problem with such stages.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
 """The order in which microbatches that differ are fed, the option `order`: by rule, as listed, or the best found.
 
 `ordering_of` is where one begins. It takes the best order under one plan (`best_of_positions`), or of many plans where
-a family looks at costs. Before it stand what times many orders at once (`FedPlan`), the rules, and the search (`walk`).
+a family looks at costs (`best_of_plans`). A plan has a position for each microbatch, and an order says which is fed
+where. Before all that stand what times many orders at once (`SlotSweep` arranges the slots of a plan in rows, of which
+each waits for earlier ones; `SlotTimes` and `FedPlan` time them), the rules, and the search (`walk`).
 
-That is threshold accepting (Dueck and Scheuer 1990): a walk goes on to any neighbour that is longer by less than a
-threshold, which falls to 0. A neighbour exchanges two microbatches, or moves one. Now and then the worse half of the
+That search is threshold accepting (Dueck and Scheuer 1990): a walk goes on to any neighbour that is longer by less than
+a threshold, which falls to 0. A neighbour exchanges two microbatches, or moves one. Now and then the worse half of the
 walks goes on from where the better half stands. A count of timings ends it.
 """
 
@@ -94,7 +96,6 @@ class SlotSweep:
 
     @cached_property
     def last(self) -> Ints:
-        """The last row of each device that has one."""
         return column([rows[-1] for rows in self.rows[: len(self.plan.orders)] if len(rows)])
 
 
@@ -127,7 +128,6 @@ class SlotTimes:
 
     @property
     def slots(self) -> int:
-        """The number of slots, of devices and lanes."""
         return len(self._slots)
 
     @cached_property
@@ -176,7 +176,6 @@ class SlotTimes:
 
     @property
     def together(self) -> int:
-        """How many cases are timed together."""
         slots = self.slots + 1
         return max(MOST_CELLS // slots, min(LEAST_ORDERS, ROOM // slots), 1)
 
@@ -404,7 +403,6 @@ class OrderJudge:
 
     @property
     def best(self) -> Found:
-        """The best order so far; there must be one."""
         return min(self._found)
 
 

@@ -1,8 +1,9 @@
 """The plan of a family by `plan_of`: of passes alone, so that no family knows what a step has beside them.
 
-A family that obeys a budget is asked again with less where the step, which comes to its order afterwards, then holds
-too much. Where the costs give the whole backward beside its halves, and it takes less than both, a W that directly
-follows its I may be joined with it. That frees all of an activation at its end, and its gradient is there no sooner.
+A family that obeys a budget is asked again with less (`_plan_within`) where the step, which comes to its order
+afterwards, then holds too much. Where the costs give the whole backward beside its halves, and it takes less than both,
+a W that directly follows its I may be joined with it (`joined`, which stands first). That frees all of an activation at
+its end, and its gradient is there no sooner. Behind `plan_of` stands what families share: 1F1B for a device, say.
 """
 
 from __future__ import annotations

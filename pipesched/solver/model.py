@@ -129,7 +129,6 @@ class PipelineModel(TunedModel):
         self.edges(self.variant.graph.edges)
 
     def devices(self) -> None:
-        """Run one operation at a time on each device."""
         for tasks in self.variant.tasks_on:
             self.one_at_a_time(tasks)
 

@@ -457,7 +457,6 @@ class PlainVariant(Variant):
 
     @property
     def improvements(self) -> Sequence[Improvement]:
-        """Justification, then large neighbourhood search."""
         return (
             Improvement("justification", self.policy.variants.justification_part, portfolio.justify),
             Improvement("improvement", self.policy.variants.neighbourhoods_part, improve),

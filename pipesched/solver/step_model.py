@@ -176,7 +176,6 @@ class StepRules:
 
     @cached_property
     def heads(self) -> list[int]:
-        """The earliest start of each task, in ticks."""
         return heads(self.graph, self._of_kind("F", step_ends(self.problem).released))
 
     @cached_property
@@ -357,11 +356,11 @@ class WholeStepModel(TunedModel):
         pass of another stage comes a gather: after the reductions `issued` by then, before all others. Yield the
         intervals of gathers behind the first of a stage. `done` has reductions, and when gradients are there.
         """
-        index, gathers, ends = self.index, self.step.gathers, dict[int, list[Any]]()
+        index, gathers, switches_to = self.index, self.step.gathers, dict[int, list[Any]]()
         passes = {task: stage for stage in stages for kind in index.letters for task in index.row(kind, stage)}
-        place = {task: place for place, task in enumerate((UNTIMED, *passes))}
+        place = {task: place for place, task in enumerate((UNTIMED, *passes))}  # the nodes of the circuit
         firsts = {index.row("F", stage)[0] for stage in stages}
-        begins = {
+        begins = {  # of the gather before each pass
             task: self.starts[gathers[stage]] if task in firsts else self.model.new_int_var(0, self.horizon, "")
             for task, stage in passes.items()
         }
@@ -377,14 +376,14 @@ class WholeStepModel(TunedModel):
                 continue
             self.model.add(self.end(one) <= self.starts[other]).only_enforce_if(follows)
             if passes[one] != passes[other]:
-                ends.setdefault(other, []).append(follows)
+                switches_to.setdefault(other, []).append(follows)
                 begin, lasts = begins[other], self.durations[gathers[passes[other]]]
                 self.model.add(begin >= self.end(one)).only_enforce_if(follows)
                 for task, _ in done:
                     is_earlier = issued[one, task]
                     self.model.add(self.end(task) <= begin).only_enforce_if(follows, is_earlier)
                     self.model.add(begin + lasts <= self.starts[task]).only_enforce_if(follows, ~is_earlier)
-        for task, switches in ends.items():
+        for task, switches in switches_to.items():
             if task not in firsts:
                 is_due, lasts = self.model.new_bool_var(""), self.durations[gathers[passes[task]]]
                 self.model.add(sum(switches) == is_due)
@@ -412,7 +411,6 @@ class WholeStepModel(TunedModel):
         return latest
 
     def memory(self) -> None:
-        """Keep what devices hold over time within their capacity."""
         for device, capacity in enumerate(self.problem.capacity_grains):
             if capacity is not None:
                 of_step = [one for one in (*self._of_stages(device), *self._of_side(device)) if one[1]]
@@ -489,7 +487,6 @@ class WholeStepModel(TunedModel):
             self.model.add_bool_or(is_cause).only_enforce_if(*there)
 
     def objective(self) -> None:
-        """Minimize the makespan, network lanes included."""
         goal = self.model.new_int_var(self.least, self.horizon, self.variant.objective)
         for task in range(len(self.starts)):
             last = self.model.add(self.end(task) <= goal)

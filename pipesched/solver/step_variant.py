@@ -130,7 +130,6 @@ class StepVariant(PlainVariant):
 
     @property
     def improvements(self) -> Sequence[Improvement]:
-        """Moves of slots, timed by the rule."""
         parts = self.policy.variants.justification_part, self.policy.variants.neighbourhoods_part
         return tuple(Improvement(MOVES, part, _by_moves) for part in parts)
 

@@ -247,7 +247,6 @@ class Variant(ABC):
         return [Origin(tuple(tasks), self.heads[tasks[0]] if tasks[0] in known else None) for tasks in firsts]
 
     def value(self, schedule: Schedule) -> int:
-        """Return the objective of a schedule, in ticks."""
         return schedule.makespan_ticks if self.objective == "makespan" else schedule.span_ticks
 
 

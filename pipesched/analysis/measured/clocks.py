@@ -270,7 +270,7 @@ def align(sent: Sequence[RankMessage], ranks: Sequence[int], unit: str) -> Clock
             raise _contradiction(sent, tight, negative_cycle(len(ranks), tight) or cycle, ranks, unit)
         bounds = _bounds(sent, {}, slack)
     least, waited = dict[Kind, int](), frozenset[Kind]()
-    if not apart:
+    if not apart:  # ranges hold their waiting: what surely did not wait tells how long its kind takes at least
         least, bounds = _with_lengths(sent, len(ranks), slack)
         waited = frozenset(one.kind for one in sent) - least.keys()
     fine = gcd(*(time for one in sent for time in (one.sent, one.after.there, one.after.end))) or 1

@@ -1,6 +1,7 @@
 """A bound below every packing of the documents, every order of microbatches and every schedule on a placement.
 
-`packing_bound` is where one begins; `best_of_all`, where packings are few, goes through all of them.
+`packing_bound` is where one begins: `_of_device` has the plain bound and the geometric one (`geometric_gap`) of each
+device. `best_of_all`, where packings are few, goes through all of them.
 
 Some rank has at least the mean work of a device. Costs add up over documents, so that the head of a microbatch, the
 time before a device can begin it, is at least that of any of its documents; likewise its tail. That is the plain bound:

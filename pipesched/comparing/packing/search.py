@@ -1,9 +1,10 @@
 """A packing by aim and moves: bins are filled up to the work they would have at best, then documents move.
 
-`searched` is the door. A bin is a microbatch of a rank. `fill` puts each document, from long to short, into the bin
-that lacks most of its aim. `improve` then shortens the slowest rank: it gives a document away, shifts one to another
-of its own bins, or trades two. `roam` exchanges at random, to leave where nothing improves. `judge` times the packings
-by the algorithm; the best fits the budget and has the least makespan.
+`searched` is the door. A bin is a microbatch of a rank, its aim the work with which ranks would be shortest if the
+documents could be cut anywhere (`targets`). `fill` puts each document, from long to short, into the bin that lacks most
+of its aim. `improve` then shortens the slowest rank: it gives a document away, shifts one to another of its own bins,
+or trades two. `roam` exchanges at random, to leave where nothing improves. `judge` times the packings by the algorithm;
+the best fits the budget and has the least makespan.
 
 Meanwhile `Bins.takes` says of each rank how long its step takes, in rounded ticks: by the positions, the fixed orders
 of slots of the algorithm's plan (`Positions`), with lags where slots wait for messages.
@@ -61,7 +62,6 @@ class Judged(NamedTuple):
 
     @property
     def makespan(self) -> Fraction | None:
-        """The makespan of the slowest rank."""
         return None if self.ranks is None else max(rank.makespan for rank in self.ranks)
 
     @property
@@ -158,7 +158,7 @@ def targets(positions: Positions, start: Ints, least: Ints, work: int | Ints, ro
     """Return the best works that were found, a row a microbatch and a column a rank, and their makespans.
 
     All columns together have `work`, or each has its own. Each work is at least its `least`, the longest document that
-    it cannot be without.
+    it cannot be without. Each round times the works and their mean so far, and moves work to where it costs less time.
     """
     together = isinstance(work, int)
     free = work - (least.sum() if together else least.sum(axis=0))

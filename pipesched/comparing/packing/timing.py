@@ -68,7 +68,6 @@ class Positions(FedPlan):
 
     @cached_property
     def has_lags(self) -> bool:
-        """Whether any operation waits for a message."""
         return bool(self._lags.any())
 
     def lasting(self, work: Ints, messages: Ints | None = None) -> Ints:

@@ -220,6 +220,7 @@ class CheckedProgram:
         number, after = entries_of(plan, device)
         columns = step_columns(self.index)
         is_tied = columns[0][number - self.index.passes] == "REDUCE_TIED"
+        # of each entry the place of the slot behind which it stands; only those with a place on this device are issued
         behind = np.where(after == AT_ONCE, -1, place[after])
         is_issued = ~is_tied & ((after == AT_ONCE) | (behind >= 0))
         self.issued = number[is_issued]
@@ -410,7 +411,6 @@ class TimeTables:
 
     @cached_property
     def there(self) -> Ints:
-        """The device of each stage, of a problem that has a step."""
         return np.array(self.problem.settled_placement.devices)
 
     @cached_property

@@ -35,7 +35,6 @@ class StageItems(NamedTuple):
 
     @property
     def items(self) -> int:
-        """How many items these are."""
         return self.embedding + self.layers + self.mtp + self.head
 
 

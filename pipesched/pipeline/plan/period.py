@@ -43,7 +43,6 @@ class SteadyState(NamedTuple):
 
     @property
     def repeats(self) -> int:
-        """The number of whole periods."""
         return (self.end - self.start) // self.ticks
 
 

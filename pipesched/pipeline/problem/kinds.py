@@ -152,7 +152,6 @@ class MemorySavings(NamedTuple):
 
     @classmethod
     def of(cls, letters: str) -> MemorySavings:
-        """Return the actions of which the kinds are among `letters`."""
         return cls(offload="O" in letters, recompute="R" in letters)
 
 

@@ -69,12 +69,10 @@ class ValueShape:
 
     @property
     def one(self) -> Schema:
-        """The JSON Schema of a value."""
         return self.schemas[0] if len(self.schemas) == 1 else {"anyOf": [*self.schemas]}
 
     @property
     def or_null(self) -> Schema:
-        """The JSON Schema of a value that may be absent."""
         return {"anyOf": [*self.schemas, NULL]}
 
     def in_file(self, plain: Any) -> Any:

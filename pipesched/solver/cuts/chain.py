@@ -94,7 +94,6 @@ class Chain:
 
     @cached_property
     def per_unit(self) -> int:
-        """The ticks in a time unit."""
         scale = ticks_per_unit(self._times)
         return scale if {*self.devices.speed} == {1} else scale * 10**MOST_DIGITS  # durations have more digits
 
@@ -180,7 +179,6 @@ class Chain:
 
     @cached_property
     def latencies(self) -> list[int]:
-        """The latency of each boundary between items."""
         return [*map(self.ticks, self.items.p2p)]
 
     @cached_property

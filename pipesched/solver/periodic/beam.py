@@ -227,7 +227,7 @@ class Beam:
         table[numbers] = [anchors[number] for number in numbers]
         taken = np.zeros_like(order)
         fits = np.ones(len(phases), dtype=bool)
-        for place in range(len(numbers)):
+        for place in range(len(numbers)):  # of each row the next in its order: at its best phase, or beside one there
             number, length = order[:, place], lengths[:, place]
             other, sign, gap = table[number].T
             best = np.where(
@@ -432,7 +432,10 @@ class DownAndUp:
         return [_turns(start, gaps[number], after, period).astype(np.int16) for start, number, after in hops]
 
     def _step(self, levels: Array, place: int, choices: list[Array], period: int) -> Array:
-        """Return the levels of a device from those of the one before."""
+        """Return the levels of a device from those of the one before.
+
+        Hops between both add to what passes above; what they take in all is gone from what may pass below.
+        """
         tables, columns = self._tables(place, period), 256  # looked at together, which bounds memory
         alive = np.flatnonzero((levels >= 0).any(axis=1))
         result = np.full((len(choices[place]), levels.shape[1]), IMPOSSIBLE, dtype=np.int16)
