@@ -1,7 +1,7 @@
 """What a command does, said on stderr once it lasts; and what time of its limit a search has left.
 
-`with_options` begins and ends it for every command. What is printed meanwhile takes the place of the line, which comes
-again below it.
+`with_options` begins and ends it for every command (`progress_of`), which then says what it is `doing`. What is printed
+meanwhile takes the place of the line, which comes again below it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The JSON document of a schedule (format "pipesched.schedule"): `document` writes it, `parse` reads it back.
 
-`wrong_claims` compares the metrics in one with its schedule; before these stand the section `solver` and written slots.
+Before these stand its section `solver` (`solver_document`, `report_of`) and its slots; `wrong_claims` compares metrics.
 Version 3 is of costs that give the whole backward beside its halves, and of messages in queues. Version 2 is of
 microbatches that differ, of slices, of forward passes alone, and of steps with more than passes. All else has
 version 1.

@@ -1,7 +1,8 @@
 """What a rank spends on messages, in milliseconds: inside a layer, between stages, and for gradients and parameters.
 
-Each function says how many bytes a rank sends, and to whom; `terms` says what these take. Numbers have 16 bits, but for
-those that a recipe has in fewer. Of n ranks each sends (n - 1) / n of what all of them share.
+In a layer are `tensor_terms` and `expert_terms`, between stages `hop_times`, and once a step `data_terms`; with `shard`
+`gather_terms` and `reduce_terms`. Each says how many bytes a rank sends, and to whom; terms.py says what these take.
+Numbers have 16 bits, or fewer by a recipe. Of n ranks each sends (n - 1) / n of what all of them share.
 """
 
 from __future__ import annotations

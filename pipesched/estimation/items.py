@@ -1,7 +1,8 @@
 """The items of a model in order: embedding, layers, MTP layers, head; each with its times and its memory on a rank.
 
-`Items` makes each `Item` of a setup; a `Stage` is some of them side by side, and has their sums. A layer with experts
-is in pieces (attention, dispatch, experts, combine): `pair_time` is how long two stages take that hide each other's.
+`Items(setup).each` makes them, of the terms in times.py and memory.py; a `Stage` is some side by side, with their sums.
+A layer with experts is in pieces, which stand first (attention, dispatch, experts, combine). In a pair F&B one stage
+hides messages of the other: `pair_time`, last, is how long that takes.
 """
 
 from __future__ import annotations

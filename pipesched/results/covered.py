@@ -1,4 +1,4 @@
-"""What a bound is below, in words: the one place from which documents, pages and tables take them.
+"""What a bound is below, in words, as documents, pages and tables say it: `of_schedule`, `of_search`, `of_packing`.
 
 Each phrase names what all schedules have that the bound is about: cut, placement, backwards, pairs, slices, memory. It
 goes on from "every schedule of" or "bound of".

@@ -1,4 +1,4 @@
-"""A packing: which documents each microbatch of each rank gets, and what that takes beside what others would make."""
+"""A `Packing`: which documents each microbatch of each rank gets, and what that takes beside what others would make."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Transfers and messages on GPUs, in place of `Transfers` and `Channels`: streams for copies, pinned buffers, NCCL.
+"""`CudaTransfers` and `CudaChannels`: transfers and messages on GPUs, by streams for copies, pinned buffers and NCCL.
 
 The host enqueues a whole step without waiting for the device. So a storage that leaves must be referenced until its
 copy is done in the order of the device. That is until the first operation of the computing stream that waits for the
-copy.
+copy. `Transfers` and `Channels` are the same without GPUs.
 """
 
 from __future__ import annotations

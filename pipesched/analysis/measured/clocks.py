@@ -331,11 +331,11 @@ def _least_slack(
 ) -> list[int]:
     """Return the clocks that leave messages least slack, of those whose latest time is known.
 
-    Where messages of one direction are known, the tightest of them is there just in time. Where those of both are, what
-    one direction gains the other loses. A little room is what messages take on their way, and the middle is taken. So
-    it is where there is more, and messages that were waited for take nearly the same time, or receivers of both
-    recorded that they waited so long. Else much room means that the results of one direction were never waited for.
-    Then the end is taken at which more messages are just in time: that of the least sum of square roots of slack.
+    Bounds leave some room for each two clocks. With messages one way only, the tightest is there just in time. With
+    messages both ways the middle is taken where the room is little: then messages take it on their way. So it is where
+    messages that were waited for take nearly the same time, or receivers of both recorded that they waited so long.
+    Else results of one way were never waited for, and the end is taken at which more messages are just in time: that
+    of the least sum of square roots of slack.
     """
     typical = median_low([one.after.end - one.after.start for one in sent] or [0])
     is_recorded = any(one.after.wait is not None and one.after.wait.is_recorded for one in sent)

@@ -68,7 +68,6 @@ class RunFacts(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """The tokens of a microbatch on a rank."""
         return self.sequence * self.micro // self.context
 
     @property

@@ -1,4 +1,4 @@
-"""The chart, the kept schedules and the pool as widgets: they draw the state, and turn the mouse into what is meant."""
+"""`ChartWidget`, `Kept` schedules and `PoolList`: widgets that draw the state, and turn the mouse into its calls."""
 
 from __future__ import annotations
 
@@ -98,7 +98,6 @@ class ChartWidget(Widget, can_focus=True):
         self.post_message(self.Changed())
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Show where the operation would land."""
         if not self.is_pressed or (not self.is_dragging and event.x == self._pressed_at):
             return
         self.is_dragging = True

@@ -1,4 +1,4 @@
-"""The dialogs. Each closes by Esc, and hands back what was given, or None.
+"""The dialogs `Ask`, `Confirm`, `Pick`, `Parameters`, `Read`. Each closes by Esc, and returns what was given, or None.
 
 Parameters are lines to type into: beside the chart, and in the dialog of small terminals.
 """

@@ -1,7 +1,7 @@
 """Megatron-LM's command line, and those who take its options: Megatron-Bridge, Primus, Zero Bubble's fork.
 
-Each has a function from a `Subject` to lines, or to why there are none (FRAMEWORKS of hand_over.py). Before it stand
-its tables: the options for what `Subject.known` says of a model.
+Each has an `answer`, from a `Subject` to lines, or to why there are none; FRAMEWORKS of hand_over.py names it. Before
+it stand its tables: the options for what `Subject.known` says of a model.
 
 Megatron-LM is megatron-core 0.19.2: megatron/training/arguments.py and the configs that it reads. NeMo Megatron-Bridge
 (0.6.2) has recipes, whose ConfigContainer is set in Python; Primus (github.com/AMD-AGI/Primus, fd1eeab) its own

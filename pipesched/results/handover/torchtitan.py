@@ -1,6 +1,6 @@
 """torchtitan's command line, and trainers with code of their own: DeepSpeed's pipeline module, MaxText's config.
 
-As in megatron.py each has a function from a `Subject` to lines, and before it its tables.
+As in megatron.py each has an `answer`, from a `Subject` to lines, and before it its tables.
 
 torchtitan is its release 0.3.0: config/configs.py, ParallelismConfig and TrainingConfig. Where it has the schedule by
 name its class makes the order; any other is a CSV beside a class of the same stage map, because torchtitan takes that
