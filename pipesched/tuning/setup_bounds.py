@@ -95,15 +95,15 @@ class SetupBounds:
     def in_turn(self, most: int, messages: float, *, whole: bool, alone: bool) -> float:
         """Return the least time of a step whose first stage has at most `most` microbatches under way at once.
 
-        Each is under way there until it has been through every item and back, with `messages` each way. If stages are
-        `alone` on their devices, some stage has as many layers as there are devices to share them: of the passes before
-        its last backward only the way back from there may be missing, of those microbatches that are under way then.
+        Each is under way there until it has been through every item and back, with `messages` each way. Behind the last
+        backward come a reduction and an optimizer: those of the first stage, or where stages are `alone` on devices
+        those of the stage with most layers, less the way back from there to the first stage.
         """
         setup, every = self.setup, self.items.each
         first, one = every[0], sum(item.time("forward") for item in every) + _back(every, whole=whole) + 2 * messages
         behind = float(self.of_step(first, REDUCE) + self.of_step(first))
         if alone:
-            least = -(-setup.model.layers // setup.parallel.pipeline)
+            least = -(-setup.model.layers // setup.parallel.pipeline)  # layers of the stage with most
             fullest = self.hops + least * min(self.reduced(layer) + self.of_step(layer) for layer in self.layers)
             slowest = max(_back([layer], whole=whole) for layer in self.layers)
             left = _back([first], whole=whole) + (setup.model.layers - least) * slowest + messages
@@ -254,7 +254,7 @@ def misses(setup: Setup, floor: float) -> float:
 
 
 ENOUGH = 4  # rounds of the pipeline after which a device holds no more
-Counts = tuple[int, ...]  # microbatches of each stage of a device, in the order of its stages
+Counts = tuple[int, ...]  # microbatches that each stage of a device keeps at one time
 
 
 def most_of_first(placement: Placement, microbatches: int, algorithm: str) -> int | None:
@@ -368,7 +368,7 @@ class FamilyBounds:
     def _holds(self, time: float) -> bool:
         """Return whether the devices together can have all layers, in so many microseconds and within their memory."""
         layers, most = self.family.copies * self.known.setup.model.layers, 0
-        work = self.known.quickest / self.family.copies + self._behind_layer
+        work = self.known.quickest / self.family.copies + self._behind_layer  # of a layer, for a microbatch
         each = time / self.known.setup.microbatches
         for device, (kept, ends) in enumerate(zip(self._kept, self._ends, strict=True)):
             left = each - self._waits(device, each) - ends
@@ -379,7 +379,7 @@ class FamilyBounds:
 
     def _waits(self, device: int, each: float) -> float:
         """Return how long a device waits at least for its first and after its last operation, over the microbatches."""
-        before = min(self._stages[device])  # stages, which have layers
+        before = min(self._stages[device])  # stages before the device's first, which have layers
         if not before or each == inf:
             return 0.0
         known = self.known
@@ -387,7 +387,7 @@ class FamilyBounds:
         if self.family.placement in ("linear", ANY):  # stages of a device follow each other
             work = max(work, known.work_of_layers - (len(self._kept) - device) * each)
         is_whole = self.family.splits_backward is False and not self.updates
-        share = 1.0 if is_whole else known.share_of_forward
+        share = 1.0 if is_whole else known.share_of_forward  # whole: backwards through those stages come behind
         return share * work / known.setup.microbatches
 
     @cached_property
@@ -419,7 +419,7 @@ class FamilyBounds:
             ends += float(items.each[-1].states + items.logits) if self.stages - 1 in stages else 0.0
             room, most = all_room - ends, inf
             for counts in counts_of_device:
-                low = min(counts)
+                low = min(counts)  # microbatches that any layer here keeps; stages that must have a layer keep more
                 kept = kept_least * (sum(map(mul, counts, least)) - low * sum(least))
                 most = min(most, (room - kept) // (smallest + low * kept_least))
             found.append(int(most) if most >= sum(least) else -1)
