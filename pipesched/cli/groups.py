@@ -135,7 +135,7 @@ def about_problem(error: ConfigError, config: str | None = None, given: Collecti
     a flag; others call by flags what was given.
     """
     known, key, entry = {**PROBLEM_FLAGS, **KEY_FLAGS}, error.key or "", error.entry
-    inside, _, rest = str(entry).partition("[")
+    inside, _, rest = str(entry).partition("[")  # of an entry such as level, or ahead[1]
     if error.where is None and f"{key}.{inside}" in INSIDE_FLAGS:
         key, entry = f"{key}.{inside}", int(rest[:-1]) if rest else None
     flag = {**PROBLEM_FLAGS, **SETUP_FLAGS, **ESTIMATE_FLAGS, **INSIDE_FLAGS}.get(key)

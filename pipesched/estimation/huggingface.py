@@ -414,11 +414,12 @@ class ModelKeys:
         return next((name for name in names if name in self._content), renamed or key)
 
     def plain(self, key: str) -> Any:
+        """Return the value of a key, the type's default where it is left out, None where there is neither."""
         name = self.name(key)
         value = self._content.get(name)
         renamed, defaults = self._nature.keys.get(key, ""), self._nature.defaults
         left_out, other = name not in self._content or value == "auto", renamed in defaults and name != renamed
-        if other or (left_out and key in defaults):
+        if other or (left_out and key in defaults):  # other: it stands only under a name that this type does not read
             value = defaults[renamed if other else key]
             value = evaluate(value, self.whole) if isinstance(value, str) else value
             if value and not isinstance(value, (bool, list)):

@@ -9,9 +9,9 @@ of them has a negative sum. The shortest path from i to j is then the tightest b
 Rivest, Stein: Introduction to Algorithms, difference constraints; Johnson's algorithm).
 
 A message bounds two clocks: the sender's range ends (`sent`) before the receiver's operation begins. Where ranges have
-their waiting apart, the operation begins with its range. Else it begins at the end of its range, less the least time of
-its kind. That is told by operations whose inputs were there at their start, whatever the clocks are. Of the clocks that
-meet all bounds, those are taken at which operations of a kind take most nearly equal times.
+their waiting apart, the operation begins with its range. Else it begins at the latest at the end of its range, less the
+least time of its kind. Operations tell that time whose inputs were there at their start, whatever the clocks are. Of
+clocks that meet all bounds, those are taken at which operations of a kind take most nearly equal times.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def step_data(schedule: Schedule, palette: Palette) -> dict[str, Any]:
     Of each lane's program that is the operation, the slot behind which it is issued, and whether the rule names that.
     """
     index, step = schedule.plan.index, _StepData(schedule)
-    kinds = [rows.kind for rows in index.scoped]
+    kinds = [rows.kind for rows in index.scoped]  # of all but passes
     return {
         "beside": [step.operation(number, schedule, palette) for number in range(index.passes, index.first_message)],
         "signs": [*index.letters, *kinds],
