@@ -233,7 +233,7 @@ def gpu_time(estimate: Estimate) -> tuple[TimeShare, ...]:
                 sums[kind] = sums.get(kind, 0.0) + float(term.value) * estimate.setup.microbatches
         again = sum(estimate.items.each[n].time("recompute") for stage in estimate.stages for n in stage.again)
         sums[RECOMPUTE] = sums.get(RECOMPUTE, 0.0) + again / PER_MS * estimate.setup.microbatches
-        ticks, plan, shorter = problem.ticks, estimate.outcome.schedule.plan, 0  # pairs than their parts
+        ticks, plan, shorter = problem.ticks, estimate.outcome.schedule.plan, 0  # what pairs take less than their parts
         for pair in plan.pairs.items():
             stage, other = map(plan.index.stage_of, pair)
             parts = ticks.mean["forward"][stage] + ticks.mean["backward"][other]

@@ -251,7 +251,7 @@ def messages_of(
     """
     sent, per_unit = Sent(schedule.problem, schedule.plan), schedule.problem.ticks.per_unit
     there, (begin, lasts) = np.flatnonzero(sent.is_run), np.zeros((2, len(sent.is_run)), dtype=np.int64)
-    for at in there.tolist():
+    for at in there.tolist():  # each ends in the mean of its two ends, and lasts as long as the shorter one
         op = sent.index.op(at + sent.index.first_message)
         known = [ends[one] for one in (op, other_end(op)) if one in ends]
         if not known or known[-1][1] < known[0][0]:
@@ -260,7 +260,7 @@ def messages_of(
         lasts[at] = min(end - start for start, end in known) * per_unit // PER_UNIT
         begin[at] = (sum(end for _, end in known) // len(known) - first) * per_unit // PER_UNIT - lasts[at]
     due = None if planned is None else (Sent(planned.problem, planned.plan).length, planned.problem.ticks.per_unit)
-    behind = np.maximum(begin - schedule.times.end[sent.source], 0)
+    behind = np.maximum(begin - schedule.times.end[sent.source], 0)  # since what made it had ended
     devices, rows, there = [], [], there[np.argsort(begin[there], kind="stable")]
     for device, line in enumerate(schedule.plan.own_lines[: schedule.problem.devices]):
         own = there[(sent.sender[there] == device) | (sent.receiver[there] == device)]

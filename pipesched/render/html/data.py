@@ -57,7 +57,7 @@ def step_data(schedule: Schedule, palette: Palette) -> dict[str, Any]:
     Of each lane's program that is the operation, the slot behind which it is issued, and whether the rule names that.
     """
     index, step = schedule.plan.index, _StepData(schedule)
-    kinds = [rows.kind for rows in index.scoped]  # of all but passes
+    kinds = [rows.kind for rows in index.scoped]  # gathers, reductions, optimizers, side work
     return {
         "beside": [step.operation(number, schedule, palette) for number in range(index.passes, index.first_message)],
         "signs": [*index.letters, *kinds],
@@ -150,7 +150,7 @@ class _StepData:
                 else:
                     gradients = (self.index.row(kind, side.into)[part] for kind in self.index.gradients)
                     yield from (_arc(row, one, far) for row in gradients)
-                    yield _arc(range(begin := self.index.row("E", item)[op.microbatch], begin + 1), one)
+                    yield _arc(self.index.row("E", item)[op.microbatch : op.microbatch + 1], one)
 
     def _resident(self, device: int) -> Iterator[Arc]:
         """Yield the wait of passes for the gather of their weights: of each gather, those up to the stage's next."""
