@@ -1,6 +1,6 @@
 """What stands around a command, by `with_options`: options of GROUPS become arguments, errors messages (`guarded`).
 
-Messages name parameters, for which the tables of flags stand here: `spell` replaces them, in a text in backticks.
+Messages name parameters, in backticks; `spell` puts their flags in place of these, by the tables here.
 """
 
 from __future__ import annotations

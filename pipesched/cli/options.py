@@ -450,7 +450,7 @@ _OPTIONS: dict[str, CommandOption] = {  # by the dotted key
     **{one.key: option_of(one) for one in _OF_SETUP},
 }
 SETUP_OPTIONS = {key: one for key, one in _OPTIONS.items() if one.flag not in _TAKEN}
-ESTIMATE_OPTIONS = {key: one for key, one in _OPTIONS.items() if one.flag in _TAKEN}  # in PROBLEM they mean another
+ESTIMATE_OPTIONS = {key: one for key, one in _OPTIONS.items() if one.flag in _TAKEN}  # in PROBLEM of another meaning
 _OF_BOTH = {name: FIELD_OPTIONS[name] for name in ("microbatches", "placement", "budget")}
 PROBLEM = {  # options of commands on a problem; then those of estimate, and of tune
     **_CONFIG,

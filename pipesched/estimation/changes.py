@@ -68,7 +68,7 @@ def changes_that_fit(setup: Setup, again: Again, beside: Fraction = Fraction(0))
     """
     found, others = _tried(setup, again, beside)
     rounds = MOST_ROUNDS if sum(change.sure for change in found) < SUGGESTED else 0
-    while rounds and others and (rounds == MOST_ROUNDS or not any(change.sure for change in found)):  # once at least
+    while rounds and others and (rounds == MOST_ROUNDS or not any(change.sure for change in found)):  # one at least
         rounds -= 1
         tried = [_tried(changed, again, beside, values) for _, changed, values in others[:MOST_PAIRED]]
         fitting = [change for more, _ in tried for change in more]

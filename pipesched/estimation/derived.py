@@ -258,7 +258,7 @@ class SetupCutter:
     def _ending(self, ends: Sequence[int]) -> SetupCutter:
         """Return the cutter of the same items, with stages that end before these."""
         other = replace(self, ends=tuple(ends))
-        vars(other).update(items=self.items, items_of_microbatches=self.items_of_microbatches)  # are kept
+        vars(other).update(items=self.items, items_of_microbatches=self.items_of_microbatches)  # are not made again
         return other
 
     @property

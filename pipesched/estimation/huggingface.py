@@ -118,7 +118,7 @@ CALLED = {  # what files and patterns call kinds of layers
 LETTERS = {"linear_attention": "M", FULL: "*", "moe": "E", "mlp": "-"}  # of Megatron-LM's patterns
 LISTS = ("layer_types", "layers_block_type")
 PATTERNS = ("hybrid_override_pattern", "hybrid_layer_pattern")
-AT = {"full_attn_idxs": 0, "attn_layer_indices": 0, "linear_attn_config.full_attn_layers": 1}  # they count from
+FULL_AT = {"full_attn_idxs": 0, "attn_layer_indices": 0, "linear_attn_config.full_attn_layers": 1}  # first number
 OF_LAYERS = "per_layer_config"  # keys of single layers, by their number
 WIDE = "use_double_wide_mlp"
 SHARED = "shared_selection"  # of keys, with a layer before it
@@ -182,7 +182,7 @@ def _kinds(keys: ModelKeys, nature: ModelType) -> list[str]:
     pattern = next((text for key in PATTERNS if isinstance(text := keys.plain(key), str)), "")
     letters = [*pattern.replace("|", "").partition("/")[0]]  # M*E-, one a layer
     key = next((key for key in (*(PATTERNS if letters else ()), *LISTS, *nature.lists) if keys.has(key)), "")
-    listed, at = letters or (keys.plain(key) if key else None), next((key for key in AT if keys.has(key)), "")
+    listed, at = letters or (keys.plain(key) if key else None), next((key for key in FULL_AT if keys.has(key)), "")
     layers = len(listed) if isinstance(listed, list) else 0
     if not layers or (keys.has("num_hidden_layers") and not letters):
         layers = keys.whole("num_hidden_layers", most=MOST_LAYERS)
@@ -191,7 +191,7 @@ def _kinds(keys: ModelKeys, nature: ModelType) -> list[str]:
         also = {called: kind for called, kind in CALLED.items() if kind in own}
         found = keys.each(key, layers, {**own, **also, **nature.lists.get(key, {})}, listed)
     elif at:
-        found = [FULL if layer + AT[at] in keys.numbers(at) else nature.other for layer in range(layers)]
+        found = [FULL if layer + FULL_AT[at] in keys.numbers(at) else nature.other for layer in range(layers)]
     elif nature.every < 0:
         raise keys.error(LISTS[0], f"is missing: the kind of each layer, of {', '.join(nature.kinds)}")
     else:

@@ -1,4 +1,4 @@
-"""An estimate as tables, by `estimate_view`: stages, devices, the step. First lines on how sure it, or a tuning, is."""
+"""An estimate as tables, by `estimate_view`: stages, devices, the step; first how sure it, or a tuning, is."""
 
 from __future__ import annotations
 

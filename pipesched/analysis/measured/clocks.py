@@ -171,7 +171,7 @@ def difference(there: Direction, back: Direction, lowest: int, highest: int, now
     """
     if lowest >= highest:
         return now
-    # for each way the shift, clock and latency, at which lengths are most nearly equal; of such a small one
+    # of each way the shift (clock and latency) at which lengths are most nearly equal, small rather than large
     most_there = _least(lambda one: there.deviation(one) + there.steps * one / 2, lowest, highest + room, now)
     most_back = _least(lambda one: back.deviation(one) + back.steps * one / 2, -highest, room - lowest, -now)
     if there.kinds and back.kinds and 0 <= most_there + most_back <= 2 * room:

@@ -442,9 +442,9 @@ class Chart:
         sums = np.full((len(edges) - 1, 3), ground)
         for colour, found in spans.items():
             starts, ends, shares = np.array(found).T
-            worked = np.concatenate([[0.0], np.cumsum((ends - starts) * shares)])  # in this colour, up to each slot
+            worked = np.concatenate([[0.0], np.cumsum((ends - starts) * shares)])  # time in this colour, slot by slot
             times, totals = np.stack([starts, ends], 1).ravel(), np.stack([worked[:-1], worked[1:]], 1).ravel()
-            part = np.diff(np.interp(edges, times, totals)) / np.diff(edges)  # of each column has this colour
+            part = np.diff(np.interp(edges, times, totals)) / np.diff(edges)  # the share of each column
             sums += part[:, None] * (np.array(colour) - ground)
         reach = 2 * COLUMNS
         weights = reach - np.abs(np.arange(-reach, reach + 1))  # a triangle: near columns count most
