@@ -1,6 +1,7 @@
 """`explain`: idle time by class, the critical path, slack, sensitivities and moves of a schedule.
 
-It makes an `Explanation`, whose numbers are in the user's units; `why` is of one operation, `what_if` of one cost.
+It makes an `Explanation`, whose numbers are in the user's units; `why` is of one operation, `what_if` of one cost. The
+parts stand before it: idle time by class (`idle_gap`), what costs do (`sensitivities`); core/reasons.py finds them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """`robustness`: schedules under noise, and with each device slow.
 
-A `Replay` times a schedule's order with other durations, many samples at once, by factors that are drawn in blocks.
-A sample is drawn by the number of its block, and depends on nothing else: so it is the same in whatever worker.
+A `Replay` times a schedule's order with other durations, many samples at once, by factors that are drawn in blocks
+(`draw_factors`). A sample is drawn by the number of its block, and depends on nothing else: so it is the same in
+whatever worker. `robustness`, last, makes a `RobustnessRow` of each schedule.
 """
 
 from __future__ import annotations

@@ -103,6 +103,7 @@ def eight_steps(
     the other steps have no microbatch either. Where the numbers have no I and W, a backward is whole: B in place of I,
     no W, and F before B in place of a pair.
     """
+    # a step is a kind and a phase, F0 say, or two of them that run as a pair, F0B1; W is of whatever stage has waited
     far, steady = half - rank - 1, count - 2 * half + rank + 1
     steps = [*["F0"] * 2 * far, *["F0", "F1"] * (rank + 1), *["I1", "W", "F1"] * far]
     meet = ["F0B1"] if far else ["F0", "B1"]  # where directions meet, F and B end sooner in turn than as a pair

@@ -1,6 +1,6 @@
 """Zero Bubble (Qi et al. 2024): weight gradients run where devices would idle; and V schedules by building blocks.
 
-Each function stands before its `Family`; f, b and w are the times of F, I and W.
+Each function stands before its `Family`; f, b and w are the times of F, I and W, P is the number of devices.
 
 The handcrafted schedules are ZB-H1 and ZB-H2. Of n slices a microbatch they warm up with n-1 forwards more, and
 backwards begin with the last slice, as in Seq1F1B. `zb-auto` suits any costs under a memory limit: the best of many

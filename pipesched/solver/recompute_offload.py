@@ -236,10 +236,10 @@ def with_rules(variant: Variant, base: Candidate, allowed: MemorySavings) -> Ite
     """Yield the schedules of `base` with its memory saved by each rule, as far as they fit."""
     if not base.schedule.plan.pairs:
         for rule in recompute_offload_rules(allowed):
-            yield from _with_savings(variant, base, allowed, rule)
+            yield from _saved_by(variant, base, allowed, rule)
 
 
-def _with_savings(
+def _saved_by(
     variant: Variant, base: Candidate, allowed: MemorySavings, rule: RecomputeOffloadRule
 ) -> Iterator[Candidate]:
     """Yield the schedule of `base` with its memory saved by that rule, if it fits."""
@@ -304,7 +304,7 @@ def _try(
         base = Candidate(str(warm_ups), schedule_plan(variant.problem, Plan(index, orders)))
     except Deadlock:
         return
-    for candidate in _with_savings(variant, base, allowed, warm_ups.rule):
+    for candidate in _saved_by(variant, base, allowed, warm_ups.rule):
         tries[warm_ups] = variant.value(candidate.schedule)
         yield candidate
 

@@ -134,7 +134,7 @@ def solve_request(request: SolveRequest) -> Outcome:
     messages = request.problem.messages
     request = request if messages is None else replace(request, problem=with_queues(request.problem, None))
     clock = Clock(request.limits.seconds, request.stop)
-    given = _tried(request, clock)
+    given = _to_try(request, clock)
     variants = as_variants(given.problems, request.objective, request.allowed, request.policy)
     if request.method == "periodic" and not any(map(can_repeat, variants)):
         raise ConfigError("repeats blocks in one direction, not in both as `placement` bidirectional does", "method")
@@ -185,7 +185,7 @@ def _queued(outcome: Outcome, search: Search, messages: Messages) -> Outcome:
     return replace(outcome, schedule=checked(schedule), report=known)
 
 
-def _tried(request: SolveRequest, clock: Clock) -> Tried:
+def _to_try(request: SolveRequest, clock: Clock) -> Tried:
     """Return what is tried: problems, each on its placement and cut, and bounds on all cuts where the cut is open."""
     problem = request.split_problem
     named, chunks = request.placement, request.chunks
@@ -596,14 +596,14 @@ def _within(search: Search, variant: Variant, budget: int, clock: Clock) -> Sche
     """Return a schedule of the variant with the best value known that holds at most `budget` grains on every device."""
     with suppress(NoSchedule, TimeIsUp), deadline(clock):
         limited = replace(variant, problem=within(variant.problem, budget))
-        for schedule in _tries(search, limited, clock):
+        for schedule in _fitting(search, limited, clock):
             check_deadline()
             if schedule.fits and limited.value(schedule) <= search.value:
                 return replace(schedule, problem=replace(variant.problem, shard=schedule.problem.shard))
     return None
 
 
-def _tries(search: Search, variant: Variant, clock: Clock) -> Iterator[Schedule]:
+def _fitting(search: Search, variant: Variant, clock: Clock) -> Iterator[Schedule]:
     """Yield schedules within the budget of the variant."""
     for candidate in variant.ruled_candidates():
         yield candidate.schedule

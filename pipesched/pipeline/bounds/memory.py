@@ -1,10 +1,11 @@
-"""What a budget of memory asks of any order: a floor, room that I needs, capacity edges, and residences of activations.
+"""What a budget of memory asks of any order: a floor, room for each I, capacity edges, and residences of activations.
 
 They stand in this order: `require_least_capacity` refuses a budget below the floor. `forward_headrooms` is the room,
 then come `capacity_edges` and `residences`, and last the inequalities of a device, by which `shortest` bounds a length.
 
-Where more than its activation is retained of a microbatch (`retain` above 1), the start of I takes memory, and only its
-W frees some. A device full of activations could then start no I, so every F leaves that room.
+Kinds are those of ops.py: F forward, B backward, I and W its halves. Where more than its activation is retained of a
+microbatch (`retain` above 1), the start of I takes memory, and only its W frees some. A device full of activations
+could then start no I, so every F leaves that room.
 
 Capacity edges are precedences that follow from a memory budget. With microbatches in order (a symmetry: they are
 alike), the start of F(s,j) proves how many microbatches must have left the device. Of the chunks c' <= c that a device

@@ -1,7 +1,8 @@
 """The same model as other stages: layers cut anew or fused, open cuts, and what balance could gain.
 
-Families ask for `fitted_to`, solves for `settled` and `open_cut`, each of a Problem. From `is_cut_open` on stands what
-a search of the best cut needs: its items, and `cut_at`.
+Families ask for `fitted_to`, solves for `settled` and `open_cut`, each of a Problem; both cut by `recut`, or `fuse`. A
+`cutter` is a model on GPUs, which cuts itself. From `is_cut_open` on stands what a search of the best cut needs: its
+items, and `cut_at`.
 """
 
 from __future__ import annotations

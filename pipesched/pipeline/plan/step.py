@@ -1,4 +1,8 @@
-"""What a step has beside its passes: `Shard`, `SideItem`, `Messages`; their ticks and grains, and their readers."""
+"""What a step has beside its passes: `Shard`, `SideItem`, `Messages`; their ticks and grains, and their readers.
+
+Passes are forwards and backwards. Each record stands with what checks it; `read_shard`, `read_side` and `read_messages`
+make it of what a config says, by the shapes before them (SHARD, SIDE, MESSAGES).
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Microbatches that differ: factors of each (`Sizes`), the slices that each is cut into (`Slices`), forwards alone.
 
-A unit is one slice of one microbatch; without slices it is a microbatch. `read_units` reads all of that.
+A unit is one slice of one microbatch; without slices it is a microbatch. `read_units`, near the end, reads all of that
+for `make_problem`; records and rules of slices stand first.
 """
 
 from __future__ import annotations

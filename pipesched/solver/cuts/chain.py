@@ -373,7 +373,7 @@ def cuts_in_order(
 ) -> CutsInOrder | None:
     """Return the cuts of a chain by their bounds, up to `most` ticks; None where its stages stand in no lanes.
 
-    So it is too where lanes may begin at more than `most_starts` choices of items, or have more than `most_moves`.
+    None also where lanes may begin at more than `most_starts` choices of items, or have more than `most_moves`.
     """
     of_stages, count = chain.devices.of_stages, len(chain.devices.speed)
     order = of_stages[:count]
@@ -391,7 +391,7 @@ def cuts_in_order(
 class CutsInOrder:
     """The cuts of lanes with which one microbatch fits each device. Raises TooManyMoves.
 
-    `ahead` is a bound of all that were not yielded, infinite where there is none: of those above `lanes.most` that.
+    `ahead` is a bound of all cuts that were not yielded: at most `lanes.most`, above which none is looked for.
     """
 
     def __init__(self, lanes: CutLanes, most_moves: int | None = None) -> None:

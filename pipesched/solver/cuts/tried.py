@@ -199,9 +199,9 @@ def tried(
     first, not_tried = families()
     found = [one.problem for one in first]
     with suppress(*([NoSchedule] if found else [])):
-        found += _others(feasible(problems, allowed), found)
+        found += _unknown(feasible(problems, allowed), found)
     for others in every:
-        found += _others(others.problems, found)
+        found += _unknown(others.problems, found)
     chunks = tuple(sorted({one.stages // one.devices for one in (*problems, *fused)}))
     scale = max(problem.ticks.per_unit for problem in found)
     if any(problem.ticks.per_unit != scale for problem in found):
@@ -214,7 +214,7 @@ def tried(
     return Tried(found, bound, first, of_all, chunks, any(others.is_cut_off for others in every), not_tried)
 
 
-def _others(problems: Iterable[Problem], known: Sequence[Problem]) -> list[Problem]:
+def _unknown(problems: Iterable[Problem], known: Sequence[Problem]) -> list[Problem]:
     """Return the problems whose placement and cut none of those that are known has."""
     own = {(one.settled_placement, ends_of(one)) for one in known}
     return [one for one in problems if (one.settled_placement, ends_of(one)) not in own]
