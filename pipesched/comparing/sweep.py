@@ -1,4 +1,7 @@
-"""Comparisons by `sweep` at several values of one number, or of one word, of a config or of an option of families."""
+"""Comparisons by `sweep` at several values of one number, or of one word, of a config or of an option of families.
+
+It finds what is varied, makes a problem of each value (`varied_points`), and compares at all (`compared_points`).
+"""
 
 from __future__ import annotations
 

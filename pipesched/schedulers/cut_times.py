@@ -252,5 +252,4 @@ class CutTimes(SlotTimes):
 
     @cached_property
     def _static(self) -> Ints:
-        """The static memory of each entry, on the scale of all."""
         return np.concatenate([static * (self.grains // grains) for _, static, _, grains in self._parts])

@@ -323,7 +323,6 @@ class FedFamily:
 
     @cached_property
     def positions(self) -> Plan:
-        """The plan of the microbatches as they are given."""
         return self.make(self.problem)
 
     def plan(self, order: Sequence[int]) -> Plan:

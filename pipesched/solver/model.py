@@ -293,7 +293,6 @@ class RecomputeOffloadModel(TaskModel):
             self.one_at_a_time(tasks)
 
     def memory(self) -> None:
-        """Keep what a device holds at any time within its capacity."""
         for device, capacity in enumerate(self.variant.problem.capacity_grains):
             if capacity is None:
                 continue

@@ -1,5 +1,6 @@
 """Large neighbourhood search (`improve`): the operations of a window of time are free, all others keep their order.
 
+`improve` draws some windows that do not overlap, solves a `NeighbourhoodModel` of each, and takes what is no worse.
 What runs before the neighbourhood gives the free operations heads; what runs after it keeps its order and gives them
 tails, so that the model's objective is the whole schedule's.
 """

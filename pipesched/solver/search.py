@@ -1,7 +1,7 @@
 """The state of a solve while it runs (`Search`): the best schedule, a bound for each variant, what is still open.
 
-Steps of a solve `offer` schedules and raise bounds. `offer_initial` makes a first schedule that fits, for all else ends
-where there is none.
+Steps of a solve `offer` schedules and raise bounds; a variant is `open` until both meet. `offer_initial`, the second
+part, makes a first schedule that fits: a solve without one ends.
 """
 
 from __future__ import annotations

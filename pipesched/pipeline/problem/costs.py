@@ -1,6 +1,7 @@
 """What operations cost, in time (`Costs`) and in memory (`Memory`): in the user's units, as given.
 
-All that computes asks `Problem.ticks` and `Problem.grains` instead, which are integers.
+All that computes asks `Problem.ticks` and `Problem.grains` instead, which are integers. An `Entry` is what a stage has:
+one number, or one for each microbatch. Between both records stand functions of entries, speeds and links.
 """
 
 from __future__ import annotations

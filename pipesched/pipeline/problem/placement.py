@@ -1,4 +1,4 @@
-"""Placements: the device of each stage, of a bidirectional one also by half of the microbatches. `named_placement`."""
+"""Placements: the device of each stage (`Placement`). `named_placement` makes one of a name, linear say."""
 
 from __future__ import annotations
 

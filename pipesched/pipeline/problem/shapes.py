@@ -1,7 +1,8 @@
 """What a value of a config may be: how it reads in a file, what its JSON Schema is, how a command line spells it.
 
 A key is declared once, as a `Field` (by `declare`, where it is one of a record): reader, overrides, JSON Schema,
-starter, options, sweeps, list of keys follow.
+starter, options, sweeps, list of keys follow. A `ValueShape` is one of the classes below it: `Number`, `Count`,
+or one made of others, as `ListOf` and `Either` are.
 """
 
 from __future__ import annotations
