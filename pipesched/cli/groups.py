@@ -139,19 +139,17 @@ def about_problem(error: ConfigError, config: str | None = None, given: Collecti
     if error.where is None and f"{key}.{inside}" in INSIDE_FLAGS:
         key, entry = f"{key}.{inside}", int(rest[:-1]) if rest else None
     flag = {**PROBLEM_FLAGS, **SETUP_FLAGS, **ESTIMATE_FLAGS, **INSIDE_FLAGS}.get(key)
-    where = error.where  # set below: the flag, or else the key in the file; parameters in the text likewise
-    if where is None and flag is not None and (config is None or key in given):
-        where = flag
-        if config is not None:  # a dotted key that no option gave stands in the file
-            known = {name: spelling for name, spelling in known.items() if name in given or "." not in name}
-    elif config is None:
+    where, is_flag = error.where, error.where is None and flag is not None and (config is None or key in given)
+    if config is None and not is_flag:
         return error
-    else:
-        known = {name: spelling for name, spelling in known.items() if name in given}
-        if where is None and key in BY_NAME:
-            where = f"{'<stdin>' if config == '-' else config}: {BY_NAME[key].key}"
+    if is_flag:
+        where = flag
+    elif where is None and key in BY_NAME:  # which stands in the file
+        where = f"{'<stdin>' if config == '-' else config}: {BY_NAME[key].key}"
     if where is None:
         return error
+    if config is not None:  # what no option gave stands in the file too: the text says its key
+        known = {name: one for name, one in known.items() if name in given or (is_flag and "." not in name)}
     text = _PARAMETER.sub(lambda match: known.get(match[1], match[0]), error.message)
     return type(error)(text, error.key, entry=entry, where=where)
 
