@@ -183,7 +183,7 @@ def _by_stages(
         is_same = wanted == 1 and chosen.same_with_one_stage in algorithms
         if wanted > most:
             too_many.append(chosen.name)
-        elif is_same or chunks != (wanted if wanted in alike else min(alike)):
+        elif is_same or chunks != (wanted if wanted in alike else min(alike)):  # of chunks that are alike one counts
             twins.append(chosen.name)
         else:
             left.append(chosen.name)

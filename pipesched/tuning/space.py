@@ -320,6 +320,7 @@ def _require_use(space: Space) -> None:
 def _space(
     values: Values, sections: Mapping[str, Section], algorithms: Sequence[Any] | None, only: str | None
 ) -> Space:
+    """Return a space: candidates for each field of FIELDS and `beside`, one value of all else, and algorithms."""
     precision = _given(sections, OF_PRECISION)
     beside = (*_of_shards(sections), *[OF_PRECISION] * (precision == AUTO or isinstance(precision, list)))
     fixed = dict(sections)  # without the fields that are searched, which may hold lists
@@ -365,6 +366,7 @@ def _space(
 
 
 def _of_shards(sections: Mapping[str, Section]) -> tuple[str, ...]:
+    """Return OF_SHARDS where a level is asked for, else no fields. Raises ConfigError."""
     level, ranks = OF_SHARDS
     given = _given(sections, level)
     if given is None:

@@ -5,7 +5,7 @@ schedule gives the same bytes. Text stays text in SVG, and PDF embeds TrueType f
 
 One begins at the end: `gantt_figure` draws a schedule, `comparison_figure` several. Each opens a `sheet` and makes a
 `Chart` of each schedule, from its rows (`layout`) and their slots (`bars`). Then `draw_charts` completes the figure:
-`Chart.draw`, the legend by `key`, and, once sizes are final, `Chart.finish` with stripes and labels.
+`Chart.draw`, the legend, and, once sizes are final, `Chart.finish` with stripes and labels.
 
 Slots are drawn as collections, one for each kind, so that a hundred thousand take seconds; narrower than a point they
 are averaged. A pair is two halves: its forward above, its backward below. Weight gradients and recomputes are striped,
@@ -512,14 +512,14 @@ def draw_charts(figure: Drawing, charts: Sequence[Chart]) -> None:
     narrow = set().union(*(chart.narrow for chart in charts))
     for chart in charts:
         chart.draw()
-    legend(figure, list(key(charts, narrow)))
+    legend(figure, list(legend_keys(charts, narrow)))
     settle(figure)
     labels = labels_of(charts)
     for chart in charts:
         chart.finish(narrow, labels)
 
 
-def key(charts: Sequence[Chart], narrow: Set[str]) -> Iterator[Key]:
+def legend_keys(charts: Sequence[Chart], narrow: Set[str]) -> Iterator[Key]:
     """Yield the entries of the legend for charts of one look: what the colours mean; `narrow` kinds have no stripes."""
     by_kind, chunks = charts[0].by_kind, max(chart.chunks for chart in charts)
     first, second = (None, None) if by_kind else (0, 1)
