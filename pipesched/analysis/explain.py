@@ -1,7 +1,7 @@
 """`explain`: idle time by class, the critical path, slack, sensitivities and moves of a schedule.
 
 It makes an `Explanation`, whose numbers are in the user's units; `why` is of one operation, `what_if` of one cost. The
-parts stand before it: idle time by class (`idle_gap`), what costs do (`sensitivities`); core/reasons.py finds them.
+parts stand behind it: idle time by class (`idle_gap`), what costs do (`sensitivities`); core/reasons.py finds them.
 """
 
 from __future__ import annotations
@@ -38,91 +38,55 @@ from pipesched.results.timed_moves import OrderMove, best_moves, gaps_of, timed_
 LEAST_TOLD = 1e-9  # of the makespan: less idle time counts as none
 
 
+def explain(
+    schedule: Schedule | Outcome | str | Path | Callable[..., Any], *, problem: Problem | None = None
+) -> Explanation:
+    """Say why a schedule takes as long as it does, and what would change it.
+
+    A schedule may have times of its own, later than they could be: that is idle time of the class late. Sensitivities
+    and moves are then those of the same order at its earliest times. The name of a file stands for what it holds; a CSV
+    has the costs of `problem`. An algorithm, by its name or its function, stands for its schedule of `problem`. Raises
+    ConfigError for what is no schedule, InvalidSchedule for one that breaks a rule, and Deadlock for one whose order
+    cannot run.
+    """
+    schedule = from_file(schedule, problem, "schedule")
+    outcome = schedule if isinstance(schedule, Outcome) else None
+    subject = given_schedule(schedule)
+    made = outcome or Outcome(subject.name, subject)
+    tasks = timed_tasks(subject)
+    early, early_tasks = subject, tasks
+    if not tasks.can_run or any(tasks.starts[task] != tasks.allowed[task] for task in tasks.topological):
+        early = schedule_plan(subject.problem, subject.plan, subject.lengths)
+        early_tasks = timed_tasks(early)
+    rows, boundaries = sensitivities(early, early_tasks, tasks.critical_path)
+    moves, is_complete = best_moves(early, early_tasks)
+    return Explanation(
+        schedule=subject,
+        claim=made.claim,
+        here=Claim(made.bound, made.covers),
+        gap_ticks=gaps_of(subject, tasks),
+        path=tasks.critical_path,
+        slack_ticks=tasks.slack,
+        sensitivity=rows,
+        p2p_sensitivity=boundaries,
+        moves=moves,
+        moves_complete=is_complete,
+        algorithm=subject.plan.name if outcome is None else outcome.algorithm,
+    )
+
+
+def explained_outcomes(explanation: Explanation) -> list[tuple[str, Outcome]]:
+    """Return the schedule that an explanation is about, with its title and the name of what made it."""
+    outcome = Outcome(explanation.algorithm or explanation.schedule.name, explanation.schedule)
+    return [(outcome.title, outcome)]
+
+
 def given_schedule(schedule: object) -> Schedule:
     """Return the schedule that is asked about, after checks. Raises ConfigError and InvalidSchedule."""
     subject = schedule.schedule if isinstance(schedule, Outcome) else schedule
     if not isinstance(subject, Schedule):
         raise ConfigError(f"must be a Schedule or an Outcome, not {shown(schedule)}", "schedule")
     return checked(subject)
-
-
-class IdleGap(NamedTuple):
-    """Idle time of one class: of a device, from `start` to `end`.
-
-    `culprit` is the slot or transfer that makes it, `waiting` the next slot of the device, None behind its last. Where
-    it is the message to the culprit that took long, `sender` is the device that sent it. `more` is how much later than
-    planned it was there, from when its device needed it. A culprit that queues stands `behind` another end of a
-    message, or a slot, which the device issues so many `places` earlier and whose sender runs until `until`.
-    """
-
-    device: int
-    start: int | float
-    end: int | float
-    idle: Idle
-    culprit: Slot
-    waiting: Slot | None
-    sender: int | None = None
-    more: int | float = 0
-    behind: Slot | None = None
-    places: int = 0
-    until: int | float = 0
-
-    @property
-    def length(self) -> int | float:
-        return self.end - self.start
-
-
-def idle_gap(schedule: Schedule, tasks: TimedTasks, gap: Gap, p2p: Sequence[int | float] = ()) -> IdleGap:
-    """Return idle time of a schedule, whose operations are `tasks`, in the user's unit; `p2p` are planned latencies."""
-    slot, scale = schedule.plan.slot, schedule.problem.ticks.per_unit
-    times = in_units(gap.start, scale), in_units(gap.end, scale)
-    waiting = None if gap.waiting == NOTHING else slot(gap.waiting)
-    found = IdleGap(gap.device, *times, gap.idle, slot(gap.culprit), waiting)
-    if gap.idle is Idle.QUEUE:  # behind what the message stands that makes it, where it is not on its way
-        tight = tasks.tight[gap.culprit]
-        if tight is None or tight.is_input or gap.start >= tasks.starts[gap.culprit]:
-            return found
-        before = tight.before
-        if before not in tasks.queued:
-            return found._replace(behind=slot(before), until=in_units(tasks.ends[before], scale))
-        for program in schedule.plan.messages:
-            places = {number: place for place, number in enumerate(program.number.tolist())}
-            if before in places and gap.culprit in places:
-                name = schedule.plan.index.end(before, int(program.sends[places[before]]))
-                made = max(tasks.ends[arc.before] for arc in tasks.inputs[before])
-                far = places[gap.culprit] - places[before]
-                return found._replace(behind=name, places=far, until=in_units(made, scale))
-        return found
-    message = tasks.message(gap.culprit) if gap.idle is Idle.MESSAGE else None
-    if message is None:
-        return found
-    planned = (to_fraction(p2p[message.tag]) if p2p else 0) + Fraction(tasks.ends[message.before], scale)
-    needed = max(planned, Fraction(tasks.allowed[gap.culprit], scale))
-    more = Fraction(min(tasks.arrived[gap.culprit], tasks.starts[gap.culprit]), scale) - needed
-    return found._replace(sender=tasks.machine[message.before], more=plain(more))
-
-
-class Sensitivity(NamedTuple):
-    """What a cost does to the makespan, with the order fixed.
-
-    The cost is that of a `kind` on a stage (of side work E and G on an item; that of tied gradients, one for both ends,
-    on stage 0). It stands `on_path` times on the critical path. Each unit that it is lower gains `faster` units of
-    makespan, each unit that it is higher costs `slower`: for small changes, exactly.
-    """
-
-    stage: int
-    kind: str
-    on_path: int
-    faster: int
-    slower: int
-
-
-class LatencySensitivity(NamedTuple):
-    """The same of the latency at the boundary between the stages `boundary` and `boundary` + 1."""
-
-    boundary: int
-    faster: int
-    slower: int
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -266,39 +230,89 @@ class Explanation(HasPage):
         return in_units(ticks, self.schedule.problem.ticks.per_unit)
 
 
+class IdleGap(NamedTuple):
+    """Idle time of one class: of a device, from `start` to `end`.
+
+    `culprit` is the slot or transfer that makes it, `waiting` the next slot of the device, None behind its last. Where
+    it is the message to the culprit that took long, `sender` is the device that sent it. `more` is how much later than
+    planned it was there, from when its device needed it. A culprit that queues stands `behind` another end of a
+    message, or a slot, which the device issues so many `places` earlier and whose sender runs until `until`.
+    """
+
+    device: int
+    start: int | float
+    end: int | float
+    idle: Idle
+    culprit: Slot
+    waiting: Slot | None
+    sender: int | None = None
+    more: int | float = 0
+    behind: Slot | None = None
+    places: int = 0
+    until: int | float = 0
+
+    @property
+    def length(self) -> int | float:
+        return self.end - self.start
+
+
+def idle_gap(schedule: Schedule, tasks: TimedTasks, gap: Gap, p2p: Sequence[int | float] = ()) -> IdleGap:
+    """Return idle time of a schedule, whose operations are `tasks`, in the user's unit; `p2p` are planned latencies."""
+    slot, scale = schedule.plan.slot, schedule.problem.ticks.per_unit
+    times = in_units(gap.start, scale), in_units(gap.end, scale)
+    waiting = None if gap.waiting == NOTHING else slot(gap.waiting)
+    found = IdleGap(gap.device, *times, gap.idle, slot(gap.culprit), waiting)
+    if gap.idle is Idle.QUEUE:  # behind what the message stands that makes it, where it is not on its way
+        tight = tasks.tight[gap.culprit]
+        if tight is None or tight.is_input or gap.start >= tasks.starts[gap.culprit]:
+            return found
+        before = tight.before
+        if before not in tasks.queued:
+            return found._replace(behind=slot(before), until=in_units(tasks.ends[before], scale))
+        for program in schedule.plan.messages:
+            places = {number: place for place, number in enumerate(program.number.tolist())}
+            if before in places and gap.culprit in places:
+                name = schedule.plan.index.end(before, int(program.sends[places[before]]))
+                made = max(tasks.ends[arc.before] for arc in tasks.inputs[before])
+                far = places[gap.culprit] - places[before]
+                return found._replace(behind=name, places=far, until=in_units(made, scale))
+        return found
+    message = tasks.message(gap.culprit) if gap.idle is Idle.MESSAGE else None
+    if message is None:
+        return found
+    planned = (to_fraction(p2p[message.tag]) if p2p else 0) + Fraction(tasks.ends[message.before], scale)
+    needed = max(planned, Fraction(tasks.allowed[gap.culprit], scale))
+    more = Fraction(min(tasks.arrived[gap.culprit], tasks.starts[gap.culprit]), scale) - needed
+    return found._replace(sender=tasks.machine[message.before], more=plain(more))
+
+
 TIED = "REDUCE_TIED"
 OVERLAP = "overlap"
 Planner = Callable[[Problem], Outcome]  # makes a schedule of a problem, by the algorithm and the options of another
 Row = tuple[int, str]  # a stage (or an item of side work), and a kind of operation or OVERLAP
 
 
-def row_of_step(index: OpIndex, number: int) -> Row:
-    """Return the cost of an operation of the step: both ends of tied gradients have one."""
-    kind = index.kind_of(number)
-    return (0 if kind == TIED else index.stage_of(number)), kind
+class Sensitivity(NamedTuple):
+    """What a cost does to the makespan, with the order fixed.
+
+    The cost is that of a `kind` on a stage (of side work E and G on an item; that of tied gradients, one for both ends,
+    on stage 0). It stands `on_path` times on the critical path. Each unit that it is lower gains `faster` units of
+    makespan, each unit that it is higher costs `slower`: for small changes, exactly.
+    """
+
+    stage: int
+    kind: str
+    on_path: int
+    faster: int
+    slower: int
 
 
-def numbers_of(index: OpIndex, row: Row) -> Sequence[int]:
-    """Return the operations of the step that have a cost."""
-    stage, kind = row
-    return [*chain(*index.rows(kind))] if kind == TIED else index.row(kind, stage)
+class LatencySensitivity(NamedTuple):
+    """The same of the latency at the boundary between the stages `boundary` and `boundary` + 1."""
 
-
-def changed_step(problem: Problem, row: Row, factor: Fraction) -> Problem:
-    """Return the problem with one cost of its step `factor` times as high; one that it does not have stays so."""
-    stage, kind = row
-    key, costs = STEP_KINDS[kind].cost, problem.costs
-    if kind in SIDE_KINDS:
-        times = getattr(problem.side[stage], key)
-        item = replace(problem.side[stage], **{key: tuple(canonical(to_fraction(one) * factor) for one in times)})  # type: ignore[arg-type]
-        return replace(problem, side=(*problem.side[:stage], item, *problem.side[stage + 1 :]))
-    if getattr(costs, key) is None:
-        return problem
-    if kind == TIED:
-        return replace(problem, costs=replace(costs, tied=canonical(to_fraction(costs.tied) * factor)))
-    column = [*getattr(costs, key)]
-    column[stage] = canonical(to_fraction(column[stage]) * factor)
-    return replace(problem, costs=replace(costs, **{key: tuple(column)}))  # type: ignore[arg-type]
+    boundary: int
+    faster: int
+    slower: int
 
 
 def sensitivities(
@@ -423,47 +437,33 @@ def _lengths(schedule: Schedule, changed: Problem, stage: int, kind: str, factor
     ]
 
 
-def explain(
-    schedule: Schedule | Outcome | str | Path | Callable[..., Any], *, problem: Problem | None = None
-) -> Explanation:
-    """Say why a schedule takes as long as it does, and what would change it.
-
-    A schedule may have times of its own, later than they could be: that is idle time of the class late. Sensitivities
-    and moves are then those of the same order at its earliest times. The name of a file stands for what it holds; a CSV
-    has the costs of `problem`. An algorithm, by its name or its function, stands for its schedule of `problem`. Raises
-    ConfigError for what is no schedule, InvalidSchedule for one that breaks a rule, and Deadlock for one whose order
-    cannot run.
-    """
-    schedule = from_file(schedule, problem, "schedule")
-    outcome = schedule if isinstance(schedule, Outcome) else None
-    subject = given_schedule(schedule)
-    made = outcome or Outcome(subject.name, subject)
-    tasks = timed_tasks(subject)
-    early, early_tasks = subject, tasks
-    if not tasks.can_run or any(tasks.starts[task] != tasks.allowed[task] for task in tasks.topological):
-        early = schedule_plan(subject.problem, subject.plan, subject.lengths)
-        early_tasks = timed_tasks(early)
-    rows, boundaries = sensitivities(early, early_tasks, tasks.critical_path)
-    moves, is_complete = best_moves(early, early_tasks)
-    return Explanation(
-        schedule=subject,
-        claim=made.claim,
-        here=Claim(made.bound, made.covers),
-        gap_ticks=gaps_of(subject, tasks),
-        path=tasks.critical_path,
-        slack_ticks=tasks.slack,
-        sensitivity=rows,
-        p2p_sensitivity=boundaries,
-        moves=moves,
-        moves_complete=is_complete,
-        algorithm=subject.plan.name if outcome is None else outcome.algorithm,
-    )
+def row_of_step(index: OpIndex, number: int) -> Row:
+    """Return the cost of an operation of the step: both ends of tied gradients have one."""
+    kind = index.kind_of(number)
+    return (0 if kind == TIED else index.stage_of(number)), kind
 
 
-def explained_outcomes(explanation: Explanation) -> list[tuple[str, Outcome]]:
-    """Return the schedule that an explanation is about, with its title and the name of what made it."""
-    outcome = Outcome(explanation.algorithm or explanation.schedule.name, explanation.schedule)
-    return [(outcome.title, outcome)]
+def numbers_of(index: OpIndex, row: Row) -> Sequence[int]:
+    """Return the operations of the step that have a cost."""
+    stage, kind = row
+    return [*chain(*index.rows(kind))] if kind == TIED else index.row(kind, stage)
+
+
+def changed_step(problem: Problem, row: Row, factor: Fraction) -> Problem:
+    """Return the problem with one cost of its step `factor` times as high; one that it does not have stays so."""
+    stage, kind = row
+    key, costs = STEP_KINDS[kind].cost, problem.costs
+    if kind in SIDE_KINDS:
+        times = getattr(problem.side[stage], key)
+        item = replace(problem.side[stage], **{key: tuple(canonical(to_fraction(one) * factor) for one in times)})  # type: ignore[arg-type]
+        return replace(problem, side=(*problem.side[:stage], item, *problem.side[stage + 1 :]))
+    if getattr(costs, key) is None:
+        return problem
+    if kind == TIED:
+        return replace(problem, costs=replace(costs, tied=canonical(to_fraction(costs.tied) * factor)))
+    column = [*getattr(costs, key)]
+    column[stage] = canonical(to_fraction(column[stage]) * factor)
+    return replace(problem, costs=replace(costs, **{key: tuple(column)}))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

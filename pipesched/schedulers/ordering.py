@@ -2,10 +2,10 @@
 
 `ordering_of` is where one begins. It takes the best order under one plan (`best_of_positions`), or of many plans where
 a family looks at costs (`best_of_plans`). A plan has a position for each microbatch, and an order says which is fed
-where. Before all that stand what times many orders at once (`SlotSweep` arranges the slots of a plan in rows, of which
-each waits for earlier ones; `SlotTimes` and `FedPlan` time them), the rules, and the search (`walk`).
+where. Behind that stand the rules, the search (`walk`), and what times many orders at once: `SlotSweep` arranges the
+slots of a plan in rows, of which each waits for earlier ones; `SlotTimes` and `FedPlan` time them.
 
-That search is threshold accepting (Dueck and Scheuer 1990): a walk goes on to any neighbour that is longer by less than
+The search is threshold accepting (Dueck and Scheuer 1990): a walk goes on to any neighbour that is longer by less than
 a threshold, which falls to 0. A neighbour exchanges two microbatches, or moves one. Now and then the worse half of the
 walks goes on from where the better half stands. A count of timings ends it.
 """
@@ -40,63 +40,314 @@ from pipesched.pipeline.problem.units import FORWARD_ONLY
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.plan_of import Timing
 
+GIVEN, VERL, BEST, LONGEST, SHORTEST = WORDS = ("given", "verl", "best", "longest", "shortest")
+Order = tuple[int, ...]  # of microbatches
 
-class SlotSweep:
-    """The slots of a plan in rows: `tasks[r]` is the number of the operation of row r, of a pair that of the forward.
 
-    `paired` are the rows of pairs, `partners` their backwards. Row b of a table of messages is for forwards over
-    boundary b, row S + b for gradients over it. The last row, of zeros, is for all that is no message.
+class Ordering(NamedTuple):
+    """The order in which microbatches are fed, and its `rule`: given (or listed), verl, longest, shortest or best."""
+
+    order: Order
+    rule: str = GIVEN
+    exact: bool = False  # of the best one: whether all orders were tried, else it is the best of a search
+    tried: int = 0  # of the best one: how many orders were tried
+    given: int | float | None = None  # the makespan as they are given, in the user's unit; None where there is none
+    verl: int | float | None = None  # that of verl's rule
+
+    def source(self, algorithm: str) -> str:
+        """Return in words where the order is from: "the best of all 720 for 1f1b"."""
+        if self.rule != BEST:
+            return {GIVEN: "as given", VERL: "verl's rule"}.get(self.rule, f"{self.rule} first")
+        return f"the best of all {self.tried:,} for {algorithm}" if self.exact else f"searched: {self.tried:,} orders"
+
+
+@dataclass(eq=False)
+class FedFamily:
+    """A family and a problem as it runs it; `make` plans that, and the problem with its microbatches in other orders.
+
+    It plans the problem whose i-th microbatch is `order[i]`; operations then get the numbers back that their data have.
+    `timed` makes the schedule of a plan.
     """
 
-    def __init__(self, plan: Plan, edges: Edges) -> None:
-        """Arrange a plan that runs; `edges` are the precedences of all its operations, each by itself."""
-        index, slot = plan.index, np.arange(plan.index.size)
-        forwards, backwards = column(plan.pairs.keys()), column(plan.pairs.values())
-        slot[backwards] = forwards
-        messages = len(edges)
-        edges = Edges.joined([edges, Edges(*zip(*plan.waits, strict=True)) if plan.waits else Edges((), ())])
-        between = Edges(slot[edges.before], slot[edges.after])
-        self.plan, self.sweep = plan, CaseSweep(index.size, plan.lines, between)
-        self.tasks = self.sweep.tasks
-        self.rows = self.sweep.rows
-        partner = np.full(index.size, -1)
-        partner[forwards] = backwards
-        self.paired = np.flatnonzero(partner[self.tasks] >= 0)
-        self.partners = partner[self.tasks[self.paired]]
-        number = self.sweep.edges  # of each wait; the first edges may be messages
-        before, after = (ends[number] if len(edges) else number for ends in (edges.before, edges.after))
-        here, there = (ends // index.units % index.stages for ends in (before, after))
-        over = np.where(here < there, here, index.stages + there)
-        over[(number < 0) | (number >= messages) | (here == there)] = 2 * index.stages - 1
-        self.messages: Ints = over * index.units + before % index.units  # places in what is picked of a table
-
-    def __len__(self) -> int:
-        return len(self.tasks)
-
-    def picked(self, table: Ints, fed: Ints) -> Ints:
-        """Return what a table says of all operations, a column a case; `fed` are its columns by position and case."""
-        cells: Ints = table[:, fed].reshape(-1, fed.shape[1])
-        return cells
-
-    def values(self, table: Ints, fed: Ints, places: Ints | None = None, *, with_partners: bool = True) -> Ints:
-        """Return what a table says of the rows, at their operations or other places, and of the backwards of pairs."""
-        cells = self.picked(table, fed)
-        found: Ints = cells[self.cells(self.tasks if places is None else places)]
-        if with_partners and len(self.paired):
-            found[self.paired] += cells[self.cells(self.partners)]
-        return found
-
-    def cells(self, places: Ints) -> Ints:
-        """Return which rows of what is picked of a table stand for these places in it."""
-        return places
-
-    def delays(self, hops: Ints, fed: Ints) -> Ints | None:
-        """Return what waits last longer than the ends of others, by a table of messages; None where all is at once."""
-        return self.picked(hops, fed)[self.cells(self.messages)] if hops.any() else None
+    problem: Problem
+    family: Family
+    make: Callable[[Problem], Plan]
+    timed: Timing = schedule_plan
 
     @cached_property
-    def last(self) -> Ints:
-        return column([rows[-1] for rows in self.rows[: len(self.plan.orders)] if len(rows)])
+    def positions(self) -> Plan:
+        return self.make(self.problem)
+
+    def plan(self, order: Sequence[int]) -> Plan:
+        """Return the plan of the microbatches in this order, with the numbers that they have in the problem."""
+        if not self.family.looks_at_each:
+            return renumbered(self.positions, order)
+        return renumbered(self.make(in_order(self.problem, order)), order)
+
+    def schedule(self, order: Sequence[int] | None) -> Schedule:
+        """Return the schedule of the microbatches in this order, None: as they are given. Raises Deadlock.
+
+        Where the placement is mirrored, that of its problem says which of them go the second way.
+        """
+        if order is None:
+            return self.timed(self.problem, self.positions)
+        placement = self.problem.settled_placement.fed(order)
+        return self.timed(replace(self.problem, placement=placement), self.plan(order))
+
+
+def ordering_of(known: FedFamily, wanted: Any) -> Ordering | None:
+    """Return the order that is `wanted`: a list, or one of WORDS; None for a word where all microbatches are alike.
+
+    Raises ConfigError for a list that is no order of the microbatches.
+    """
+    problem = known.problem
+    if not isinstance(wanted, str):
+        if problem.rounds > 1:
+            raise ConfigError("has no effect beside `rounds`, whose microbatches are alike", "order")
+        return Ordering(require_order(wanted, problem.microbatches))
+    if len(set(equals(problem))) == 1:
+        return None
+    if wanted == BEST:
+        depends_on_times = known.family.looks_at_each or problem.has_step  # its slots, or its lanes
+        return best_of_plans(known) if depends_on_times else best_of_positions(known)
+    return Ordering(BY_RULE[wanted](problem), wanted)
+
+
+def require_order(order: Sequence[int], microbatches: int) -> Order:
+    """Return `order` if it lists every microbatch once. Raises ConfigError, about `order`."""
+    due, times = range(microbatches), Counter(order)
+    outside = sorted(one for one in times if one not in due)
+    twice = sorted(one for one, count in times.items() if one in due and count > 1)
+    missing = [one for one in due if one not in times]
+    wrong = [
+        f"{joined([*map(str, numbers)])} {many if len(numbers) > 1 else single}"
+        for numbers, single, many in (
+            (missing, "is missing", "are missing"),
+            (twice, "stands twice", "stand twice"),
+            (outside, "is no microbatch", "are no microbatches"),
+        )
+        if numbers
+    ]
+    if wrong:
+        each = f"each of the microbatches 0 to {microbatches - 1}"
+        raise ConfigError(f"must list {each} once: {'; '.join(wrong)}", "order")
+    return tuple(order)
+
+
+ALWAYS_TRIED = 7  # microbatches of which all orders are timed, however many operations they have
+MOST_ORDERS = 40_000  # that a search tries
+
+
+def best_of_positions(known: FedFamily) -> Ordering:
+    """Return the best order for the positions of a plan. Raises Deadlock where they wait for each other."""
+    problem, equal = known.problem, equals(known.problem)
+    known.schedule(None)  # for what it raises
+    timer, starts = FedPlan(problem, known.positions), rules(problem)
+    judge = OrderJudge(timer, problem.capacity_grains)
+    is_exact = len(equal) <= ALWAYS_TRIED or count_orders(equal) * timer.slots <= MOST_SLOTS
+    if is_exact:
+        judge.costs(every_order(equal))
+    else:
+        walk(judge, starts, MOST_ORDERS)
+    scale, by_rule = problem.ticks.per_unit, timer.makespans(np.array(starts[:2]))
+    makespans = (in_units(int(ticks), scale) for ticks in by_rule)
+    return Ordering(in_turn(judge.best.order, equal), BEST, is_exact, judge.tried, *makespans)
+
+
+MOST_PLANNED = 200_000  # operations in all plans
+FEWEST_PLANS, MOST_PLANS = 8, 200
+SLOW_PLANS = 6  # of a family that takes most of a second for each
+SIDE_PLANS = 24  # with side work, which takes many timings to put in: all orders of four microbatches
+MOST_TIMED = 8_000  # orders that are timed under the positions of one plan
+
+
+def best_of_plans(known: FedFamily) -> Ordering:
+    """Return the best of the orders that are tried. Raises NoSchedule where none of them has a schedule."""
+    problem, equal, starts = known.problem, equals(known.problem), rules(known.problem)
+    plans, refusals = dict[Order, Found | None](), list[NoSchedule]()  # what orders are worth, None: no schedule
+
+    def planned(order: Order) -> Found | None:
+        check_deadline()
+        if order not in plans:
+            plans[order] = None
+            try:
+                found = known.schedule(order)
+                plans[order] = Found(not found.fits, found.makespan_ticks, order)
+            except NoSchedule as error:
+                refusals.append(error)
+        return plans[order]
+
+    def best() -> Order:
+        found = [one for one in plans.values() if one is not None]
+        if not found and refusals:
+            raise refusals[0]
+        return min(found).order
+
+    by_rule = [planned(order) for order in starts]
+    operations = len(problem.letters) * problem.stages * problem.microbatches * problem.slices.count
+    most = SLOW_PLANS if known.family.is_slow else max(FEWEST_PLANS, min(MOST_PLANNED // operations, MOST_PLANS))
+    most = min(most, SIDE_PLANS) if problem.side else most
+    is_exact = count_orders(equal) <= most
+    if is_exact:
+        for order in every_order(equal).tolist():
+            planned(tuple(order))
+    else:  # the best order for the positions of the plan as given, and then neighbours of the best, `most` in all
+        random = Random(0)
+        if by_rule[0] is not None:
+            judge = OrderJudge(FedPlan(problem, known.positions), [None] * problem.devices)
+            walk(judge, starts, MOST_TIMED)
+            planned(judge.best.order)
+        for _ in range(most - len(plans)):
+            planned(tuple(neighbour([*best()], random)))
+    scale = problem.ticks.per_unit
+    makespans = (None if one is None else in_units(one.makespan, scale) for one in by_rule[:2])
+    return Ordering(best(), BEST, is_exact, len(plans), *makespans)
+
+
+def count_orders(equals: Sequence[int]) -> int:
+    """Return how many orders there are; of each microbatch `equals` has the first one that equals it."""
+    return factorial(len(equals)) // prod(map(factorial, Counter(equals).values()))
+
+
+def every_order(equals: Sequence[int]) -> Ints:
+    """Return all orders as rows, in lexicographical order; equal microbatches keep the order of their numbers."""
+    kinds = sorted(set(equals))
+    count = len(equals)
+    members = [[one for one, first in enumerate(equals) if first == kind] for kind in kinds]
+    width = max(map(len, members)) + 1
+    table = np.array([[*row, *[count] * (width - len(row))] for row in members])  # `count`: none is left
+    orders, used = np.empty((1, 0), np.intp), np.zeros((1, len(kinds)), np.intp)
+    for _ in range(count):
+        following = table[np.arange(len(kinds)), used]
+        sequence = np.argsort(following, axis=1, kind="stable")
+        prefix, place = np.nonzero(np.take_along_axis(following, sequence, axis=1) < count)
+        kind = sequence[prefix, place]
+        orders = np.hstack([orders[prefix], following[prefix, kind][:, None]])
+        used = used[prefix]
+        used[np.arange(len(used)), kind] += 1
+    return orders
+
+
+def in_turn(order: Sequence[int], equals: Sequence[int]) -> Order:
+    """Return an order in which equal microbatches stand by their numbers, in the places that they have in `order`."""
+    left = {kind: iter([one for one, first in enumerate(equals) if first == kind]) for kind in set(equals)}
+    return tuple(next(left[equals[one]]) for one in order)
+
+
+def given(problem: Problem) -> Order:
+    """Return the microbatches by their numbers."""
+    return tuple(range(problem.microbatches))
+
+
+def verl(problem: Problem) -> Order:
+    """Return the order of verl's `rearrange_micro_batches`: small ones at both ends, the largest in the middle."""
+    descending = by_work(problem)[::-1]
+    return descending[::2][::-1] + descending[1::2]
+
+
+def by_work(problem: Problem) -> Order:
+    """Return the microbatches by rising work, equal ones by their numbers."""
+    work = works(problem)
+    return tuple(sorted(given(problem), key=lambda one: (work[one], one)))
+
+
+def longest(problem: Problem) -> Order:
+    """Return the microbatches by falling work, equal ones by their numbers."""
+    return tuple(sorted(given(problem), key=[-work for work in works(problem)].__getitem__))
+
+
+BY_RULE = {GIVEN: given, VERL: verl, LONGEST: longest, SHORTEST: by_work}
+
+
+def rules(problem: Problem) -> list[Order]:
+    """Return the orders from which a search begins: as given, verl's, by rising and by falling work."""
+    rising = by_work(problem)
+    return [given(problem), verl(problem), rising, rising[::-1]]
+
+
+def works(problem: Problem) -> list[int]:
+    """Return the work of each microbatch on all stages, F and B, on devices of speed 1: in ticks of that problem."""
+    ticks = replace(problem, speed=None, links=None).ticks
+    kinds = ("forward",) if problem.mode == FORWARD_ONLY else ("forward", "backward")
+    units = np.vstack([ticks.each(kind) for kind in kinds]).sum(axis=0)
+    found: list[int] = units.reshape(-1, problem.slices.count).sum(axis=1).tolist()
+    return found
+
+
+WALKS = 16
+MOST_SLOTS = 30_000_000  # in all orders that are timed
+FEWEST_STEPS = 20  # of each walk
+THRESHOLD = 0.001  # of the makespan, at the beginning
+PARTS = 10  # of a search, between which walks are compared
+
+
+def walk(judge: OrderJudge, starts: Sequence[Order], most: int) -> None:
+    """Let the judge time orders from these starts on, about `most` of them, or fewer of many slots."""
+    random = Random(0)
+    here = np.array([starts[number % len(starts)] for number in range(WALKS)])
+    costs = judge.costs(here)
+    steps = max(min(most, MOST_SLOTS // judge.fed.slots) // WALKS - 1, FEWEST_STEPS)
+    for step in range(steps):
+        check_deadline()
+        if step and step % (steps // PARTS) == 0:
+            good, bad = np.split(costs.argsort(kind="stable"), 2)
+            here[bad], costs[bad] = here[good], costs[good]
+        there = np.array([neighbour(order, random) for order in here.tolist()])
+        found = judge.costs(there)
+        threshold = THRESHOLD * costs.min() * (1 - step / steps)
+        better = found <= costs + threshold * np.array([random.random() for _ in range(WALKS)])
+        here[better], costs[better] = there[better], found[better]
+
+
+def neighbour(order: list[int], random: Random) -> list[int]:
+    """Exchange two microbatches of an order, or move one."""
+    count = len(order)
+    one = int(random.random() * count)
+    other = (one + 1 + int(random.random() * (count - 1))) % count
+    if random.random() < 0.5:
+        order[one], order[other] = order[other], order[one]
+    else:
+        order.insert(other, order.pop(one))
+    return order
+
+
+class Found(NamedTuple):
+    """An order with what decides: whether it is over the budget, and its makespan in ticks."""
+
+    over: bool
+    makespan: int
+    order: Order
+
+
+class OrderJudge:
+    """Times orders, and keeps the best of them and their number: those that fit come first, then the shortest."""
+
+    def __init__(self, fed: FedPlan, capacities: Sequence[int | None]) -> None:
+        self.fed = fed
+        self.tried, self._found = 0, list[Found]()
+        self._limits = [(device, limit) for device, limit in enumerate(capacities) if limit is not None]
+
+    def costs(self, orders: Ints) -> Ints:
+        """Return the makespan of each order in ticks, with a penalty above all makespans for what exceeds a budget."""
+        makespans = self.fed.makespans(orders)
+        self.tried += len(orders)
+        costs = makespans.astype(float)
+        over = np.zeros(len(orders), bool)
+        if self._limits:
+            peaks = self.fed.peaks(orders)
+            worst = self.fed.longest
+            for device, limit in self._limits:
+                excess = np.maximum(peaks[device] - limit, 0)
+                over |= excess > 0
+                costs += worst * ((excess > 0) + excess.astype(float) / max(limit, 1))
+        some = makespans[over == over.min()].min()
+        best = (over == over.min()) & (makespans == some)  # of equals the lexicographically first
+        self._found.append(Found(bool(over.min()), int(some), min(map(tuple, orders[best].tolist()))))
+        return costs
+
+    @property
+    def best(self) -> Found:
+        return min(self._found)
 
 
 MOST_CELLS = 1 << 18  # numbers in an array: so many orders are timed together as fill one
@@ -264,311 +515,59 @@ def tables_of(model: StepModel, index: OpIndex) -> UnitTables:
     )
 
 
-GIVEN, VERL, BEST, LONGEST, SHORTEST = WORDS = ("given", "verl", "best", "longest", "shortest")
-Order = tuple[int, ...]  # of microbatches
+class SlotSweep:
+    """The slots of a plan in rows: `tasks[r]` is the number of the operation of row r, of a pair that of the forward.
 
-
-def given(problem: Problem) -> Order:
-    """Return the microbatches by their numbers."""
-    return tuple(range(problem.microbatches))
-
-
-def verl(problem: Problem) -> Order:
-    """Return the order of verl's `rearrange_micro_batches`: small ones at both ends, the largest in the middle."""
-    descending = by_work(problem)[::-1]
-    return descending[::2][::-1] + descending[1::2]
-
-
-def by_work(problem: Problem) -> Order:
-    """Return the microbatches by rising work, equal ones by their numbers."""
-    work = works(problem)
-    return tuple(sorted(given(problem), key=lambda one: (work[one], one)))
-
-
-def longest(problem: Problem) -> Order:
-    """Return the microbatches by falling work, equal ones by their numbers."""
-    return tuple(sorted(given(problem), key=[-work for work in works(problem)].__getitem__))
-
-
-BY_RULE = {GIVEN: given, VERL: verl, LONGEST: longest, SHORTEST: by_work}
-
-
-def rules(problem: Problem) -> list[Order]:
-    """Return the orders from which a search begins: as given, verl's, by rising and by falling work."""
-    rising = by_work(problem)
-    return [given(problem), verl(problem), rising, rising[::-1]]
-
-
-def works(problem: Problem) -> list[int]:
-    """Return the work of each microbatch on all stages, F and B, on devices of speed 1: in ticks of that problem."""
-    ticks = replace(problem, speed=None, links=None).ticks
-    kinds = ("forward",) if problem.mode == FORWARD_ONLY else ("forward", "backward")
-    units = np.vstack([ticks.each(kind) for kind in kinds]).sum(axis=0)
-    found: list[int] = units.reshape(-1, problem.slices.count).sum(axis=1).tolist()
-    return found
-
-
-@dataclass(eq=False)
-class FedFamily:
-    """A family and a problem as it runs it; `make` plans that, and the problem with its microbatches in other orders.
-
-    It plans the problem whose i-th microbatch is `order[i]`; operations then get the numbers back that their data have.
-    `timed` makes the schedule of a plan.
+    `paired` are the rows of pairs, `partners` their backwards. Row b of a table of messages is for forwards over
+    boundary b, row S + b for gradients over it. The last row, of zeros, is for all that is no message.
     """
 
-    problem: Problem
-    family: Family
-    make: Callable[[Problem], Plan]
-    timed: Timing = schedule_plan
+    def __init__(self, plan: Plan, edges: Edges) -> None:
+        """Arrange a plan that runs; `edges` are the precedences of all its operations, each by itself."""
+        index, slot = plan.index, np.arange(plan.index.size)
+        forwards, backwards = column(plan.pairs.keys()), column(plan.pairs.values())
+        slot[backwards] = forwards
+        messages = len(edges)
+        edges = Edges.joined([edges, Edges(*zip(*plan.waits, strict=True)) if plan.waits else Edges((), ())])
+        between = Edges(slot[edges.before], slot[edges.after])
+        self.plan, self.sweep = plan, CaseSweep(index.size, plan.lines, between)
+        self.tasks = self.sweep.tasks
+        self.rows = self.sweep.rows
+        partner = np.full(index.size, -1)
+        partner[forwards] = backwards
+        self.paired = np.flatnonzero(partner[self.tasks] >= 0)
+        self.partners = partner[self.tasks[self.paired]]
+        number = self.sweep.edges  # of each wait; the first edges may be messages
+        before, after = (ends[number] if len(edges) else number for ends in (edges.before, edges.after))
+        here, there = (ends // index.units % index.stages for ends in (before, after))
+        over = np.where(here < there, here, index.stages + there)
+        over[(number < 0) | (number >= messages) | (here == there)] = 2 * index.stages - 1
+        self.messages: Ints = over * index.units + before % index.units  # places in what is picked of a table
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def picked(self, table: Ints, fed: Ints) -> Ints:
+        """Return what a table says of all operations, a column a case; `fed` are its columns by position and case."""
+        cells: Ints = table[:, fed].reshape(-1, fed.shape[1])
+        return cells
+
+    def values(self, table: Ints, fed: Ints, places: Ints | None = None, *, with_partners: bool = True) -> Ints:
+        """Return what a table says of the rows, at their operations or other places, and of the backwards of pairs."""
+        cells = self.picked(table, fed)
+        found: Ints = cells[self.cells(self.tasks if places is None else places)]
+        if with_partners and len(self.paired):
+            found[self.paired] += cells[self.cells(self.partners)]
+        return found
+
+    def cells(self, places: Ints) -> Ints:
+        """Return which rows of what is picked of a table stand for these places in it."""
+        return places
+
+    def delays(self, hops: Ints, fed: Ints) -> Ints | None:
+        """Return what waits last longer than the ends of others, by a table of messages; None where all is at once."""
+        return self.picked(hops, fed)[self.cells(self.messages)] if hops.any() else None
 
     @cached_property
-    def positions(self) -> Plan:
-        return self.make(self.problem)
-
-    def plan(self, order: Sequence[int]) -> Plan:
-        """Return the plan of the microbatches in this order, with the numbers that they have in the problem."""
-        if not self.family.looks_at_each:
-            return renumbered(self.positions, order)
-        return renumbered(self.make(in_order(self.problem, order)), order)
-
-    def schedule(self, order: Sequence[int] | None) -> Schedule:
-        """Return the schedule of the microbatches in this order, None: as they are given. Raises Deadlock.
-
-        Where the placement is mirrored, that of its problem says which of them go the second way.
-        """
-        if order is None:
-            return self.timed(self.problem, self.positions)
-        placement = self.problem.settled_placement.fed(order)
-        return self.timed(replace(self.problem, placement=placement), self.plan(order))
-
-
-class Ordering(NamedTuple):
-    """The order in which microbatches are fed, and its `rule`: given (or listed), verl, longest, shortest or best."""
-
-    order: Order
-    rule: str = GIVEN
-    exact: bool = False  # of the best one: whether all orders were tried, else it is the best of a search
-    tried: int = 0  # of the best one: how many orders were tried
-    given: int | float | None = None  # the makespan as they are given, in the user's unit; None where there is none
-    verl: int | float | None = None  # that of verl's rule
-
-    def source(self, algorithm: str) -> str:
-        """Return in words where the order is from: "the best of all 720 for 1f1b"."""
-        if self.rule != BEST:
-            return {GIVEN: "as given", VERL: "verl's rule"}.get(self.rule, f"{self.rule} first")
-        return f"the best of all {self.tried:,} for {algorithm}" if self.exact else f"searched: {self.tried:,} orders"
-
-
-WALKS = 16
-MOST_SLOTS = 30_000_000  # in all orders that are timed
-FEWEST_STEPS = 20  # of each walk
-THRESHOLD = 0.001  # of the makespan, at the beginning
-PARTS = 10  # of a search, between which walks are compared
-
-
-class Found(NamedTuple):
-    """An order with what decides: whether it is over the budget, and its makespan in ticks."""
-
-    over: bool
-    makespan: int
-    order: Order
-
-
-class OrderJudge:
-    """Times orders, and keeps the best of them and their number: those that fit come first, then the shortest."""
-
-    def __init__(self, fed: FedPlan, capacities: Sequence[int | None]) -> None:
-        self.fed = fed
-        self.tried, self._found = 0, list[Found]()
-        self._limits = [(device, limit) for device, limit in enumerate(capacities) if limit is not None]
-
-    def costs(self, orders: Ints) -> Ints:
-        """Return the makespan of each order in ticks, with a penalty above all makespans for what exceeds a budget."""
-        makespans = self.fed.makespans(orders)
-        self.tried += len(orders)
-        costs = makespans.astype(float)
-        over = np.zeros(len(orders), bool)
-        if self._limits:
-            peaks = self.fed.peaks(orders)
-            worst = self.fed.longest
-            for device, limit in self._limits:
-                excess = np.maximum(peaks[device] - limit, 0)
-                over |= excess > 0
-                costs += worst * ((excess > 0) + excess.astype(float) / max(limit, 1))
-        some = makespans[over == over.min()].min()
-        best = (over == over.min()) & (makespans == some)  # of equals the lexicographically first
-        self._found.append(Found(bool(over.min()), int(some), min(map(tuple, orders[best].tolist()))))
-        return costs
-
-    @property
-    def best(self) -> Found:
-        return min(self._found)
-
-
-def walk(judge: OrderJudge, starts: Sequence[Order], most: int) -> None:
-    """Let the judge time orders from these starts on, about `most` of them, or fewer of many slots."""
-    random = Random(0)
-    here = np.array([starts[number % len(starts)] for number in range(WALKS)])
-    costs = judge.costs(here)
-    steps = max(min(most, MOST_SLOTS // judge.fed.slots) // WALKS - 1, FEWEST_STEPS)
-    for step in range(steps):
-        check_deadline()
-        if step and step % (steps // PARTS) == 0:
-            good, bad = np.split(costs.argsort(kind="stable"), 2)
-            here[bad], costs[bad] = here[good], costs[good]
-        there = np.array([neighbour(order, random) for order in here.tolist()])
-        found = judge.costs(there)
-        threshold = THRESHOLD * costs.min() * (1 - step / steps)
-        better = found <= costs + threshold * np.array([random.random() for _ in range(WALKS)])
-        here[better], costs[better] = there[better], found[better]
-
-
-def neighbour(order: list[int], random: Random) -> list[int]:
-    """Exchange two microbatches of an order, or move one."""
-    count = len(order)
-    one = int(random.random() * count)
-    other = (one + 1 + int(random.random() * (count - 1))) % count
-    if random.random() < 0.5:
-        order[one], order[other] = order[other], order[one]
-    else:
-        order.insert(other, order.pop(one))
-    return order
-
-
-def count_orders(equals: Sequence[int]) -> int:
-    """Return how many orders there are; of each microbatch `equals` has the first one that equals it."""
-    return factorial(len(equals)) // prod(map(factorial, Counter(equals).values()))
-
-
-def every_order(equals: Sequence[int]) -> Ints:
-    """Return all orders as rows, in lexicographical order; equal microbatches keep the order of their numbers."""
-    kinds = sorted(set(equals))
-    count = len(equals)
-    members = [[one for one, first in enumerate(equals) if first == kind] for kind in kinds]
-    width = max(map(len, members)) + 1
-    table = np.array([[*row, *[count] * (width - len(row))] for row in members])  # `count`: none is left
-    orders, used = np.empty((1, 0), np.intp), np.zeros((1, len(kinds)), np.intp)
-    for _ in range(count):
-        following = table[np.arange(len(kinds)), used]
-        sequence = np.argsort(following, axis=1, kind="stable")
-        prefix, place = np.nonzero(np.take_along_axis(following, sequence, axis=1) < count)
-        kind = sequence[prefix, place]
-        orders = np.hstack([orders[prefix], following[prefix, kind][:, None]])
-        used = used[prefix]
-        used[np.arange(len(used)), kind] += 1
-    return orders
-
-
-def in_turn(order: Sequence[int], equals: Sequence[int]) -> Order:
-    """Return an order in which equal microbatches stand by their numbers, in the places that they have in `order`."""
-    left = {kind: iter([one for one, first in enumerate(equals) if first == kind]) for kind in set(equals)}
-    return tuple(next(left[equals[one]]) for one in order)
-
-
-MOST_PLANNED = 200_000  # operations in all plans
-FEWEST_PLANS, MOST_PLANS = 8, 200
-SLOW_PLANS = 6  # of a family that takes most of a second for each
-SIDE_PLANS = 24  # with side work, which takes many timings to put in: all orders of four microbatches
-MOST_TIMED = 8_000  # orders that are timed under the positions of one plan
-
-
-def best_of_plans(known: FedFamily) -> Ordering:
-    """Return the best of the orders that are tried. Raises NoSchedule where none of them has a schedule."""
-    problem, equal, starts = known.problem, equals(known.problem), rules(known.problem)
-    plans, refusals = dict[Order, Found | None](), list[NoSchedule]()  # what orders are worth, None: no schedule
-
-    def planned(order: Order) -> Found | None:
-        check_deadline()
-        if order not in plans:
-            plans[order] = None
-            try:
-                found = known.schedule(order)
-                plans[order] = Found(not found.fits, found.makespan_ticks, order)
-            except NoSchedule as error:
-                refusals.append(error)
-        return plans[order]
-
-    def best() -> Order:
-        found = [one for one in plans.values() if one is not None]
-        if not found and refusals:
-            raise refusals[0]
-        return min(found).order
-
-    by_rule = [planned(order) for order in starts]
-    operations = len(problem.letters) * problem.stages * problem.microbatches * problem.slices.count
-    most = SLOW_PLANS if known.family.is_slow else max(FEWEST_PLANS, min(MOST_PLANNED // operations, MOST_PLANS))
-    most = min(most, SIDE_PLANS) if problem.side else most
-    is_exact = count_orders(equal) <= most
-    if is_exact:
-        for order in every_order(equal).tolist():
-            planned(tuple(order))
-    else:  # the best order for the positions of the plan as given, and then neighbours of the best, `most` in all
-        random = Random(0)
-        if by_rule[0] is not None:
-            judge = OrderJudge(FedPlan(problem, known.positions), [None] * problem.devices)
-            walk(judge, starts, MOST_TIMED)
-            planned(judge.best.order)
-        for _ in range(most - len(plans)):
-            planned(tuple(neighbour([*best()], random)))
-    scale = problem.ticks.per_unit
-    makespans = (None if one is None else in_units(one.makespan, scale) for one in by_rule[:2])
-    return Ordering(best(), BEST, is_exact, len(plans), *makespans)
-
-
-def ordering_of(known: FedFamily, wanted: Any) -> Ordering | None:
-    """Return the order that is `wanted`: a list, or one of WORDS; None for a word where all microbatches are alike.
-
-    Raises ConfigError for a list that is no order of the microbatches.
-    """
-    problem = known.problem
-    if not isinstance(wanted, str):
-        if problem.rounds > 1:
-            raise ConfigError("has no effect beside `rounds`, whose microbatches are alike", "order")
-        return Ordering(require_order(wanted, problem.microbatches))
-    if len(set(equals(problem))) == 1:
-        return None
-    if wanted == BEST:
-        depends_on_times = known.family.looks_at_each or problem.has_step  # its slots, or its lanes
-        return best_of_plans(known) if depends_on_times else best_of_positions(known)
-    return Ordering(BY_RULE[wanted](problem), wanted)
-
-
-def require_order(order: Sequence[int], microbatches: int) -> Order:
-    """Return `order` if it lists every microbatch once. Raises ConfigError, about `order`."""
-    due, times = range(microbatches), Counter(order)
-    outside = sorted(one for one in times if one not in due)
-    twice = sorted(one for one, count in times.items() if one in due and count > 1)
-    missing = [one for one in due if one not in times]
-    wrong = [
-        f"{joined([*map(str, numbers)])} {many if len(numbers) > 1 else single}"
-        for numbers, single, many in (
-            (missing, "is missing", "are missing"),
-            (twice, "stands twice", "stand twice"),
-            (outside, "is no microbatch", "are no microbatches"),
-        )
-        if numbers
-    ]
-    if wrong:
-        each = f"each of the microbatches 0 to {microbatches - 1}"
-        raise ConfigError(f"must list {each} once: {'; '.join(wrong)}", "order")
-    return tuple(order)
-
-
-ALWAYS_TRIED = 7  # microbatches of which all orders are timed, however many operations they have
-MOST_ORDERS = 40_000  # that a search tries
-
-
-def best_of_positions(known: FedFamily) -> Ordering:
-    """Return the best order for the positions of a plan. Raises Deadlock where they wait for each other."""
-    problem, equal = known.problem, equals(known.problem)
-    known.schedule(None)  # for what it raises
-    timer, starts = FedPlan(problem, known.positions), rules(problem)
-    judge = OrderJudge(timer, problem.capacity_grains)
-    is_exact = len(equal) <= ALWAYS_TRIED or count_orders(equal) * timer.slots <= MOST_SLOTS
-    if is_exact:
-        judge.costs(every_order(equal))
-    else:
-        walk(judge, starts, MOST_ORDERS)
-    scale, by_rule = problem.ticks.per_unit, timer.makespans(np.array(starts[:2]))
-    makespans = (in_units(int(ticks), scale) for ticks in by_rule)
-    return Ordering(in_turn(judge.best.order, equal), BEST, is_exact, judge.tried, *makespans)
+    def last(self) -> Ints:
+        return column([rows[-1] for rows in self.rows[: len(self.plan.orders)] if len(rows)])

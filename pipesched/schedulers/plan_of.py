@@ -2,8 +2,8 @@
 
 A family that obeys a budget is asked again with less (`_plan_within`) where the step, which comes to its order
 afterwards, then holds too much. Where the costs give the whole backward beside its halves, and it takes less than both,
-a W that directly follows its I may be joined with it (`joined`, which stands first). That frees all of an activation at
-its end, and its gradient is there no sooner. Behind `plan_of` stands what families share: 1F1B for a device, say.
+a W that directly follows its I may be joined with it (`joined`). That frees all of an activation at its end, and its
+gradient is there no sooner. Last stands what families share: 1F1B for a device, say.
 """
 
 from __future__ import annotations
@@ -27,78 +27,6 @@ from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import canonical, to_fraction
 from pipesched.pipeline.problem.units import FORWARD_ONLY
 from pipesched.schedulers.family import Family
-
-MOST_REPLAYED = 4_000_000  # operations, in all timings of a plan with one join less
-
-
-def joined(problem: Problem, plan: Plan) -> Plan:
-    """Return a plan of passes, or the same with every W joined that directly follows its I, whichever is shorter.
-
-    Then single joins are undone, the latest first, while that makes it shorter still.
-    """
-    if not problem.costs.chooses or "W" not in plan.index.letters:
-        return plan
-    ticks, row = problem.model.ticks, plan.index.of_kind("I")
-    is_shorter = (ticks["backward"] < ticks["backward_input"] + ticks["backward_weight"]).ravel()
-    pairs = [  # each I, and its W, that follow each other on a device and take longer than the whole
-        (before, after)
-        for before, after in chain.from_iterable(map(pairwise, plan.orders))
-        if before in row and after == plan.index.counterpart(before, "W") and is_shorter[before - row.start]
-    ]
-    if not pairs:
-        return plan
-    graph = lower_plan(problem, plan)
-    replay = Retiming(graph, plan.machines)
-    try:
-        apart = replay.times()
-    except InvalidSchedule:  # for who times it to say
-        return plan
-    lasts = {KINDS[letter].cost: ticks[KINDS[letter].cost].ravel() for letter in "BIW"}
-    ends = plan.index.stages * plan.index.units
-    durations = graph.duration.copy()
-    inputs, weights = (column(numbers) for numbers in zip(*pairs, strict=True))
-    durations[inputs], durations[weights] = lasts["backward"][inputs % ends], 0
-    times = replay.changed(apart, durations, 0)
-    left, weight_of = dict.fromkeys(i for i, _ in pairs), dict(pairs)
-    effort = MOST_REPLAYED // len(graph)
-    while effort > 0:
-        critical = replay.critical(times)
-        on_path = sorted((one for one in left if critical[one]), key=lambda one: -int(times.start[one]))
-        for one in on_path[:effort]:
-            effort -= 1
-            changed = durations.copy()
-            for number, cost in ((one, "backward_input"), (weight_of[one], "backward_weight")):
-                changed[number] = lasts[cost][number % ends]
-            found = replay.changed(times, changed, int(times.start[one]))
-            if _length(found) < _length(times):
-                times, durations = found, changed
-                del left[one]
-                break
-        else:
-            break
-    return with_joins(plan, {one: weight_of[one] for one in left}) if _length(times) < _length(apart) else plan
-
-
-def _length(times: Times) -> int:
-    return int(times.end.max())
-
-
-def with_joins(plan: Plan, joins: dict[int, int]) -> Plan:
-    """Return a plan of passes in which each of these I runs with the W that it maps to as one whole backward."""
-    letters = "".join(letter for letter in LETTERS if letter in {*plan.index.letters, "B"})
-    index, gone = replace(plan.index, letters=letters), {*joins.values()}
-    shifts = {letter: index.of_kind(letter).start - plan.index.of_kind(letter).start for letter in plan.index.letters}
-    shift = np.repeat([*shifts.values()], plan.index.stages * plan.index.units)
-    number = np.arange(plan.index.passes) + shift
-    for one in joins:
-        number[one] = index.counterpart(number[one], "B")
-
-    def named(numbers: list[int] | range) -> list[int]:
-        return number[[one for one in numbers if one not in gone]].tolist()  # type: ignore[no-any-return]
-
-    pairs = {int(number[forward]): int(number[backward]) for forward, backward in plan.pairs.items()}
-    return with_parts(plan, index=index, orders=[named([*order]) for order in plan.orders], pairs=pairs)
-
 
 Timing = Callable[[Problem, Plan], Schedule]  # makes the schedule of a plan
 
@@ -171,6 +99,78 @@ def of_passes(problem: Problem, less: Sequence[int]) -> Problem:
     absent: dict[str, Any] = dict.fromkeys((*STEP_TIMES, "tied"))
     costs = replace(problem.costs, **absent, resolution=problem.ticks.per_unit)
     return replace(problem, costs=costs, memory=memory, shard=None, clip=None, side=())
+
+
+MOST_REPLAYED = 4_000_000  # operations, in all timings of a plan with one join less
+
+
+def joined(problem: Problem, plan: Plan) -> Plan:
+    """Return a plan of passes, or the same with every W joined that directly follows its I, whichever is shorter.
+
+    Then single joins are undone, the latest first, while that makes it shorter still.
+    """
+    if not problem.costs.chooses or "W" not in plan.index.letters:
+        return plan
+    ticks, row = problem.model.ticks, plan.index.of_kind("I")
+    is_shorter = (ticks["backward"] < ticks["backward_input"] + ticks["backward_weight"]).ravel()
+    pairs = [  # each I, and its W, that follow each other on a device and take longer than the whole
+        (before, after)
+        for before, after in chain.from_iterable(map(pairwise, plan.orders))
+        if before in row and after == plan.index.counterpart(before, "W") and is_shorter[before - row.start]
+    ]
+    if not pairs:
+        return plan
+    graph = lower_plan(problem, plan)
+    replay = Retiming(graph, plan.machines)
+    try:
+        apart = replay.times()
+    except InvalidSchedule:  # for who times it to say
+        return plan
+    lasts = {KINDS[letter].cost: ticks[KINDS[letter].cost].ravel() for letter in "BIW"}
+    ends = plan.index.stages * plan.index.units
+    durations = graph.duration.copy()
+    inputs, weights = (column(numbers) for numbers in zip(*pairs, strict=True))
+    durations[inputs], durations[weights] = lasts["backward"][inputs % ends], 0
+    times = replay.changed(apart, durations, 0)
+    left, weight_of = dict.fromkeys(i for i, _ in pairs), dict(pairs)
+    effort = MOST_REPLAYED // len(graph)
+    while effort > 0:
+        critical = replay.critical(times)
+        on_path = sorted((one for one in left if critical[one]), key=lambda one: -int(times.start[one]))
+        for one in on_path[:effort]:
+            effort -= 1
+            changed = durations.copy()
+            for number, cost in ((one, "backward_input"), (weight_of[one], "backward_weight")):
+                changed[number] = lasts[cost][number % ends]
+            found = replay.changed(times, changed, int(times.start[one]))
+            if _length(found) < _length(times):
+                times, durations = found, changed
+                del left[one]
+                break
+        else:
+            break
+    return with_joins(plan, {one: weight_of[one] for one in left}) if _length(times) < _length(apart) else plan
+
+
+def _length(times: Times) -> int:
+    return int(times.end.max())
+
+
+def with_joins(plan: Plan, joins: dict[int, int]) -> Plan:
+    """Return a plan of passes in which each of these I runs with the W that it maps to as one whole backward."""
+    letters = "".join(letter for letter in LETTERS if letter in {*plan.index.letters, "B"})
+    index, gone = replace(plan.index, letters=letters), {*joins.values()}
+    shifts = {letter: index.of_kind(letter).start - plan.index.of_kind(letter).start for letter in plan.index.letters}
+    shift = np.repeat([*shifts.values()], plan.index.stages * plan.index.units)
+    number = np.arange(plan.index.passes) + shift
+    for one in joins:
+        number[one] = index.counterpart(number[one], "B")
+
+    def named(numbers: list[int] | range) -> list[int]:
+        return number[[one for one in numbers if one not in gone]].tolist()  # type: ignore[no-any-return]
+
+    pairs = {int(number[forward]): int(number[backward]) for forward, backward in plan.pairs.items()}
+    return with_parts(plan, index=index, orders=[named([*order]) for order in plan.orders], pairs=pairs)
 
 
 def plain_index(problem: Problem) -> OpIndex:

@@ -3,7 +3,7 @@
 `advised` is where one begins: `changes` of a request, each searched, those with a shorter makespan in the report.
 A solve with a change tries all schedules that are tried here, and improves on them, so it does no worse if its time is
 enough for them. What is tried here comes first there; the rest of the heuristics are tried only where a solve has time
-for all of them.
+for all of them. Each change is a function of the tuple CHANGES; last stands what a change is as arguments.
 """
 
 from __future__ import annotations
@@ -46,92 +46,108 @@ from pipesched.solver.request import SolveRequest
 from pipesched.solver.search import Search, quick_rounds
 from pipesched.solver.variant import Candidate
 
-MEMORY = ("activation", "retain", "checkpoint", "static", *STATIC_PARTS, "budget")
-DEFAULTS = {
-    "p2p": 0,
-    "retain": 1,
-    "checkpoint": 0,
-    "static": 0,
-    **dict.fromkeys(STATIC_PARTS, 0),
-}  # may be lists, one a stage
-
-
-def changed_arguments(before: Problem, after: Problem) -> dict[str, Any]:
-    """Return the parameters of make_problem that are others for `after`: one number where all stages have the same.
-
-    Of another number of stages, all that may have been given as a list is among them, if it is no default. A problem
-    that was derived from a model has `chunks` instead of `stages`.
-    """
-    old, new = dict(_arguments(before)), dict(_arguments(after))
-    if before.stages != after.stages:
-        old |= DEFAULTS
-    return {key: value for key, value in new.items() if value is not None and value != old.get(key)}
-
-
-def _arguments(problem: Problem) -> Iterator[tuple[str, Any]]:
-    """Yield the parameters of make_problem that a change may set, with their values in a problem."""
-    yield "microbatches", problem.microbatches
-    yield "budget", _one_or_list(problem.memory.budget or ())
-    yield "side", [item_values(item, typed) for item in problem.side] or None
-    if problem.cutter is not None:
-        yield "chunks", problem.stages // problem.devices
-        return
-    yield "stages", problem.stages
-    yield "placement", "auto" if problem.placement is None else placement_name(problem.placement, problem.devices)
-    layers = problem.layers
-    yield "p2p", _one_or_list(problem.costs.p2p if layers is None or layers.p2p is None else layers.p2p)
-    own = [key for key in AVERAGED if layers is None or getattr(layers.layer, key) is None]
-    yield from ((key, _one_or_list(getattr(problem.memory, key))) for key in own)
-    costs, said = problem.costs, problem.costs.given_backward
-    if layers is not None:
-        yield from ((key, _part(getattr(layers, key), said)) for key in layers.parts_said)
-        if layers.rule == GIVEN:
-            yield "layout", layers.layout_said
-        return
-    for key in ("forward", *said, "recompute", "overlap", *TRANSFER_TIMES, *STEP_TIMES):
-        yield key, _one_or_list(getattr(costs, key) or ())
-    yield from ((key, _one_or_list(getattr(problem.memory, key))) for key in SIZES)
-
-
-def _part(part: LayerCosts, said: Sequence[str]) -> dict[str, Any]:
-    """Return what a layer costs, by the keys of make_problem's parameter; of the backward what is said."""
-    others = (field.name for field in fields(part) if field.name not in (*HALVES, "whole"))
-    given = {key: getattr(part, key) for key in (*others, *said)}
-    return {
-        key: typed(value) for key, value in given.items() if value is not None and (value or key not in STATIC_PARTS)
-    }
-
-
-def _one_or_list(values: Sequence[Entry]) -> Any:
-    """Return one number where all are equal, None where there is none, else a list."""
-    numbers = [*map(typed, values)]
-    return None if not numbers else numbers[0] if all(number == numbers[0] for number in numbers) else numbers
-
-
-def typed(value: Amount) -> Any:
-    """Return a number, or each of a list or a table, as a config has it: a decimal of as many digits as count."""
-    if isinstance(value, tuple):
-        return [*map(typed, value)]
-    return plain(canonical(rounded(to_fraction(value))))
-
-
-def as_typed(before: Problem, after: Problem) -> Problem:
-    """Return a changed problem with the numbers that are typed for it, where those of stages are others than before."""
-    if after.layers is not None or after.cutter is not None:
-        return after
-    costs = _typed(before.costs, after.costs, (*PER_STAGE, "p2p", *STEP_TIMES))
-    return replace(after, costs=costs, memory=_typed(before.memory, after.memory, MEMORY))
-
-
-def _typed(before: Record, after: Record, keys: Iterable[str]) -> Record:
-    """Return a record with the typed numbers of those of these columns that changed."""
-    pairs = {key: (getattr(before, key), getattr(after, key)) for key in keys}
-    changed: dict[str, Any] = {key: tuple(map(typed, new)) for key, (old, new) in pairs.items() if new and new != old}
-    return replace(after, **changed)
-
-
 Record = TypeVar("Record", Costs, Memory, Layers, LayerCosts, SideItem)
 KEEPS_ALL = ("improve", "periodic")  # methods that recompute and offload do not go with
+
+
+def advised(outcome: Outcome, request: SolveRequest, tell: Callable[[str], None]) -> Outcome:
+    """Return the outcome of a solve with advice in its report, where there is any. `tell` is told of each step."""
+    report = outcome.report
+    allowed = None if report is None else _allowance(request, report)
+    if report is None or allowed is None:
+        return outcome
+    clock, left = Clock(allowed[0], request.stop), allowed[1]
+    makespan, found, is_tried = Fraction(report.value_ticks, report.bound.per_unit), list[Advice](), False
+    with suppress(KeyboardInterrupt):  # what is known by then counts
+        for change in changes(request):
+            if change.operations > min(left, 0.5 * request.policy.advice.a_second * clock.left):  # one of all schedules
+                break
+            if change.tightens and report.status == Status.OPTIMAL:
+                continue
+            tell(f"advice, {change.name}")
+            with suppress(PipeschedError):  # no microbatch fits, or no placement suits
+                search, left = _searched(change, request, clock, left, makespan)
+                is_tried = True
+                ticks = ceil(search.value * (1 + Fraction(request.limits.gap)))  # at which a solve may stop
+                value = Fraction(ticks, search.per_unit)
+                if search.best is not None and value < makespan:
+                    least, less = in_units(ticks, search.per_unit), plain(value - makespan)
+                    found.append(Advice(change.name, least, less, change.solve, change.arguments))
+    found.sort(key=lambda advice: advice.makespan_at_most)
+    made = tuple(found) if is_tried else None
+    return replace(outcome, report=replace(report, advice=made, seconds=report.seconds + clock.seconds))
+
+
+def _searched(
+    change: AdvisedChange, request: SolveRequest, clock: Clock, left: float, makespan: Fraction
+) -> tuple[Search, float]:
+    """Return what heuristics find after a change, and how many operations of `left` may be scheduled after that.
+
+    What a solve tries first comes first, unless bounds say that none of it is below a makespan. Where the operations
+    are not counted, and a solve has time for them, all heuristics follow. Raises PipeschedError.
+    """
+    problem = replace(change.problem, costs=replace(change.problem.costs, split=change.split))
+    variants = variants_of(problem, request.placement, change.allowed, request.policy)
+    search = Search(variants, request.limits, clock)
+    if change.operations <= request.policy.portfolio.slow or left == inf:
+        with suppress(TimeIsUp), deadline(clock):
+            for number, variant in enumerate(variants):
+                search.raise_bound(number, variant.bound())
+                left -= len(variant.graph)
+    if Fraction(search.bound.ticks, search.per_unit) >= makespan:
+        return search, left
+
+    def counted(candidates: Iterator[Candidate]) -> Iterator[Candidate]:
+        nonlocal left
+        for candidate in candidates:
+            yield candidate
+            left -= candidate.schedule.plan.index.size
+            if left <= 0:
+                return
+
+    for number, candidates in quick_rounds(variants, range(len(variants))):
+        if left > 0 and not clock.is_over and (search.best is None or number in search.open):
+            search.try_all(number, counted(candidates), clock, heuristic=True)
+    if left == inf:
+        _try_all(search, clock.part(0.25 * clock.left))
+    return search, left
+
+
+def _try_all(search: Search, clock: Clock) -> None:
+    """Try all heuristics, on the placement with the best so far first, if a solve has time for them."""
+    variants = search.variants
+    if sum(4.0 * (len(variant.graph) / 200) ** 2 for variant in variants) <= 0.25 * search.limits.seconds:  # at most
+        for number in search.open:
+            one = variants[number]
+            search.try_all(number, chain(one.named_candidates(), one.ruled_candidates()), clock)
+
+
+def kept_seconds(request: SolveRequest) -> float:
+    """Return the seconds that are kept for advice: 0 where there is none, and where they are too few for one schedule.
+
+    It compares makespans. Where a command has kept some of its limit for itself, that limit says whether it is short.
+    """
+    whole = request.whole_limit
+    is_short = (request.time_limit if whole is None else whole) < 1.0
+    if request.advice is False or request.objective != "makespan" or is_short:
+        return 0.0
+    problem, seconds = request.split_problem, min(request.policy.advice.part * request.limits.seconds, 60.0)
+    operations = len(problem.letters) * problem.stages * problem.microbatches * problem.slices.count
+    return 0.0 if operations > 0.5 * request.policy.advice.a_second * seconds and not request.advice else seconds
+
+
+def _allowance(request: SolveRequest, report: SolveReport) -> tuple[float, float] | None:
+    """Return the seconds that advice may take, and the operations of all its schedules; None where there is none."""
+    policy, kept = request.policy.advice, kept_seconds(request)
+    if not kept or report.stopped_by == StoppedBy.INTERRUPT:
+        return None
+    left = max(request.limits.seconds - report.seconds, 0.0)
+    if report.seconds >= 10.0:
+        most = kept if request.advice else policy.part * report.seconds
+        return min(most, kept, left), inf
+    operations = kept * policy.a_second
+    is_brief = not request.advice and report.stopped_by != StoppedBy.TIME_LIMIT
+    return left, min(operations, policy.brief) if is_brief else operations
 
 
 class AdvisedChange(NamedTuple):
@@ -290,102 +306,85 @@ CHANGES: tuple[Callable[[SolveRequest], AdvisedChange | None], ...] = (
     partial(_budget, "one activation less", -1),
 )
 
-
-def advised(outcome: Outcome, request: SolveRequest, tell: Callable[[str], None]) -> Outcome:
-    """Return the outcome of a solve with advice in its report, where there is any. `tell` is told of each step."""
-    report = outcome.report
-    allowed = None if report is None else _allowance(request, report)
-    if report is None or allowed is None:
-        return outcome
-    clock, left = Clock(allowed[0], request.stop), allowed[1]
-    makespan, found, is_tried = Fraction(report.value_ticks, report.bound.per_unit), list[Advice](), False
-    with suppress(KeyboardInterrupt):  # what is known by then counts
-        for change in changes(request):
-            if change.operations > min(left, 0.5 * request.policy.advice.a_second * clock.left):  # one of all schedules
-                break
-            if change.tightens and report.status == Status.OPTIMAL:
-                continue
-            tell(f"advice, {change.name}")
-            with suppress(PipeschedError):  # no microbatch fits, or no placement suits
-                search, left = _searched(change, request, clock, left, makespan)
-                is_tried = True
-                ticks = ceil(search.value * (1 + Fraction(request.limits.gap)))  # at which a solve may stop
-                value = Fraction(ticks, search.per_unit)
-                if search.best is not None and value < makespan:
-                    least, less = in_units(ticks, search.per_unit), plain(value - makespan)
-                    found.append(Advice(change.name, least, less, change.solve, change.arguments))
-    found.sort(key=lambda advice: advice.makespan_at_most)
-    made = tuple(found) if is_tried else None
-    return replace(outcome, report=replace(report, advice=made, seconds=report.seconds + clock.seconds))
+MEMORY = ("activation", "retain", "checkpoint", "static", *STATIC_PARTS, "budget")
+DEFAULTS = {
+    "p2p": 0,
+    "retain": 1,
+    "checkpoint": 0,
+    "static": 0,
+    **dict.fromkeys(STATIC_PARTS, 0),
+}  # may be lists, one a stage
 
 
-def _searched(
-    change: AdvisedChange, request: SolveRequest, clock: Clock, left: float, makespan: Fraction
-) -> tuple[Search, float]:
-    """Return what heuristics find after a change, and how many operations of `left` may be scheduled after that.
+def changed_arguments(before: Problem, after: Problem) -> dict[str, Any]:
+    """Return the parameters of make_problem that are others for `after`: one number where all stages have the same.
 
-    What a solve tries first comes first, unless bounds say that none of it is below a makespan. Where the operations
-    are not counted, and a solve has time for them, all heuristics follow. Raises PipeschedError.
+    Of another number of stages, all that may have been given as a list is among them, if it is no default. A problem
+    that was derived from a model has `chunks` instead of `stages`.
     """
-    problem = replace(change.problem, costs=replace(change.problem.costs, split=change.split))
-    variants = variants_of(problem, request.placement, change.allowed, request.policy)
-    search = Search(variants, request.limits, clock)
-    if change.operations <= request.policy.portfolio.slow or left == inf:
-        with suppress(TimeIsUp), deadline(clock):
-            for number, variant in enumerate(variants):
-                search.raise_bound(number, variant.bound())
-                left -= len(variant.graph)
-    if Fraction(search.bound.ticks, search.per_unit) >= makespan:
-        return search, left
-
-    def counted(candidates: Iterator[Candidate]) -> Iterator[Candidate]:
-        nonlocal left
-        for candidate in candidates:
-            yield candidate
-            left -= candidate.schedule.plan.index.size
-            if left <= 0:
-                return
-
-    for number, candidates in quick_rounds(variants, range(len(variants))):
-        if left > 0 and not clock.is_over and (search.best is None or number in search.open):
-            search.try_all(number, counted(candidates), clock, heuristic=True)
-    if left == inf:
-        _try_all(search, clock.part(0.25 * clock.left))
-    return search, left
+    old, new = dict(_arguments(before)), dict(_arguments(after))
+    if before.stages != after.stages:
+        old |= DEFAULTS
+    return {key: value for key, value in new.items() if value is not None and value != old.get(key)}
 
 
-def _try_all(search: Search, clock: Clock) -> None:
-    """Try all heuristics, on the placement with the best so far first, if a solve has time for them."""
-    variants = search.variants
-    if sum(4.0 * (len(variant.graph) / 200) ** 2 for variant in variants) <= 0.25 * search.limits.seconds:  # at most
-        for number in search.open:
-            one = variants[number]
-            search.try_all(number, chain(one.named_candidates(), one.ruled_candidates()), clock)
+def _arguments(problem: Problem) -> Iterator[tuple[str, Any]]:
+    """Yield the parameters of make_problem that a change may set, with their values in a problem."""
+    yield "microbatches", problem.microbatches
+    yield "budget", _one_or_list(problem.memory.budget or ())
+    yield "side", [item_values(item, typed) for item in problem.side] or None
+    if problem.cutter is not None:
+        yield "chunks", problem.stages // problem.devices
+        return
+    yield "stages", problem.stages
+    yield "placement", "auto" if problem.placement is None else placement_name(problem.placement, problem.devices)
+    layers = problem.layers
+    yield "p2p", _one_or_list(problem.costs.p2p if layers is None or layers.p2p is None else layers.p2p)
+    own = [key for key in AVERAGED if layers is None or getattr(layers.layer, key) is None]
+    yield from ((key, _one_or_list(getattr(problem.memory, key))) for key in own)
+    costs, said = problem.costs, problem.costs.given_backward
+    if layers is not None:
+        yield from ((key, _part(getattr(layers, key), said)) for key in layers.parts_said)
+        if layers.rule == GIVEN:
+            yield "layout", layers.layout_said
+        return
+    for key in ("forward", *said, "recompute", "overlap", *TRANSFER_TIMES, *STEP_TIMES):
+        yield key, _one_or_list(getattr(costs, key) or ())
+    yield from ((key, _one_or_list(getattr(problem.memory, key))) for key in SIZES)
 
 
-def kept_seconds(request: SolveRequest) -> float:
-    """Return the seconds that are kept for advice: 0 where there is none, and where they are too few for one schedule.
-
-    It compares makespans. Where a command has kept some of its limit for itself, that limit says whether it is short.
-    """
-    whole = request.whole_limit
-    is_short = (request.time_limit if whole is None else whole) < 1.0
-    if request.advice is False or request.objective != "makespan" or is_short:
-        return 0.0
-    problem, seconds = request.split_problem, min(request.policy.advice.part * request.limits.seconds, 60.0)
-    operations = len(problem.letters) * problem.stages * problem.microbatches * problem.slices.count
-    return 0.0 if operations > 0.5 * request.policy.advice.a_second * seconds and not request.advice else seconds
+def _part(part: LayerCosts, said: Sequence[str]) -> dict[str, Any]:
+    """Return what a layer costs, by the keys of make_problem's parameter; of the backward what is said."""
+    others = (field.name for field in fields(part) if field.name not in (*HALVES, "whole"))
+    given = {key: getattr(part, key) for key in (*others, *said)}
+    return {
+        key: typed(value) for key, value in given.items() if value is not None and (value or key not in STATIC_PARTS)
+    }
 
 
-def _allowance(request: SolveRequest, report: SolveReport) -> tuple[float, float] | None:
-    """Return the seconds that advice may take, and the operations of all its schedules; None where there is none."""
-    policy, kept = request.policy.advice, kept_seconds(request)
-    if not kept or report.stopped_by == StoppedBy.INTERRUPT:
-        return None
-    left = max(request.limits.seconds - report.seconds, 0.0)
-    if report.seconds >= 10.0:
-        most = kept if request.advice else policy.part * report.seconds
-        return min(most, kept, left), inf
-    operations = kept * policy.a_second
-    is_brief = not request.advice and report.stopped_by != StoppedBy.TIME_LIMIT
-    return left, min(operations, policy.brief) if is_brief else operations
+def _one_or_list(values: Sequence[Entry]) -> Any:
+    """Return one number where all are equal, None where there is none, else a list."""
+    numbers = [*map(typed, values)]
+    return None if not numbers else numbers[0] if all(number == numbers[0] for number in numbers) else numbers
+
+
+def typed(value: Amount) -> Any:
+    """Return a number, or each of a list or a table, as a config has it: a decimal of as many digits as count."""
+    if isinstance(value, tuple):
+        return [*map(typed, value)]
+    return plain(canonical(rounded(to_fraction(value))))
+
+
+def as_typed(before: Problem, after: Problem) -> Problem:
+    """Return a changed problem with the numbers that are typed for it, where those of stages are others than before."""
+    if after.layers is not None or after.cutter is not None:
+        return after
+    costs = _typed(before.costs, after.costs, (*PER_STAGE, "p2p", *STEP_TIMES))
+    return replace(after, costs=costs, memory=_typed(before.memory, after.memory, MEMORY))
+
+
+def _typed(before: Record, after: Record, keys: Iterable[str]) -> Record:
+    """Return a record with the typed numbers of those of these columns that changed."""
+    pairs = {key: (getattr(before, key), getattr(after, key)) for key in keys}
+    changed: dict[str, Any] = {key: tuple(map(typed, new)) for key, (old, new) in pairs.items() if new and new != old}
+    return replace(after, **changed)

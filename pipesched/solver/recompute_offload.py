@@ -45,6 +45,257 @@ BRINGS_BACK = {"R": "R", "O": "L"}  # by what was done with an activation
 Activation = tuple[int, int]  # stage, microbatch
 
 
+@dataclass(frozen=True, eq=False)
+class PlainVariant(Variant):
+    """A variant whose activations are all kept.
+
+    Its microbatches are alike, so each row of equal operations runs them in order, and from the budget follow further
+    precedences.
+    """
+
+    keeps_activations = True
+    named_candidates = portfolio.named_candidates
+    fed_candidates = portfolio.fed_candidates
+    ruled_candidates = portfolio.ruled_candidates
+    quick_named_candidates = portfolio.quick_named_candidates
+    bounds = plain_bounds
+
+    @cached_property
+    def ordered(self) -> TaskGraph:
+        """The rules, microbatches in order, and the precedences that follow from the budget."""
+        extra = [*order_edges(self.problem, self.index), *capacity_edges(self.problem, self.index)]
+        return self.graph.changed(edges=[self.graph.edges, *extra])
+
+    @property
+    def improvements(self) -> Sequence[Improvement]:
+        return (
+            Improvement("justification", self.policy.variants.justification_part, portfolio.justify),
+            Improvement("improvement", self.policy.variants.neighbourhoods_part, improve),
+        )
+
+    def adopted(self, schedule: Schedule) -> Schedule | None:
+        if not set(schedule.plan.index.letters) <= set(COMPUTATION_LETTERS):
+            return None
+        plan = portfolio.refined(schedule.plan, self.index)
+        return None if plan is None else schedule_plan(self.problem, plan)
+
+    def model(self, least: int, most: int) -> TaskModel:
+        return full_model(self, least, most)
+
+    def replay(self, starts: Sequence[int]) -> Schedule:
+        """Return the schedule of an order; microbatches are renamed so that each row runs them in order."""
+        times = sorted_rows(self, starts)
+        order = np.lexsort(np.array([self.rank, times + self.graph.duration, times]))
+        return schedule_plan(self.problem, Plan(self.index, self.graph.by_resource(order.tolist())))
+
+    def hint(self, schedule: Schedule) -> list[int]:
+        return sorted_rows(self, schedule.start_ticks)
+
+    def most_sought(self, value: int, bound: int, *, is_own: bool) -> int:
+        return value if is_own else value - self.quantum
+
+
+@dataclass(frozen=True, eq=False)
+class RecomputeOffloadVariant(Variant):
+    """A variant whose activations may be recomputed or offloaded, as `allowed` says.
+
+    `index` and `graph` are those of the plain operations, F to W, which have the same numbers in `full`.
+    """
+
+    allowed: MemorySavings = KEEP_ONLY
+
+    @cached_property
+    def full(self) -> OpIndex:
+        """All operations that may run."""
+        return self.index.with_letters(self.allowed.letters)
+
+    @property
+    def most_operations(self) -> int:
+        return self.full.size
+
+    @property
+    def ordered(self) -> TaskGraph:
+        """The rules alone: microbatches are not alike, so that no order of them, and none by the budget, is known."""
+        return self.graph
+
+    @cached_property
+    def quantum(self) -> int:
+        return lower(self.problem, self.full).quantum
+
+    def bounds(self) -> Iterator[Bound]:
+        return recompute_offload_bounds(self, self.full.letters)
+
+    def named_candidates(self) -> Iterator[Candidate]:
+        return map(self._of_variant, portfolio.named_candidates(self))
+
+    def fed_candidates(self) -> Iterator[Candidate]:
+        return map(self._of_variant, portfolio.fed_candidates(self))
+
+    def ruled_candidates(self) -> Iterator[Candidate]:
+        allowed, tries = self.allowed, dict[_WarmUps, int]()
+        yield from _further_ahead(self, allowed, tries)
+        for base in (*sorted(_bases(self), key=lambda base: self.value(base.schedule)), one_by_one(self)):
+            yield from with_rules(self, base, allowed)
+        count = self.index.microbatches  # then the best with another warm-up of a device, device by device
+        warm_ups = range(count, 0, -max(count // 16, 1))
+        for device, warm_up in product(range(self.problem.devices if tries else 0), warm_ups):
+            counts, rule = min(tries, key=tries.__getitem__)
+            changed = (*counts[:device], warm_up, *counts[device + 1 :])
+            yield from _try(self, allowed, _WarmUps(changed, rule), tries)
+        yield from map(self._of_variant, portfolio.ruled_candidates(self))
+
+    def quick_ruled_candidates(self) -> Iterator[Candidate]:
+        limits = enumerate(self.problem.capacity_grains)
+        keeps = all(most is None or least_capacity(self.problem, device) <= most for device, most in limits)
+        saved = chain(_further_ahead(self, self.allowed, {}), with_rules(self, one_by_one(self), self.allowed))
+        return map(self._of_variant, islice(portfolio.ruled_candidates(self) if keeps else saved, 1))
+
+    def quick_named_candidates(self) -> Iterator[Candidate]:
+        for base in portfolio.quick_named_candidates(self):
+            yield self._of_variant(base)
+            yield from with_rules(self, base, self.allowed)
+
+    def model(self, least: int, most: int) -> TaskModel:
+        return recompute_offload_model(self, self.full, least, most)
+
+    def hint(self, schedule: Schedule) -> list[int]:
+        return self._sorted_rows(schedule.start_ticks)
+
+    def most_sought(self, value: int, bound: int, *, is_own: bool) -> int:
+        return value if is_own and value > 1.1 * bound else value - self.quantum
+
+    def replay(self, starts: Sequence[int]) -> Schedule:
+        """Return the schedule of the order that `starts` (ticks; UNTIMED: does not run) has on each device."""
+        times = self._sorted_rows(starts)
+        plan = plan_of_times(self.problem, self.full, times)
+        schedule = schedule_plan(self.problem, plan)
+        if schedule.fits:
+            return schedule
+        durations = lower(self.problem, self.full).durations  # as found: at one instant a plan orders no empty ones
+        ends = [start if start == UNTIMED else start + time for start, time in zip(times, durations, strict=True)]
+        return Schedule(self.problem, plan, times, ends)
+
+    def _sorted_rows(self, starts: Sequence[int]) -> list[int]:
+        """Return `starts` with the microbatches numbered as in the model, and UNTIMED for what does not run."""
+        times = [*(max(start, UNTIMED) for start in starts), *([UNTIMED] * (self.full.size - len(starts)))]
+        row, order = self.full.row(self.full.gradient, 0), [*range(self.full.microbatches)]
+        for group in self.alike:
+            for place, microbatch in zip(group, sorted(group, key=lambda m: times[row[m]]), strict=True):
+                order[place] = microbatch
+        return self.full.spread(lambda kind, stage: [times[self.full.row(kind, stage)[m]] for m in order])
+
+    def adopted(self, schedule: Schedule) -> Schedule | None:
+        if schedule.plan.index.stages == self.problem.stages:
+            return self._taken_over(schedule)
+        if schedule.plan.index.saves_memory:
+            return None
+        plan = portfolio.refined(schedule.plan, self.index)
+        return None if plan is None else self._taken_over(schedule_plan(self.problem, plan))
+
+    def _of_variant(self, candidate: Candidate) -> Candidate:
+        """Return a candidate as one of this variant; as it is, if it is over budget or cannot be taken over."""
+        adopted = self._taken_over(candidate.schedule) if candidate.schedule.fits else None
+        return candidate if adopted is None else candidate._replace(schedule=adopted)
+
+    def _taken_over(self, schedule: Schedule) -> Schedule | None:
+        """Return a schedule of the same problem as one of this variant; None when it runs what is not allowed here."""
+        index, starts = schedule.plan.index, [UNTIMED] * self.full.size
+        for number in chain(*schedule.plan.machines):
+            op = index.op(number)
+            if op.kind not in self.full.letters:
+                return None
+            starts[self.full.number(op)] = schedule.start_ticks[number]
+        return None if schedule.plan.pairs else self.replay(starts)
+
+
+def _bases(variant: Variant) -> Iterator[Candidate]:
+    """Yield orders of `variant` to save memory in, whether they fit or not."""
+    yield from (candidate for candidate in portfolio.family_candidates(variant) if not candidate.schedule.plan.pairs)
+    rooms = forward_headrooms(variant.problem, variant.index)
+    for name, rule in portfolio.RULES.items():
+        keys = rule(variant)
+        for factor in variant.policy.portfolio.looser:
+            own = variant.problem.capacity_grains
+            limits = [None if most is None or factor is None else int(factor * most) for most in own]
+            pools = portfolio.Pools("", variant.graph, limits, rooms)
+            yield from portfolio.listed(variant, f"list ({name})", pools, keys)
+
+
+class _WarmUps(NamedTuple):
+    """The number of forwards of each device before its first backward, and the rule that saves memory then."""
+
+    counts: tuple[int, ...]
+    rule: RecomputeOffloadRule
+
+    def __str__(self) -> str:
+        usual = self.counts == tuple(range(len(self.counts), 0, -1))
+        return "1f1b" if usual else f"1f1b, warm-ups {shown(self.counts)}"
+
+
+def _further_ahead(variant: Variant, allowed: MemorySavings, tries: dict[_WarmUps, int]) -> Iterator[Candidate]:
+    """Yield, with one stage a device, 1F1B, then orders whose first devices run ahead: half of them, then others."""
+    devices, count = variant.problem.devices, variant.index.microbatches
+    placement = variant.problem.settled_placement
+    if placement.ways != [tuple(range(devices))]:
+        return
+    for ahead in sorted(range(devices + 1), key=lambda ahead: ahead and abs(ahead - devices / 2) + 1):
+        warm_ups = tuple(count if device < ahead else devices - device for device in range(devices))
+        for rule in recompute_offload_rules(allowed):
+            yield from _try(variant, allowed, _WarmUps(warm_ups, rule), tries)
+
+
+def _try(
+    variant: Variant, allowed: MemorySavings, warm_ups: _WarmUps, tries: dict[_WarmUps, int]
+) -> Iterator[Candidate]:
+    """Yield the candidate of these warm-ups, if it fits, and note its value in `tries`."""
+    index = variant.index
+    orders = []
+    for device, count in enumerate(warm_ups.counts):
+        forwards, gradients, last = (index.row(kind, device) for kind in ("F", index.gradient, index.last))
+        if gradients == last:
+            orders.append(one_forward_one_backward(forwards, gradients, count - 1))
+        else:
+            orders.append(split_one_forward_one_backward(forwards, gradients, last, count - 1, 0))
+    try:
+        base = Candidate(str(warm_ups), schedule_plan(variant.problem, Plan(index, orders)))
+    except Deadlock:
+        return
+    for candidate in _saved_by(variant, base, allowed, warm_ups.rule):
+        tries[warm_ups] = variant.value(candidate.schedule)
+        yield candidate
+
+
+def one_by_one(variant: Variant) -> Candidate:
+    """Return the order of one microbatch after another: if any order fits, this does once its memory is saved."""
+    index, order = variant.index, list[int]()
+    backwards = dict.fromkeys((index.gradient, index.last))
+    for microbatch in range(index.microbatches):
+        order += (index.row("F", stage)[microbatch] for stage in range(index.stages))
+        order += (index.row(kind, stage)[microbatch] for stage in range(index.stages)[::-1] for kind in backwards)
+    orders = variant.graph.by_resource(order)
+    return Candidate("one microbatch at a time", schedule_plan(variant.problem, Plan(index, orders)))
+
+
+def with_rules(variant: Variant, base: Candidate, allowed: MemorySavings) -> Iterator[Candidate]:
+    """Yield the schedules of `base` with its memory saved by each rule, as far as they fit."""
+    if not base.schedule.plan.pairs:
+        for rule in recompute_offload_rules(allowed):
+            yield from _saved_by(variant, base, allowed, rule)
+
+
+def _saved_by(
+    variant: Variant, base: Candidate, allowed: MemorySavings, rule: RecomputeOffloadRule
+) -> Iterator[Candidate]:
+    """Yield the schedule of `base` with its memory saved by that rule, if it fits."""
+    try:
+        plan = with_savings(base.schedule, allowed, rule)
+        schedule = None if plan is None else schedule_plan(variant.problem, plan)
+    except Deadlock:  # operations of no length
+        return
+    if schedule is not None and schedule.fits:
+        yield Candidate(f"{base.source} with {rule}", schedule)
+
+
 class RecomputeOffloadRule(NamedTuple):
     """How memory is saved: by which action, for `every` activation or those that do not fit; `spare` stay free."""
 
@@ -230,254 +481,3 @@ class _MemorySimulation:
                 free[number] -= size
             loads.setdefault(position, []).append(activation)
         return loads
-
-
-def with_rules(variant: Variant, base: Candidate, allowed: MemorySavings) -> Iterator[Candidate]:
-    """Yield the schedules of `base` with its memory saved by each rule, as far as they fit."""
-    if not base.schedule.plan.pairs:
-        for rule in recompute_offload_rules(allowed):
-            yield from _saved_by(variant, base, allowed, rule)
-
-
-def _saved_by(
-    variant: Variant, base: Candidate, allowed: MemorySavings, rule: RecomputeOffloadRule
-) -> Iterator[Candidate]:
-    """Yield the schedule of `base` with its memory saved by that rule, if it fits."""
-    try:
-        plan = with_savings(base.schedule, allowed, rule)
-        schedule = None if plan is None else schedule_plan(variant.problem, plan)
-    except Deadlock:  # operations of no length
-        return
-    if schedule is not None and schedule.fits:
-        yield Candidate(f"{base.source} with {rule}", schedule)
-
-
-def _bases(variant: Variant) -> Iterator[Candidate]:
-    """Yield orders of `variant` to save memory in, whether they fit or not."""
-    yield from (candidate for candidate in portfolio.family_candidates(variant) if not candidate.schedule.plan.pairs)
-    rooms = forward_headrooms(variant.problem, variant.index)
-    for name, rule in portfolio.RULES.items():
-        keys = rule(variant)
-        for factor in variant.policy.portfolio.looser:
-            own = variant.problem.capacity_grains
-            limits = [None if most is None or factor is None else int(factor * most) for most in own]
-            pools = portfolio.Pools("", variant.graph, limits, rooms)
-            yield from portfolio.listed(variant, f"list ({name})", pools, keys)
-
-
-class _WarmUps(NamedTuple):
-    """The number of forwards of each device before its first backward, and the rule that saves memory then."""
-
-    counts: tuple[int, ...]
-    rule: RecomputeOffloadRule
-
-    def __str__(self) -> str:
-        usual = self.counts == tuple(range(len(self.counts), 0, -1))
-        return "1f1b" if usual else f"1f1b, warm-ups {shown(self.counts)}"
-
-
-def _further_ahead(variant: Variant, allowed: MemorySavings, tries: dict[_WarmUps, int]) -> Iterator[Candidate]:
-    """Yield, with one stage a device, 1F1B, then orders whose first devices run ahead: half of them, then others."""
-    devices, count = variant.problem.devices, variant.index.microbatches
-    placement = variant.problem.settled_placement
-    if placement.ways != [tuple(range(devices))]:
-        return
-    for ahead in sorted(range(devices + 1), key=lambda ahead: ahead and abs(ahead - devices / 2) + 1):
-        warm_ups = tuple(count if device < ahead else devices - device for device in range(devices))
-        for rule in recompute_offload_rules(allowed):
-            yield from _try(variant, allowed, _WarmUps(warm_ups, rule), tries)
-
-
-def _try(
-    variant: Variant, allowed: MemorySavings, warm_ups: _WarmUps, tries: dict[_WarmUps, int]
-) -> Iterator[Candidate]:
-    """Yield the candidate of these warm-ups, if it fits, and note its value in `tries`."""
-    index = variant.index
-    orders = []
-    for device, count in enumerate(warm_ups.counts):
-        forwards, gradients, last = (index.row(kind, device) for kind in ("F", index.gradient, index.last))
-        if gradients == last:
-            orders.append(one_forward_one_backward(forwards, gradients, count - 1))
-        else:
-            orders.append(split_one_forward_one_backward(forwards, gradients, last, count - 1, 0))
-    try:
-        base = Candidate(str(warm_ups), schedule_plan(variant.problem, Plan(index, orders)))
-    except Deadlock:
-        return
-    for candidate in _saved_by(variant, base, allowed, warm_ups.rule):
-        tries[warm_ups] = variant.value(candidate.schedule)
-        yield candidate
-
-
-def one_by_one(variant: Variant) -> Candidate:
-    """Return the order of one microbatch after another: if any order fits, this does once its memory is saved."""
-    index, order = variant.index, list[int]()
-    backwards = dict.fromkeys((index.gradient, index.last))
-    for microbatch in range(index.microbatches):
-        order += (index.row("F", stage)[microbatch] for stage in range(index.stages))
-        order += (index.row(kind, stage)[microbatch] for stage in range(index.stages)[::-1] for kind in backwards)
-    orders = variant.graph.by_resource(order)
-    return Candidate("one microbatch at a time", schedule_plan(variant.problem, Plan(index, orders)))
-
-
-@dataclass(frozen=True, eq=False)
-class RecomputeOffloadVariant(Variant):
-    """A variant whose activations may be recomputed or offloaded, as `allowed` says.
-
-    `index` and `graph` are those of the plain operations, F to W, which have the same numbers in `full`.
-    """
-
-    allowed: MemorySavings = KEEP_ONLY
-
-    @cached_property
-    def full(self) -> OpIndex:
-        """All operations that may run."""
-        return self.index.with_letters(self.allowed.letters)
-
-    @property
-    def most_operations(self) -> int:
-        return self.full.size
-
-    @property
-    def ordered(self) -> TaskGraph:
-        """The rules alone: microbatches are not alike, so that no order of them, and none by the budget, is known."""
-        return self.graph
-
-    @cached_property
-    def quantum(self) -> int:
-        return lower(self.problem, self.full).quantum
-
-    def bounds(self) -> Iterator[Bound]:
-        return recompute_offload_bounds(self, self.full.letters)
-
-    def named_candidates(self) -> Iterator[Candidate]:
-        return map(self._of_variant, portfolio.named_candidates(self))
-
-    def fed_candidates(self) -> Iterator[Candidate]:
-        return map(self._of_variant, portfolio.fed_candidates(self))
-
-    def ruled_candidates(self) -> Iterator[Candidate]:
-        allowed, tries = self.allowed, dict[_WarmUps, int]()
-        yield from _further_ahead(self, allowed, tries)
-        for base in (*sorted(_bases(self), key=lambda base: self.value(base.schedule)), one_by_one(self)):
-            yield from with_rules(self, base, allowed)
-        count = self.index.microbatches  # then the best with another warm-up of a device, device by device
-        warm_ups = range(count, 0, -max(count // 16, 1))
-        for device, warm_up in product(range(self.problem.devices if tries else 0), warm_ups):
-            counts, rule = min(tries, key=tries.__getitem__)
-            changed = (*counts[:device], warm_up, *counts[device + 1 :])
-            yield from _try(self, allowed, _WarmUps(changed, rule), tries)
-        yield from map(self._of_variant, portfolio.ruled_candidates(self))
-
-    def quick_ruled_candidates(self) -> Iterator[Candidate]:
-        limits = enumerate(self.problem.capacity_grains)
-        keeps = all(most is None or least_capacity(self.problem, device) <= most for device, most in limits)
-        saved = chain(_further_ahead(self, self.allowed, {}), with_rules(self, one_by_one(self), self.allowed))
-        return map(self._of_variant, islice(portfolio.ruled_candidates(self) if keeps else saved, 1))
-
-    def quick_named_candidates(self) -> Iterator[Candidate]:
-        for base in portfolio.quick_named_candidates(self):
-            yield self._of_variant(base)
-            yield from with_rules(self, base, self.allowed)
-
-    def model(self, least: int, most: int) -> TaskModel:
-        return recompute_offload_model(self, self.full, least, most)
-
-    def hint(self, schedule: Schedule) -> list[int]:
-        return self._sorted_rows(schedule.start_ticks)
-
-    def most_sought(self, value: int, bound: int, *, is_own: bool) -> int:
-        return value if is_own and value > 1.1 * bound else value - self.quantum
-
-    def replay(self, starts: Sequence[int]) -> Schedule:
-        """Return the schedule of the order that `starts` (ticks; UNTIMED: does not run) has on each device."""
-        times = self._sorted_rows(starts)
-        plan = plan_of_times(self.problem, self.full, times)
-        schedule = schedule_plan(self.problem, plan)
-        if schedule.fits:
-            return schedule
-        durations = lower(self.problem, self.full).durations  # as found: at one instant a plan orders no empty ones
-        ends = [start if start == UNTIMED else start + time for start, time in zip(times, durations, strict=True)]
-        return Schedule(self.problem, plan, times, ends)
-
-    def _sorted_rows(self, starts: Sequence[int]) -> list[int]:
-        """Return `starts` with the microbatches numbered as in the model, and UNTIMED for what does not run."""
-        times = [*(max(start, UNTIMED) for start in starts), *([UNTIMED] * (self.full.size - len(starts)))]
-        row, order = self.full.row(self.full.gradient, 0), [*range(self.full.microbatches)]
-        for group in self.alike:
-            for place, microbatch in zip(group, sorted(group, key=lambda m: times[row[m]]), strict=True):
-                order[place] = microbatch
-        return self.full.spread(lambda kind, stage: [times[self.full.row(kind, stage)[m]] for m in order])
-
-    def adopted(self, schedule: Schedule) -> Schedule | None:
-        if schedule.plan.index.stages == self.problem.stages:
-            return self._taken_over(schedule)
-        if schedule.plan.index.saves_memory:
-            return None
-        plan = portfolio.refined(schedule.plan, self.index)
-        return None if plan is None else self._taken_over(schedule_plan(self.problem, plan))
-
-    def _of_variant(self, candidate: Candidate) -> Candidate:
-        """Return a candidate as one of this variant; as it is, if it is over budget or cannot be taken over."""
-        adopted = self._taken_over(candidate.schedule) if candidate.schedule.fits else None
-        return candidate if adopted is None else candidate._replace(schedule=adopted)
-
-    def _taken_over(self, schedule: Schedule) -> Schedule | None:
-        """Return a schedule of the same problem as one of this variant; None when it runs what is not allowed here."""
-        index, starts = schedule.plan.index, [UNTIMED] * self.full.size
-        for number in chain(*schedule.plan.machines):
-            op = index.op(number)
-            if op.kind not in self.full.letters:
-                return None
-            starts[self.full.number(op)] = schedule.start_ticks[number]
-        return None if schedule.plan.pairs else self.replay(starts)
-
-
-@dataclass(frozen=True, eq=False)
-class PlainVariant(Variant):
-    """A variant whose activations are all kept.
-
-    Its microbatches are alike, so each row of equal operations runs them in order, and from the budget follow further
-    precedences.
-    """
-
-    keeps_activations = True
-    named_candidates = portfolio.named_candidates
-    fed_candidates = portfolio.fed_candidates
-    ruled_candidates = portfolio.ruled_candidates
-    quick_named_candidates = portfolio.quick_named_candidates
-    bounds = plain_bounds
-
-    @cached_property
-    def ordered(self) -> TaskGraph:
-        """The rules, microbatches in order, and the precedences that follow from the budget."""
-        extra = [*order_edges(self.problem, self.index), *capacity_edges(self.problem, self.index)]
-        return self.graph.changed(edges=[self.graph.edges, *extra])
-
-    @property
-    def improvements(self) -> Sequence[Improvement]:
-        return (
-            Improvement("justification", self.policy.variants.justification_part, portfolio.justify),
-            Improvement("improvement", self.policy.variants.neighbourhoods_part, improve),
-        )
-
-    def adopted(self, schedule: Schedule) -> Schedule | None:
-        if not set(schedule.plan.index.letters) <= set(COMPUTATION_LETTERS):
-            return None
-        plan = portfolio.refined(schedule.plan, self.index)
-        return None if plan is None else schedule_plan(self.problem, plan)
-
-    def model(self, least: int, most: int) -> TaskModel:
-        return full_model(self, least, most)
-
-    def replay(self, starts: Sequence[int]) -> Schedule:
-        """Return the schedule of an order; microbatches are renamed so that each row runs them in order."""
-        times = sorted_rows(self, starts)
-        order = np.lexsort(np.array([self.rank, times + self.graph.duration, times]))
-        return schedule_plan(self.problem, Plan(self.index, self.graph.by_resource(order.tolist())))
-
-    def hint(self, schedule: Schedule) -> list[int]:
-        return sorted_rows(self, schedule.start_ticks)
-
-    def most_sought(self, value: int, bound: int, *, is_own: bool) -> int:
-        return value if is_own else value - self.quantum

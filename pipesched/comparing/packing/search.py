@@ -49,153 +49,6 @@ CAPS = 6  # smaller ones that are tried where a budget is not kept
 FINE = 1 << 18  # parts of a capacity, and of the size of the document that costs are for
 
 
-class Judged(NamedTuple):
-    """A packing, and what its ranks take: None where some rank has no schedule."""
-
-    assignment: Assignment
-    ranks: Sequence[Timed] | None
-
-    @property
-    def fits(self) -> bool:
-        """Whether every rank has a schedule within the budget."""
-        return self.ranks is not None and all(rank.fits for rank in self.ranks)
-
-    @property
-    def makespan(self) -> Fraction | None:
-        return None if self.ranks is None else max(rank.makespan for rank in self.ranks)
-
-    @property
-    def key(self) -> tuple[bool, bool, Fraction, Fraction]:
-        """What says which packing is better: less is."""
-        makespans = [rank.makespan for rank in self.ranks or ()]
-        return self.ranks is None, not self.fits, max(makespans, default=Fraction(0)), sum(makespans, Fraction(0))
-
-
-def judge(assignments: Sequence[Assignment], lengths: Sequence[int], times: RankTimes) -> list[Judged]:
-    """Return the packings of documents of these lengths with the times of their ranks."""
-    ranks = [
-        [tuple(load_of([lengths[document] for document in members]) for members in rank) for rank in assignment]
-        for assignment in assignments
-    ]
-    times.of([*chain.from_iterable(ranks)])  # all at once
-    judged = []
-    for assignment, own in zip(assignments, map(times.of, ranks), strict=True):
-        known = [one for one in own if one is not None]
-        judged.append(Judged(assignment, known if len(known) == len(own) else None))
-    return judged
-
-
-class DocumentSizes(NamedTuple):
-    """Of each document, from long to short: its work and its size in parts of a whole, and its tokens."""
-
-    work: Ints
-    size: Ints
-    tokens: Ints
-
-
-def moves_of(documents: DocumentSizes, bins: Filled, cap: int, positions: Positions, budget: tuple[float, Ints]) -> Any:
-    """Return what moves documents (`Moves`) in D x M bins: r x M + i is the microbatch that rank r feeds as number i.
-
-    The budget is a scale, and what devices hold as slots start: a column a microbatch of size 1 / scale.
-    """
-    (kernels, give), bin_of = kernels_of_bins(), np.empty(len(documents.tokens), int)
-    bin_of[[*chain.from_iterable(bins)]] = np.repeat(np.arange(len(bins)), [*map(len, bins)])
-    nothing = np.zeros(len(bins) + 1, int)
-    columns = [*map(give, (*documents, budget[1].ravel(), bin_of, nothing + cap))]
-    rows = positions.rows(nothing, nothing.copy())
-    return kernels.Moves(rows, budget[0], check_deadline, lambda size: give(np.zeros(size, int)), columns)
-
-
-def improve(moves: Any, steps: int) -> None:
-    """Make moves that shorten the slowest rank, at most so many, each the best of some of its kind."""
-    for _ in range(steps):
-        takes = np.asarray(moves.takes).tolist()
-        slow = takes.index(max(takes))
-        fast = [rank for rank in sorted(range(len(takes)), key=takes.__getitem__)[:FASTEST] if rank != slow]
-        if not (
-            moves.give(slow, kernels_of_bins()[1](column(fast)))
-            or moves.rearrange(slow)
-            or any(moves.trade(slow, rank) for rank in [slow, *fast])
-        ):
-            return
-
-
-def roam(moves: Any, rounds: int) -> None:
-    """Exchange documents of the slowest rank and any one; then documents are in the best bins that came by.
-
-    Of each round's pairs, drawn at random, the best is taken also where it makes a rank a little longer than the
-    slowest: by ever less (Threshold accepting, Dueck and Scheuer 1990).
-    """
-    moves.roam(*map(kernels_of_bins()[1], draws_of(len(moves.takes), rounds)))
-
-
-@lru_cache(maxsize=16)
-def draws_of(ranks: int, rounds: int) -> tuple[Ints, Ints]:
-    """Return a rank for each round, and a number from 0 to 1 for each document of its pairs."""
-    random = Random(0)
-    drawn = [(random.randrange(ranks), [random.random() for _ in range(2 * PAIRS)]) for _ in range(rounds)]
-    return np.array([rank for rank, _ in drawn]), np.array([each for _, each in drawn]).ravel()
-
-
-@lru_cache(maxsize=16)
-def shape_of(positions: Positions, work: int, rounds: int) -> tuple[Ints, Ints]:
-    """Return the best works of the microbatches of one rank, and the places for a long document, the best first.
-
-    It is in each place once, beside works that are the best around it.
-    """
-    count = positions.microbatches
-    even = np.full((count, count + 1), work // count, dtype=np.int64)
-    least = np.zeros_like(even)
-    np.fill_diagonal(least, int(LONG * work / count))
-    start = np.maximum(even, least)
-    best, makespans = targets(positions, start, least, np.full(count + 1, work), rounds)
-    ends = np.concatenate([makespans[:1], makespans[:-1], makespans[-2:-1]])
-    middle = int((ends[:-2] + ends[1:-1] + ends[2:]).argmin())  # of places that are as good a neighbour decides
-    return best[:, -1], np.argsort(np.abs(np.arange(count) - middle), kind="stable")
-
-
-def targets(positions: Positions, start: Ints, least: Ints, work: int | Ints, rounds: int) -> tuple[Ints, Ints]:
-    """Return the best works that were found, a row a microbatch and a column a rank, and their makespans.
-
-    All columns together have `work`, or each has its own. Each work is at least its `least`, the longest document that
-    it cannot be without. Each round times the works and their mean so far, and moves work to where it costs less time.
-    """
-    together = isinstance(work, int)
-    free = work - (least.sum() if together else least.sum(axis=0))
-    rest = np.maximum(start - least, start // 1000 + 1).astype(np.float64)
-    columns = start.shape[1]
-    best = mean = start
-    lowest = np.full(columns, np.iinfo(np.int64).max)
-    for number in range(rounds):
-        sums = np.array([fsum(column) for column in rest.T.tolist()])
-        rest *= free / (fsum(sums) if together else sums)
-        works = least + np.rint(rest).astype(np.int64)
-        mean = works if not number else mean + np.rint((works - mean) * max(RECENT, 1 / (number + 1))).astype(np.int64)
-        both = np.hstack([works, mean])
-        makespans, slopes = positions.slopes(both, both if positions.has_lags else None)
-        for tried, takes in ((works, makespans[:columns]), (mean, makespans[columns:])):
-            better = np.full(columns, takes.max() < lowest.max()) if together else takes < lowest
-            best, lowest = np.where(better, tried, best), np.where(better, takes, lowest)
-        pace = PACE / (1 + SLOWER * number)
-        rest *= _step(rest, slopes[:, :columns], makespans[:columns], pace, together=together)
-    return best, lowest
-
-
-def _step(rest: Ints, slopes: Ints, makespans: Ints, pace: float, *, together: bool) -> Ints:
-    """Return the factors of a step, the same on every machine: within ranks from steep slopes, between to fast ones."""
-    totals = np.array([fsum(column) for column in rest.T.tolist()])
-    growth = np.maximum([fsum(column) for column in (rest * slopes).T.tolist()], 1.0)  # by all that is free
-    length = np.maximum(makespans.astype(np.float64), 1.0)
-    pulls = pace * np.minimum(1.0, growth / length) * (slopes * totals / growth - 1)
-    within: Ints = np.where(pulls > 0, 1 / (1 + np.abs(pulls)), 1 + np.abs(pulls))
-    if not together:
-        return within
-    common = fsum((totals * length / growth).tolist()) / fsum((totals / growth).tolist())
-    between = 1 + (common - length) / growth
-    factors: Ints = within * np.clip(between, 1 / STEEPEST, STEEPEST)
-    return factors
-
-
 def searched(
     lengths: Sequence[int], ranks: int, microbatches: int, cap: int, times: RankTimes, starts: Sequence[Assignment]
 ) -> list[Assignment]:
@@ -358,3 +211,150 @@ def fill(works: Sequence[int], tokens: Sequence[int], aims: Sequence[int], cap: 
             if room[entry[1]] >= shortest:
                 heappush(lacking, entry)
     return filled
+
+
+@lru_cache(maxsize=16)
+def shape_of(positions: Positions, work: int, rounds: int) -> tuple[Ints, Ints]:
+    """Return the best works of the microbatches of one rank, and the places for a long document, the best first.
+
+    It is in each place once, beside works that are the best around it.
+    """
+    count = positions.microbatches
+    even = np.full((count, count + 1), work // count, dtype=np.int64)
+    least = np.zeros_like(even)
+    np.fill_diagonal(least, int(LONG * work / count))
+    start = np.maximum(even, least)
+    best, makespans = targets(positions, start, least, np.full(count + 1, work), rounds)
+    ends = np.concatenate([makespans[:1], makespans[:-1], makespans[-2:-1]])
+    middle = int((ends[:-2] + ends[1:-1] + ends[2:]).argmin())  # of places that are as good a neighbour decides
+    return best[:, -1], np.argsort(np.abs(np.arange(count) - middle), kind="stable")
+
+
+def targets(positions: Positions, start: Ints, least: Ints, work: int | Ints, rounds: int) -> tuple[Ints, Ints]:
+    """Return the best works that were found, a row a microbatch and a column a rank, and their makespans.
+
+    All columns together have `work`, or each has its own. Each work is at least its `least`, the longest document that
+    it cannot be without. Each round times the works and their mean so far, and moves work to where it costs less time.
+    """
+    together = isinstance(work, int)
+    free = work - (least.sum() if together else least.sum(axis=0))
+    rest = np.maximum(start - least, start // 1000 + 1).astype(np.float64)
+    columns = start.shape[1]
+    best = mean = start
+    lowest = np.full(columns, np.iinfo(np.int64).max)
+    for number in range(rounds):
+        sums = np.array([fsum(column) for column in rest.T.tolist()])
+        rest *= free / (fsum(sums) if together else sums)
+        works = least + np.rint(rest).astype(np.int64)
+        mean = works if not number else mean + np.rint((works - mean) * max(RECENT, 1 / (number + 1))).astype(np.int64)
+        both = np.hstack([works, mean])
+        makespans, slopes = positions.slopes(both, both if positions.has_lags else None)
+        for tried, takes in ((works, makespans[:columns]), (mean, makespans[columns:])):
+            better = np.full(columns, takes.max() < lowest.max()) if together else takes < lowest
+            best, lowest = np.where(better, tried, best), np.where(better, takes, lowest)
+        pace = PACE / (1 + SLOWER * number)
+        rest *= _step(rest, slopes[:, :columns], makespans[:columns], pace, together=together)
+    return best, lowest
+
+
+def _step(rest: Ints, slopes: Ints, makespans: Ints, pace: float, *, together: bool) -> Ints:
+    """Return the factors of a step, the same on every machine: within ranks from steep slopes, between to fast ones."""
+    totals = np.array([fsum(column) for column in rest.T.tolist()])
+    growth = np.maximum([fsum(column) for column in (rest * slopes).T.tolist()], 1.0)  # by all that is free
+    length = np.maximum(makespans.astype(np.float64), 1.0)
+    pulls = pace * np.minimum(1.0, growth / length) * (slopes * totals / growth - 1)
+    within: Ints = np.where(pulls > 0, 1 / (1 + np.abs(pulls)), 1 + np.abs(pulls))
+    if not together:
+        return within
+    common = fsum((totals * length / growth).tolist()) / fsum((totals / growth).tolist())
+    between = 1 + (common - length) / growth
+    factors: Ints = within * np.clip(between, 1 / STEEPEST, STEEPEST)
+    return factors
+
+
+class DocumentSizes(NamedTuple):
+    """Of each document, from long to short: its work and its size in parts of a whole, and its tokens."""
+
+    work: Ints
+    size: Ints
+    tokens: Ints
+
+
+def moves_of(documents: DocumentSizes, bins: Filled, cap: int, positions: Positions, budget: tuple[float, Ints]) -> Any:
+    """Return what moves documents (`Moves`) in D x M bins: r x M + i is the microbatch that rank r feeds as number i.
+
+    The budget is a scale, and what devices hold as slots start: a column a microbatch of size 1 / scale.
+    """
+    (kernels, give), bin_of = kernels_of_bins(), np.empty(len(documents.tokens), int)
+    bin_of[[*chain.from_iterable(bins)]] = np.repeat(np.arange(len(bins)), [*map(len, bins)])
+    nothing = np.zeros(len(bins) + 1, int)
+    columns = [*map(give, (*documents, budget[1].ravel(), bin_of, nothing + cap))]
+    rows = positions.rows(nothing, nothing.copy())
+    return kernels.Moves(rows, budget[0], check_deadline, lambda size: give(np.zeros(size, int)), columns)
+
+
+def improve(moves: Any, steps: int) -> None:
+    """Make moves that shorten the slowest rank, at most so many, each the best of some of its kind."""
+    for _ in range(steps):
+        takes = np.asarray(moves.takes).tolist()
+        slow = takes.index(max(takes))
+        fast = [rank for rank in sorted(range(len(takes)), key=takes.__getitem__)[:FASTEST] if rank != slow]
+        if not (
+            moves.give(slow, kernels_of_bins()[1](column(fast)))
+            or moves.rearrange(slow)
+            or any(moves.trade(slow, rank) for rank in [slow, *fast])
+        ):
+            return
+
+
+def roam(moves: Any, rounds: int) -> None:
+    """Exchange documents of the slowest rank and any one; then documents are in the best bins that came by.
+
+    Of each round's pairs, drawn at random, the best is taken also where it makes a rank a little longer than the
+    slowest: by ever less (Threshold accepting, Dueck and Scheuer 1990).
+    """
+    moves.roam(*map(kernels_of_bins()[1], draws_of(len(moves.takes), rounds)))
+
+
+@lru_cache(maxsize=16)
+def draws_of(ranks: int, rounds: int) -> tuple[Ints, Ints]:
+    """Return a rank for each round, and a number from 0 to 1 for each document of its pairs."""
+    random = Random(0)
+    drawn = [(random.randrange(ranks), [random.random() for _ in range(2 * PAIRS)]) for _ in range(rounds)]
+    return np.array([rank for rank, _ in drawn]), np.array([each for _, each in drawn]).ravel()
+
+
+class Judged(NamedTuple):
+    """A packing, and what its ranks take: None where some rank has no schedule."""
+
+    assignment: Assignment
+    ranks: Sequence[Timed] | None
+
+    @property
+    def fits(self) -> bool:
+        """Whether every rank has a schedule within the budget."""
+        return self.ranks is not None and all(rank.fits for rank in self.ranks)
+
+    @property
+    def makespan(self) -> Fraction | None:
+        return None if self.ranks is None else max(rank.makespan for rank in self.ranks)
+
+    @property
+    def key(self) -> tuple[bool, bool, Fraction, Fraction]:
+        """What says which packing is better: less is."""
+        makespans = [rank.makespan for rank in self.ranks or ()]
+        return self.ranks is None, not self.fits, max(makespans, default=Fraction(0)), sum(makespans, Fraction(0))
+
+
+def judge(assignments: Sequence[Assignment], lengths: Sequence[int], times: RankTimes) -> list[Judged]:
+    """Return the packings of documents of these lengths with the times of their ranks."""
+    ranks = [
+        [tuple(load_of([lengths[document] for document in members]) for members in rank) for rank in assignment]
+        for assignment in assignments
+    ]
+    times.of([*chain.from_iterable(ranks)])  # all at once
+    judged = []
+    for assignment, own in zip(assignments, map(times.of, ranks), strict=True):
+        known = [one for one in own if one is not None]
+        judged.append(Judged(assignment, known if len(known) == len(own) else None))
+    return judged

@@ -1,7 +1,8 @@
 """How layers are cut into stages: the layout of least largest work of a device, exact where it can be.
 
 `balanced_layout` is where one begins. Of alike layers it counts (`_least_largest`). Of layers that differ it makes a
-`CutTask`, of which `least_cut` chooses a search: by runs, by all cuts where they are few, by lanes, or some cuts.
+`CutTask`, for which `least_cut` chooses a search: by runs, by all cuts where they are few, by lanes, or some cuts. The
+searches are the classes behind it; each says by `any_within` whether some cut costs no more than so much.
 
 Where every device has its stages in one run (`RunSearch`) the search is exact, for any lists. A stage costs no less
 with more items, so within a cost and the memory the ends that it may have from a given begin are all those up to a
@@ -24,6 +25,198 @@ from pipesched.pipeline.layers.layers import WORK, LayerCosts, Layers, least_cou
 from pipesched.pipeline.problem.costs import SIZES, Memory
 from pipesched.pipeline.problem.placement import Placement
 from pipesched.pipeline.problem.quantities import grains_per_unit, to_fraction
+
+
+class Group(NamedTuple):
+    """The stages that share devices, those of one device, or of two that mirror each other; and those devices."""
+
+    stages: Sequence[int]
+    devices: Sequence[int]
+
+
+def balanced_layout(
+    layers: Layers, placement: Placement, microbatches: int, memory: Memory, speeds: Sequence[Fraction] | None = None
+) -> tuple[int, ...]:
+    """Return the layout with the least largest work of a device, by its speed (None: all 1).
+
+    Of alike layers it is one with the least largest stage; the first of alike stages have more layers, since they begin
+    first and end last. Of layers that differ, where devices have several stages and there are very many cuts, the work
+    is at most 1.005 times the least. Memory is kept where it can be: with one stage a device, the best layout is taken
+    with which 1F1B fits the budget. If there is none, or for other placements, the best with which every device has
+    memory for one microbatch; if there is none, the best of all. There must be enough layers for every stage to have
+    something to do.
+    """
+    groups = _groups(placement)
+    if not layers.layer.is_cut_by_counts:
+        return _by_items(layers, groups, memory, _in_flight(placement, microbatches), speeds)
+    slowness = [Fraction(1) if speeds is None else _slowness(group, speeds) for group in groups]
+    for in_flight in _in_flight(placement, microbatches):
+        most, stages, limits = [layers.count] * len(groups), len(layers.layout), memory.budget or ()
+        # how many layers each group has memory for; -1 where not even what is beside the layers fits
+        for number, (group, devices) in enumerate(groups) if limits else ():
+            left = min(to_fraction(limits[device]) for device in devices)
+            for stage in group:
+                left -= layers.beside(stage, stages, "static")
+                left -= in_flight[stage] * layers.beside(stage, stages, "activation")
+            held = max(in_flight[stage] for stage in group)
+            each = layers.layer.amount("static") + held * layers.layer.amount("activation")
+            most[number] = -1 if left < 0 else _times(left, each, layers.count)
+        layout = _least_largest(layers, groups, most, slowness)
+        if layout is not None:
+            return layout
+    return _least_largest(layers, groups, [layers.count] * len(groups), slowness) or layers.layout
+
+
+def _by_items(
+    layers: Layers,
+    groups: Sequence[Group],
+    memory: Memory,
+    in_flight: Sequence[Sequence[int]],
+    speeds: Sequence[Fraction] | None,
+) -> tuple[int, ...]:
+    """Return the best layout of layers that differ; what stands beside them is the first and the last item of all."""
+    ways = [*((memory.budget, flying) for flying in in_flight), (None, in_flight[-1])]
+    items = {key: item_amounts(layers, key) for key in (*WORK, *SIZES)}
+    work = [sum(parts, Fraction(0)) for parts in zip(*(items[key] for key in WORK), strict=True)]
+    slowness = [_slowness(group, speeds) for group in groups]
+    holders = {stage: number for number, (stages, _) in enumerate(groups) for stage in stages}
+
+    def sums(values: Sequence[Fraction], scale: int) -> tuple[int, ...]:
+        return tuple(accumulate((int(value * scale) for value in values), initial=0))
+
+    for budget, flying in ways:
+        limits = [] if budget is None else [min(to_fraction(budget[device]) for device in its) for _, its in groups]
+        scale = grains_per_unit([*items["static"], *items["activation"], *limits])
+        task = CutTask(
+            work=sums(work, grains_per_unit(work)),
+            static=sums(items["static"], scale),
+            activation=sums(items["activation"], scale),
+            holders=tuple(holders[stage] for stage in range(len(holders))),
+            weights=tuple(int(one * grains_per_unit(slowness)) for one in slowness),
+            room=None if budget is None else tuple(int(limit * scale) for limit in limits),
+            flying=tuple(flying),
+        )
+        ends = least_cut(task)
+        if ends is not None:
+            before = len(beside_layers(layers.first))
+            inner = (end - before for end in ends[:-1])
+            return tuple(end - begin for begin, end in pairwise((0, *inner, layers.count)))
+    return layers.layout
+
+
+def beside_layers(part: LayerCosts) -> list[LayerCosts]:
+    """Return the items that a part beside the layers is: one, or none where it takes no time and no memory."""
+    return [] if part.is_nothing else [part]
+
+
+def item_amounts(layers: Layers, key: str) -> list[Fraction]:
+    """Return what each item has of a field of LayerCosts: what stands before the layers, each layer, what is behind."""
+    first, last = ([one.amount(key) for one in beside_layers(part)] for part in (layers.first, layers.last))
+    return [*first, *(end - begin for begin, end in pairwise(layers.layer.sums(key, layers.count))), *last]
+
+
+def largest_work(layers: Layers, placement: Placement, speeds: Sequence[Fraction] | None) -> tuple[int, Fraction]:
+    """Return the device with the most work, and how long it works on a microbatch (the mean of several ways)."""
+    groups = _groups(placement)
+    columns = [layers.amounts(key) for key in WORK]
+    stages = [sum(map(to_fraction, parts), Fraction(0)) for parts in zip(*columns, strict=True)]
+    works = [sum((stages[stage] for stage in group.stages), Fraction(0)) * _slowness(group, speeds) for group in groups]
+    most = max(range(len(groups)), key=works.__getitem__)
+    return _slowest(groups[most], speeds), works[most]
+
+
+def _slowness(group: Group, speeds: Sequence[Fraction] | None) -> Fraction:
+    """Return how long the slowest device of a group, which runs its part of the microbatches, takes for unit work."""
+    speed = Fraction(1) if speeds is None else speeds[_slowest(group, speeds)]
+    return 1 / (len(group.devices) * speed)
+
+
+def _slowest(group: Group, speeds: Sequence[Fraction] | None) -> int:
+    return group.devices[0] if speeds is None else min(group.devices, key=speeds.__getitem__)
+
+
+def _groups(placement: Placement) -> list[Group]:
+    devices: dict[tuple[int, ...], list[int]] = {}
+    for device in range(placement.last + 1):
+        devices.setdefault(tuple(placement.stages_on(device)), []).append(device)
+    return [*starmap(Group, devices.items())]
+
+
+def _in_flight(placement: Placement, microbatches: int) -> list[list[int]]:
+    """Return the microbatches that each stage holds, for each way to count them: those of 1F1B, and a single one."""
+    stages = len(placement.devices)
+    single = [1] * stages
+    if placement.ways != [tuple(range(stages))]:
+        return [single]
+    return [[min(stages - stage, microbatches) for stage in range(stages)], single]
+
+
+def _times(amount: Fraction, each: Fraction, most: int) -> int:
+    """Return how often `each` goes into an amount, at most `most` times."""
+    return min(most, int(amount / each)) if each else most
+
+
+def _least_largest(
+    layers: Layers, groups: Sequence[Group], most: Sequence[int], slowness: Sequence[Fraction]
+) -> tuple[int, ...] | None:
+    """Return the best layout with no more layers in a group than `most`: groups are filled first, then their stages."""
+    stages, each = len(layers.layout), layers.layer.work
+    least = least_counts(stages, layers.first, layers.last)
+    beside = [sum((layers.beside(n, stages, key) for key in WORK), Fraction(0)) for n in range(stages)]
+    start = [sum(least[stage] for stage in group) for group, _ in groups]
+    own = [sum((beside[stage] for stage in group), Fraction(0)) for group, _ in groups]
+    by_speed = [work * slow for work, slow in zip(own, slowness, strict=True)]
+    filled = _spread(layers.count, start, by_speed, [each * slow for slow in slowness], range(len(groups)), most)
+    if filled is None:
+        return None
+    largest = max((work + count * each) * slow for work, count, slow in zip(own, filled, slowness, strict=True))
+    kept = [_times(largest / slow - work, each, limit) for work, limit, slow in zip(own, most, slowness, strict=True)]
+    group_of = {stage: number for number, (group, _) in enumerate(groups) for stage in group}
+    of_stages = [group_of[stage] for stage in range(stages)]
+    shared = _spread(layers.count, least, beside, [each] * stages, of_stages, kept)
+    return None if shared is None else tuple(shared)
+
+
+def _spread(
+    count: int,
+    start: Sequence[int],
+    beside: Sequence[Fraction],
+    each: Sequence[Fraction],
+    group_of: Sequence[int],
+    most: Sequence[int],
+) -> list[int] | None:
+    """Return `count` layers over parts, each to where the least work is; None where `most` of a group forbids it."""
+    # since the layers are alike, no exchange of layers between two parts can lower the largest
+    counts, totals = [*start], [0] * len(most)
+    for part, number in enumerate(counts):
+        totals[group_of[part]] += number
+    if any(total > limit for total, limit in zip(totals, most, strict=True)):
+        return None
+    heap = [(beside[part] + (number + 1) * each[part], number, part) for part, number in enumerate(counts)]
+    heapify(heap)
+    left = count - sum(counts)
+    while left and heap:
+        part = heappop(heap)[2]
+        if totals[group_of[part]] < most[group_of[part]]:
+            counts[part] += 1
+            totals[group_of[part]] += 1
+            left -= 1
+            heappush(heap, (beside[part] + (counts[part] + 1) * each[part], counts[part], part))
+    return None if left else counts
+
+
+class CutItems(NamedTuple):
+    """For the cuts of a solve (`solver/cuts/chain.py`): times at speed 1, memory, latencies, in the problem's units."""
+
+    forward: Sequence[Fraction]
+    gradient: Sequence[Fraction]  # of what must run before the gradient goes on: I, or a whole backward
+    weight: Sequence[Fraction]  # of W; 0 with whole backwards
+    pair: Sequence[Fraction] | None  # of a pair F&B, where it may be shorter than its parts
+    p2p: Sequence[Fraction]
+    static: Sequence[Fraction]
+    held: Sequence[Sequence[Fraction]]  # by one microbatch, in each way to count it: of a stage the largest sum counts
+    links: Sequence[Sequence[Fraction]] | None = None  # from device to device, that the model has beside the problem's
+
 
 Ends = Sequence[int]  # where each stage ends; the last one at the number of items
 Decide = Callable[[int | None], Ends | None]  # a cut that costs no more than so much (None: anything), if there is one
@@ -82,6 +275,26 @@ class CutTask(NamedTuple):
         common = [(size, len(sizes) - bisect_left(sizes, size)) for size, _ in Counter(sizes).most_common(COMMON)]
         needed = [(1, self.work[-1]), *((size, count) for size, count in common if size)]
         return all(sum(limit // size for limit in limits) >= count for size, count in needed)
+
+
+FEW = 200_000  # cuts, of which the best is found
+NEARLY = 5  # thousandths above the least cost, where there are more
+MOST_LOOKED = 400_000  # stages that are looked at for one cost
+
+
+@lru_cache(maxsize=256)
+def least_cut(task: CutTask) -> Ends | None:
+    """Return where the stages of the best cut end; None if none is within memory, or none was found."""
+    if task.items < task.stages:
+        return None
+    runs = RunSearch(task)
+    if runs.is_laid:
+        return runs.best()
+    if comb(task.items - 1, task.stages - 1) <= FEW:
+        return least_cost(task, EverySearch(task).any_within)
+    lanes = LaneSearch(task, MOST_LOOKED)
+    search = lanes if lanes.is_laid else EverySearch(task, MOST_LOOKED)
+    return least_cost(task, search.any_within, NEARLY)
 
 
 def least_cost(task: CutTask, decide: Decide, above: int = 0) -> Ends | None:
@@ -393,214 +606,3 @@ def _places(total: int, limits: Sequence[int]) -> Iterator[list[int]]:
         return
     for first in range(min(total, limits[0]) + 1):
         yield from ([first, *rest] for rest in _places(total - first, limits[1:]))
-
-
-FEW = 200_000  # cuts, of which the best is found
-NEARLY = 5  # thousandths above the least cost, where there are more
-MOST_LOOKED = 400_000  # stages that are looked at for one cost
-
-
-@lru_cache(maxsize=256)
-def least_cut(task: CutTask) -> Ends | None:
-    """Return where the stages of the best cut end; None if none is within memory, or none was found."""
-    if task.items < task.stages:
-        return None
-    runs = RunSearch(task)
-    if runs.is_laid:
-        return runs.best()
-    if comb(task.items - 1, task.stages - 1) <= FEW:
-        return least_cost(task, EverySearch(task).any_within)
-    lanes = LaneSearch(task, MOST_LOOKED)
-    search = lanes if lanes.is_laid else EverySearch(task, MOST_LOOKED)
-    return least_cost(task, search.any_within, NEARLY)
-
-
-class CutItems(NamedTuple):
-    """For the cuts of a solve (`solver/cuts/chain.py`): times at speed 1, memory, latencies, in the problem's units."""
-
-    forward: Sequence[Fraction]
-    gradient: Sequence[Fraction]  # of what must run before the gradient goes on: I, or a whole backward
-    weight: Sequence[Fraction]  # of W; 0 with whole backwards
-    pair: Sequence[Fraction] | None  # of a pair F&B, where it may be shorter than its parts
-    p2p: Sequence[Fraction]
-    static: Sequence[Fraction]
-    held: Sequence[Sequence[Fraction]]  # by one microbatch, in each way to count it: of a stage the largest sum counts
-    links: Sequence[Sequence[Fraction]] | None = None  # from device to device, that the model has beside the problem's
-
-
-class Group(NamedTuple):
-    """The stages that share devices, those of one device, or of two that mirror each other; and those devices."""
-
-    stages: Sequence[int]
-    devices: Sequence[int]
-
-
-def balanced_layout(
-    layers: Layers, placement: Placement, microbatches: int, memory: Memory, speeds: Sequence[Fraction] | None = None
-) -> tuple[int, ...]:
-    """Return the layout with the least largest work of a device, by its speed (None: all 1).
-
-    Of alike layers it is one with the least largest stage; the first of alike stages have more layers, since they begin
-    first and end last. Of layers that differ, where devices have several stages and there are very many cuts, the work
-    is at most 1.005 times the least. Memory is kept where it can be: with one stage a device, the best layout is taken
-    with which 1F1B fits the budget. If there is none, or for other placements, the best with which every device has
-    memory for one microbatch; if there is none, the best of all. There must be enough layers for every stage to have
-    something to do.
-    """
-    groups = _groups(placement)
-    if not layers.layer.is_cut_by_counts:
-        return _by_items(layers, groups, memory, _in_flight(placement, microbatches), speeds)
-    slowness = [Fraction(1) if speeds is None else _slowness(group, speeds) for group in groups]
-    for in_flight in _in_flight(placement, microbatches):
-        most, stages, limits = [layers.count] * len(groups), len(layers.layout), memory.budget or ()
-        # how many layers each group has memory for; -1 where not even what is beside the layers fits
-        for number, (group, devices) in enumerate(groups) if limits else ():
-            left = min(to_fraction(limits[device]) for device in devices)
-            for stage in group:
-                left -= layers.beside(stage, stages, "static")
-                left -= in_flight[stage] * layers.beside(stage, stages, "activation")
-            held = max(in_flight[stage] for stage in group)
-            each = layers.layer.amount("static") + held * layers.layer.amount("activation")
-            most[number] = -1 if left < 0 else _times(left, each, layers.count)
-        layout = _least_largest(layers, groups, most, slowness)
-        if layout is not None:
-            return layout
-    return _least_largest(layers, groups, [layers.count] * len(groups), slowness) or layers.layout
-
-
-def _by_items(
-    layers: Layers,
-    groups: Sequence[Group],
-    memory: Memory,
-    in_flight: Sequence[Sequence[int]],
-    speeds: Sequence[Fraction] | None,
-) -> tuple[int, ...]:
-    """Return the best layout of layers that differ; what stands beside them is the first and the last item of all."""
-    ways = [*((memory.budget, flying) for flying in in_flight), (None, in_flight[-1])]
-    items = {key: item_amounts(layers, key) for key in (*WORK, *SIZES)}
-    work = [sum(parts, Fraction(0)) for parts in zip(*(items[key] for key in WORK), strict=True)]
-    slowness = [_slowness(group, speeds) for group in groups]
-    holders = {stage: number for number, (stages, _) in enumerate(groups) for stage in stages}
-
-    def sums(values: Sequence[Fraction], scale: int) -> tuple[int, ...]:
-        return tuple(accumulate((int(value * scale) for value in values), initial=0))
-
-    for budget, flying in ways:
-        limits = [] if budget is None else [min(to_fraction(budget[device]) for device in its) for _, its in groups]
-        scale = grains_per_unit([*items["static"], *items["activation"], *limits])
-        task = CutTask(
-            work=sums(work, grains_per_unit(work)),
-            static=sums(items["static"], scale),
-            activation=sums(items["activation"], scale),
-            holders=tuple(holders[stage] for stage in range(len(holders))),
-            weights=tuple(int(one * grains_per_unit(slowness)) for one in slowness),
-            room=None if budget is None else tuple(int(limit * scale) for limit in limits),
-            flying=tuple(flying),
-        )
-        ends = least_cut(task)
-        if ends is not None:
-            before = len(beside_layers(layers.first))
-            inner = (end - before for end in ends[:-1])
-            return tuple(end - begin for begin, end in pairwise((0, *inner, layers.count)))
-    return layers.layout
-
-
-def beside_layers(part: LayerCosts) -> list[LayerCosts]:
-    """Return the items that a part beside the layers is: one, or none where it takes no time and no memory."""
-    return [] if part.is_nothing else [part]
-
-
-def item_amounts(layers: Layers, key: str) -> list[Fraction]:
-    """Return what each item has of a field of LayerCosts: what stands before the layers, each layer, what is behind."""
-    first, last = ([one.amount(key) for one in beside_layers(part)] for part in (layers.first, layers.last))
-    return [*first, *(end - begin for begin, end in pairwise(layers.layer.sums(key, layers.count))), *last]
-
-
-def largest_work(layers: Layers, placement: Placement, speeds: Sequence[Fraction] | None) -> tuple[int, Fraction]:
-    """Return the device with the most work, and how long it works on a microbatch (the mean of several ways)."""
-    groups = _groups(placement)
-    columns = [layers.amounts(key) for key in WORK]
-    stages = [sum(map(to_fraction, parts), Fraction(0)) for parts in zip(*columns, strict=True)]
-    works = [sum((stages[stage] for stage in group.stages), Fraction(0)) * _slowness(group, speeds) for group in groups]
-    most = max(range(len(groups)), key=works.__getitem__)
-    return _slowest(groups[most], speeds), works[most]
-
-
-def _slowness(group: Group, speeds: Sequence[Fraction] | None) -> Fraction:
-    """Return how long the slowest device of a group, which runs its part of the microbatches, takes for unit work."""
-    speed = Fraction(1) if speeds is None else speeds[_slowest(group, speeds)]
-    return 1 / (len(group.devices) * speed)
-
-
-def _slowest(group: Group, speeds: Sequence[Fraction] | None) -> int:
-    return group.devices[0] if speeds is None else min(group.devices, key=speeds.__getitem__)
-
-
-def _groups(placement: Placement) -> list[Group]:
-    devices: dict[tuple[int, ...], list[int]] = {}
-    for device in range(placement.last + 1):
-        devices.setdefault(tuple(placement.stages_on(device)), []).append(device)
-    return [*starmap(Group, devices.items())]
-
-
-def _in_flight(placement: Placement, microbatches: int) -> list[list[int]]:
-    """Return the microbatches that each stage holds, for each way to count them: those of 1F1B, and a single one."""
-    stages = len(placement.devices)
-    single = [1] * stages
-    if placement.ways != [tuple(range(stages))]:
-        return [single]
-    return [[min(stages - stage, microbatches) for stage in range(stages)], single]
-
-
-def _times(amount: Fraction, each: Fraction, most: int) -> int:
-    """Return how often `each` goes into an amount, at most `most` times."""
-    return min(most, int(amount / each)) if each else most
-
-
-def _least_largest(
-    layers: Layers, groups: Sequence[Group], most: Sequence[int], slowness: Sequence[Fraction]
-) -> tuple[int, ...] | None:
-    """Return the best layout with no more layers in a group than `most`: groups are filled first, then their stages."""
-    stages, each = len(layers.layout), layers.layer.work
-    least = least_counts(stages, layers.first, layers.last)
-    beside = [sum((layers.beside(n, stages, key) for key in WORK), Fraction(0)) for n in range(stages)]
-    start = [sum(least[stage] for stage in group) for group, _ in groups]
-    own = [sum((beside[stage] for stage in group), Fraction(0)) for group, _ in groups]
-    by_speed = [work * slow for work, slow in zip(own, slowness, strict=True)]
-    filled = _spread(layers.count, start, by_speed, [each * slow for slow in slowness], range(len(groups)), most)
-    if filled is None:
-        return None
-    largest = max((work + count * each) * slow for work, count, slow in zip(own, filled, slowness, strict=True))
-    kept = [_times(largest / slow - work, each, limit) for work, limit, slow in zip(own, most, slowness, strict=True)]
-    group_of = {stage: number for number, (group, _) in enumerate(groups) for stage in group}
-    of_stages = [group_of[stage] for stage in range(stages)]
-    shared = _spread(layers.count, least, beside, [each] * stages, of_stages, kept)
-    return None if shared is None else tuple(shared)
-
-
-def _spread(
-    count: int,
-    start: Sequence[int],
-    beside: Sequence[Fraction],
-    each: Sequence[Fraction],
-    group_of: Sequence[int],
-    most: Sequence[int],
-) -> list[int] | None:
-    """Return `count` layers over parts, each to where the least work is; None where `most` of a group forbids it."""
-    # since the layers are alike, no exchange of layers between two parts can lower the largest
-    counts, totals = [*start], [0] * len(most)
-    for part, number in enumerate(counts):
-        totals[group_of[part]] += number
-    if any(total > limit for total, limit in zip(totals, most, strict=True)):
-        return None
-    heap = [(beside[part] + (number + 1) * each[part], number, part) for part, number in enumerate(counts)]
-    heapify(heap)
-    left = count - sum(counts)
-    while left and heap:
-        part = heappop(heap)[2]
-        if totals[group_of[part]] < most[group_of[part]]:
-            counts[part] += 1
-            totals[group_of[part]] += 1
-            left -= 1
-            heappush(heap, (beside[part] + (counts[part] + 1) * each[part], counts[part], part))
-    return None if left else counts

@@ -41,53 +41,6 @@ from pipesched.pipeline.problem.units import FORWARD_ONLY
 
 OpsOfDevices = list[list[Op]]
 
-
-def side_first(problem: Problem, plan: Plan) -> tuple[OpsOfDevices, OpsOfDevices]:
-    """Return for each device the side work before its passes, and that behind them.
-
-    Of each item the microbatch that is fed as the m-th runs on the m-th of its devices, modulo their number; forwards
-    and backwards stand by microbatch, then by item.
-    """
-    before: OpsOfDevices = [[] for _ in range(problem.devices)]
-    behind: OpsOfDevices = [[] for _ in range(problem.devices)]
-    firsts = {number: place for place, number in enumerate(plan.index.row("F", 0)[:: plan.index.slices])}
-    fed = (firsts[number] for order in plan.orders for number in order if number in firsts) if problem.side else ()
-    for turn, microbatch in enumerate(fed):
-        for number, item in enumerate(problem.side):
-            device = item.devices[turn % len(item.devices)]
-            before[device].append(StepOp._make((number, "E", microbatch, 0)))
-            if item.backward is not None:
-                behind[device].append(StepOp._make((number, "G", microbatch, 0)))
-    return before, behind
-
-
-def stages_along(slots: Iterable[int], pairs: Mapping[int, int], index: OpIndex, count: int) -> dict[int, int]:
-    """Return by stage the first of some slots, in this order, until there are `count` stages."""
-    found: dict[int, int] = {}
-    first = index.passes
-    for slot in slots:
-        if len(found) == count:
-            break
-        for number in (slot, pairs.get(slot, slot)):
-            if number < first:
-                found.setdefault(index.stage_of(number), slot)
-    return found
-
-
-def ends_of_stages(order: Sequence[int], pairs: Mapping[int, int], index: OpIndex, count: int) -> dict[int, int]:
-    """Return by stage the place in a device's order of its last B or W; the device has `count` stages."""
-    weights = [index.of_kind(kind) for kind in "BW" if kind in index.letters]
-    units, found = index.units, dict[int, int]()
-    for place in range(len(order) - 1, -1, -1):
-        number = pairs.get(order[place], order[place])
-        for row in weights:
-            if number in row:
-                found.setdefault((number - row.start) // units, place)
-        if len(found) == count:
-            break
-    return found
-
-
 Issued = tuple[Op, int]  # an operation of the lane, and the slot behind which it is issued
 
 
@@ -121,6 +74,25 @@ def with_programs(problem: Problem, plan: Plan, given: Sequence[Sequence[Issued]
         for program in programs
     ]
     return with_parts(plan, index=index, network=network)
+
+
+def side_first(problem: Problem, plan: Plan) -> tuple[OpsOfDevices, OpsOfDevices]:
+    """Return for each device the side work before its passes, and that behind them.
+
+    Of each item the microbatch that is fed as the m-th runs on the m-th of its devices, modulo their number; forwards
+    and backwards stand by microbatch, then by item.
+    """
+    before: OpsOfDevices = [[] for _ in range(problem.devices)]
+    behind: OpsOfDevices = [[] for _ in range(problem.devices)]
+    firsts = {number: place for place, number in enumerate(plan.index.row("F", 0)[:: plan.index.slices])}
+    fed = (firsts[number] for order in plan.orders for number in order if number in firsts) if problem.side else ()
+    for turn, microbatch in enumerate(fed):
+        for number, item in enumerate(problem.side):
+            device = item.devices[turn % len(item.devices)]
+            before[device].append(StepOp._make((number, "E", microbatch, 0)))
+            if item.backward is not None:
+                behind[device].append(StepOp._make((number, "G", microbatch, 0)))
+    return before, behind
 
 
 def optimizers(problem: Problem, plan: Plan) -> Iterator[list[Op]]:
@@ -264,6 +236,33 @@ def _next_stages(rows: Sequence[tuple[int, ...]], ahead: int) -> list[list[int]]
             if len(near) >= ahead and at != coming[near[-1]]:
                 break
             near.append(stage)
+    return found
+
+
+def stages_along(slots: Iterable[int], pairs: Mapping[int, int], index: OpIndex, count: int) -> dict[int, int]:
+    """Return by stage the first of some slots, in this order, until there are `count` stages."""
+    found: dict[int, int] = {}
+    first = index.passes
+    for slot in slots:
+        if len(found) == count:
+            break
+        for number in (slot, pairs.get(slot, slot)):
+            if number < first:
+                found.setdefault(index.stage_of(number), slot)
+    return found
+
+
+def ends_of_stages(order: Sequence[int], pairs: Mapping[int, int], index: OpIndex, count: int) -> dict[int, int]:
+    """Return by stage the place in a device's order of its last B or W; the device has `count` stages."""
+    weights = [index.of_kind(kind) for kind in "BW" if kind in index.letters]
+    units, found = index.units, dict[int, int]()
+    for place in range(len(order) - 1, -1, -1):
+        number = pairs.get(order[place], order[place])
+        for row in weights:
+            if number in row:
+                found.setdefault((number - row.start) // units, place)
+        if len(found) == count:
+            break
     return found
 
 
