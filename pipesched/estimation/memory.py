@@ -19,10 +19,10 @@ from pipesched.estimation.terms import Term, Terms
 from pipesched.pipeline.plan.step import GRADIENTS, OPTIMIZER_STATES, WEIGHTS
 from pipesched.pipeline.problem.quantities import to_fraction
 
-CONTEXT = 750_000_000
-FRAGMENTATION = Fraction(4, 100)
+CONTEXT = 750_000_000  # bytes of a CUDA context
+FRAGMENTATION = Fraction(4, 100)  # of all other bytes
 EXPERTS = "experts"  # the kind of the parameters that expert parallelism divides
-LOW = "split over tensor ranks, in low precision"  # that of others whose weights are
+LOW = "split over tensor ranks, in low precision"  # the kind of parameters that a recipe (fp8, say) keeps in few bits
 
 
 def logits(setup: Setup) -> Terms:
@@ -34,18 +34,18 @@ def logits(setup: Setup) -> Terms:
 
 
 def _kept(setup: Setup, name: str, width: int | Fraction, text: str, ranks: int) -> Term:
-    """Return bytes of each token that ranks share."""
+    """Return the bytes kept of all tokens of a microbatch: `width` bytes a token, divided among `ranks`."""
     over = f" / {ranks} ranks" if ranks > 1 else ""
     return Term(name, Fraction(setup.tokens * width) / ranks, f"{setup.tokens} tokens x {text}{over}")
 
 
 def _linear(setup: Setup) -> Fraction:
-    """Return the bytes of a number that is kept for the gradient of a linear layer of a block."""
+    """Return the bytes of each number that a linear layer keeps for its gradient: 2, or fewer by a recipe."""
     return Fraction(FULL_BYTES) if setup.recipe is None else setup.recipe.each
 
 
 def _hidden(setup: Setup, name: str, each: int | Fraction) -> Term:
-    """Return bytes of each number of a hidden state, which sequence parallelism splits."""
+    """Return the same for hidden states, of `each` bytes a number, which sequence parallelism splits."""
     h = setup.model.hidden
     text = f"{float(each):g} x hidden {h}" if each > 1 else f"hidden {h}"
     return _kept(setup, name, each * h, text, setup.parallel.spread)
@@ -206,29 +206,29 @@ def adam_bytes(training: TrainingSetup) -> StateBytes:
 def _item_memory(
     setup: Setup, held: LayerParameters, activation: Terms, checkpoint: Terms, *, wide: int | None = None
 ) -> ItemMemory:
-    """Return what a rank holds of an item, its parameters part by part: split, whole and of experts.
+    """Return what a rank holds of an item; `held` counts its parameters by kind: split, whole and of experts.
 
-    Where a recipe trains in few bits, `wide` of the split ones stay in 16 or more, None: all parameters do.
+    Where a recipe trains in few bits, `wide` of the split ones keep 16 or more; None: all parameters do.
     """
     recipe = None if wide is None else setup.recipe
-    low = 0 if recipe is None else held.split - (wide or 0)
+    in_low = 0 if recipe is None else held.split - (wide or 0)
     each, parallel, groups = state_bytes(setup.training), setup.parallel, []
     for name, count, ranks in (
-        (LOW, low, parallel.tensor),
-        ("split over tensor ranks", held.split - low, parallel.tensor),
+        (LOW, in_low, parallel.tensor),
+        ("split over tensor ranks", held.split - in_low, parallel.tensor),
         ("whole on each tensor rank", held.whole, 1),
         (EXPERTS, held.expert, parallel.expert * parallel.expert_tensor),
     ):
         text = f"{count}" if ranks == 1 else f"{count} / {ranks} ranks"
         if count:
-            data = setup.shard_group(experts=name == EXPERTS).ranks  # which hold the same
+            data = setup.shard_group(experts=name == EXPERTS).ranks  # data-parallel ranks: they hold the same
             groups.append((Term(name, Fraction(count, ranks), text, name), data))
 
-    def states(wide: int | Fraction, level: str, narrow: int | Fraction | None = None) -> Terms:
-        """Return the bytes of these parameters, of each so many, which ranks may divide among them."""
+    def states(usual: int | Fraction, level: str, low: int | Fraction | None = None) -> Terms:
+        """Return bytes of states: `usual` of each parameter, `low` of each in few bits; ranks may divide a `level`."""
         found = []
         for part, data in groups:
-            size = wide if narrow is None or part.name not in (LOW, EXPERTS) else narrow
+            size = usual if low is None or part.name not in (LOW, EXPERTS) else low
             ranks = data if setup.training.divides(level) else 1
             over = f" / {ranks} data-parallel ranks" if ranks > 1 else ""
             found.append(Term(part.name, part.value * size / ranks, f"{part.formula} x {float(size):g} bytes{over}"))

@@ -1,6 +1,7 @@
 """Many calls through an executor (`map_batches`), in batches that are long enough for what it costs to send one.
 
 A batch brings back how long it took, and the next ones are as large as fits BATCH_SECONDS. Results do not depend on it.
+`PendingCall` is a single call, begun now and asked later.
 """
 
 from __future__ import annotations

@@ -276,7 +276,6 @@ class _Marks:
             self._mark(row, self.tasks.starts[task], self.tasks.ends[task], mark)
 
     def _mark(self, row: int, start: int, end: int, mark: str, keep: str = "") -> None:
-        """Mark a time of a row, as far as it is in the window."""
         window = self.scale.window
         start, end = max(start + self.first, window.start), min(end + self.first, window.end)
         if start > end or start > window.end:

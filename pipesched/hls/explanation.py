@@ -33,7 +33,6 @@ class UnitGap(NamedTuple):
 
     @property
     def length(self) -> int:
-        """How many cycles it is."""
         return self.end - self.start
 
 

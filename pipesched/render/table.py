@@ -1,4 +1,8 @@
-"""Any result as a `Table`, as parts that a terminal shows, and, by `mime_bundle`, as a notebook does: text, HTML."""
+"""Any result in a terminal and in a notebook.
+
+`Table` is the table of a result; `display_parts` gives its chart too; `mime_bundle` gives a notebook text and HTML.
+`_TABLES` has a function for each class of result here; the kinds of RESULTS name theirs in results/kinds.py.
+"""
 
 from __future__ import annotations
 

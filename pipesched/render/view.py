@@ -106,7 +106,6 @@ class View:
         return sorted(set(self.rows))
 
     def shows_memory(self, schedule: Schedule) -> bool:
-        """Return whether there is a strip of memory under each device."""
         return schedule.problem.memory.budget is not None if self.memory is None else self.memory
 
 

@@ -62,7 +62,6 @@ class Packing(Displayable):
 
     @property
     def ranks(self) -> int:
-        """The number of ranks."""
         return len(self.assignment)
 
     @property

@@ -1,7 +1,8 @@
 """The best rows, looked at once more: how sure they are, what `solve` makes of them, how fast on slightly other GPUs.
 
-`tune` calls `with_trust` of rows and `finish` of finalists. Also what lies outside of measured runs (`unmeasured`), and
-where the GPU time of a step goes.
+A row is a `Trial`: a point of the space and its estimate. `tune` calls, in this order: `finish` (each finalist),
+`with_trust` (how sure each row is), `in_order` and `with_behind` (the table), `gpu_time` (shares of a step),
+`unmeasured` (what lies outside of measured runs).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def judged(judge: Judge, task: TrialTask) -> Trust | None:
 def with_trust(
     space: Space, rows: list[Trial], known: dict[SpacePoint, Trust], judge: Judge, pool: Executor | None, clock: Clock
 ) -> list[Trial]:
-    """Return rows with how sure they are, as far as time allows; of `known` points that is not asked again."""
+    """Return rows with how sure they are, as far as time allows; `known` has the answer for points asked before."""
     found, until = [row if row.trust else replace(row, trust=known.get(row.point)) for row in rows], until_end(clock)
     left = [number for number, trial in enumerate(found) if trial.trust is None]
     trials = [found[number] for number in left]
@@ -143,7 +144,7 @@ def unmeasured(space: Space, trial: Trial) -> Unmeasured:
 
 
 SOLVE = "solve"
-UNCERTAIN = {  # what may be off -> the fields of Efficiency that are it
+UNCERTAIN = {  # what the estimate may have wrong -> the fields of Efficiency (shares of a GPU's peak) that hold it
     "matrix-product": ("gemm_forward", "gemm_input", "gemm_weight"),
     "attention": ("core", "unfused"),
     "memory": ("memory",),
@@ -151,11 +152,11 @@ UNCERTAIN = {  # what may be off -> the fields of Efficiency that are it
 }
 FACTORS = (0.9, 1.1)
 PASSES_OF_SIDE = ("forward", "backward")
-GIVEN = {"forward", "backward", "backward_input", "backward_weight", "recompute", "overlap"}  # of make_problem
+GIVEN = {"forward", "backward", "backward_input", "backward_weight", "recompute", "overlap"}  # times a config may give
 
 
 class Finished(NamedTuple):
-    """What became of a finalist: its rate for each share and factor, its schedule by `solve`, GPU time and trust."""
+    """What became of a finalist: its schedule by `solve` if better, and its rate on each of the `others`, in order."""
 
     estimate: Estimate
     solved: Trial | None
@@ -165,7 +166,7 @@ class Finished(NamedTuple):
 
 
 def finish(task: TrialTask, seconds: float, judge: Judge | None = None) -> Finished | None:
-    """Return what becomes of one of the best points, by `solve` too if that may take any seconds; None if too late."""
+    """Return what becomes of one of the best points, by `solve` too if `seconds` is above 0; None if time is up."""
     try:
         with before(task.until):
             found = estimate_of_point(task)
@@ -186,7 +187,7 @@ def finish(task: TrialTask, seconds: float, judge: Judge | None = None) -> Finis
 
 
 def others(hardware: GpuModel) -> list[GpuModel]:
-    """Return the hardware with each share as much off as each factor says; none is above 1."""
+    """Return the hardware once per entry of UNCERTAIN and factor: its efficiencies times the factor, at most 1."""
     known, changes = hardware.efficiency, [(keys, factor) for keys in UNCERTAIN.values() for factor in FACTORS]
     values = ({key: min(getattr(known, key) * factor, 1.0) for key in keys} for keys, factor in changes)
     return [replace(hardware, efficiency=replace(known, **one)) for one in values]
@@ -220,6 +221,7 @@ def gpu_time(estimate: Estimate) -> tuple[TimeShare, ...]:
     step = estimate.step
     problem = estimate.problem
     whole, microbatches = step.time * problem.devices, range(problem.microbatches)
+    # Side work (an image encoder, say) runs beside the stages.
     beside = sum(float(item.time(key, one)) for item in problem.side for key in PASSES_OF_SIDE for one in microbatches)
     if GIVEN & {*estimate.cutter.replaced}:  # times of the config, in place of those that have terms
         schedule = estimate.outcome.schedule

@@ -1,4 +1,8 @@
-"""Which points need no simulation, and why: search.py has `sift` see all, then `looked_at` one whose turn comes."""
+"""Which points of a space, each a layout with an algorithm, need no simulation, and why.
+
+search.py has `sift` see all of them first, by quick bounds of a layout; then `looked_at` bounds one point more closely,
+just before it would be simulated. `measured_part` and `facts_of_point` say how a point lies to measured runs.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +30,9 @@ PointsOfLayouts = Iterable[tuple[Parallelism, tuple[str, ...]]]  # layouts, and 
 
 
 def measured_part(space: Space) -> Callable[[Parallelism], tuple[str, ...]]:
-    """Return what tells of a layout under which algorithms it lies inside what was measured, before all else."""
-    layouts = dict[Parallelism, RunFacts | None]()  # those in one chunk, whatever is recomputed
-    algorithms = dict[tuple[object, ...], tuple[str, ...]]()  # by devices, chunks and precision
+    """Return a function: a layout -> the algorithms under which it lies inside what was measured."""
+    layouts = dict[Parallelism, RunFacts | None]()  # known facts of a layout in one chunk, whatever is recomputed
+    algorithms = dict[tuple[object, ...], tuple[str, ...]]()  # known answers by devices, chunks and precision
 
     def is_inside(facts: RunFacts) -> bool:
         return next(measured_range(bool(facts.experts), facts.is_low).outside(facts), None) is None
@@ -88,7 +92,7 @@ class OpenPoint(NamedTuple):
 
 def sift(space: Space, points: PointsOfLayouts | None = None) -> Iterator[PrunedPoints | OpenPoint]:
     """Yield every point of a space, or of `points`, as one of those that are pruned, or one that may be the best."""
-    seen = dict[object, Parallelism]()
+    seen = dict[object, Parallelism]()  # the first layout of each kind: later ones of that kind are its twins
     inside = measured_part(space) if points is None and not space.beyond else None
     is_none_tried = NONE in space.candidates["training.recompute"]
     for layout, names in ((layout, space.algorithms) for layout in space.layouts()) if points is None else points:
@@ -137,6 +141,7 @@ def _of_layout(
         yield PrunedPoints(layout, left, MEMORY, text, over, rate)
         return
     ways = tuple(size > 1 for size in layout.parallel.values()) if space.only else ()  # a trainer may refuse one
+    # Algorithms that run forwards and backwards in overlapped pairs have bounds of their own.
     own = {has_pairs: setup_bounds(known.setup, has_pairs=has_pairs) for has_pairs in (False, True)}
     for has_pairs, one in own.items():
         twin = seen.setdefault((layout.chunks, has_pairs, one.signature, ways), layout)
@@ -175,7 +180,7 @@ def _most(known: SetupBounds, time: float) -> float:
 def _by_stages(
     algorithms: Sequence[str], candidates: Sequence[int], chunks: int, most: int
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Return the algorithms that do the same elsewhere, those with more than `most` stages a device, and all others."""
+    """Return the algorithms whose schedule other chunks give too, those of more than `most` chunks, and all others."""
     twins, too_many, left = [], [], []
     for chosen in map(family, algorithms):
         wanted = chosen.chunks_run(chunks)

@@ -165,7 +165,6 @@ class Evidence(NamedTuple):
 
     @property
     def inside(self) -> bool:
-        """Whether each field lies inside."""
         return not self.outside
 
 

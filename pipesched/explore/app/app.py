@@ -44,7 +44,6 @@ CHANGING = (  # not while a search runs
 )  # fmt: skip
 SMALL = "too small: explore needs 30 columns and 8 lines"
 
-
 Result = TypeVar("Result")
 
 
@@ -90,7 +89,7 @@ def _then_shown(act: Callable[..., object]) -> Callable[..., None]:
 
 
 class MainScreen(Screen[None]):
-    """The main screen of the app."""
+    """The chart, panels around it, and keys; its `_look` looks at `work`, if any, every LOOK_EVERY seconds."""
 
     BINDINGS = [  # noqa: RUF012  Textual's way
         *(Binding(key.keys, key.action, key.text, show=False, priority=True) for key in KEYS),

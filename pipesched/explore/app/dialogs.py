@@ -25,8 +25,6 @@ from pipesched.explore.board import Choice, FormField
 
 LONGEST = 66  # letters of a choice
 CLOSE = Binding("escape", "close", "close", show=False)
-
-
 LONGEST_WAIT = 5.0  # seconds for a line to take its keys
 
 

@@ -73,7 +73,7 @@ def figure(
     """
     require_matplotlib()
     result = from_file(result, problem, "result")
-    part = (start, end, zoom, label, memory, inches, None, None, charts, show)
+    part = (start, end, zoom, label, memory, inches, None, None, charts, show)  # None: `rows` and `fold` of a View
     view = View(*part, title, font_size, legend, first_microbatch, device_name)
     kind, _ = kind_of(result)
     lacks = {} if kind in ("", SCHEDULE, COMPARISON) else dict.fromkeys(TIMELINE, "no timeline")
