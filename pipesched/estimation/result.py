@@ -135,7 +135,6 @@ class Estimate(Displayable):
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
-        """The stages of the pipeline."""
         return self.cutter.stages
 
     @property

@@ -193,7 +193,6 @@ class HardwareSchedule:
         return f"HardwareSchedule({len(self.graph)} operations, latency {self.latency}{interval})"
 
     def unit(self, task: int) -> UnitClass:
-        """Return the unit class of an operation."""
         return self.units[self.classes[task]]
 
     @cached_property
@@ -232,11 +231,11 @@ class HardwareSchedule:
                 latest[name] = max(latest.get(name, 0), self._needed(task, distance))
             held += [(self.interval, boundary) for boundary in latest.values()]
         period = self.interval or self.latency + 1
-        changes = [0] * (period + 1)
+        changes = [0] * (period + 1)  # at each boundary: values that begin to be held, less those that end
         for first, last in held:
-            whole, rest = divmod(last - first + 1, period)
+            whole, rest = divmod(last - first + 1, period)  # held all the time by so many iterations, then for a rest
             begin = first % period
-            changes[0] += whole + (begin + rest >= period)
+            changes[0] += whole + (begin + rest >= period)  # one more where the rest goes on in the next period
             changes[begin] += 1
             changes[(begin + rest) % period] -= 1
         return list(accumulate(changes))[:period]
@@ -247,7 +246,6 @@ class HardwareSchedule:
 
     @cached_property
     def registers(self) -> int:
-        """The most registers alive at once."""
         return max(self.alive)
 
 

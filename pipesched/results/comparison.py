@@ -264,7 +264,6 @@ class ParetoPoint(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Whether the schedule keeps its budget."""
         return self.outcome.schedule.fits
 
     def dominates(self, other: ParetoPoint) -> bool:

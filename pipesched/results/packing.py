@@ -66,7 +66,6 @@ class Packing(Displayable):
 
     @property
     def microbatches(self) -> int:
-        """The number of microbatches of each rank."""
         return len(self.assignment[0])
 
     @property

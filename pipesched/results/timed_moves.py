@@ -1,4 +1,4 @@
-"""A schedule as tasks (`timed_tasks`), its idle time by class, and the moves in an order that shorten it.
+"""A schedule as tasks (`timed_tasks`), its idle time by class (`gaps_of`), and moves that shorten it (`best_moves`).
 
 `explain` (analysis/) and the editor ask for them; core/reasons.py, which does the work, knows tasks alone.
 """

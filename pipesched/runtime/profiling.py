@@ -1,4 +1,8 @@
-"""`profile` measures the stages of a model by the operations that the runtime runs; `config_text` is their config."""
+"""`profile` measures the stages of a model by the operations that the runtime runs; `config_text` is their config.
+
+Each stage runs on one device (`_measured`): forward (F), backward (B), and its halves, the gradients of the input (I)
+and of the weights (W); recompute and offload too. Two processes then send each boundary's tensors to and fro (`_play`).
+"""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class SpaceSearch:
     def _search(self, executor: Executor | None, clock: Clock) -> None:
         """Simulate points, AHEAD of them at once, until none may be better, or time is up."""
         self._sift(clock)
-        begun = deque[PendingCall[Any]]()  # in their order; a trial that is known is not repeated
+        begun = deque[PendingCall[Any]]()  # in their order; the call of a trial that is known just returns it
         try:
             while True:
                 while len(begun) < AHEAD and (open_point := self._next(clock)):
@@ -155,11 +155,12 @@ class SpaceSearch:
                 _, number, open_point = heappop(queue)
                 if open_point.most < self.bar:
                     heappush(queue, (-open_point.most, number, open_point))
-                    break  # they stand in the order of what they may reach
+                    break  # no other of this queue can reach the bar: the heap has the fastest first
                 if not open_point.close:
                     closer = prune.looked_at(self.space, open_point)
                 elif open_point.most < self.most and not open_point.surely:
-                    closer = prune.looked_at(self._surely, open_point._replace(surely=True))  # to be the first
+                    # slower than one that fits, surely or not: it helps only as the first that surely fits
+                    closer = prune.looked_at(self._surely, open_point._replace(surely=True))
                 else:
                     return open_point
                 if isinstance(closer, prune.PrunedPoints):
