@@ -462,8 +462,6 @@ PROBLEM = {  # options of commands on a problem; then those of estimate, and of 
 }
 ESTIMATION = {**_CONFIG, **SETUP_OPTIONS, **ESTIMATE_OPTIONS, **_OF_BOTH}
 SPACE = {**ESTIMATION, **{one.key: option_of(one, searched=True) for one in _OF_SETUP}}
-
-
 OF_CHARTS = ("first_microbatch", "device_name")
 OF_FIGURES = {
     "inches": option("--inches INCHES", "width of a figure; default 7, a page's text (3.5: a column)", number_of),

@@ -1,8 +1,8 @@
 """The problem in a JSON document: a config with every default, its layers, units and step; and back.
 
 `problem_document` writes it, `read_problem` reads it; of layers `layers_document` and `by_layer` do. Between them stand
-two parts of an outcome's document: how its layers were cut, and in which order microbatches are fed. A key is said
-where it stands in the document, and unsaid where it is left out as it has no meaning.
+two parts of an outcome's document: how its layers were cut, and in which order microbatches are fed. A key is unsaid
+where the document leaves it out, as it has no meaning there: `backward` of forwards alone, say.
 """
 
 from __future__ import annotations

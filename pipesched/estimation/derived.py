@@ -226,7 +226,7 @@ class SetupCutter:
     def at_spans(self, problem: Problem, spans: Sequence[tuple[int, int]]) -> Problem:
         """Return `problem`, on its placement, with stages of these items, which need not stand side by side."""
         other = self._ending(self.ends)
-        vars(other).update(spans=spans)
+        vars(other).update(spans=spans)  # in place of what the cached property would make of `ends`
         return other.problem(problem, problem.settled_placement)
 
     def cut_items(self, problem: Problem) -> CutItems:

@@ -118,7 +118,6 @@ EFFICIENCIES = ("gemm", *(field.name for field in fields(Efficiency)))
 _GEMM = Either(Number(), ByKey(dict.fromkeys(GEMM, Number())))
 EFFICIENCY = ByKey({key: _GEMM if key == "gemm" else Number() for key in EFFICIENCIES})
 
-
 BF16, FP16, FP32 = WIDE = ("bf16", "fp16", "fp32")
 FP8, BLOCKWISE, MXFP8, NVFP4 = LOW = ("fp8", "fp8-blockwise", "mxfp8", "nvfp4")
 PRECISIONS = (*WIDE, *LOW)

@@ -67,7 +67,6 @@ def _figure(kind: str, result: Any, view: View) -> Content:
 
 FIGURES = ("svg", "png", "pdf")
 
-
 FORMATS = {
     form.name: form
     for form in (

@@ -326,8 +326,6 @@ def _proved(packing: Packing) -> Iterator[Text]:
 BUBBLE, UTILIZATION = "bubble", "utilization"
 MICROBATCHES = "microbatches"
 TIME, MEMORY, SHARE = "time", "memory", "share"  # what a measure is measured in
-
-
 MEASURES = {  # by their names in documents: name in words, formula and unit of what a cell of the table shows
     "makespan": ("makespan", FORMULAS["makespan"], TIME),
     "microbatch": ("time a microbatch", "makespan / microbatches", TIME),

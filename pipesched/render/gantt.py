@@ -71,8 +71,6 @@ PAIR_STYLE = Style(italic=True, underline=True)
 CRITICAL_STYLE = Style(underline=True, bold=True)
 
 Line = list[Segment]
-
-
 NEWLINE = Segment.line()
 WIDE = 70  # columns from which names are written out and the idle share stands at the end
 

@@ -36,8 +36,6 @@ from pipesched.render.summary import GOOD
 MOST_ITERATIONS = 4  # of a loop
 MARK, MARKED = "*", Style(underline=True, bold=True)
 MOST_IDLE = 16  # units of a class, from which those without work are left out
-
-
 LONGEST = 36  # letters of an expression, of which a longer one shows the beginning and the end
 MOST = 12  # operations that are explained
 

@@ -328,6 +328,7 @@ def _layers_again(problem: Problem) -> tuple[str, bool] | None:
     if costs == totals(layers.amounts("recompute"), "recompute"):
         return None
     times, sizes = (layers.layer.sums(key, layers.count) for key in ("recompute", "activation"))
+    # of each stage, where those of its layers end, from its first on, whose recomputes sum up to its own
     ends = [
         next((end for end in range(begin, behind + 1) if times[end] - times[begin] == cost), begin)
         for (begin, behind), cost in zip(layers.spans, costs, strict=True)

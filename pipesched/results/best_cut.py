@@ -77,7 +77,7 @@ class _Cuts:
         self.stages = problem.stages
         self.is_limited, self.before = problem.memory.budget is not None, np.array(layers_before(problem))
         self.own, self.items = own or ends_of(problem), len(self.before) - 1
-        self.known: dict[Ends, tuple[int, int]] = {}
+        self.known: dict[Ends, tuple[int, int]] = {}  # by how much it exceeds the budget (-1: not looked at), makespan
         self._scales = times.per_unit, times.grains
 
     @property
@@ -98,7 +98,7 @@ class _Cuts:
         return over, makespans
 
     def learn(self, cuts: Ints, below: int | None = None) -> list[tuple[int, int]]:
-        """Return the same, a pair a cut; what is known is not timed again."""
+        """Return of each cut the pair (over, makespan) that `time` gives; what is known is not timed again."""
         rows = [*map(tuple, cuts.tolist())]
         if new := [*dict.fromkeys(row for row in rows if not self._is_known(row, below))]:
             found = self.time(np.array(new), below)
@@ -107,6 +107,7 @@ class _Cuts:
         return [self.known[row] for row in rows]
 
     def _is_known(self, row: Ends, below: int | None) -> bool:
+        """Return whether a cut need not be timed again: its memory is known, or its makespan is not `below`."""
         over, makespan = self.known.get(row, (-1, 0))
         return over >= 0 or (row in self.known and below is not None and makespan >= below)
 
@@ -166,7 +167,7 @@ class _Cuts:
                 here = self._better(here, limited)
 
     def _worth(self, ends: Ends, limited: bool) -> tuple[int, int]:
-        """Return what decides between cuts, less is better."""
+        """Return what decides between cuts, less is better; one whose memory was not looked at (-1) does not fit."""
         over, makespan = self.known[ends]
         return (abs(over), makespan) if limited else (0, makespan)
 

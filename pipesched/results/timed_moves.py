@@ -70,6 +70,7 @@ def timed_tasks(schedule: Schedule, *, moving: bool = False) -> TimedTasks:
                 inputs[task.get(after, after)].append(Arc(task.get(before, before), row.lag, tag))
     if plan.index.scoped:  # gathers, reductions or optimizers stand beside the passes
         data, weights, issued = step_arrows(schedule.problem, plan)
+        # late: what a gather (UNSHARD) waits for where nothing is gathered ahead
         is_fixed = not (moving and schedule.problem.sharding.divides(WEIGHTS))
         late = schedule.graph.edges if is_fixed and schedule.problem.sharding.gathers_each else Edges((), ())
         late = late.where(np.isin(late.after, plan.index.of_kind("UNSHARD")))
@@ -144,6 +145,7 @@ def gaps_of(schedule: Schedule, tasks: TimedTasks) -> list[Gap]:
         time, start = time + first, schedule.start_ticks[task]
         end = min(time + graph.durations[task], start)
         taken, given = graph.takes[task], graph.gives[task]
+        # The highest level from `begin` to `until`: of two runs of 2^power levels, which together cover these.
         for begin, until, most in ((time, end, capacity - taken), (end, start, capacity - taken + given)):
             low, high = max(bisect_right(times, begin) - 1, 0), bisect_left(times, until)
             power = max(high - low, 1).bit_length() - 1

@@ -229,7 +229,7 @@ class SetupBounds:
     @cached_property
     def _held(self) -> tuple[float, float]:
         """The bytes x microseconds of a microbatch, with split backwards and with whole ones."""
-        split = whole = after = after_whole = 0.0
+        split = whole = after = after_whole = 0.0  # after: from an item's forward on, through all behind it and back
         for item in reversed(self.items.each):
             forth, own = item.time("forward") + item.time("backward_input"), item.time("backward_weight")
             kept = float(self._kept(item))

@@ -1,4 +1,7 @@
-"""Simulating a point (`simulate`), as plain numbers that another process can send; and the journal of a search."""
+"""Simulating a point: `simulate` takes a TrialTask and returns a Trial, plain numbers that another process can send.
+
+`open_journal` keeps all trials of a search in a file, a JSON object a line, from which `tune(resume=..)` goes on.
+"""
 
 from __future__ import annotations
 

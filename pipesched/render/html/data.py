@@ -226,6 +226,7 @@ Columns = dict[tuple[int, ...], int]  # each once, with its number
 
 
 def _cell(values: Sequence[int], columns: Columns) -> Cell:
+    """Return the value where all are equal, else in a list the number of their column, which is added if it is new."""
     return values[0] if len({*values}) == 1 else [columns.setdefault(tuple(values), len(columns))]
 
 
