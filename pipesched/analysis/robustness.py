@@ -207,7 +207,6 @@ class Replay:
         return [plain(Fraction(ticks, down * self.per_unit)) for ticks in found.tolist()]
 
     def _block(self, block: int, variation: Variation) -> NDArray[np.float64]:
-        """Return the makespan of each sample of a block, in ticks."""
         stream, width = f"{variation.seed} {block} ", min(BLOCK, variation.samples - block * BLOCK)
         of_devices = np.ones((self.devices + 1, width))  # the last one is that of the lanes
         names = [f"device {device}".encode() for device in range(self.devices)]

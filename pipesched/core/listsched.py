@@ -342,9 +342,8 @@ def insert_in_order(
 ) -> tuple[list[int], list[list[int]]] | None:
     """Return the start of each task and the order of each resource, with tasks inserted in this order.
 
-    In the order none comes before what it waits for.
-    Resources are machines and memory pools at once: `capacities[r]` limits what tasks on r hold (None: no limit). None
-    when a task never fits.
+    In the order none comes before what it waits for. Resources are machines and memory pools at once: `capacities[r]`
+    limits what tasks on r hold (None: no limit). None when a task never fits.
     """
     tasks, size, machines = column(order), len(graph), len(capacities)
     duration, machine, waits = graph.duration, graph.resource, graph.waits

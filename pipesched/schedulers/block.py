@@ -180,9 +180,10 @@ class Dispatcher:
         tasks = (graph.duration, graph.take, graph.give, graph.resource, grace)
         given = [*map(give, (*tasks, *self._block, np.diff(graph.waits.first)))]
         state = (none(size), self._first_forwards[:-1].copy(), rooms)
-        lanes = (devices, size, devices, size, devices, edges, devices, size, devices, edges + devices, edges + devices)
+        # until when devices are busy; heaps of inputs, of W and of what is to come, and orders, with counts; events
+        sizes = (devices, size, devices, size, devices, edges, devices, size, devices, edges + devices, edges + devices)
         choices = (np.arange(devices), none(devices) + 1, column([0, 0, devices]))
-        changing = [*map(give, (*state, *map(none, lanes), *choices))]
+        changing = [*map(give, (*state, *map(none, sizes), *choices))]
         switches = (policy.ahead, LOOK, int(policy.weight_first), self._forward_count)
         left = devices
         while left:

@@ -78,7 +78,6 @@ def _note(problem: Problem, block: Block, held: int) -> str:
 
 
 def _block(problem: Problem, period: Any, starts: Mapping[str, Any]) -> Block:
-    """Return the block. Raises ConfigError for missing or bad values."""
     absent = {"period": period is None, "forward": "F" not in starts, "backward": not {"B", "I"} & starts.keys()}
     if missing := [name for name, is_absent in absent.items() if is_absent]:
         texts = [f"`{name}`{' (or `backward_input`)' * (name == 'backward')}" for name in missing]

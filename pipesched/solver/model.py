@@ -282,7 +282,6 @@ class RecomputeOffloadModel(TaskModel):
                 self._chain(choice.offload, choice.forward, choice.offload_task, choice.reload_task, choice.backward)
 
     def _chain(self, present: Any, *tasks: int) -> None:
-        """Run `tasks` one after another, if `present`."""
         for before, after in pairwise(tasks):
             self.model.add(self.starts[after] >= self.end(before)).only_enforce_if(present)
 

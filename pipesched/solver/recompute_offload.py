@@ -442,7 +442,6 @@ class _MemorySimulation:
         return self.level <= self.capacity
 
     def _end_offloads(self, count: int) -> None:
-        """Count the first offloads as over."""
         for activation in self.pending[:count]:
             self.level -= self.gives["O"](activation)
             self.changes.append(MemoryEvent(self._number("O", activation), True, True))

@@ -61,6 +61,7 @@ def pytorch_programs(problem: Problem, plan: Plan) -> Plan:
         waits = waits[planned[waits].all(axis=1)]
         nobody = np.full(len(waits), NOTHING_BEFORE)
         given = [np.append(*both) for both in zip(given, (*waits.T, nobody, nobody), strict=True)]
+    # messages that tasks wait for, and make; then of each device its place, its last task, its turns and its next end
     listed = [np.full(count, fill) for count, fill in ((len(planned), 0), (len(planned), -1), (len(given[0]), -1))]
     state = [stops[:-1].copy(), np.full(devices, NOTHING_BEFORE), 0 * bounds[1:], bounds[:-1].copy()]
     blank = (np.zeros(count, int) for count in (len(order) + int(bounds[-1]) // 2, *(int(bounds[-1]),) * 4))

@@ -1,8 +1,7 @@
 """The kinds of operations: KINDS, the table that lowering, memory, charts, formats and the solver read.
 
-STEP_KINDS are those of a step beside its passes, MESSAGE_KINDS the ends of messages that queue.
-Only `check` restates it, because it must share nothing with the makers of what it checks. To add a kind, see
-CONTRIBUTING.md.
+STEP_KINDS are those of a step beside its passes, MESSAGE_KINDS the ends of messages that queue. Only `check` restates
+it, because it must share nothing with the makers of what it checks. To add a kind, see CONTRIBUTING.md.
 """
 
 from __future__ import annotations

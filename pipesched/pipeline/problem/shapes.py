@@ -296,7 +296,6 @@ class Field(NamedTuple):
         return self.described(self.shape.or_null)
 
     def described(self, schema: Schema) -> Schema:
-        """Return a JSON Schema with its meaning."""
         return {"description": self.help, **schema}
 
 
