@@ -1,4 +1,7 @@
-"""The command group, `main`: COMMANDS, whose modules load when they are called; without Typer's validation library."""
+"""The command group, `main`: COMMANDS, whose modules load when they are called.
+
+Values are not converted by Typer, whose validation library takes long to load: `Unconverted` hands on what was parsed.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from pipesched.core.arrays import form_of_kernels
 from pipesched.errors import ConfigError
 from pipesched.version import __version__
 
-CONVERT, SHOW_TYPE = "process_value", "display_type_rich"
+CONVERT, SHOW_TYPE = "process_value", "display_type_rich"  # methods of Typer's parameters that are replaced
 
 
 def make_fast(parameters: Iterable[Any]) -> None:

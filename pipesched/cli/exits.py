@@ -1,4 +1,4 @@
-"""Exit codes, what ends a command with one, and what Ctrl-C does."""
+"""Exit codes (`ExitStatus`), what ends a command with one (`stop`), and what Ctrl-C does to a search or to training."""
 
 from __future__ import annotations
 
@@ -59,7 +59,10 @@ def stop_on_interrupt() -> Iterator[Event]:
 
 
 def leave_at_signals(losses: Sequence[float]) -> list[int]:
-    """Let SIGTERM end the program, and Ctrl-C the ranks, but without `losses` the program; return what they add to."""
+    """Let SIGTERM end the program, and Ctrl-C the ranks alone (the program too while `losses` is empty).
+
+    Return the list to which each signal adds its number.
+    """
     from multiprocessing import active_children
 
     asked = list[int]()

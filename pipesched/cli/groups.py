@@ -68,7 +68,6 @@ GROUPS = {  # parameter of a command -> its options
     "figure": OptionGroup("The figure", options.FIGURE, options.figure_view),
 }
 
-
 PROBLEM_FLAGS = {name: one.flag for name, one in options.FIELD_OPTIONS.items()}  # by the parameter of make_problem
 ALGORITHM_FLAGS = {key: one.flag for key, one in options.ALGORITHM.items()}
 SETUP_FLAGS = {key: one.flag for key, one in options.SETUP_OPTIONS.items()}  # by the dotted key of a training run

@@ -202,7 +202,6 @@ _TABLES: Mapping[type, Callable[[Any], RenderableType]] = {
     Plan: _plan_table,
 }
 
-
 COLUMNS = 110
 MOST_EMBEDDED = 300_000  # letters of picture and frame: a larger page is left to `to_html`
 HTML = '<pre style="line-height:1.2;white-space:pre;overflow-x:auto;font-family:monospace">{code}</pre>'

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from pipesched.render.figure.chart import Drawing
 
-
 TIMELINE = ("start", "end", "zoom", "label", "memory", "first_microbatch", "device_name")  # of charts alone
 
 
