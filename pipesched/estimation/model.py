@@ -194,7 +194,6 @@ class ModelShape:
         return self.kinds[self.order[min(layer, self.layers - 1)]] if self.kinds else self
 
     def has_experts(self, layer: int) -> bool:
-        """Return whether a layer has a mixture of experts."""
         experts = self.of(layer).experts
         return experts is not None and layer >= experts.dense_layers
 

@@ -97,7 +97,6 @@ class Entry:
 
     @property
     def applicable(self) -> bool:
-        """Whether the algorithm suits the problem."""
         return self.metrics is not None
 
     @property

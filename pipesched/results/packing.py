@@ -101,7 +101,6 @@ class Packing(Displayable):
 
     @property
     def tokens(self) -> list[int]:
-        """The tokens of each rank."""
         return [sum(load.tokens for load in rank) for rank in self.loads]
 
     @property

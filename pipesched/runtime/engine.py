@@ -1,5 +1,6 @@
 """Run a rank's list, by `Engine.step`: hand each operation its inputs, pass on what it gives, and measure it.
 
+The list is `programs` of program.py; a `StageRunner` runs an operation, channels.py sends, `report_of` tells times.
 Measured are when operations ran, how long they waited, and the bytes that were alive. Times are marks of the device,
 which is a GPU's own clock where the host only enqueues; see `Transfers.mark`.
 """
@@ -54,7 +55,7 @@ def report_of(
     }
 
 
-class OperationKey(NamedTuple):
+class MessageKey(NamedTuple):
     """A message: the stage that takes it, whether it goes forwards, and its microbatch."""
 
     target: int
@@ -79,8 +80,8 @@ class Engine:
         self._transfers, self._on_op, self._collective = transfers, on_op, collective
         self._again = {(op.stage, op.microbatch) for action, op, *_ in program if action == RUN and op.kind == "R"}
         self._from = {self._key(step.op): step.peer for step in program if step.action == RECEIVE}
-        self._here: dict[OperationKey, Any] = {}  # messages that have been made, or posted, and not been taken
-        self.shapes = dict[OperationKey, list[Shape]]()  # emptied where those of inputs change, from which they follow
+        self._here: dict[MessageKey, Any] = {}  # messages that have been made, or posted, and not been taken
+        self.shapes = dict[MessageKey, list[Shape]]()  # emptied where those of inputs change, from which they follow
         self._bytes_moved = 0
         self.doing = "the begin of the step"
         self.measured: list[OperationRecord] = []  # of the last step
@@ -88,10 +89,10 @@ class Engine:
         self._targets: Any = None
         self._losses: dict[int, Any] = {}
 
-    def _key(self, op: Op) -> OperationKey:
+    def _key(self, op: Op) -> MessageKey:
         target = taker_of(op, self._stages)
         assert target is not None  # as a message is of an operation that gives something
-        return OperationKey(target, target > op.stage, op.microbatch)
+        return MessageKey(target, target > op.stage, op.microbatch)
 
     def step(self, inputs: Any, targets: Any) -> dict[int, Any]:
         """Run the list once, and return the losses by microbatch."""
@@ -139,7 +140,7 @@ class Engine:
             self._forward(runner, op.microbatch)
         elif op.kind in ("B", "I"):  # which take the gradients of the output, and give those of the input
             self._transfers.before_backward(runner.held[op.microbatch].activation)
-            key = OperationKey(op.stage, False, op.microbatch)
+            key = MessageKey(op.stage, False, op.microbatch)
             gradients = [] if runner.is_last else self._here.pop(key)
             found = (runner.backward if op.kind == "B" else runner.input_gradient)(op.microbatch, gradients)
             if op.stage:
@@ -153,7 +154,7 @@ class Engine:
 
     def _wait_for_input(self, op: Op, name: str) -> Any:
         """Wait for what another rank sends for an operation, and return the mark of when that began; None without."""
-        key = OperationKey(op.stage, op.kind == "F", op.microbatch)
+        key = MessageKey(op.stage, op.kind == "F", op.microbatch)
         if op.kind not in ("F", "B", "I") or key not in self._from:
             return None
         turn = self._transfers.mark(op.kind)
@@ -164,7 +165,7 @@ class Engine:
             self._receive(key, self._from[key], self._channels.receive)
         return turn
 
-    def _receive(self, key: OperationKey, peer: int, take: Callable[..., Any]) -> None:
+    def _receive(self, key: MessageKey, peer: int, take: Callable[..., Any]) -> None:
         """Take a message from a rank, or begin to: its shapes come first where they are not known."""
         tag = self._tag(key)
         if key not in self.shapes:
@@ -187,7 +188,7 @@ class Engine:
                 raise RuntimeError(f"{what}, and must stay so with inputs of these shapes")
         self._channels.send(step.peer, self._tag(key), tensors)
 
-    def _tag(self, key: OperationKey) -> int:
+    def _tag(self, key: MessageKey) -> int:
         return 4 * (key.microbatch * self._stages + key.target) + 2 * key.forwards
 
     def _forward(self, runner: StageRunner, microbatch: int) -> None:
@@ -196,13 +197,13 @@ class Engine:
             given = self._inputs[microbatch]
             data = given if isinstance(given, (tuple, list)) else (given,)
         else:
-            data = self._here.pop(OperationKey(stage, True, microbatch))
+            data = self._here.pop(MessageKey(stage, True, microbatch))
         target = self._targets[microbatch] if runner.is_last else None
         outputs, loss = runner.forward(microbatch, data, target, again=(stage, microbatch) in self._again)
         if runner.is_last:
             self._losses[microbatch] = loss
             return
-        self._here[OperationKey(stage + 1, True, microbatch)] = outputs
-        back = OperationKey(stage, False, microbatch)
+        self._here[MessageKey(stage + 1, True, microbatch)] = outputs
+        back = MessageKey(stage, False, microbatch)
         if back in self._from:
             self.shapes[back] = shapes_of([output for output in outputs if has_gradient(output)])

@@ -128,7 +128,7 @@ def evidence_base(*, low: bool = False) -> EvidenceBase:
         said = (entry[key] for key in ("published", "estimated", "global"))
         found.append(PublishedRun(entry["run"], entry["url"], entry["title"], run, *said))
     runs = tuple(found)
-    half = content["inverse"]
+    half = content["inverse"]  # of a symmetric matrix the lower triangle, row by row
     inverse = [[*row, *(half[j][i] for j in range(i + 1, len(half)))] for i, row in enumerate(half)]
     compared, residuals = tuple(run.compared for run in runs), tuple(run.residual for run in runs)
     model = ResidualModel(content["spreads"], content["factors"], compared, residuals, inverse)

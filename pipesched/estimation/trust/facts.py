@@ -127,5 +127,6 @@ class ComparedRun:
 
     @cached_property
     def octaves(self) -> tuple[float, ...]:
+        """The sizes in FIELDS, as doublings: log2 of each, of tokens from FEWEST_TOKENS on."""
         sizes = [getattr(self.facts, key) for key in FIELDS[:-1]]
         return (*map(log2, sizes), max(0.0, log2(self.facts.tokens / FEWEST_TOKENS)))

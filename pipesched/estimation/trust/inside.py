@@ -1,4 +1,8 @@
-"""What lies inside the measured runs, how a `Judge` says how sure an estimate is, and `what_to_measure` next."""
+"""What lies inside the measured runs, how sure an estimate is by them, and what to measure next.
+
+`fields_outside` names the fields of a run that no published run resembles; `Judge.trust` says how sure an estimate is;
+`what_to_measure` takes several and returns the two whose measurement helps most to choose.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +122,7 @@ def fields_outside(facts: RunFacts) -> tuple[OutsideField, ...]:
 
 
 class Judge(NamedTuple):
-    """What estimates are judged by: published runs, the model with `own` runs, and whose software is `like` it."""
+    """What estimates are judged by: published runs, the model with so many `own` runs, and whose software is alike."""
 
     base: EvidenceBase
     model: ResidualModel
