@@ -327,7 +327,7 @@ class _Pen:
         view.top = min(view.top, row, max(len(self.names) - 1, 0))
         while True:
             blocks: list[tuple[int, list[tuple[int, Line]]]] = []
-            used = 0
+            used, self.look = 0, Look()  # the legend counts the rows of this pass alone
             for number in range(view.top, len(self.names)):
                 block = self._row(number, spaced=spaced)
                 blocks.append((number, block[: left - used]))

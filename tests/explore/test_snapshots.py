@@ -1,4 +1,4 @@
-"""Six pictures of the app. PIPESCHED_SNAPSHOTS=write writes them anew; then look at them."""
+"""Seven pictures of the app. PIPESCHED_SNAPSHOTS=write writes them anew; then look at them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def empty_app() -> ExploreApp:
     return app_of(pool.state, pool)
 
 
-Case = tuple[Callable[[], ExploreApp], tuple[int, int], str]
-CASES: dict[str, Case] = {
+CASES: dict[str, tuple[Callable[[], ExploreApp], tuple[int, int], str]] = {
     "selected-80x24": (lambda: app_of(state_of()), (80, 24), "down right right"),
     "marks-80x24": (lambda: app_of(state_of()), (80, 24), "p d m down right right >"),
     "letters-80x24": (lambda: app_of(state_of(), colour=False), (80, 24), "p down right"),
     "empty-80x24": (empty_app, (80, 24), "enter enter enter enter"),
     "algorithms-80x24": (lambda: app_of(state_of()), (80, 24), "a z b"),
+    "short-60x24": (lambda: app_of(state_of("1f1b", devices=2, stages=2, forward=[1, 9], backward=20)), (60, 24), "d"),
     "wide-200x50": (lambda: app_of(state_of()), (200, 50), "c right >"),
 }
 
