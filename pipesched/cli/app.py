@@ -5,7 +5,7 @@ Values are not converted by Typer, whose validation library takes long to load: 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -72,13 +72,13 @@ COMMANDS = {  # name -> module of this package, whose function `command` it is
 
 
 @cache
-def command_of(name: str) -> Any:
-    """Return a command of COMMANDS, whose module loads with it."""
+def command_of(name: str, flags: Collection[str] = ("--help",)) -> Any:
+    """Return a command of COMMANDS, whose module loads with it; if it has all `flags`, without other options."""
     from pipesched.cli.groups import with_options
 
     function = import_module(f"pipesched.cli.{COMMANDS[name]}").command
     single = typer.Typer(add_completion=False)
-    single.command(name, cls=FastCommand)(with_options(function))
+    single.command(name, cls=FastCommand)(with_options(function, flags))
     return typer.main.get_command(single)
 
 
@@ -108,6 +108,14 @@ class LazyGroup(Unconverted, TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         return command_of(cmd_name) if cmd_name in COMMANDS else own_command(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Return the command that words name, with the options that they name; of completion with all."""
+        name, *words = args
+        if name not in COMMANDS or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        flags = frozenset(word.partition("=")[0] for word in words if word.startswith("-") and word != "-")
+        return name, command_of(name, flags), words
 
     def list_commands(self, _ctx: Any) -> list[str]:
         self.get_command = _described  # type: ignore[assignment, method-assign]  # help and completion alone ask for a list

@@ -27,14 +27,20 @@ class OptionGroup(NamedTuple):
     """The panel of the help, the options in it by the names of their values, and what is made of these."""
 
     panel: str
-    options: Mapping[str, CommandOption]
+    own: Mapping[str, CommandOption]
     make: Callable[..., Any]
+    of_setup: str = ""  # with those of `setup_options` of that name
+
+    @property
+    def options(self) -> Mapping[str, CommandOption]:
+        """All options; what a training run has of them loads now."""
+        return {**self.own, **(options.setup_options()[self.of_setup] if self.of_setup else {})}
 
     def read(self, texts: Mapping[str, Any]) -> Any:
         """Return what is made of the texts that were given, by the names of their values. Raises ConfigError."""
         values = {}
-        for name, one in self.options.items():
-            values[name] = text = texts.get(name)
+        for name, one in (self.own if texts.keys() <= self.own.keys() else self.options).items():
+            values[name] = text = texts.get(name, None if " " in one.usage or "/--no-" in one.usage else False)
             if text is None or text == ():
                 values[name] = one.absent
             elif one.read is not None:
@@ -42,40 +48,33 @@ class OptionGroup(NamedTuple):
         return self.make(**values)
 
 
-def _record(panel: str, record: Any) -> OptionGroup:
-    return OptionGroup(panel, record._field_defaults, record)
-
-
 WAITING = ("explore", "profile", "train")  # commands whose time is that of people or of models
 GROUPS = {  # parameter of a command -> its options
-    "problem": OptionGroup("The problem", options.PROBLEM, options.problem_source),
-    "estimation": OptionGroup("The problem", options.ESTIMATION, options.problem_source),
-    "space": OptionGroup("The problem", options.SPACE, options.problem_source),
-    "tuning": _record("The search", options.TuningOptions),
-    "trust": _record("The evidence", options.TrustOptions),
+    "problem": OptionGroup("The problem", options.PROBLEM, options.problem_source, "problem"),
+    "estimation": OptionGroup("The problem", {}, options.problem_source, "estimation"),
+    "space": OptionGroup("The problem", {}, options.problem_source, "space"),
+    "tuning": OptionGroup("The search", options.TuningOptions._field_defaults, options.TuningOptions),
+    "trust": OptionGroup("The evidence", options.TrustOptions._field_defaults, options.TrustOptions),
     "algorithm": OptionGroup("The algorithm", {**options.ALGORITHM, "own": options.OWN}, options.algorithm_options),
     "family_options": OptionGroup(
         "The algorithm", {**options.FAMILY_OPTIONS, "own": options.OWN}, options.algorithm_options
     ),
-    "search": _record("The search", options.SearchOptions),
+    "search": OptionGroup("The search", options.SearchOptions._field_defaults, options.SearchOptions),
     "variation": OptionGroup("The variation", options.VARIATION, options.given),
-    "rules": _record("The algorithm", options.Rules),
-    "comparison": _record("The comparison", options.ComparisonOptions),
+    "rules": OptionGroup("The algorithm", options.Rules._field_defaults, options.Rules),
+    "comparison": OptionGroup("The comparison", options.ComparisonOptions._field_defaults, options.ComparisonOptions),
     "executor": OptionGroup("The workers", options.EXECUTOR, options.executor_spec),
-    "screen": _record("Output", options.Screen),
-    "target": _record("Output", options.Target),
+    "screen": OptionGroup("Output", options.Screen._field_defaults, options.Screen),
+    "target": OptionGroup("Output", options.Target._field_defaults, options.Target),
     "chart": OptionGroup("The chart", {**options.CHART, **options.OF_FIGURES}, options.chart_options),
     "figure": OptionGroup("The figure", options.FIGURE, options.figure_view),
 }
 
 PROBLEM_FLAGS = {name: one.flag for name, one in options.FIELD_OPTIONS.items()}  # by the parameter of make_problem
 ALGORITHM_FLAGS = {key: one.flag for key, one in options.ALGORITHM.items()}
-SETUP_FLAGS = {key: one.flag for key, one in options.SETUP_OPTIONS.items()}  # by the dotted key of a training run
-ESTIMATE_FLAGS = {key: one.flag for key, one in options.ESTIMATE_OPTIONS.items()}
 INSIDE_FLAGS = {key: one.flag for key, one in options.INSIDE_OPTIONS.items()}  # by the dotted key of an entry
 KEY_FLAGS = {
     **{field.key: PROBLEM_FLAGS[field.name] for field in FIELDS if field.name in PROBLEM_FLAGS},
-    **SETUP_FLAGS,
     **INSIDE_FLAGS,
     "parallel.chunks": "--chunks",
 }
@@ -88,7 +87,7 @@ COMMAND_FLAGS = {  # parameter of any other function -> its flag
     **{
         name: one.flag
         for key, group in GROUPS.items()
-        for name, one in group.options.items()
+        for name, one in group.own.items()
         if key not in ("problem", "estimation", "space", "screen")
     },
     **{name: f"--{name.replace('_', '-')}" for name in OWN},
@@ -100,15 +99,25 @@ COMMAND_FLAGS = {  # parameter of any other function -> its flag
     "units": "--unit",
     "values": "--sweep",
 }
-FLAGS = {**COMMAND_FLAGS, **KEY_FLAGS}  # by all that messages have in backticks
+FLAGS = {**COMMAND_FLAGS, **KEY_FLAGS}  # by what messages have in backticks, but for keys of a training run
 ARGUMENTS = ("algorithms", "lengths", "plans")  # parameters that are no flags: what is wrong with them says so itself
 _PARAMETER = re.compile(r"`([a-z][a-z_0-9]*(?:\.[a-z_0-9]+)?)(=False)?`")
+
+
+def setup_flags(which: str = "own") -> dict[str, str]:
+    """Return the flag of each key of a training run; of `others`, beside a problem, it means something else."""
+    return {key: one.flag for key, one in options.setup_options()[which].items()}
 
 
 def spell(text: str) -> str:
     """Return a text in which flags replace the parameters in backticks; what has no flag stays as it is."""
     text = text.replace("`algorithms()`", "`pipesched list`")
-    return _PARAMETER.sub(lambda one: FLAGS.get(one[1], one[0]).replace("--", "--no-", 1 if one[2] else 0), text)
+
+    def flag(one: re.Match[str]) -> str:
+        found = FLAGS.get(one[1]) or setup_flags().get(one[1], one[0])
+        return found.replace("--", "--no-", 1 if one[2] else 0)
+
+    return _PARAMETER.sub(flag, text)
 
 
 def spelled(error: ConfigError, given: Collection[str] = ()) -> str:
@@ -133,11 +142,11 @@ def about_problem(error: ConfigError, config: str | None = None, given: Collecti
     Beside a `config` only an error about what is `given` on the command line, by parameters and dotted keys, is about
     a flag; others call by flags what was given.
     """
-    known, key, entry = {**PROBLEM_FLAGS, **KEY_FLAGS}, error.key or "", error.entry
+    known, key, entry = {**PROBLEM_FLAGS, **KEY_FLAGS, **setup_flags()}, error.key or "", error.entry
     inside, _, rest = str(entry).partition("[")  # of an entry such as level, or ahead[1]
     if error.where is None and f"{key}.{inside}" in INSIDE_FLAGS:
         key, entry = f"{key}.{inside}", int(rest[:-1]) if rest else None
-    flag = {**PROBLEM_FLAGS, **SETUP_FLAGS, **ESTIMATE_FLAGS, **INSIDE_FLAGS}.get(key)
+    flag = {**PROBLEM_FLAGS, **setup_flags(), **setup_flags("others"), **INSIDE_FLAGS}.get(key)
     where, is_flag = error.where, error.where is None and flag is not None and (config is None or key in given)
     if config is None and not is_flag:
         return error
@@ -198,28 +207,29 @@ OF_FILES = ("check", "show")
 FIGURE_SUFFIXES = (".svg", ".png", ".pdf")
 
 
-def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def with_options(function: Callable[..., Any], flags: Collection[str] = ("--help",)) -> Callable[..., Any]:
     """Return `function` as Typer reads it: each parameter that is named like a group is replaced by its options.
 
     Of options that are spelled alike the first counts: the function's own, else that of the first group. Every command
-    has --quiet, and those that schedule --family. Expected errors become messages and exit codes.
+    has --quiet, and those that schedule --family. Expected errors become messages and exit codes. A command that has
+    all `flags` is made without others, which takes a fifth of the time.
     """
     name, own = function.__module__.rpartition(".")[2], inspect.signature(function, eval_str=True).parameters.values()
-    shown, taken = list[inspect.Parameter](), set[str]()
-    kept: dict[str, dict[str, str]] = {}  # by group, the names of its options as parameters of the command
+    shown, taken = list[inspect.Parameter](), {"--quiet", "--family"}
+    kept: dict[str, dict[str, str]] = {one.name: {} for one in own if one.name in GROUPS}  # the names of its options
     for parameter in own:
         one = parameter.default
         if isinstance(one, CommandOption):
             taken.update(one.usage.split()[0].split("/"))
             shown.append(one.parameter(parameter.name, None, parameter.annotation))
-        elif parameter.name in GROUPS:
-            kept[parameter.name] = {}
-        else:
+        elif parameter.name not in GROUPS:
             shown.append(parameter)
+    spelled = [one.usage.split()[0].split("/") for group in kept for one in GROUPS[group].own.values()]
+    few = taken.union(*spelled).issuperset(flags) and all(GROUPS[group].own for group in kept)
     for group, names in kept.items():
-        for key, option in GROUPS[group].options.items():
+        for key, option in (GROUPS[group].own if few else GROUPS[group].options).items():
             spellings = option.usage.split()[0].split("/")
-            if taken.isdisjoint(spellings):
+            if taken.isdisjoint(spellings) and not (few and {*flags}.isdisjoint(spellings)):
                 names[key] = f"{group}_{key.replace('.', '_')}"
                 shown.append(option.parameter(names[key], GROUPS[group].panel))
                 taken.update(spellings)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from pipesched.checks import MOST_SECONDS, MOST_WORKERS, require_name
 from pipesched.errors import ConfigError
-from pipesched.estimation.setup import BATCH, PARALLEL, TRAINING
 from pipesched.pipeline.problem.declared import FIELDS, INSIDE
 from pipesched.pipeline.problem.quantities import parse_number
 from pipesched.pipeline.problem.shapes import ByKey, ByName, Either, Field, Flag, Label, ListOf, OneOf, Searched
@@ -421,9 +420,6 @@ class Target(NamedTuple):
     force: bool = option("--force", "overwrite an existing file")
 
 
-COMPANIONS = "the costs of a model instead: a preset, or a config.json; more options: pipesched estimate --help"
-
-
 def problem_source(config: str | None, **given: Any) -> ProblemSource:
     """Return the source of a problem: a parameter is an override, a dotted key one in a section."""
     overrides: dict[str, Any] = {}
@@ -434,7 +430,8 @@ def problem_source(config: str | None, **given: Any) -> ProblemSource:
     return ProblemSource(config, overrides)
 
 
-_CONFIG = {"config": option("-c/--config FILE", "YAML file of the problem; - reads standard input")}
+COMPANIONS = "the costs of a model instead: a preset, or a config.json; more options: pipesched estimate --help"
+CONFIG = {"config": option("-c/--config FILE", "YAML file of the problem; - reads standard input")}
 FIELD_OPTIONS: dict[str, CommandOption] = {  # by the parameter of make_problem
     one.name: option_of(one, switches_off=True) for one in FIELDS if one.flag is not None
 }
@@ -442,26 +439,36 @@ INSIDE_OPTIONS: dict[str, CommandOption] = {one.key: option_of(one) for one in I
 INSIDE_OPTIONS["shard.level"] = INSIDE_OPTIONS["shard.level"]._replace(
     help=INSIDE_OPTIONS["shard.level"].help.replace("costs.gather", FIELD_OPTIONS["gather"].flag)
 )
-_OF_SETUP = [one for known in (PARALLEL, BATCH, TRAINING) for one in known.values() if one.flag is not None]
-_TAKEN = {one.flag for known in (FIELD_OPTIONS, INSIDE_OPTIONS, ALGORITHM) for one in known.values()}
-_OPTIONS: dict[str, CommandOption] = {  # by the dotted key
-    "model": option("--model NAME|FILE", "a preset of `pipesched list --models`, or the path of a config.json"),
-    "hardware": option("--hardware NAME", "a preset of `pipesched list --hardware`"),
-    **{one.key: option_of(one) for one in _OF_SETUP},
-}
-SETUP_OPTIONS = {key: one for key, one in _OPTIONS.items() if one.flag not in _TAKEN}
-ESTIMATE_OPTIONS = {key: one for key, one in _OPTIONS.items() if one.flag in _TAKEN}  # in PROBLEM of another meaning
-_OF_BOTH = {name: FIELD_OPTIONS[name] for name in ("microbatches", "placement", "budget")}
-PROBLEM = {  # options of commands on a problem; then those of estimate, and of tune
-    **_CONFIG,
+PROBLEM = {  # options of commands on a problem, without those of a training run
+    **CONFIG,
     **{name: FIELD_OPTIONS[name] for name in ("devices", "stages", "chunks", "microbatches")},
     **INSIDE_OPTIONS,
     **FIELD_OPTIONS,
-    **{key: one._replace(hidden=True) for key, one in SETUP_OPTIONS.items()},
-    "model": SETUP_OPTIONS["model"]._replace(help=COMPANIONS),
 }
-ESTIMATION = {**_CONFIG, **SETUP_OPTIONS, **ESTIMATE_OPTIONS, **_OF_BOTH}
-SPACE = {**ESTIMATION, **{one.key: option_of(one, searched=True) for one in _OF_SETUP}}
+
+
+@cache
+def setup_options() -> dict[str, dict[str, CommandOption]]:
+    """Return the options of a training run by dotted keys, as groups have them; they load where one is given."""
+    from pipesched.estimation.setup import BATCH, PARALLEL, TRAINING
+
+    fields = [one for known in (PARALLEL, BATCH, TRAINING) for one in known.values() if one.flag is not None]
+    taken = {one.flag for known in (FIELD_OPTIONS, INSIDE_OPTIONS, ALGORITHM) for one in known.values()}
+    found: dict[str, CommandOption] = {
+        "model": option("--model NAME|FILE", "a preset of `pipesched list --models`, or the path of a config.json"),
+        "hardware": option("--hardware NAME", "a preset of `pipesched list --hardware`"),
+        **{one.key: option_of(one) for one in fields},
+    }
+    own = {key: one for key, one in found.items() if one.flag not in taken}
+    others = {key: one for key, one in found.items() if one.flag in taken}  # in PROBLEM of another meaning
+    hidden = {key: one._replace(hidden=True) for key, one in own.items()}
+    hidden["model"] = own["model"]._replace(help=COMPANIONS)
+    both = {name: FIELD_OPTIONS[name] for name in ("microbatches", "placement", "budget")}
+    estimation = {**CONFIG, **own, **others, **both}
+    space = {**estimation, **{one.key: option_of(one, searched=True) for one in fields}}
+    return {"own": own, "others": others, "problem": hidden, "estimation": estimation, "space": space}
+
+
 OF_CHARTS = ("first_microbatch", "device_name")
 OF_FIGURES = {
     "inches": option("--inches INCHES", "width of a figure; default 7, a page's text (3.5: a column)", number_of),

@@ -21,12 +21,11 @@ from pipesched.cli.app import COMMANDS, command_of
 from pipesched.cli.groups import (
     ALGORITHM_FLAGS,
     COMMAND_FLAGS,
-    ESTIMATE_FLAGS,
+    FLAGS,
     GROUPS,
-    KEY_FLAGS,
     PROBLEM_FLAGS,
-    SETUP_FLAGS,
     about_problem,
+    setup_flags,
     spell,
     spelled,
 )
@@ -128,7 +127,7 @@ def test_every_parameter_in_a_message_has_a_flag() -> None:
         if name in known or name in BY_KEY or "." in name
     }
     assert {"group_size", "split_backward", "force", "start"} <= set(named)
-    without = {name: place for name, place in named.items() if name not in {**COMMAND_FLAGS, **KEY_FLAGS}}
+    without = {name: place for name, place in named.items() if name not in {**FLAGS, **setup_flags()}}
     assert set(without) == WITHOUT_FLAG, without
 
 
@@ -142,7 +141,7 @@ def test_every_option_of_an_algorithm_has_a_flag_or_stands_in_a_config() -> None
 def test_every_flag_is_an_option() -> None:
     """No table names a flag that no command has."""
     known = {option for command in COMMANDS for option in options_of(command)}
-    assert {*PROBLEM_FLAGS.values(), *COMMAND_FLAGS.values(), *KEY_FLAGS.values()} <= known
+    assert {*PROBLEM_FLAGS.values(), *FLAGS.values(), *setup_flags().values()} <= known
     for command in ("run", "compare", "solve", "list", "show", "check", "export"):
         assert set(PROBLEM_FLAGS.values()) <= options_of(command)
 
@@ -332,7 +331,7 @@ def test_every_option_sets_its_key() -> None:
     estimation = GROUPS["estimation"]
     levels = {"training.shard": "weights", "parallel.shard_ranks": "8", "training.precision": "fp8"}
     levels |= {"training.dispatcher": "alltoall"}
-    given = {**dict.fromkeys([*SETUP_FLAGS, *ESTIMATE_FLAGS], "7"), **levels}
+    given = {**dict.fromkeys([*setup_flags(), *setup_flags("others")], "7"), **levels}
     sizes = ("gpus", "tensor", "pipeline", "context", "expert", "expert_tensor", "chunks")
     assert estimation.read(given).overrides == {
         "model": "7",
@@ -348,15 +347,15 @@ def test_every_option_sets_its_key() -> None:
         },
     }
     assert estimation.read({"training.recompute": "full"}).overrides == {"training": {"recompute": "full"}}
-    assert {*SETUP_FLAGS, *ESTIMATE_FLAGS} <= set(estimation.options)
+    assert {*setup_flags(), *setup_flags("others")} <= set(estimation.options)
 
 
 def test_commands_that_take_a_problem_take_them_hidden() -> None:
     """The help of a command shows one of them; it says which command lists the others."""
     for name in ("run", "compare", "solve", "explain", "robust", "list"):
         options = {flag: option for option in command_of(name).params for flag in option.opts}
-        assert set(SETUP_FLAGS.values()) <= set(options)
-        shown = {flag for flag in SETUP_FLAGS.values() if not options[flag].hidden}
+        assert set(setup_flags().values()) <= set(options)
+        shown = {flag for flag in setup_flags().values() if not options[flag].hidden}
         assert shown == ({"--model", "--hardware"} if name == "list" else {"--model"})
         assert "pipesched estimate --help" in str(options["--model"].help)
     assert "init" in COMMANDS
