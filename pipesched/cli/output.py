@@ -14,15 +14,14 @@ from pipesched.cli.exits import quiet_pipe
 from pipesched.cli.groups import spell
 from pipesched.cli.options import NARROWEST, OF_PARTS, WIDEST, ChartOptions, Screen, Target
 from pipesched.cli.progress import doing
-from pipesched.documents.json_text import dump
 from pipesched.errors import ConfigError, PipeschedWarning
-from pipesched.file_formats.registry import FIGURES, Content, Format, format_for
 from pipesched.results.kinds import RESULTS, SCHEDULE, kind_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from pipesched.display import Displayable
+    from pipesched.file_formats.registry import Content, Format
     from pipesched.pipeline.problem.problem import Problem
     from pipesched.render.gantt import Gantt
     from pipesched.render.view import View
@@ -46,7 +45,7 @@ def console_for(screen: Screen) -> Console:
     colours: dict[str, Any] = {"no_color": True, "color_system": None} if plain else {}
     looks = {**colours, "highlight": False, "markup": False, "emoji": False}
     console = PipeConsole(file=sys.stdout, width=screen.width, **looks)
-    console.width = min(max(console.width, NARROWEST), WIDEST)
+    console.size = min(max(console.width, NARROWEST), WIDEST), console.height  # asked once
     return console
 
 
@@ -78,6 +77,8 @@ def warnings_on_stderr() -> Iterator[None]:
 
 def print_json(content: Mapping[str, Any]) -> None:
     """Print a document on stdout."""
+    from pipesched.documents.json_text import dump
+
     sys.stdout.write(dump(content))
 
 
@@ -164,6 +165,7 @@ def target_format(target: Target, kind: str) -> Format | None:
     if target.path is None:
         return None
     from pipesched.file_formats.files import refuse_existing
+    from pipesched.file_formats.registry import FIGURES, format_for
 
     form = format_for(target.path, kind)
     refuse_existing(Path(target.path), target.force)
