@@ -22,7 +22,7 @@ KNOWN = ", ".join(f"{letter} ({name})" for letter, name in LETTERS.items())
 MOST = 100_000  # letters of a text with its repeats written out
 DEEPEST = 50  # groups inside groups
 # a letter or another sign, and where it is none of ( and *, how often it is repeated
-TOKEN = re.compile(r"(?P<sign>[^\s,])(?:(?<![(*])[\s,]*(?P<star>\*)(?:\s*(?P<count>[0-9]{1,7})(?![0-9]))?)?")
+TOKEN = r"(?P<sign>[^\s,])(?:(?<![(*])[\s,]*(?P<star>\*)(?:\s*(?P<count>[0-9]{1,7})(?![0-9]))?)?"
 
 
 class StageItems(NamedTuple):
@@ -136,7 +136,7 @@ def _written_out(text: str) -> str:
 def _tokens(text: str) -> Iterator[re.Match[str]]:
     if len(text) > MOST:
         raise ConfigError(f"must be a text of at most {MOST:,} letters, not {len(text):,}", KEY)
-    for token in TOKEN.finditer(text):
+    for token in re.finditer(TOKEN, text):
         sign = token["sign"]
         if sign == "*":
             raise _wrong("* must follow a letter, | or a group in parentheses", token.start(), text)

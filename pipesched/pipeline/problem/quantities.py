@@ -29,9 +29,8 @@ LARGEST_BINARY = 2**40  # denominator: a B in TiB
 LARGEST = 10**100  # of the numbers of a problem: a float holds all that is made of them
 FARTHEST = 4_000  # the largest exponent: numbers beyond are mistakes, and take very long to write out
 DECIMAL = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
-_DECIMAL = re.compile(DECIMAL, re.ASCII)
-_COMMA = re.compile(r"'-?[0-9]+,[0-9]+[^,]*'", re.ASCII)  # as messages show it
-_FRACTION = re.compile(r"([-+]?[0-9]{1,18})/(0*[1-9][0-9]{0,17})", re.ASCII)
+_COMMA = "'-?[0-9]+,[0-9]+[^,]*'"  # as messages show it
+_FRACTION = "([-+]?[0-9]{1,18})/(0*[1-9][0-9]{0,17})"
 
 
 class OutOfLimits(ValueError):
@@ -56,7 +55,7 @@ def to_fraction(value: object) -> Fraction:
     if type(value) is int:
         return Fraction(value)
     if isinstance(value, str):
-        parts = _FRACTION.fullmatch(value.strip())
+        parts = re.fullmatch(_FRACTION, value.strip())
         return Fraction(int(parts[1]), int(parts[2])) if parts else Fraction(parse_number(value.strip()))
     if not isinstance(value, (Real, Decimal)) and is_scalar(value):
         value = value.item()  # type: ignore[attr-defined]
@@ -160,14 +159,14 @@ def in_range(number: Fraction) -> Fraction:
 def no_number(value: object, error: ValueError) -> str:
     """Return what is said of a value that is no number, and where the error says more than that, why."""
     why = "" if str(error) == NOT_A_NUMBER else f" ({error})"
-    if _COMMA.fullmatch(shown(value)):
+    if re.fullmatch(_COMMA, shown(value)):
         why = " (a decimal has a point, not a comma)"
     return f"must be a number, not {shown(value)}{why}"
 
 
 def parse_number(text: str) -> Decimal:
     """Return the decimal that `text` spells. Raises ValueError."""
-    if not _DECIMAL.fullmatch(text):
+    if not re.fullmatch(DECIMAL, text):
         raise ValueError(NOT_A_NUMBER)
     try:
         number = Decimal(text)
@@ -241,7 +240,7 @@ def in_units(amount: int, scale: int) -> int | float:
 
 
 MICRO = ("µs", "μs")  # the sign, and the Greek letter
-_MEASURED = re.compile(rf"({DECIMAL})\s*([A-Za-z]+|{'|'.join(MICRO)})", re.ASCII)
+_MEASURED = rf"({DECIMAL})\s*([A-Za-z]+|{'|'.join(MICRO)})"
 
 
 class Dimension(NamedTuple):
@@ -297,7 +296,7 @@ class Unit(NamedTuple):
 
 def has_unit(value: object) -> bool:
     """Return whether a value is the text of a number with something like a unit behind it."""
-    return isinstance(value, str) and _MEASURED.fullmatch(value.strip()) is not None
+    return isinstance(value, str) and re.fullmatch(_MEASURED, value.strip(), re.ASCII) is not None
 
 
 def rounding_of(value: object) -> Fraction | None:
@@ -364,7 +363,7 @@ def _converted(text: str, unit: Unit) -> Fraction:
 
 
 def _split(text: str) -> tuple[str, str]:
-    parts = _MEASURED.fullmatch(text.strip())
+    parts = re.fullmatch(_MEASURED, text.strip(), re.ASCII)
     return (parts[1], parts[parts.lastindex or 0]) if parts else (text, "")
 
 
