@@ -36,7 +36,7 @@ class Arc(NamedTuple):
     is_input: bool = True  # data goes this way; else it is the order of a machine, or a wait edge
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class TimedTasks:
     """Tasks in the orders of machines, with times: the subject of every question here.
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain, pairwise
 from math import ceil, floor, gcd
@@ -339,7 +338,6 @@ MOST_SHADES = 4  # of chunks, or slices, that are shown
 SHARED = "a column that several share: its kinds in turn"
 
 
-@dataclass
 class Look:
     """What drawn charts contain.
 

@@ -168,7 +168,7 @@ class Run(NamedTuple):
     is_break: bool = False  # time is left out here
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Row:
     """The slots of one row in their order, each with its start and its end, ready to be looked up by time.
 

@@ -61,7 +61,7 @@ class Ordering(NamedTuple):
         return f"the best of all {self.tried:,} for {algorithm}" if self.exact else f"searched: {self.tried:,} orders"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class FedFamily:
     """A family and a problem as it runs it; `make` plans that, and the problem with its microbatches in other orders.
 

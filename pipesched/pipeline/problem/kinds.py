@@ -6,7 +6,6 @@ it, because it must share nothing with the makers of what it checks. To add a ki
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
@@ -58,8 +57,7 @@ class Need(NamedTuple):
     join: Join | None = None
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """One kind of operation."""
 
     letter: str
