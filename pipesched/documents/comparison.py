@@ -33,8 +33,7 @@ from pipesched.results.comparison import (
     Sweep,
     SweepPoint,
 )
-from pipesched.results.covered import CHOSEN
-from pipesched.results.outcome import Outcome, Status
+from pipesched.results.outcome import CHOSEN, Outcome, Status
 from pipesched.results.packing import Packing
 from pipesched.schedulers.options import GROUP_SIZE, OBJECTIVES, OPTIONS, ORDER, VARIED
 from pipesched.schedulers.ordering import BEST

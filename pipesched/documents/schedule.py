@@ -43,8 +43,8 @@ from pipesched.pipeline.problem.ops import (
 from pipesched.pipeline.problem.placement import placement_name
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import in_units, plain
-from pipesched.results.covered import CHOSEN
 from pipesched.results.outcome import (
+    CHOSEN,
     MEASURED,
     Advice,
     BestHeuristic,

@@ -1,16 +1,19 @@
 """The answer of `run` and of a solve: an `Outcome` is a schedule with its bound, and says how good that is.
 
-A solve adds a `SolveReport`: what it found and proved, which cuts it tried, and what would help.
+A solve adds a `SolveReport`: what it found and proved, which cuts it tried, and what would help. What a bound is below
+stands in words here alone, for documents, pages and tables (`of_schedule`, `of_search`, `of_packing`): what all
+schedules have that it is about, behind "every schedule of" or "bound of".
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
 
 from pipesched.checks import (
+    joined,
     require_fields,
     require_flag,
     require_label,
@@ -27,13 +30,82 @@ from pipesched.pipeline.layers.recut import is_cut_open
 from pipesched.pipeline.plan.plan import Together
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.problem.costs import fields_of
+from pipesched.pipeline.problem.kinds import KEEP_ONLY, MemorySavings
 from pipesched.pipeline.problem.problem import Problem, differs
 from pipesched.pipeline.problem.quantities import in_units
-from pipesched.results import covered
 from pipesched.results.best_cut import CutChoice
 from pipesched.schedulers.options import OBJECTIVES
 from pipesched.schedulers.ordering import Ordering
 from pipesched.schedulers.registry import called
+
+WHOLE, HALVES, BOTH = "backwards whole", "backwards in halves", "backwards whole or in halves"
+NO_PAIRS = "without pairs of F and B"
+CHOSEN = "all that the solve chose from"  # of a document that does not say what that was
+WITHIN, WITHOUT = "within the budget", "without the budget"
+
+
+class Claim(NamedTuple):
+    """A bound on the makespan, and what schedules it is about, in words."""
+
+    bound: Bound
+    covers: str
+
+    def gap(self, ticks: int) -> float:
+        """Return the distance of a makespan to the bound: (makespan - bound) / bound."""
+        return (ticks - self.bound.ticks) / self.bound.ticks if self.bound.ticks else 0.0
+
+
+def of_schedule(schedule: Schedule) -> str:
+    """Return what the bound of a schedule is about: schedules of its kinds on its own stages, as long as they fit."""
+    problem, plan = schedule.problem, schedule.plan
+    is_paired = bool(plan.pairs) or problem.costs.overlap is None
+    here = "this cut and placement" if problem.layers is not None or is_cut_open(problem) else "this placement"
+    parts = [here, *_backwards(plan.index.letters), *([] if is_paired else [NO_PAIRS])]
+    if problem.slices.rule is not None:
+        parts.append(f"{problem.slices.count} slices")
+    if schedule.own_lengths:
+        parts.append("these lengths of operations")
+    elif problem.memory.budget is not None:
+        parts += [*_memory(MemorySavings.of(plan.index.letters))] if schedule.fits else [WITHOUT]
+    return ", ".join(parts)
+
+
+def of_search(
+    problem: Problem, allowed: MemorySavings, placements: Collection[str], chunks: Sequence[int] | None = None
+) -> str:
+    """Return what the bound of a solve over placements is about; `chunks` are those whose cuts all count, if any do."""
+    limited = "" if problem.memory.budget is None else " for the budget"
+    balanced = f"cuts into {problem.stages} stages balanced{limited}" if is_cut_open(problem) else ""
+    cut = balanced or ("this cut" if problem.layers is not None else "")
+    cut = f"all cuts, {in_chunks(chunks)}" if chunks else cut
+    places = f"{'placement' if len(placements) == 1 else 'placements'} {joined([*placements])}"
+    letters = "BIW" if problem.costs.chooses else problem.letters
+    parts = [*([cut] if cut else []), places, *_backwards(letters)]
+    return ", ".join([*parts, *(_memory(allowed) if problem.memory.budget is not None else ())])
+
+
+def of_packing(letters: str, microbatches: int, *, is_cut: bool) -> str:
+    """Return what the bound of a packing is about, whose ranks have schedules of these passes."""
+    stays = "with " * bool({*"BI"} & {*letters}) + ", ".join([*_backwards(letters), "stages where they are"])
+    return f"{microbatches} microbatches a rank{' on this cut' * is_cut}, {stays}"
+
+
+def in_chunks(chunks: Sequence[int]) -> str:
+    """Return numbers of stages a device in words."""
+    return f"{' or '.join(map(str, chunks))} chunk{'s' * (tuple(chunks) != (1,))}"
+
+
+def _backwards(letters: str) -> Iterator[str]:
+    """Yield which backwards passes have, if any."""
+    if "B" in letters or "I" in letters:
+        yield BOTH if {"B", "I"} <= {*letters} else WHOLE if "B" in letters else HALVES
+
+
+def _memory(allowed: MemorySavings) -> Iterator[str]:
+    """Yield that the budget counts, and what may be done with activations to keep it."""
+    yield WITHIN
+    if allowed == KEEP_ONLY:
+        yield "activations kept"
 
 
 class Word(str, Enum):
@@ -145,7 +217,7 @@ class Advice(NamedTuple):
     problem: Mapping[str, Any] = {}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SolveReport(Displayable):
     """What a solve reports beside its schedule.
 
@@ -167,7 +239,7 @@ class SolveReport(Displayable):
     repetition: Repetition | None = None  # what is known of periodic schedules, if they were searched
     advice: tuple[Advice, ...] | None = field(default=None, hash=False)  # changes that would help; None: none was tried
     cuts: CutReport | None = None  # which cuts were tried, where the cut was open
-    covers: str = covered.CHOSEN  # which schedules `bound` is about, in words
+    covers: str = CHOSEN  # which schedules `bound` is about, in words
     cut_off: tuple[str, ...] = ()  # searches for bounds that had too little time
     not_tried: tuple[str, ...] = ()  # algorithms for which there was no time
 
@@ -261,7 +333,7 @@ class Outcome(HasPage):
         if self.report is not None and self.report.makespan_bound.ticks > bound.ticks:
             bound = self.report.makespan_bound
         gap = (ticks - bound.ticks) / bound.ticks if bound.ticks else 0.0
-        return {"bound": bound, "lower_bound": bound.value, "gap": gap, "covers": covered.of_schedule(self.schedule)}
+        return {"bound": bound, "lower_bound": bound.value, "gap": gap, "covers": of_schedule(self.schedule)}
 
     bound = Together[Bound](_bounds, "The best lower bound on the makespan of schedules on this cut and placement.")
     lower_bound = Together[int | float](_bounds, "The same in the user's time unit.")
@@ -279,11 +351,11 @@ class Outcome(HasPage):
     standing = Together[str](_stands, "The status in words: where the cut was open, with what it is about.")
 
     @property
-    def claim(self) -> covered.Claim:
+    def claim(self) -> Claim:
         """The bound that is shown: of a solve the one that it reports, about all that it chose from; else its own."""
         if self.report is not None and self.report.objective == "makespan":
-            return covered.Claim(self.report.bound, self.report.covers)
-        return covered.Claim(self.bound, self.covers)
+            return Claim(self.report.bound, self.report.covers)
+        return Claim(self.bound, self.covers)
 
     @property
     def metrics(self) -> dict[str, Any]:

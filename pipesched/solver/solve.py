@@ -33,8 +33,16 @@ from pipesched.pipeline.problem.kinds import MemorySavings
 from pipesched.pipeline.problem.problem import Problem, differs
 from pipesched.pipeline.problem.quantities import Number, in_units, plain
 from pipesched.results.best_cut import CutChoice
-from pipesched.results.covered import of_search
-from pipesched.results.outcome import BestHeuristic, CutReport, Outcome, SolveReport, Status, StoppedBy, TriedCut
+from pipesched.results.outcome import (
+    BestHeuristic,
+    CutReport,
+    Outcome,
+    SolveReport,
+    Status,
+    StoppedBy,
+    TriedCut,
+    of_search,
+)
 from pipesched.results.timed_moves import shortened
 from pipesched.solver.advice import advised, kept_seconds
 from pipesched.solver.ahead import VariantsAhead
