@@ -12,8 +12,8 @@ from pathlib import Path
 from textwrap import fill, indent
 
 import pipesched
-from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.declared import PARAMETERS
+from pipesched.pipeline.problem.readers import make_problem
 from pipesched.pipeline.problem.shapes import Field
 
 PACKAGE = Path(__file__).parents[1] / "pipesched"
