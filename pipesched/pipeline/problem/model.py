@@ -35,7 +35,7 @@ KEYS = tuple(key for key in PER_STAGE if key != "whole")  # what units last besi
 ONE = Fraction(1)
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False)
 class Tables:
     """Tables of integers by name, a row a stage (or a boundary) and a column a unit: `per_unit` are one of the user's.
 
@@ -84,7 +84,7 @@ class Ticks(Tables):
         return self.mean.get(KINDS[letter].cost, ())
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False)
 class Grains(Tables):
     """The memory of a problem: what units hold, by stage, and what stays: `static` by stage, and each device's budget.
 
@@ -318,7 +318,7 @@ def received(memory: Memory, units: Units) -> list[Fraction]:
 COSTS = {kind.cost for kind in KINDS.values()}
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False)
 class StepModel:
     """The passes of a problem whose placement is settled, in ticks and grains; tables are by stage and unit."""
 
