@@ -36,75 +36,6 @@ TERM = re.compile(r"([+-]?)\s*([^+-]+)")
 WORD = re.compile(r"[A-Za-z_]{3,}")
 NO_KEYS = ("note", "like", "architecture", "read_as")
 Sizes = Callable[[str], int]
-
-
-class ModelType(SimpleNamespace):
-    """What a type of model is where its config does not say; the table explains each field. Formulas are texts."""
-
-    def kind(self, name: str) -> ModelType:
-        """Return what the layers of a kind are: the same with what `kinds` says on top."""
-        own = {**self.kinds.get(name, {})}
-        return ModelType(**{**vars(self), **own, "keys": {**self.keys, **own.get("keys", {})}})
-
-
-@cache
-def table() -> Mapping[str, Any]:
-    """Return the table as it is written: `mixers` and `types`, by name, in its order."""
-    text = (files("pipesched.estimation") / "presets" / "model_types.yaml").read_text(encoding="utf-8")
-    found: Mapping[str, Any] = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # 20 times as fast
-    return found
-
-
-@cache
-def model_type(name: str) -> ModelType:
-    """Return a type of the table, with what the type that it is like says."""
-    own = table()["types"][name] if name else {}  # without a name: a llama of which nothing is left out
-    base = vars(model_type(own["like"])) if "like" in own else table()["by_default"]
-    merged = {key: {**base[key], **own.get(key, {})} for key in ("keys", "defaults", "kinds")}
-    return ModelType(**{**base, "read_as": "", "note": "", **own, **merged})
-
-
-@cache
-def known_keys() -> frozenset[str]:
-    """Return all keys of a config.json that the table speaks of, with effect or without."""
-    parts = table()
-    found = {*WORD.findall(str(parts["synonyms"]))}
-    for part in (*parts["mixers"].values(), *parts["types"].values()):
-        found |= {*WORD.findall(str({key: value for key, value in part.items() if key not in NO_KEYS}))}
-    ours = {*parts["by_default"], *Mixer.__dataclass_fields__, "sizes", "seen"}
-    return frozenset((found - ours) | {*parts["silent"], *parts["usual"]})
-
-
-def evaluate(formula: str, sizes: Sizes) -> int:
-    """Return a sum of products of sizes and whole numbers: "2 h d + n"; "/n" divides."""
-    total = 0
-    for sign, term in TERM.findall(str(formula)):
-        product = 1
-        for factor in term.split():
-            size = factor.removeprefix("/")
-            number = int(size) if size.isdigit() else sizes(size)
-            product = product // number if factor.startswith("/") else product * number
-        total += -product if sign == "-" else product
-    return total
-
-
-def mixer_of(name: str, sizes: Sizes) -> tuple[Mixer, tuple[Seen, ...]]:
-    """Return a mixer of the table with sizes of a model, and the keys that attention then sees; () where all."""
-    own = table()["mixers"][name]
-    found = {**table()["mixers"].get(own.get("like"), {}), **own}
-    known: dict[str, int] = {}
-
-    def size(symbol: str) -> int:
-        return known[symbol] if symbol in known else sizes(symbol)
-
-    for symbol, formula in found.get("sizes", {}).items():
-        known[symbol] = evaluate(formula, size)
-    fields = [key for key in Mixer.__dataclass_fields__ if key in found and key not in ("name", "own")]
-    numbers = {key: evaluate(found[key], size) for key in fields}
-    seen = tuple(Seen(evaluate(limit, size), evaluate(stride, size)) for limit, stride in found.get("seen", ()))
-    return Mixer(name.replace("-", " "), **numbers, own=found.get("own", False)), seen
-
-
 T = TypeVar("T")
 OURS = ("mlp", "norm", "bias", "positions", "tie_word_embeddings", "dropout")
 MOST = 10_000_000  # of a width, or the size of a vocabulary
@@ -145,19 +76,21 @@ def read_config(config: Mapping[str, Any], name: str = "") -> tuple[ModelShape, 
             raise keys.error(key, "is missing")
     kinds = _kinds(keys, nature)
     layers, sparse = len(kinds), _sparse(keys, nature, kinds)
-    shared = layers - (keys.whole(nature.shares, 0, 0) if nature.shares else 0)
+    first_borrower = layers - (keys.whole(nature.shares, 0, 0) if nature.shares else 0)
     known: dict[tuple[object, ...], ModelShape] = {}
     each = []
     for layer, (called, routed) in enumerate(zip(kinds, sparse, strict=True)):
-        alike = (called, routed, layer >= shared, *keys.listed(layer))
+        alike = (called, routed, layer >= first_borrower, *keys.listed(layer))
         if alike not in known:
             own = nature.kind(called)
             shape = _shape(keys.of(own, layer), own, title, kinds, called, routed=routed)
-            if layer >= shared:  # keys and values are those of a layer before it
+            if layer >= first_borrower:  # keys and values are those of a layer before it
                 shape = replace(shape, kv_heads=0, gate=0, ffn=shape.ffn * (2 if keys.flag(WIDE, False) else 1))
             known[alike] = shape
         each.append(known[alike])
-    first = (*sparse, True).index(True)  # layer with experts
+    # all layers alike, or dense ones first: one shape says it; else each kind is one, with experts in all layers (its
+    # `dense_layers` are 0) or in none (NOWHERE)
+    first = (*sparse, True).index(True)
     if each.count(each[0]) == layers and all(sparse[first:]):
         model = _routed_from(each[0], first)
     else:
@@ -200,8 +133,8 @@ def _kinds(keys: ModelKeys, nature: ModelType) -> list[str]:
         found = [nature.other if not every or layer % every != offset else FULL for layer in range(layers)]
         if len(kinds := Counter(found)) > 1 and not keys.has("every"):
             keys.taken[LISTS[0]] = " and ".join(f"{count} {kind}" for kind, count in kinds.items())
-    shared = keys.numbers("indexer_types")
-    return [SHARED if "shared" in shared[layer : layer + 1] else one for layer, one in enumerate(found)]
+    indexers = keys.numbers("indexer_types")
+    return [SHARED if "shared" in indexers[layer : layer + 1] else one for layer, one in enumerate(found)]
 
 
 def _sparse(keys: ModelKeys, nature: ModelType, kinds: Sequence[str]) -> list[bool]:
@@ -280,56 +213,6 @@ def _seen(keys: ModelKeys, nature: ModelType, kind: str) -> tuple[Seen, ...]:
     return (Seen(),)
 
 
-def model_notes(config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what a config.json says that does not count here, and what it leaves out. Raises as `read_model` does."""
-    content, (model, keys) = decoder(config), read_config(config)
-    kind, nature = _nature(content)
-    if config.get("quantization_config") or content.get("quantization_config"):
-        yield "quantization_config is a format of storage; training is estimated as `training.precision` says"
-    window = content.get("sliding_window")
-    is_seen = any(one.seen[0].limit for one in model.kinds or [model])
-    if window and content.get("use_sliding_window", True) and not is_seen:
-        yield f"sliding_window {window} does not count; attention is over the whole sequence"
-    if nature.read_as or content.get("model_type") not in (None, kind):
-        yield f"model_type {shown(content['model_type'])} is read as {nature.read_as or kind}"
-    if nature.note:
-        yield nature.note
-    if keys.taken:
-        said = joined([f"{key} {value}" for key, value in keys.taken.items()], MOST_SAID)
-        yield f"left out, so as transformers has them: {said}"
-    smell = [key for key, value in content.items() if SMELL.search(key) and value and not isinstance(value, str)]
-    if model.experts is None and smell:
-        yield f"{joined(smell)}: keys of experts, but none were read: all layers are dense"
-
-
-def decoder(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the keys of the decoder, of `text_config` if there is one; our own keys beside that come first."""
-    nested = config.get("text_config")
-    if not isinstance(nested, Mapping):
-        return config
-    kind = config.get("model_type") if nested.get("model_type") is None else nested["model_type"]
-    return {**nested, "model_type": kind, **{key: config[key] for key in OURS if config.get(key) is not None}}
-
-
-def _nature(content: Mapping[str, Any]) -> tuple[str, ModelType]:
-    """Return the model type: that which is given, or that of the architectures, or llama where neither is."""
-    given, names = content.get("model_type"), table()["types"]
-    if given is not None and not isinstance(given, str):
-        raise ConfigError(f"must be a name, one of {', '.join(names)}; not {shown(given)}", "model.model_type")
-    if given in names:
-        return str(given), model_type(given)
-    known, classes = {model_type(name).architecture: name for name in reversed(names)}, content.get("architectures")
-    listed = classes if isinstance(classes, list) else []
-    believed = next((known[name] for name in listed if isinstance(name, str) and name and name in known), "")
-    if believed or given is None:
-        return believed or "llama", model_type(believed)
-    what = f"unknown model_type {shown(given)}, and `architectures` name none that is known; known are "
-    what += ", ".join(names)
-    way_out = "any other goes into a YAML config, with `model` as a mapping of its shapes (num_hidden_layers, .."
-    ours = "hidden_size) without model_type, and what differs from a llama: mlp, norm, bias, positions"
-    raise ConfigError(f"{what}; {way_out} {ours}", "model.model_type")
-
-
 def _kv_heads(keys: ModelKeys, nature: ModelType, heads: int) -> int:
     """Return the heads of keys and values: as many as of queries where nothing is said (multi-head attention)."""
     count = keys.whole("num_key_value_heads", heads)
@@ -379,6 +262,56 @@ def _width(keys: ModelKeys, nature: ModelType, hidden: int, count: int, *, route
 def _count(keys: ModelKeys, nature: ModelType) -> int:
     """Return how many experts there are: none where no key says it, or a flag is not set."""
     return keys.whole("num_experts", 0, least=0) if keys.flag(nature.experts_if, not nature.experts_if) else 0
+
+
+def model_notes(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a config.json says that does not count here, and what it leaves out. Raises as `read_model` does."""
+    content, (model, keys) = decoder(config), read_config(config)
+    kind, nature = _nature(content)
+    if config.get("quantization_config") or content.get("quantization_config"):
+        yield "quantization_config is a format of storage; training is estimated as `training.precision` says"
+    window = content.get("sliding_window")
+    is_seen = any(one.seen[0].limit for one in model.kinds or [model])
+    if window and content.get("use_sliding_window", True) and not is_seen:
+        yield f"sliding_window {window} does not count; attention is over the whole sequence"
+    if nature.read_as or content.get("model_type") not in (None, kind):
+        yield f"model_type {shown(content['model_type'])} is read as {nature.read_as or kind}"
+    if nature.note:
+        yield nature.note
+    if keys.taken:
+        said = joined([f"{key} {value}" for key, value in keys.taken.items()], MOST_SAID)
+        yield f"left out, so as transformers has them: {said}"
+    smell = [key for key, value in content.items() if SMELL.search(key) and value and not isinstance(value, str)]
+    if model.experts is None and smell:
+        yield f"{joined(smell)}: keys of experts, but none were read: all layers are dense"
+
+
+def decoder(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the keys of the decoder, of `text_config` if there is one; our own keys beside that come first."""
+    nested = config.get("text_config")
+    if not isinstance(nested, Mapping):
+        return config
+    kind = config.get("model_type") if nested.get("model_type") is None else nested["model_type"]
+    return {**nested, "model_type": kind, **{key: config[key] for key in OURS if config.get(key) is not None}}
+
+
+def _nature(content: Mapping[str, Any]) -> tuple[str, ModelType]:
+    """Return the model type: that which is given, or that of the architectures, or llama where neither is."""
+    given, names = content.get("model_type"), table()["types"]
+    if given is not None and not isinstance(given, str):
+        raise ConfigError(f"must be a name, one of {', '.join(names)}; not {shown(given)}", "model.model_type")
+    if given in names:
+        return str(given), model_type(given)
+    known, classes = {model_type(name).architecture: name for name in reversed(names)}, content.get("architectures")
+    listed = classes if isinstance(classes, list) else []
+    believed = next((known[name] for name in listed if isinstance(name, str) and name and name in known), "")
+    if believed or given is None:
+        return believed or "llama", model_type(believed)
+    what = f"unknown model_type {shown(given)}, and `architectures` name none that is known; known are "
+    what += ", ".join(names)
+    way_out = "any other goes into a YAML config, with `model` as a mapping of its shapes (num_hidden_layers, .."
+    ours = "hidden_size) without model_type, and what differs from a llama: mlp, norm, bias, positions"
+    raise ConfigError(f"{what}; {way_out} {ours}", "model.model_type")
 
 
 class ModelKeys:
@@ -478,3 +411,73 @@ class ModelKeys:
     def word(self, key: str, names: Sequence[str], default: str) -> str:
         value = self.plain(key)
         return default if value is None else require_name(names, value, key, f"model.{key}")
+
+
+class ModelType(SimpleNamespace):
+    """What a type of model is where its config does not say; the table explains each field. Formulas are texts."""
+
+    def kind(self, name: str) -> ModelType:
+        """Return what the layers of a kind are: the same with what `kinds` says on top."""
+        own = {**self.kinds.get(name, {})}
+        return ModelType(**{**vars(self), **own, "keys": {**self.keys, **own.get("keys", {})}})
+
+
+@cache
+def table() -> Mapping[str, Any]:
+    """Return the table as it is written: `mixers` and `types`, by name, in its order."""
+    text = (files("pipesched.estimation") / "presets" / "model_types.yaml").read_text(encoding="utf-8")
+    found: Mapping[str, Any] = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # 20 times as fast
+    return found
+
+
+@cache
+def model_type(name: str) -> ModelType:
+    """Return a type of the table, with what the type that it is like says."""
+    own = table()["types"][name] if name else {}  # without a name: a llama of which nothing is left out
+    base = vars(model_type(own["like"])) if "like" in own else table()["by_default"]
+    merged = {key: {**base[key], **own.get(key, {})} for key in ("keys", "defaults", "kinds")}
+    return ModelType(**{**base, "read_as": "", "note": "", **own, **merged})
+
+
+@cache
+def known_keys() -> frozenset[str]:
+    """Return all keys of a config.json that the table speaks of: model_reader.py warns of others, and refuses slips.
+
+    They are words of its formulas and lists, less the fields of the table itself (`ours`).
+    """
+    parts = table()
+    found = {*WORD.findall(str(parts["synonyms"]))}
+    for part in (*parts["mixers"].values(), *parts["types"].values()):
+        found |= {*WORD.findall(str({key: value for key, value in part.items() if key not in NO_KEYS}))}
+    ours = {*parts["by_default"], *Mixer.__dataclass_fields__, "sizes", "seen"}
+    return frozenset((found - ours) | {*parts["silent"], *parts["usual"]})
+
+
+def evaluate(formula: str, sizes: Sizes) -> int:
+    """Return a sum of products of sizes and whole numbers: "2 h d + n"; "/n" divides."""
+    total = 0
+    for sign, term in TERM.findall(str(formula)):
+        product = 1
+        for factor in term.split():
+            size = factor.removeprefix("/")
+            number = int(size) if size.isdigit() else sizes(size)
+            product = product // number if factor.startswith("/") else product * number
+        total += -product if sign == "-" else product
+    return total
+
+
+def mixer_of(name: str, sizes: Sizes) -> tuple[Mixer, tuple[Seen, ...]]:
+    """Return a mixer of the table with sizes of a model, and the keys that attention then sees; () where all."""
+    own = table()["mixers"][name]
+    found = {**table()["mixers"].get(own.get("like"), {}), **own}
+    known: dict[str, int] = {}
+
+    def size(symbol: str) -> int:
+        return known[symbol] if symbol in known else sizes(symbol)
+
+    for symbol, formula in found.get("sizes", {}).items():
+        known[symbol] = evaluate(formula, size)
+    fields = [key for key in Mixer.__dataclass_fields__ if key in found and key not in ("name", "own")]
+    numbers = {key: evaluate(found[key], size) for key in fields}
+    seen = tuple(Seen(evaluate(limit, size), evaluate(stride, size)) for limit, stride in found.get("seen", ()))
+    return Mixer(name.replace("-", " "), **numbers, own=found.get("own", False)), seen

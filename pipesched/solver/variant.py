@@ -61,6 +61,8 @@ class Improvement(NamedTuple):
 class Variant(ABC):
     """One search: a problem with its placement settled, and an objective of OBJECTIVES.
 
+    A solve asks for bounds, for quick candidates, then for named, ruled and fed ones. It tries `improvements` of the
+    best, then the exact `model`, with that as a `hint`; of what CP-SAT finds, `replay` makes a schedule.
     `problem.costs.split` says whether the backward is split, `policy` how much effort a search of it is worth.
     """
 
@@ -69,6 +71,8 @@ class Variant(ABC):
     problem: Problem
     objective: str = "makespan"
     policy: SolvePolicy = field(default=DEFAULT, kw_only=True)
+
+    # what it is about: operations, tasks, times
 
     @property
     def name(self) -> str:
@@ -82,12 +86,12 @@ class Variant(ABC):
 
     @property
     def letters(self) -> str:
-        """The kinds of operations of its schedules: more than those of `index` where each backward is chosen."""
+        """The kinds of operations of its schedules: of a ChoosingVariant B, I and W, of all others those of `index`."""
         return self.index.letters
 
     @property
     def fine(self) -> OpIndex:
-        """The operations of which plans of families are made."""
+        """The operations of which plans of families are made: `index`, with kinds as in `letters`."""
         return self.index
 
     @property
@@ -119,7 +123,10 @@ class Variant(ABC):
         return self.objective == "makespan" or not self.problem.has_step
 
     def can_begin(self, clock: Clock) -> bool:
-        """Return whether the model can be made, and CP-SAT begin to search, before `clock` is over."""
+        """Return whether the model can be made, and CP-SAT begin to search and end, before `clock` is over.
+
+        It looks at its limit after `before` seconds an operation, and ends in an eighth of that.
+        """
         return clock.left > 9 / 8 * self.policy.exact.before * self.most_operations
 
     def seconds_for(self, clock: Clock) -> float:
@@ -140,10 +147,7 @@ class Variant(ABC):
         """The greatest common divisor of all times in ticks, of which starts without needless pauses are multiples."""
         return self.graph.quantum
 
-    @property
-    def improvements(self) -> Sequence[Improvement]:
-        """The local searches for this variant, in the order of trial. They know only kept activations."""
-        return ()
+    # what a solve asks for, in its order
 
     def bound(self) -> Bound:
         """Return the best bound on the objective that costs no search, of those found before time is up."""
@@ -157,18 +161,6 @@ class Variant(ABC):
     def bounds(self) -> Iterator[Bound]:
         """Yield bounds on the objective that cost no search."""
 
-    @abstractmethod
-    def named_candidates(self) -> Iterator[Candidate]:
-        """Yield the schedules of the named algorithms."""
-
-    @abstractmethod
-    def fed_candidates(self) -> Iterator[Candidate]:
-        """Yield the schedules of the named algorithms in the best order of their microbatches, where they differ."""
-
-    @abstractmethod
-    def ruled_candidates(self) -> Iterator[Candidate]:
-        """Yield list schedules by rules, among them one that fits the budget, if any order does."""
-
     def quick_ruled_candidates(self) -> Iterator[Candidate]:
         """Yield a list schedule that is made quickly, if there is one."""
         return islice(self.ruled_candidates(), 1)
@@ -178,12 +170,25 @@ class Variant(ABC):
         """Yield the schedules of named algorithms that are made quickly."""
 
     @abstractmethod
-    def adopted(self, schedule: Schedule) -> Schedule | None:
-        """Return a schedule from elsewhere, on the same placement, as one of this variant; None if it is impossible."""
+    def named_candidates(self) -> Iterator[Candidate]:
+        """Yield the schedules of the named algorithms."""
 
     @abstractmethod
-    def replay(self, starts: Sequence[int]) -> Schedule:
-        """Return the schedule of the order that `starts` (ticks) has on each device, with its own times."""
+    def ruled_candidates(self) -> Iterator[Candidate]:
+        """Yield list schedules by rules, among them one that fits the budget, if any order does."""
+
+    @abstractmethod
+    def fed_candidates(self) -> Iterator[Candidate]:
+        """Yield the schedules of the named algorithms in the best order of their microbatches, where they differ."""
+
+    @property
+    def improvements(self) -> Sequence[Improvement]:
+        """The local searches for this variant, in the order of trial. They know only kept activations."""
+        return ()
+
+    @abstractmethod
+    def most_sought(self, value: int, bound: int, *, is_own: bool) -> int:
+        """Return the largest objective worth modelling, in ticks: below the best `value`, or that if it `is_own`."""
 
     @abstractmethod
     def model(self, least: int, most: int) -> TaskModel:
@@ -194,8 +199,14 @@ class Variant(ABC):
         """Return the starts of a schedule of this variant, in ticks, by the task numbers of the model."""
 
     @abstractmethod
-    def most_sought(self, value: int, bound: int, *, is_own: bool) -> int:
-        """Return the largest objective worth modelling (ticks) beside the best `value`, perhaps of this variant."""
+    def replay(self, starts: Sequence[int]) -> Schedule:
+        """Return the schedule of the order that `starts` (ticks) has on each device, with its own times."""
+
+    @abstractmethod
+    def adopted(self, schedule: Schedule) -> Schedule | None:
+        """Return a schedule from elsewhere, on the same placement, as one of this variant; None if it is impossible."""
+
+    # what models and searches ask
 
     @cached_property
     def heads(self) -> list[int]:
@@ -233,11 +244,13 @@ class Variant(ABC):
         index, placement, count = self.index, self.problem.settled_placement, self.index.microbatches
         first_alike = [group[0] for group in alike(self.problem)]
         firsts: list[list[int]] = [[] for _ in range(self.problem.devices)]
-        for way in placement.directions(count):  # of each device: on its first stage of each the first of those alike
+        # which tasks may be the first of a device: on its first stage each way, of microbatches alike the first F
+        for way in placement.directions(count):
             stages = range(self.problem.stages if way else 0)
             begins = {placement.device(stage, way[0], count): stage for stage in reversed(stages)}
             for device, stage in begins.items():
                 firsts[device] += (index.row("F", stage)[one * index.slices] for one in first_alike if one in way)
+        # of which of them the start is known: nothing comes before, or, of one microbatch, known starts alone
         known: set[int] = set()
         alone = {tasks[0] for tasks in firsts if len(tasks) == 1}
         for task in sorted(alone, key=self.rank.__getitem__):

@@ -3,9 +3,9 @@
 `lower_bound` is that of a schedule, `problem_bounds` are those of all schedules within the budget. Both ask
 `PassBounds` for the jobs of each device: the head of a job must come before it, its tail behind it.
 
-Where all microbatches are alike, and without memory in the way, the paths of one microbatch give the heads and tails of
-all, and each operation of it stands for M jobs of equal head and tail. Where they differ each stands for itself. The
-work of a step beside its passes counts as jobs too: of devices, of network lanes, of any of several devices.
+Where all M microbatches are alike, and without memory in the way, the paths of one give the heads and tails of all, and
+each operation of it stands for M jobs of equal head and tail. Where they differ each stands for itself. `StepJobs` adds
+the work of a step beside its passes: jobs of devices, of network lanes, of any of several devices.
 """
 
 from __future__ import annotations
@@ -34,6 +34,348 @@ from pipesched.pipeline.problem.kinds import KINDS, MemorySavings
 from pipesched.pipeline.problem.problem import Problem, letters_of
 from pipesched.pipeline.problem.quantities import in_units, plain, rounded
 from pipesched.pipeline.problem.units import FORWARD_ONLY
+
+
+@dataclass(frozen=True)
+class Bound(Displayable):
+    """A lower bound: no schedule is shorter than `ticks`, of which `per_unit` are one of the user's time units.
+
+    `reason` says which bound it is, and for which device.
+    """
+
+    ticks: int
+    reason: str
+    per_unit: int = 1
+
+    def __post_init__(self) -> None:
+        require_whole(self.ticks, "ticks")
+        require_label(self.reason, "reason")
+        require_whole(self.per_unit, "per_unit", least=1)
+
+    def __repr__(self) -> str:
+        return f"Bound({self.value}, {self.reason!r})"
+
+    @property
+    def value(self) -> int | float:
+        """The bound in the user's time unit."""
+        return in_units(self.ticks, self.per_unit)
+
+
+def lower_bound(schedule: Schedule) -> Bound:
+    """Return the best bound on the makespan that applies to `schedule`.
+
+    It holds for the placement and the kinds of operations of the schedule. Bounds that count the budget apply only to a
+    schedule that fits it. Every makespan is a sum of costs, so the bound is rounded up to a multiple of their greatest
+    common divisor. Where operations have lengths of their own, it is one for those lengths.
+    """
+    if schedule.own_lengths:
+        graph, count, bounds = schedule.graph, schedule.plan.index.passes, list[Bound]()
+        if count < len(graph):  # passes are its first tasks: what a step adds waits as its plan says
+            edges = graph.edges.where((graph.edges.before < count) & (graph.edges.after < count))
+            graph = TaskGraph(graph.duration[:count], graph.resource[:count], graph.unit_counts, edges)
+        before, after = heads(graph), tails(graph)
+        for device, order in enumerate(schedule.plan.orders):
+            jobs = [Job(before[task], graph.durations[task], after[task]) for task in order if task < count]
+            bounds.append(Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device}"))
+        path = Bound(critical_path(graph), "critical path of one microbatch")
+        best = max((path, *bounds), key=attrgetter("ticks"))
+        return replace(best, per_unit=schedule.problem.ticks.per_unit)
+    single = PassBounds(schedule.problem, schedule.plan.index.letters, paired=bool(schedule.plan.pairs))
+    ticks, reason = max(_bounds(single), key=itemgetter(0))
+    if schedule.problem.memory.budget is not None and schedule.fits:
+        limited = ((bound.ticks, bound.reason) for bound in budget_bounds(single, ticks))
+        ticks, reason = max(((ticks, reason), *limited), key=itemgetter(0))
+    said, quantum = reason if isinstance(reason, str) else reason(), single.quantum
+    return Bound(-(-ticks // quantum) * quantum, said, schedule.problem.ticks.per_unit)
+
+
+def problem_bounds(problem: Problem, letters: str, *, paired: bool) -> Iterator[Bound]:
+    """Yield bounds on the makespan of all schedules of these kinds within the budget; `paired`: F and B may overlap."""
+    single, best = PassBounds(problem, letters, paired=paired), 0
+    for ticks, reason in _bounds(single):
+        best = max(best, ticks)
+        yield Bound(ticks, reason if isinstance(reason, str) else reason())
+    if problem.memory.budget is not None:
+        yield from budget_bounds(single, best)
+
+
+def work_bounds(problem: Problem, letters: str, *, paired: bool) -> Iterator[Bound]:
+    """Yield the least work of each device: no span is shorter."""
+    single = PassBounds(problem, letters, paired=paired)
+    for device, jobs in enumerate(single.jobs()):
+        yield Bound(total(jobs.works), f"work of device {device}")
+    for device, lane in enumerate(single.step.lanes if problem.has_step else ()):
+        yield Bound(sum(job.work for job in lane), f"work of the network of device {device}")
+
+
+def budget_bounds(single: PassBounds, least: int, *, alone: bool = False) -> Iterator[Bound]:
+    """Yield bounds by what the budget lets each device keep: areas of memory, then those by stays above `least` ticks.
+
+    The latter are multiples of the quantum. With `alone` they are on the span, and there are none by areas.
+    """
+    views, quantum = single.windows(alone=alone), single.quantum
+    for window in () if alone else views:
+        area = Bound(window.area_bound(), f"memory area of device {window.device}")
+        least = max(least, area.ticks)
+        yield area
+    for window in views:
+        least, known = shortest(window, least, quantum), least
+        if least > known:
+            what = "residences and lanes" if window.allowed.offload else "residences"
+            yield Bound(least, f"{what} of device {window.device} under the budget")
+
+
+Unsaid = tuple[int, str | Callable[[], str]]  # ticks, and the reason or how to say it
+MOST_UNLIKE = 8_000  # jobs of a device, for bounds that take longer than its schedule
+MOST_SHARED = 1_000  # the same, where devices share side work
+
+
+def _bounds(single: PassBounds) -> Iterator[Unsaid]:
+    """Yield the bounds that count no budget."""
+    is_plain, every = single.model.is_plain, single.jobs()
+    yield int((single.heads + single.path + single.tails).max()), "critical path of one microbatch"
+    if not is_plain and not (single.paired and single.model.overlap is not None):
+        yield single.among_others(), "the longest way of a microbatch among all others"
+    for device, jobs in enumerate(every):
+        stretch = longest_stretch(jobs.listed()) if is_plain else jobs.whole_stretch()
+        yield sum(stretch), partial(single.in_words, device, stretch)
+        if not is_plain and len(jobs.works) <= MOST_UNLIKE:  # of units that are alike, it is as long
+            yield jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device}"
+    if not single.problem.has_step:
+        return
+    # by network lanes, and by side work that several devices share: they have all its time at least
+    for device, lane in enumerate(single.step.lanes):
+        yield jackson_preemptive(lane), f"Jackson's preemptive schedule of the network of device {device}"
+    for devices, shared in single.step.groups():
+        own = [every[device] for device in devices]
+        whole = sum(total(jobs.works) for jobs in own) + sum(job.work for job in shared)
+        names = ", ".join(map(str, devices))
+        yield ceil_div(whole, len(devices)), f"all work of devices {names}, with the side work that they share"
+        if all(len(jobs.works) <= MOST_SHARED for jobs in own):
+            length = head_work_tail([*chain(*(jobs.listed() for jobs in own)), *shared], len(devices))
+            yield length, f"work of devices {names}, with the side work that they share"
+
+
+MOST_CHUNKS = 100  # of a device: bounds by stays look at each with each
+
+
+class PassBounds:
+    """The operations of the units (microbatches, or slices of them) of a problem, in schedules of the kinds `letters`.
+
+    Of microbatches that are alike and go one way, the units of the first stand for all: `counts` says for how many.
+    `work` is what operations count at least on their device, `path` what they last at least on the way of others: by
+    kind, stage and unit. A full B among split ones is I and W without a pause, each as short as either way lets it be.
+    So a bound for these holds for it too.
+    """
+
+    def __init__(self, problem: Problem, letters: str, *, paired: bool) -> None:
+        self.problem, self.model, self.allowed, self.paired = problem, problem.model, MemorySavings.of(letters), paired
+        self.kinds = letters_of(problem.mode, split="I" in letters)
+        self._has_whole = "B" in letters
+        self.units, self.counts = self.model.unlike
+        tables = [self.model.there, self.model.back, *(self.model.ticks[KINDS[kind].cost] for kind in self.kinds)]
+        columns = [table[:, self.units] for table in tables]
+        # no time is above `most`, by which `in_range` chooses machine words or Python's numbers
+        most = sum(total(table.ravel()) for table in columns) * int(self.counts.max())
+        self.ends, self._step_times = NO_STEP, list[int]()
+        if problem.has_step:
+            self.ends, self._step_times = step_ends(problem), [*step_times(problem)]
+        most += (sum(self._step_times) + self.model.around) * problem.microbatches
+        self.there, self.back, *lasts = (in_range(table, most) for table in columns)
+        self.path = np.stack(lasts)
+        if self._has_whole and "I" in letters:  # up to the gradient, and in all, the less of both ways
+            whole = self.model.ticks["backward"][:, self.units]
+            self.path[1] = np.minimum(self.path[1], whole)
+            self.path[2] = np.minimum(self.path[2], whole - self.path[1])
+        self.work = self.path
+        if paired and self.model.overlap is not None:  # a forward's work is what its pair lasts beyond a backward
+            pairs, longest = self.model.overlap[:, self.units], self.model.ticks["backward"][:, self.units].max()
+            self.work, left = self.path.copy(), pairs.min()
+            self.path[0] = np.minimum(self.path[0], pairs)
+            self.work[0] = np.maximum(np.minimum(self.work[0], pairs - longest), 0)
+            for kind in range(1, len(self.kinds)):  # B, or I and W: together no longer than the shortest pair
+                self.path[kind] = self.work[kind] = np.minimum(self.path[kind], left)
+                left = left - self.path[kind]
+        self._rounds = self.counts * 0  # how much later each unit begins than the first one
+        if self.model.rounds > 1:
+            both = self.path[0].sum(axis=0) + self.there.sum(axis=0) + self.model.around
+            self._rounds = both.cumsum() - both
+        self._shape = -1, self.path.shape[2] // self.model.slices, self.model.slices  # of tables by microbatch
+        # Heads go along the stages with F, then back with B or I: on the last stage these have `begun` once F ends.
+        # Tails go the other way: `last` follows B or W, `behind` B or I on its stage, and `least` F on the last stage.
+        forward, *backward = self.path
+        released, behind_last, behind_gradient, *_ = (column(ticks)[:, None] for ticks in self.ends)
+        heads = [self._behind(released, forward, self.there) + self._rounds]
+        begun, least, after = np.zeros_like(forward), np.zeros_like(forward), list[Ints]()
+        if backward:
+            begun[-1] = heads[0][-1] + forward[-1]
+            heads.append(self._behind(begun, backward[0], self.back, -1))
+            behind = last = least + behind_last
+            if len(backward) > 1:
+                heads.append(heads[1] + backward[0])
+                behind, after = last + backward[1], [last]
+            after.insert(0, self._behind(np.maximum(behind, behind_gradient), backward[0], self.back))
+            least[-1] = after[0][-1] + backward[0][-1]
+        tails = [self._behind(least, forward, self.there, -1) + self._rounds[::-1], *after]
+        self.heads, self.tails = np.stack(heads), np.stack(tails)
+
+    @property
+    def quantum(self) -> int:
+        """The greatest common divisor of all costs that occur, in ticks or 1. Bounds are rounded up to it."""
+        ticks, overlap = self.model.ticks, self.model.overlap
+        costs = {*ticks}
+        if self.model.is_plain:
+            costs = {KINDS[kind].cost for kind in (*self.kinds, "B", *self.allowed.letters)}
+        tables = [self.there, self.back, *(ticks[cost][:, self.units] for cost in costs)]
+        tables += [] if overlap is None else [overlap[:, self.units]]
+        found = self.model.around if self.model.rounds > 1 else 0
+        for table in sorted(tables, key=lambda table: table.dtype == object):
+            values = table.ravel()  # of which only those that change the divisor are looked at alone
+            while len(values := values[values % found != 0] if found else values[values != 0]):
+                found = gcd(found, int(values[0]))
+        return gcd(found, *self._step_times) or 1
+
+    def in_words(self, device: int, stretch: Job) -> str:
+        """Return the bound by the work of a device in words: what comes before its work, the work, what follows."""
+        times = [Fraction(ticks, self.problem.ticks.per_unit) for ticks in stretch]
+        if self.problem.speed is not None:  # what was divided by a speed has as many digits as a duration
+            times = [*map(rounded, times)]
+        head, work, tail = (shown(plain(time)) for time in times)
+        parts = [f"work {work}"]
+        if stretch[0]:
+            parts.insert(0, f"first input after {head}")
+        if stretch[2]:
+            end = "last forward ends" if self.problem.mode == FORWARD_ONLY else "last gradient is home"
+            parts.append(f"then {tail} until the {'step ends' if self.problem.has_step else end}")
+        return f"device {device}: {', '.join(parts)}"
+
+    def _behind(self, least: Ints, lasts: Ints, hops: Ints, step: int = 1) -> Ints:
+        """Return times[s] = max(least[s], times[s-1] + lasts[s-1] + hops[s-1]), s: stages; no hops between slices.
+
+        As prefix sums: max over stages up to s of (time - sum), plus sum[s]. `step` -1 goes from the last to the first.
+        """
+        tables = np.zeros_like(lasts) + least, lasts, hops
+        times, lasts, hops = (table[::step, ::step].reshape(self._shape) for table in tables)
+        sums = np.zeros_like(times)
+        np.cumsum(lasts[:-1] + hops, axis=0, out=sums[1:])
+        for part in range(self.model.slices):
+            check_deadline()
+            if part:
+                times[:, :, part] = np.maximum(times[:, :, part], times[:, :, part - 1] + lasts[:, :, part - 1])
+            own, until = times[:, :, part], sums[:, :, part]
+            times[:, :, part] = np.maximum.accumulate(own - until, axis=0) + until
+        found: Ints = times.reshape(len(times), -1)[::step, ::step]
+        return found
+
+    def jobs(self) -> list[DeviceJobs]:
+        """Return for each device its operations with heads and tails; one stands for those of all that are alike."""
+        where = self.model.where[:, self.units].ravel()
+        order = np.argsort(where, kind="stable")
+        ends = np.cumsum(np.bincount(where, minlength=self.problem.devices))[:-1]
+        tables = (self.heads, self.work * self.counts, self.tails)
+        rows = (np.split(table.reshape(len(self.kinds), -1)[:, order], ends, axis=1) for table in tables)
+        found = [DeviceJobs(*map(np.ravel, columns)) for columns in zip(*rows, strict=True)]
+        return [*map(DeviceJobs.with_more, found, self.step.slots)] if self.problem.has_step else found
+
+    @cached_property
+    def step(self) -> StepJobs:
+        """The work of the step beside the passes, of a problem that has one."""
+        return StepJobs(self)
+
+    def among_others(self) -> int:
+        """Return what the longest way of a unit takes, with what every other unit adds to it (as in a flow shop).
+
+        Two units that go the same way run the same operations on the same devices. Another unit is ahead of this one
+        at its first operation, or behind it at its last one, or overtakes it between two. So some operation of it
+        runs before, after or between those of this one. It takes its time from the same device as all others that
+        do so there. So each adds its shortest operation, and the latencies are the least of all units.
+        """
+        rows = self.path[:2].reshape(-1, len(self.counts))
+        shortest = rows.min(axis=0)
+        longest = rows.sum(axis=0) - shortest
+        hops = np.concatenate([self.there, self.back][: len(self.kinds)])
+        where, best = self.model.where[:, self.units], 0
+        for devices in {way.devices: None for way in self.model.ways}:
+            here = (where == np.array(devices)[:, None]).all(axis=0)
+            others = int((shortest * self.counts)[here].sum() + hops[:, here].min(axis=1).sum())
+            best = max(best, int(longest[here].max()) + others)
+        return best
+
+    def windows(self, *, alone: bool = False) -> list[DeviceResidencies]:
+        """Return what each device with a limit may keep, offload and recompute."""
+        if self.problem.mode == FORWARD_ONLY or not any(self.problem.capacity_grains):
+            return []
+        stays, capacities = self._stays(), self.problem.capacity_grains
+        found = list[DeviceResidencies]()
+        for device, limit in enumerate(capacities):
+            if not limit:
+                continue
+            # equal activations together; the least of each stage where that is too many
+            stages = self.problem.settled_placement.stages_on(device)
+            rows = ((stage, self.model.where[stage, self.units] == device) for stage in stages)
+            by_stage = [(stage, stays[stage, here].tolist(), self.counts[here].tolist())
+                        for stage, here in rows if here.any()]  # fmt: skip
+            merged = ((stage, sum(counts), [*zip(*own, strict=True)]) for stage, own, counts in by_stage)
+            chunks = tuple(ResidencyChunk(stage, count, *map(min, columns))._replace(largest=max(columns[-1]))
+                           for stage, count, columns in merged)  # fmt: skip
+            if not (self.model.is_plain or any(self.allowed)):  # what is recomputed or offloaded is about whole stages
+                unlike = Counter[ResidencyChunk]()
+                for stage, own, counts in by_stage:
+                    for stay, count in zip(own, counts, strict=True):
+                        unlike[ResidencyChunk(stage, 0, *stay)] += count
+                if len(unlike) <= MOST_CHUNKS:
+                    chunks = tuple(chunk._replace(microbatches=count) for chunk, count in unlike.items())
+            found.append(DeviceResidencies(device, chunks, limit, self.allowed, alone, self.paired))
+        return found
+
+    def _stays(self) -> Ints:
+        """Return by stage and unit the fields of ResidencyChunk from `head` to `largest`, as the last axis."""
+        (forward, gradient, *_), lasts, is_split = self.path, self.tails, "W" in self.kinds
+        size, checkpointed, retained = (
+            self.model.sizes[name][:, self.units] for name in ("activation", "checkpointed", "retained")
+        )
+        nothing = np.zeros_like(forward)
+        if not is_split:
+            retained = nothing
+        elif self._has_whole:  # a full B catches no gradients, and holds no more than the activation to its end
+            retained = np.minimum(retained, size)
+        # from F to the end of B or I, the way leads through the later slices on the same stage, and those of the last
+        # one on the stages behind
+        ways = (forward + gradient).reshape(self._shape)
+        last = ways[:, :, -1].copy()
+        last[:-1] += (self.there + self.back).reshape(self._shape)[:, :, -1]
+        ways[:, :, -1] = last[::-1].cumsum(axis=0)[::-1]
+        paths = ways[:, :, ::-1].cumsum(axis=2)[:, :, ::-1].reshape(forward.shape)
+        saving = [self.model.ticks[cost][:, self.units] for cost in ("recompute", "offload", "reload")]
+        fields = [
+            self.heads[0], lasts[1], lasts[-1], paths, forward, gradient,  # head, tail, last_tail, path, ..
+            self.path[2] if is_split else nothing, *saving, size, checkpointed, retained, np.maximum(size, retained),
+        ]  # fmt: skip
+        return np.stack(fields, axis=-1)
+
+
+class DeviceJobs(NamedTuple):
+    """Jobs of a device, of which some may stand for several: their heads, their work and their tails in ticks."""
+
+    heads: Ints
+    works: Ints
+    tails: Ints
+
+    def with_more(self, jobs: Sequence[Job]) -> DeviceJobs:
+        more = [*map(column, zip(*jobs, strict=True))] or [column(())] * 3
+        return DeviceJobs(*map(np.append, self, more))
+
+    def listed(self) -> list[Job]:
+        return [*map(Job, *(values.tolist() for values in self))]
+
+    def whole_stretch(self) -> Job:
+        """Return the least head, all work and the least tail, with or without what nothing follows: the larger sum.
+
+        It is one pass over jobs that may all be unlike, where `longest_stretch` is one for each tail.
+        """
+        behind = self.tails > 0
+        parts = [self, *([DeviceJobs(*(values[behind] for values in self))] if behind.any() else [])]
+        return max((Job(int(one.heads.min()), total(one.works), int(one.tails.min())) for one in parts), key=sum)
 
 
 class StepEnds(NamedTuple):
@@ -129,10 +471,10 @@ class StepJobs:
         self._side(gradients, (single.path[0] + follow[0]).min(axis=1).tolist())
 
     def _gathers(self, single: PassBounds, work: Sequence[int]) -> None:
-        """Let all passes of a stage follow its gather, or all but the first F those for which it is gathered again.
+        """Add the gather that all passes of a stage follow and, where each F frees the stage, those behind the first F.
 
-        These come between two slots of its device, which does nothing meanwhile. Each F frees its stage, but for one in
-        a pair with a backward of the same stage; the first is in none. Behind the last F of a step comes its backward.
+        Each further F needs one, and the backward behind the last F; the device does nothing meanwhile. An F in a pair
+        with a backward of its stage does not free it. So among pairs only the first F, which is in none, surely does.
         """
         problem, paired = self.problem, single.paired
         units = 1 if paired else problem.microbatches * problem.slices.count - (problem.mode == FORWARD_ONLY)
@@ -165,344 +507,3 @@ class StepJobs:
         for devices in sorted({tuple(sorted({*one, *other})) for one in self.shared for other in self.shared}):
             rows = (jobs for own, jobs in self.shared.items() if {*own} <= {*devices})
             yield devices, [*chain.from_iterable(rows)]
-
-
-class DeviceJobs(NamedTuple):
-    """Jobs of a device, of which some may stand for several: their heads, their work and their tails in ticks."""
-
-    heads: Ints
-    works: Ints
-    tails: Ints
-
-    def with_more(self, jobs: Sequence[Job]) -> DeviceJobs:
-        more = [*map(column, zip(*jobs, strict=True))] or [column(())] * 3
-        return DeviceJobs(*map(np.append, self, more))
-
-    def listed(self) -> list[Job]:
-        return [*map(Job, *(values.tolist() for values in self))]
-
-    def whole_stretch(self) -> Job:
-        """Return the least head, all work and the least tail, with or without what nothing follows: the larger sum."""
-        behind = self.tails > 0
-        parts = [self, *([DeviceJobs(*(values[behind] for values in self))] if behind.any() else [])]
-        return max((Job(int(one.heads.min()), total(one.works), int(one.tails.min())) for one in parts), key=sum)
-
-
-MOST_CHUNKS = 100  # of a device: bounds by stays look at each with each
-
-
-class PassBounds:
-    """The operations of the units (microbatches, or slices of them) of a problem, in schedules of the kinds `letters`.
-
-    Of microbatches that are alike and go one way, the units of the first stand for all: `counts` says for how many.
-    `work` is what operations count at least on their device, `path` what they last at least on the way of others: by
-    kind, stage and unit. A full B among split ones is I and W without a pause, each as short as either way lets it be.
-    So a bound for these holds for it too.
-    """
-
-    def __init__(self, problem: Problem, letters: str, *, paired: bool) -> None:
-        self.problem, self.model, self.allowed, self.paired = problem, problem.model, MemorySavings.of(letters), paired
-        self.kinds = letters_of(problem.mode, split="I" in letters)
-        self._has_whole = "B" in letters
-        self.units, self.counts = self.model.unlike
-        tables = [self.model.there, self.model.back, *(self.model.ticks[KINDS[kind].cost] for kind in self.kinds)]
-        columns = [table[:, self.units] for table in tables]
-        most = sum(total(table.ravel()) for table in columns) * int(self.counts.max())
-        self.ends, self._step_times = NO_STEP, list[int]()
-        if problem.has_step:
-            self.ends, self._step_times = step_ends(problem), [*step_times(problem)]
-        most += (sum(self._step_times) + self.model.around) * problem.microbatches
-        self.there, self.back, *lasts = (in_range(table, most) for table in columns)  # of which sums are exact
-        self.path = np.stack(lasts)
-        if self._has_whole and "I" in letters:  # up to the gradient, and in all, the less of both ways
-            whole = self.model.ticks["backward"][:, self.units]
-            self.path[1] = np.minimum(self.path[1], whole)
-            self.path[2] = np.minimum(self.path[2], whole - self.path[1])
-        self.work = self.path
-        if paired and self.model.overlap is not None:  # a forward's work is what its pair lasts beyond a backward
-            pairs, longest = self.model.overlap[:, self.units], self.model.ticks["backward"][:, self.units].max()
-            self.work, left = self.path.copy(), pairs.min()
-            self.path[0] = np.minimum(self.path[0], pairs)
-            self.work[0] = np.maximum(np.minimum(self.work[0], pairs - longest), 0)
-            for kind in range(1, len(self.kinds)):
-                self.path[kind] = self.work[kind] = np.minimum(self.path[kind], left)
-                left = left - self.path[kind]
-        self._rounds = self.counts * 0  # how much later each unit begins than the first one
-        if self.model.rounds > 1:
-            both = self.path[0].sum(axis=0) + self.there.sum(axis=0) + self.model.around
-            self._rounds = both.cumsum() - both
-        self._shape = -1, self.path.shape[2] // self.model.slices, self.model.slices  # of tables by microbatch
-        # heads go along the stages with F, then back with B or I; tails the other way, from the end of the schedule
-        forward, *backward = self.path
-        released, behind_last, behind_gradient, *_ = (column(ticks)[:, None] for ticks in self.ends)
-        heads = [self._behind(released, forward, self.there) + self._rounds]
-        begun, least, after = np.zeros_like(forward), np.zeros_like(forward), list[Ints]()
-        if backward:
-            begun[-1] = heads[0][-1] + forward[-1]
-            heads.append(self._behind(begun, backward[0], self.back, -1))
-            behind = last = least + behind_last
-            if len(backward) > 1:
-                heads.append(heads[1] + backward[0])
-                behind, after = last + backward[1], [last]
-            after.insert(0, self._behind(np.maximum(behind, behind_gradient), backward[0], self.back))
-            least[-1] = after[0][-1] + backward[0][-1]
-        tails = [self._behind(least, forward, self.there, -1) + self._rounds[::-1], *after]
-        self.heads, self.tails = np.stack(heads), np.stack(tails)
-
-    @property
-    def quantum(self) -> int:
-        """The greatest common divisor of all costs that occur, in ticks (1 when nothing takes time)."""
-        ticks, overlap = self.model.ticks, self.model.overlap
-        costs = {*ticks}
-        if self.model.is_plain:
-            costs = {KINDS[kind].cost for kind in (*self.kinds, "B", *self.allowed.letters)}
-        tables = [self.there, self.back, *(ticks[cost][:, self.units] for cost in costs)]
-        tables += [] if overlap is None else [overlap[:, self.units]]
-        found = self.model.around if self.model.rounds > 1 else 0
-        for table in sorted(tables, key=lambda table: table.dtype == object):
-            values = table.ravel()  # of which only those that change the divisor are looked at alone
-            while len(values := values[values % found != 0] if found else values[values != 0]):
-                found = gcd(found, int(values[0]))
-        return gcd(found, *self._step_times) or 1
-
-    def in_words(self, device: int, stretch: Job) -> str:
-        """Return the bound by the work of a device in words: what comes before its work, the work, what follows."""
-        times = [Fraction(ticks, self.problem.ticks.per_unit) for ticks in stretch]
-        if self.problem.speed is not None:  # what was divided by a speed has as many digits as a duration
-            times = [*map(rounded, times)]
-        head, work, tail = (shown(plain(time)) for time in times)
-        parts = [f"work {work}"]
-        if stretch[0]:
-            parts.insert(0, f"first input after {head}")
-        if stretch[2]:
-            end = "last forward ends" if self.problem.mode == FORWARD_ONLY else "last gradient is home"
-            parts.append(f"then {tail} until the {'step ends' if self.problem.has_step else end}")
-        return f"device {device}: {', '.join(parts)}"
-
-    def _behind(self, least: Ints, lasts: Ints, hops: Ints, step: int = 1) -> Ints:
-        """Return times no less than `least`, nor than what ends the slice, or with `hops` the stage, before.
-
-        With `step` -1 this goes from the last stage and slice to the first ones.
-        """
-        tables = (table[::step, ::step].reshape(self._shape) for table in (np.zeros_like(lasts) + least, lasts, hops))
-        times, lasts, hops = tables
-        sums = np.zeros_like(times)
-        np.cumsum(lasts[:-1] + hops, axis=0, out=sums[1:])
-        for part in range(self.model.slices):
-            check_deadline()
-            if part:
-                times[:, :, part] = np.maximum(times[:, :, part], times[:, :, part - 1] + lasts[:, :, part - 1])
-            own, until = times[:, :, part], sums[:, :, part]
-            times[:, :, part] = np.maximum.accumulate(own - until, axis=0) + until
-        found: Ints = times.reshape(len(times), -1)[::step, ::step]
-        return found
-
-    def jobs(self) -> list[DeviceJobs]:
-        """Return for each device its operations with heads and tails; one stands for those of all that are alike."""
-        where = self.model.where[:, self.units].ravel()
-        order = np.argsort(where, kind="stable")
-        ends = np.cumsum(np.bincount(where, minlength=self.problem.devices))[:-1]
-        tables = (self.heads, self.work * self.counts, self.tails)
-        rows = (np.split(table.reshape(len(self.kinds), -1)[:, order], ends, axis=1) for table in tables)
-        found = [DeviceJobs(*map(np.ravel, columns)) for columns in zip(*rows, strict=True)]
-        return [*map(DeviceJobs.with_more, found, self.step.slots)] if self.problem.has_step else found
-
-    @cached_property
-    def step(self) -> StepJobs:
-        """The work of the step beside the passes, of a problem that has one."""
-        return StepJobs(self)
-
-    def among_others(self) -> int:
-        """Return what the longest way of a unit takes, with what every other unit adds to it.
-
-        Two units that go the same way run the same operations on the same devices. Another unit is ahead of this one
-        at its first operation, or behind it at its last one, or overtakes it between two. So some operation of it
-        runs before, after or between those of this one. It takes its time from the same device as all others that
-        do so there. So each adds its shortest operation, and the latencies are the least of all units.
-        """
-        rows = self.path[:2].reshape(-1, len(self.counts))
-        shortest = rows.min(axis=0)
-        longest = rows.sum(axis=0) - shortest
-        hops = np.concatenate([self.there, self.back][: len(self.kinds)])
-        where, best = self.model.where[:, self.units], 0
-        for devices in {way.devices: None for way in self.model.ways}:
-            here = (where == np.array(devices)[:, None]).all(axis=0)
-            others = int((shortest * self.counts)[here].sum() + hops[:, here].min(axis=1).sum())
-            best = max(best, int(longest[here].max()) + others)
-        return best
-
-    def windows(self, *, alone: bool = False) -> list[DeviceResidencies]:
-        """Return what each device with a limit may keep, offload and recompute."""
-        if self.problem.mode == FORWARD_ONLY or not any(self.problem.capacity_grains):
-            return []
-        stays, capacities = self._stays(), self.problem.capacity_grains
-        found = list[DeviceResidencies]()
-        for device, limit in enumerate(capacities):
-            if not limit:
-                continue
-            # equal activations together; the least of each stage where that is too many
-            stages = self.problem.settled_placement.stages_on(device)
-            rows = ((stage, self.model.where[stage, self.units] == device) for stage in stages)
-            by_stage = [(stage, stays[stage, here].tolist(), self.counts[here].tolist())
-                        for stage, here in rows if here.any()]  # fmt: skip
-            merged = ((stage, sum(counts), [*zip(*own, strict=True)]) for stage, own, counts in by_stage)
-            chunks = tuple(ResidencyChunk(stage, count, *map(min, columns))._replace(largest=max(columns[-1]))
-                           for stage, count, columns in merged)  # fmt: skip
-            if not (self.model.is_plain or any(self.allowed)):  # what is recomputed or offloaded is about whole stages
-                unlike = Counter[ResidencyChunk]()
-                for stage, own, counts in by_stage:
-                    for stay, count in zip(own, counts, strict=True):
-                        unlike[ResidencyChunk(stage, 0, *stay)] += count
-                if len(unlike) <= MOST_CHUNKS:
-                    chunks = tuple(chunk._replace(microbatches=count) for chunk, count in unlike.items())
-            found.append(DeviceResidencies(device, chunks, limit, self.allowed, alone, self.paired))
-        return found
-
-    def _stays(self) -> Ints:
-        """Return by stage and unit the fields of ResidencyChunk from `head` on."""
-        (forward, gradient, *_), lasts, is_split = self.path, self.tails, "W" in self.kinds
-        size, checkpointed, retained = (
-            self.model.sizes[name][:, self.units] for name in ("activation", "checkpointed", "retained")
-        )
-        nothing = np.zeros_like(forward)
-        if not is_split:
-            retained = nothing
-        elif self._has_whole:  # a full B catches no gradients, and holds no more than the activation to its end
-            retained = np.minimum(retained, size)
-        # from F to the end of B or I, the way leads through the later slices on the same stage, and those of the last
-        # one on the stages behind
-        ways = (forward + gradient).reshape(self._shape)
-        last = ways[:, :, -1].copy()
-        last[:-1] += (self.there + self.back).reshape(self._shape)[:, :, -1]
-        ways[:, :, -1] = last[::-1].cumsum(axis=0)[::-1]
-        paths = ways[:, :, ::-1].cumsum(axis=2)[:, :, ::-1].reshape(forward.shape)
-        saving = [self.model.ticks[cost][:, self.units] for cost in ("recompute", "offload", "reload")]
-        fields = [
-            self.heads[0], lasts[1], lasts[-1], paths, forward, gradient,
-            self.path[2] if is_split else nothing, *saving, size, checkpointed, retained, np.maximum(size, retained),
-        ]  # fmt: skip
-        return np.stack(fields, axis=-1)
-
-
-MOST_UNLIKE = 8_000  # jobs of a device, for bounds that take longer than its schedule
-MOST_SHARED = 1_000  # the same, where devices share side work
-
-Unsaid = tuple[int, str | Callable[[], str]]  # ticks, and the reason or how to say it
-
-
-@dataclass(frozen=True)
-class Bound(Displayable):
-    """A lower bound: no schedule is shorter than `ticks`, of which `per_unit` are one of the user's time units.
-
-    `reason` says which bound it is, and for which device.
-    """
-
-    ticks: int
-    reason: str
-    per_unit: int = 1
-
-    def __post_init__(self) -> None:
-        require_whole(self.ticks, "ticks")
-        require_label(self.reason, "reason")
-        require_whole(self.per_unit, "per_unit", least=1)
-
-    def __repr__(self) -> str:
-        return f"Bound({self.value}, {self.reason!r})"
-
-    @property
-    def value(self) -> int | float:
-        """The bound in the user's time unit."""
-        return in_units(self.ticks, self.per_unit)
-
-
-def lower_bound(schedule: Schedule) -> Bound:
-    """Return the best bound on the makespan that applies to `schedule`.
-
-    It holds for the placement and the kinds of operations of the schedule. Bounds that count the budget apply only to a
-    schedule that fits it. Every makespan is a sum of costs, so the bound is rounded up to a multiple of their greatest
-    common divisor. Where operations have lengths of their own, it is one for those lengths.
-    """
-    if schedule.own_lengths:
-        graph, count, bounds = schedule.graph, schedule.plan.index.passes, list[Bound]()
-        if count < len(graph):  # passes are its first tasks: what a step adds waits as its plan says
-            edges = graph.edges.where((graph.edges.before < count) & (graph.edges.after < count))
-            graph = TaskGraph(graph.duration[:count], graph.resource[:count], graph.unit_counts, edges)
-        before, after = heads(graph), tails(graph)
-        for device, order in enumerate(schedule.plan.orders):
-            jobs = [Job(before[task], graph.durations[task], after[task]) for task in order if task < count]
-            bounds.append(Bound(jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device}"))
-        path = Bound(critical_path(graph), "critical path of one microbatch")
-        best = max((path, *bounds), key=attrgetter("ticks"))
-        return replace(best, per_unit=schedule.problem.ticks.per_unit)
-    single = PassBounds(schedule.problem, schedule.plan.index.letters, paired=bool(schedule.plan.pairs))
-    ticks, reason = max(_bounds(single), key=itemgetter(0))
-    if schedule.problem.memory.budget is not None and schedule.fits:
-        limited = ((bound.ticks, bound.reason) for bound in budget_bounds(single, ticks))
-        ticks, reason = max(((ticks, reason), *limited), key=itemgetter(0))
-    said, quantum = reason if isinstance(reason, str) else reason(), single.quantum
-    return Bound(-(-ticks // quantum) * quantum, said, schedule.problem.ticks.per_unit)
-
-
-def problem_bounds(problem: Problem, letters: str, *, paired: bool) -> Iterator[Bound]:
-    """Yield bounds on the makespan of every schedule of these kinds within the budget.
-
-    `paired`: F and B may overlap.
-    """
-    single, best = PassBounds(problem, letters, paired=paired), 0
-    for ticks, reason in _bounds(single):
-        best = max(best, ticks)
-        yield Bound(ticks, reason if isinstance(reason, str) else reason())
-    if problem.memory.budget is not None:
-        yield from budget_bounds(single, best)
-
-
-def work_bounds(problem: Problem, letters: str, *, paired: bool) -> Iterator[Bound]:
-    """Yield the least work of each device: no span is shorter."""
-    single = PassBounds(problem, letters, paired=paired)
-    for device, jobs in enumerate(single.jobs()):
-        yield Bound(total(jobs.works), f"work of device {device}")
-    for device, lane in enumerate(single.step.lanes if problem.has_step else ()):
-        yield Bound(sum(job.work for job in lane), f"work of the network of device {device}")
-
-
-def budget_bounds(single: PassBounds, least: int, *, alone: bool = False) -> Iterator[Bound]:
-    """Yield bounds by what the budget lets each device keep: areas of memory, then those by stays above `least` ticks.
-
-    The latter are multiples of the quantum. With `alone` they are on the span, and there are none by areas.
-    """
-    views, quantum = single.windows(alone=alone), single.quantum
-    for window in () if alone else views:
-        area = Bound(window.area_bound(), f"memory area of device {window.device}")
-        least = max(least, area.ticks)
-        yield area
-    for window in views:
-        least, known = shortest(window, least, quantum), least
-        if least > known:
-            what = "residences and lanes" if window.allowed.offload else "residences"
-            yield Bound(least, f"{what} of device {window.device} under the budget")
-
-
-def _bounds(single: PassBounds) -> Iterator[Unsaid]:
-    """Yield the bounds that count no budget."""
-    is_plain, every = single.model.is_plain, single.jobs()
-    yield int((single.heads + single.path + single.tails).max()), "critical path of one microbatch"
-    if not is_plain and not (single.paired and single.model.overlap is not None):
-        yield single.among_others(), "the longest way of a microbatch among all others"
-    for device, jobs in enumerate(every):
-        stretch = longest_stretch(jobs.listed()) if is_plain else jobs.whole_stretch()
-        yield sum(stretch), partial(single.in_words, device, stretch)
-        if not is_plain and len(jobs.works) <= MOST_UNLIKE:  # of units that are alike, it is as long
-            yield jackson_preemptive(jobs), f"Jackson's preemptive schedule of device {device}"
-    if not single.problem.has_step:
-        return
-    # by network lanes, and by side work that several devices share: they have all its time at least
-    for device, lane in enumerate(single.step.lanes):
-        yield jackson_preemptive(lane), f"Jackson's preemptive schedule of the network of device {device}"
-    for devices, shared in single.step.groups():
-        own = [every[device] for device in devices]
-        whole = sum(total(jobs.works) for jobs in own) + sum(job.work for job in shared)
-        names = ", ".join(map(str, devices))
-        yield ceil_div(whole, len(devices)), f"all work of devices {names}, with the side work that they share"
-        if all(len(jobs.works) <= MOST_SHARED for jobs in own):
-            length = head_work_tail([*chain(*(jobs.listed() for jobs in own)), *shared], len(devices))
-            yield length, f"work of devices {names}, with the side work that they share"

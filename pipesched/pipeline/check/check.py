@@ -1,14 +1,14 @@
 """The independent check of a pipeline schedule.
 
-`check` returns what a schedule breaks, `checked` raises it. Both go through `_rules`, which stand here in their order;
-the last replays the memory from the times. What exceeds a budget breaks no rule: `over_budget` says it. The rules read
-times by kind, stage and unit (a microbatch, or a slice of one). They compare whole tables, and make sentences where
-these differ. With the makers of what they check they share the tables of the problem, and no rule.
+`check` returns what a schedule breaks, `checked` raises it. Both go through `violations`: its rules stand here in turn,
+and the last one replays the memory from the times. What exceeds a budget breaks no rule: `over_budget` says it. Rules
+read times by kind, stage and unit (a microbatch, or a slice of one). They compare whole tables, and make sentences
+where these differ. With the makers of what they check they share the tables of the problem, and no rule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain, islice, product
 from pathlib import Path
@@ -76,7 +76,17 @@ def violations(schedule: Schedule) -> Iterator[str]:
         "step": not (problem.has_step or plan.index.scoped or any(plan.network)),
         "messages": not (problem.messages or plan.messages),
     }
-    for rules in _rules():
+    groups: Sequence[Mapping[Rule, str]] = (  # of rules, with what they are about where not all plans have it
+        {_other_problem: ""},
+        {_incomplete: "", _untimed: "", _mispaired: "pairs", incomplete_step: "step"},
+        {incomplete_messages: "messages"},
+        {
+            **{_misplaced: "", _wrong_lengths: "", _collisions: "", _impatient: "waits", _too_early: ""},
+            **{wrong_step: "step", wrong_messages: "messages"},
+        },
+        {_wrong_memory: ""},
+    )
+    for rules in groups:
         is_broken = False
         for rule, subject in rules.items():
             if absent.get(subject):
@@ -86,19 +96,7 @@ def violations(schedule: Schedule) -> Iterator[str]:
                 is_broken = True
                 yield sentence
         if is_broken:
-            return  # the next rules assume these
-
-
-def _rules() -> Iterator[Mapping[Rule, str]]:
-    """Yield the rules, in groups that assume those before them, each with what it is about where not all have it."""
-    yield {_other_problem: ""}
-    yield {_incomplete: "", _untimed: "", _mispaired: "pairs", incomplete_step: "step"}
-    yield {incomplete_messages: "messages"}
-    yield {
-        **{_misplaced: "", _wrong_lengths: "", _collisions: "", _impatient: "waits", _too_early: ""},
-        **{wrong_step: "step", wrong_messages: "messages"},
-    }
-    yield {_wrong_memory: ""}
+            return  # the next group assumes this one
 
 
 def _other_problem(tables: TimeTables) -> Iterator[str]:

@@ -292,46 +292,31 @@ def step_grains(memory: Memory, shard: Shard, side: Sequence[SideItem], per_unit
 ALL = "all"  # of devices
 SHARD = {
     "level": Field(
-        "shard.level",
-        OneOf(*LEVELS),
+        "shard.level", OneOf(*LEVELS),
         "what data-parallel ranks divide: none, optimizer (its states; default beside costs.gather), gradients too or"
         " weights too",
-        "shard",
-        flag="shard",
+        "shard", flag="shard",
     ),
     "ranks": Field(
-        "shard.ranks",
-        Count(),
-        "among how many ranks each part is divided; default 1",
-        "shard",
-        flag="shard-ranks",
-        called="ranks of a shard",
+        "shard.ranks", Count(), "among how many ranks each part is divided; default 1",
+        "shard", flag="shard-ranks", called="ranks of a shard",
     ),
     "ahead": Field(
-        "shard.ahead",
-        Either(Count(), OneOf(FULL, AUTO), ListOf(Count()), metavar="N[,N..]|full|auto", is_number=True),
+        "shard.ahead", Either(Count(), OneOf(FULL, AUTO), ListOf(Count()), metavar="N[,N..]|full|auto", is_number=True),
         "with weights divided: how many stages of a device are whole at once; default 3",
-        "shard",
-        flag="shard-ahead",
-        called="stages ahead",
+        "shard", flag="shard-ahead", called="stages ahead",
     ),
     "reduce": Field(
-        "shard.reduce",
-        OneOf(*REDUCES),
+        "shard.reduce", OneOf(*REDUCES),
         "last (default): gradients are reduced once a stage; each: after each microbatch",
-        "shard",
-        flag="shard-reduce",
-        called="rule of reductions",
+        "shard", flag="shard-reduce", called="rule of reductions",
     ),
     "gather": Field(
-        "shard.gather",
-        OneOf(*GATHERS),
+        "shard.gather", OneOf(*GATHERS),
         "with weights divided: ahead (default), or each: a forward frees its stage, nothing is gathered ahead",
-        "shard",
-        flag="shard-gather",
-        called="rule of gathers",
+        "shard", flag="shard-gather", called="rule of gathers",
     ),
-}
+}  # fmt: skip
 _TIME, _SIZE = Number(TIME), Number(MEMORY)
 _TIMES = Either(_TIME, ListOf(_TIME))
 SIDE = {
@@ -461,24 +446,18 @@ PYTORCH, BEST, OF_FILE = "pytorch", "best", "file"
 ORDERS = (PYTORCH, BEST, OF_FILE)
 MESSAGES = {
     "queue": Field(
-        "messages.queue",
-        OneOf(*QUEUES),
+        "messages.queue", OneOf(*QUEUES),
         "which messages go one after another: none (free, default), those from one device to another (edge), between"
         " two devices (pair), of a device (rank), or those of a device among its computations (device)",
-        "messages",
-        flag="messages",
-        called="queue of messages",
+        "messages", flag="messages", called="queue of messages",
     ),
     "order": Field(
-        "messages.order",
-        OneOf(*ORDERS),
+        "messages.order", OneOf(*ORDERS),
         "in which order a device issues them: as PyTorch's runtime would (pytorch), in the best one found (best), or as"
         " the file of the plan says (file); default: file where it says one, else pytorch",
-        "messages",
-        flag="messages-order",
-        called="order of messages",
+        "messages", flag="messages-order", called="order of messages",
     ),
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """The step around the passes of a plan: where weights are gathered, gradients reduced, optimizers run; and their tasks.
 
 Families order passes alone: `with_step` puts the rest into a plan, and `with_step_tasks` makes its tasks. Gathers and
-reductions stand in a program for the network lane of each device, optimizers and side work among its slots.
+reductions stand in a program for the network lane of each device, optimizers and side work among its slots. What others
+ask of a problem (`gathers`, `reduces`, `tied_stages`) stands between both, what they ask of a plan behind the second.
 
 Below level weights each stage is gathered once, at the head of the lane. At level weights PyTorch's rule holds: before
 each pass the next few distinct stages of the device are whole, and others are freed (torch.distributed.pipelining,
@@ -110,10 +111,7 @@ def _last_backwards(problem: Problem, plan: Plan, device: int) -> dict[int, int]
 
 
 def network_programs(problem: Problem, plan: Plan, given: Sequence[Sequence[Issued]] = ()) -> list[list[Issued]]:
-    """Return the program of each device's lane by the rule: operations, each with the slot behind which it stands.
-
-    `given` are programs as those of `with_step`.
-    """
+    """Return the program of each lane by the rule: operations, each with the slot it stands behind, and `given` ones."""
     programs = []
     for device, order in enumerate(plan.orders):
         own = given[device] if given else None
@@ -294,6 +292,7 @@ def with_step_tasks(graph: TaskGraph, problem: Problem, plan: Plan) -> TaskGraph
     own = np.arange(len(graph.edges) - len([*waits_of(plan)]))  # waits are last
     late = Edges((), ())
     if problem.sharding.gathers_each:  # nothing is gathered ahead: a gather waits for all data of the slot behind it
+        # rows 3, 4 and 7 of `by_slot`: `first` is [3, 7], `last` [5, 8], those of `inputs` [3, 3, 5] + [0, 1, 2]
         data = Edges.joined([graph.edges.where(own), *needs])
         by_slot = data.where(np.argsort(data.after, kind="stable"))
         first, last = (np.searchsorted(by_slot.after, whole.after, side=side) for side in ("left", "right"))
@@ -303,14 +302,10 @@ def with_step_tasks(graph: TaskGraph, problem: Problem, plan: Plan) -> TaskGraph
     durations, resources, pools = (column(values) for values in zip(*tasks, strict=True)) if tasks else [column(())] * 3
     nothing = np.zeros(len(tasks), dtype=np.int64)
     return TaskGraph(
-        np.append(graph.duration, durations),
-        np.append(graph.resource, resources),
-        (*graph.unit_counts, *[1] * problem.devices),
-        [graph.edges, *needs, whole, late, step.issued(), *step.tied()],
-        np.append(graph.take, nothing),
-        np.append(graph.give, nothing),
-        np.append(graph.pool, pools),
-    )
+        np.append(graph.duration, durations), np.append(graph.resource, resources),
+        (*graph.unit_counts, *[1] * problem.devices), [graph.edges, *needs, whole, late, step.issued(), *step.tied()],
+        np.append(graph.take, nothing), np.append(graph.give, nothing), np.append(graph.pool, pools),
+    )  # fmt: skip
 
 
 def reshard_times(plan: Plan, ends: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -366,7 +361,10 @@ class _Step:
 
     @cached_property
     def _latest(self) -> dict[range, list[int]]:
-        """What comes last of rows that were asked for; of all backwards of a stage, from the end of its device."""
+        """A cache: a row, and its last operation on each device or lane. Of B and W of a stage it is the last of both.
+
+        These rows are filled beforehand, by a scan from the end of each device.
+        """
         rows: dict[range, list[int]] = {}
         for device, order in enumerate(self.plan.orders):
             last = ends_of_stages(order, self.plan.pairs, self.index, self.devices.count(device))
@@ -432,7 +430,7 @@ class _Step:
         return not self.plan.pairs and planned == self.index.passes + sum(slots) and found == every
 
     def _bundles(self, letter: str, need: Need) -> Iterator[Edges]:
-        """Yield the precedences of operations that each wait for their own microbatch, row by row."""
+        """Yield what `_waits` says of each operation of a kind, a row at once: each has a task, which is its own."""
         index, slices = self.index, self.index.slices
         if need.join is Join.SIDES:
             for number, item in enumerate(self.problem.side):
@@ -458,8 +456,8 @@ class _Step:
         if need.join is not Join.SIDES:
             yield from ((before, task, 0) for before in self._latest_of(self._needed(op, need)))
             return
-        # Of side work an earlier one may have the longer latency, so that each one counts. It waits for B or I of its
-        # microbatch, where all backwards of a stage, which may be those of one microbatch, end with B or W.
+        # Of side work an earlier one may have the longer latency, so that each one counts. `_latest` is not asked: with
+        # one microbatch its B is the row of the stage, of which a W may come last, and G waits for B or I alone.
         for before in chain.from_iterable(map(self._reduced, self._needed(op, need))):
             side, other = (number, before) if ALL_KINDS[op.kind].scope is Scope.SIDE else (before, number)
             is_there = max(self._machine[side], 0) == self.devices[index.stage_of(other)]
