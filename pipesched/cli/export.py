@@ -1,4 +1,4 @@
-"""`pipesched export`: a schedule, from a file or made on the spot, in another format."""
+"""`pipesched export`: a schedule, from a file or made on the spot, in another format, or as a framework's options."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def command(
     if framework is not None:
         counts = layers if layers is None or looks_like_text(layers) else whole_numbers("--layers", layers, least=0)
         cut = problem
-        if counts is not None:  # layers are cut as the framework is told
+        if counts is not None:  # a config of layers without a `layout` is cut by --layers too
             _, source = split_positionals(words or [], problem)
             values = load_values(config_source(source.config), source.overrides)
             if {"layers", "layer"} & {*values} and "layout" not in problem.overrides:

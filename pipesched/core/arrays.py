@@ -41,7 +41,7 @@ LARGEST = 2**62  # sums of two times below it stay within 64 bits
 
 @cache
 def _found() -> tuple[ModuleType | None, ModuleType | None, ModuleType | None, str]:
-    """Return the compiled kernels, those of lists and of bins, if they are there and of today's sources; and a word."""
+    """Return the compiled kernels, of list scheduling and of bins too, if they are of today's sources; and a word."""
     try:
         from pipesched.core import _bin_kernels, _kernels, _list_kernels  # type: ignore[attr-defined]
     except ImportError:
@@ -90,7 +90,7 @@ def total(values: Ints) -> int:
 
 
 def kernels_for(*columns: Ints) -> tuple[Any, Any, Callable[[Ints], Any]]:
-    """Return the kernels, and those of lists, in the form that suits some columns, and what gives them a column."""
+    """Return the kernels, and those of list scheduling, as they suit some columns, and what gives them one."""
     compiled, of_lists, *_ = _found()
     if compiled is None or any(values.dtype == object for values in columns):
         return plain_kernels, plain_lists, np.ndarray.tolist

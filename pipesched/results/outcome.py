@@ -1,6 +1,8 @@
 """The answer of `run` and of a solve: an `Outcome` is a schedule with its bound, and says how good that is.
 
-A solve adds a `SolveReport`: what it found and proved, which cuts it tried, and what would help. What a bound is below
+A solve adds a `SolveReport`: what it found and proved, which cuts it tried, and what would help. Its `bound` is on the
+objective, of all that it chose from; its `makespan_bound` is of the placement of its answer. `Outcome.bound` is the
+larger of the latter and of the schedule's own one, `Outcome.claim` the bound that is shown. What a bound is below
 stands in words here alone, for documents, pages and tables (`of_schedule`, `of_search`, `of_packing`): what all
 schedules have that it is about, behind "every schedule of" or "bound of".
 """
@@ -123,11 +125,7 @@ class Status(Word):
 
 
 class StoppedBy(Word):
-    """What ended a search.
-
-    A proof, a gap that was good enough, the time limit, a stop event or Ctrl-C ("interrupt"), or the method itself,
-    which had nothing left to try ("search").
-    """
+    """What ended a search: a proof, a good enough gap, the time, a stop or Ctrl-C, or that nothing was left to try."""
 
     PROOF = "proof"
     GAP = "gap"
@@ -361,10 +359,8 @@ class Outcome(HasPage):
     def metrics(self) -> dict[str, Any]:
         """Every metric by its name in the JSON document, in the user's units."""
         schedule, problem = self.schedule, self.schedule.problem
-        of_rounds = ("round_time", "throughput") if problem.rounds > 1 else ()
-        found = {
-            key: getattr(self if key in ("lower_bound", "gap") else schedule, key) for key in (*METRICS, *of_rounds)
-        }
+        own, of_rounds = ("lower_bound", "gap"), ("round_time", "throughput") if problem.rounds > 1 else ()
+        found = {key: getattr(self if key in own else schedule, key) for key in (*METRICS, *of_rounds)}
         if problem.costs.chooses:
             found["joined"] = schedule.joined
         if len(held := schedule.held) > 1:  # the peak of each class of memory

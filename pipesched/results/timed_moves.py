@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
+from operator import itemgetter
 from typing import NamedTuple
 
 from pipesched.core.arrays import np
@@ -70,7 +71,7 @@ def timed_tasks(schedule: Schedule, *, moving: bool = False) -> TimedTasks:
                 inputs[task.get(after, after)].append(Arc(task.get(before, before), row.lag, tag))
     if plan.index.scoped:  # gathers, reductions or optimizers stand beside the passes
         data, weights, issued = step_arrows(schedule.problem, plan)
-        # late: what a gather (UNSHARD) waits for where nothing is gathered ahead
+        # weights, late: what passes wait for, and a gather where nothing is gathered ahead; a move may change these
         is_fixed = not (moving and schedule.problem.sharding.divides(WEIGHTS))
         late = schedule.graph.edges if is_fixed and schedule.problem.sharding.gathers_each else Edges((), ())
         late = late.where(np.isin(late.after, plan.index.of_kind("UNSHARD")))
@@ -186,7 +187,7 @@ def moved_plan(schedule: Schedule, device: int, order: Sequence[int]) -> Plan:
     return plan
 
 
-_Found = tuple[int, int, tuple[int, int, int]]  # a move that gains: its makespan, when it was tried, and the move
+_Found = tuple[int, int, int, int, int]  # a move that gains: its makespan, when it was tried, its task, from, to
 
 
 def best_moves(schedule: Schedule, tasks: TimedTasks) -> tuple[list[OrderMove], bool]:
@@ -195,13 +196,13 @@ def best_moves(schedule: Schedule, tasks: TimedTasks) -> tuple[list[OrderMove], 
     for number, (move, after) in enumerate(_timed_moves(schedule, tasks)):
         is_complete &= move is not None
         if move is not None and after is not None and (makespan := _makespan(after)) < tasks.makespan:
-            found.append((makespan, number, move))
+            found.append((makespan, number, *move))
     alike: dict[tuple[int, int, int], list[_Found]] = {}  # by task, makespan and last position
-    for one in sorted(found, key=lambda one: (one[2][0], one[0], one[2][2])):
-        makespan, _, (task, _, to) = one
+    for one in sorted(found, key=itemgetter(2, 0, 4)):
+        makespan, _, task, _, to = one
         alike[task, makespan, to] = [*alike.pop((task, makespan, to - 1), []), one]
     groups = sorted(alike.values(), key=min)[:MOST_MOVES]  # of equal makespans the one that was tried first
-    return [_move(schedule, tasks, min(group), (group[0][2][2], group[-1][2][2])) for group in groups], is_complete
+    return [_move(schedule, tasks, min(group), (group[0][-1], group[-1][-1])) for group in groups], is_complete
 
 
 def shortened(schedule: Schedule) -> Iterator[Schedule]:
@@ -267,7 +268,7 @@ def _makespan(schedule: Schedule) -> int:
 
 
 def _move(schedule: Schedule, tasks: TimedTasks, found: _Found, places: tuple[int, int]) -> OrderMove:
-    makespan, _, (task, start, to) = found
+    makespan, _, task, start, to = found
     device, after = tasks.machine[task], _retimed(schedule, tasks, task, start, to)
     slot, makespan_then = schedule.plan.slot(task), in_units(makespan, schedule.problem.ticks.per_unit)
     memory, fits = (after.peak_memory[device], after.memory[device]), device not in after.over_budget

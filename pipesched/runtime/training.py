@@ -121,7 +121,7 @@ def train(
         given = require_entries(rows, "rows", checked.problem.microbatches)
         whole = (require_whole(given[entry], "rows", least=1, entry=entry) for entry in range(len(given)))
         source = source._replace(rows=tuple(whole))
-    programs(checked)
+    programs(checked)  # these raise here, before processes start
     model_source.joined(model_source.pieces_of(model), checked.problem)
     if trace is not None and any(Path(trace).glob("rank*.json")):
         raise ConfigError(f"{trace} holds the profiles of another training; name another folder", "trace")
@@ -194,7 +194,7 @@ class Batches:
         self._usual: Callable[..., Any] | None = None
         self.inputs: Any = None
         self.targets: Any = None
-        self.loss: Callable[..., Any] = lambda *given: self._usual and self._usual(*given)
+        self.loss: Callable[..., Any] = lambda *given: self._usual and self._usual(*given)  # known after `take`
         if job.source.loss is not None:
             self.loss = job.source.loss_for(None)
 

@@ -34,8 +34,7 @@ def naive(problem: Problem, *, lifo: bool = False) -> Plan:
 
     Of each microbatch F of all slices in turn, B of the last slice first.
     """
-    index = plain_index(problem)
-    orders = []
+    index, orders = plain_index(problem), []
     for device in range(problem.devices):
         backwards = index.row("B", device) if "B" in index.letters else ()
         orders.append([*index.row("F", device), *(backwards[::-1] if lifo else last_slice_first(index, backwards))])
@@ -45,11 +44,10 @@ def naive(problem: Problem, *, lifo: bool = False) -> Plan:
 def looped_bfs(problem: Problem) -> Plan:
     """Run all microbatches through chunk 0, then chunk 1, ...; then backwards, chunks and microbatches reversed.
 
-    Where only forwards run, all slices go through a chunk too before the next one; of rounds those of one.
+    Where only forwards run, all slices go through a chunk too before the next one, round by round if there are several.
     """
-    index = plain_index(problem)
+    index, orders = plain_index(problem), []
     size = index.units // problem.rounds
-    orders = []
     for device in range(problem.devices):
         chunks = problem.settled_placement.stages_on(device)
         turns = [slice(first, first + size) for first in range(0, index.units, size)]

@@ -1,4 +1,4 @@
-"""The plan of a family by `plan_of`: of passes alone, so that no family knows what a step has beside them.
+"""The plan of a family by `plan_of`: of passes alone. No family knows what else a step has: gathers, reductions, ..
 
 A family that obeys a budget is asked again with less (`_plan_within`) where the step, which comes to its order
 afterwards, then holds too much. Where the costs give the whole backward beside its halves, and it takes less than both,
@@ -42,7 +42,7 @@ def plan_of(family: Family, problem: Problem, timed: Timing = schedule_plan, **o
         plan = family.plan(problem, **options)
     elif not family.obeys_budget or problem.memory.budget is None:
         plan = family.plan(of_passes(problem, [0] * problem.devices), **options)
-    else:
+    else:  # `schedule_plan` runs side work first, `timed` perhaps elsewhere: each leaves passes another budget
         plans = [_plan_within(family, problem, one, options) for one in dict.fromkeys((timed, schedule_plan))]
         plan = plans[0] if len(plans) == 1 else min(plans, key=lambda one: _worth(problem, one, timed))
     other = joined(problem, plan) if problem.costs.chooses else plan

@@ -1,10 +1,11 @@
 """Lower bounds on the objective of a variant, the budget included. The largest counts; its `reason` says which it is.
 
-Each kind of variant has its function (`plain_bounds`, `step_bounds`, `recompute_offload_bounds`); `raise_by_device`
-then solves the device with the largest bound exactly, as long as all others wait.
+Each kind of variant (variant.py: one search) has its function (`plain_bounds`, `step_bounds`,
+`recompute_offload_bounds`); `raise_by_device` then solves the device with the largest bound exactly.
 
-The ordered graph holds the budget as precedences (pipeline/bounds/memory.py). Heads and tails differ from microbatch
-to microbatch, and its longest path runs through one residence after another: ceil(M/k) where a device may hold k.
+The ordered graph holds the budget as precedences (pipeline/bounds/memory.py). Head and tail of an operation are the
+longest paths before and behind it. They differ from microbatch to microbatch, and the longest path of all runs through
+one residence after another: ceil(M/k) where a device may hold k.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Variants whose activations all stay (`PlainVariant`), or may be recomputed or offloaded, and portfolios of these.
+"""Variants whose activations all stay (`PlainVariant`), or may be recomputed or offloaded, and plans that do so.
 
 `RecomputeOffloadVariant.ruled_candidates` is where one begins: each order (`_bases`) goes through `with_savings`.
 Orders come from the families and from list scheduling under looser limits, because offload and recompute suit orders
@@ -176,7 +176,10 @@ class RecomputeOffloadVariant(Variant):
         return Schedule(self.problem, plan, times, ends)
 
     def _sorted_rows(self, starts: Sequence[int]) -> list[int]:
-        """Return `starts` with the microbatches numbered as in the model, and UNTIMED for what does not run."""
+        """Return `starts`, UNTIMED for what does not run, with alike microbatches numbered as in the model.
+
+        One takes along all that it does, also what it recomputes, so that nothing but names changes.
+        """
         times = [*(max(start, UNTIMED) for start in starts), *([UNTIMED] * (self.full.size - len(starts)))]
         row, order = self.full.row(self.full.gradient, 0), [*range(self.full.microbatches)]
         for group in self.alike:
@@ -235,8 +238,7 @@ class _WarmUps(NamedTuple):
 def _further_ahead(variant: Variant, allowed: MemorySavings, tries: dict[_WarmUps, int]) -> Iterator[Candidate]:
     """Yield, with one stage a device, 1F1B, then orders whose first devices run ahead: half of them, then others."""
     devices, count = variant.problem.devices, variant.index.microbatches
-    placement = variant.problem.settled_placement
-    if placement.ways != [tuple(range(devices))]:
+    if variant.problem.settled_placement.ways != [tuple(range(devices))]:
         return
     for ahead in sorted(range(devices + 1), key=lambda ahead: ahead and abs(ahead - devices / 2) + 1):
         warm_ups = tuple(count if device < ahead else devices - device for device in range(devices))
@@ -248,8 +250,7 @@ def _try(
     variant: Variant, allowed: MemorySavings, warm_ups: _WarmUps, tries: dict[_WarmUps, int]
 ) -> Iterator[Candidate]:
     """Yield the candidate of these warm-ups, if it fits, and note its value in `tries`."""
-    index = variant.index
-    orders = []
+    index, orders = variant.index, []
     for device, count in enumerate(warm_ups.counts):
         forwards, gradients, last = (index.row(kind, device) for kind in ("F", index.gradient, index.last))
         if gradients == last:

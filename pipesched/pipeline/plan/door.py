@@ -1,4 +1,4 @@
-"""The door for code of users: what installed packages declare, where a function stands, and what it does wrong.
+"""The door for code of users (own code): what packages declare, where a function stands, what it does wrong (`blamed`).
 
 Entry points are looked at only where a name is unknown: that takes longer than to start.
 """
@@ -72,7 +72,7 @@ def blamed(what: str, file: str, line: int = 0) -> Iterator[None]:
     """Turn what own code raises, inside the block, into one message: what it is, the file and the line.
 
     The line is the last one in that file, else `line`. What the code raises to say no stays as it is. What it prints
-    goes to standard error, where documents do not stand. Raises OwnCodeFailed.
+    goes to standard error: standard output may hold a document. Raises OwnCodeFailed.
     """
     try:  # sys.stdout is of the process: no two threads change it
         with redirect_stdout(sys.stderr) if current_thread() is main_thread() else nullcontext():
@@ -80,7 +80,7 @@ def blamed(what: str, file: str, line: int = 0) -> Iterator[None]:
     except (OwnCodeFailed, NoSchedule, TimeIsUp):
         raise
     except (Exception, SystemExit) as error:  # own code does not end the program
-        if type(error) is NotApplicable:
+        if type(error) is NotApplicable:  # it says no; any other ConfigError is its fault
             raise
         trace, at = error.__traceback__, line
         while trace is not None:

@@ -111,7 +111,7 @@ def _last_backwards(problem: Problem, plan: Plan, device: int) -> dict[int, int]
 
 
 def network_programs(problem: Problem, plan: Plan, given: Sequence[Sequence[Issued]] = ()) -> list[list[Issued]]:
-    """Return the program of each lane by the rule: operations, each with the slot it stands behind, and `given` ones."""
+    """Return the program of each lane by the rule: operations and the slots they stand behind, and `given` ones."""
     programs = []
     for device, order in enumerate(plan.orders):
         own = given[device] if given else None

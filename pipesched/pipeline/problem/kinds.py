@@ -28,7 +28,7 @@ class Scope(Enum):
     """What the operations of a kind are numbered by."""
 
     UNIT = "stage and microbatch"
-    TURN = "stage and turn"
+    TURN = "stage and turn"  # each time that the weights of the stage are whole, from UNSHARD to RESHARD
     STAGE = "stage"
     REDUCTION = "stage, and microbatch where each is reduced"
     SIDE = "side item and microbatch"
@@ -69,7 +69,7 @@ class Kind(NamedTuple):
     gives: str | None = None  # that its end gives back
     forward_gives: str | None = None  # that the end of the forward gives back where an operation of this kind follows
     resource: Resource = Resource.DEVICE
-    in_ideal: bool = True
+    in_ideal: bool = True  # whether it counts in the least work of a device: R does not
     scope: Scope = Scope.UNIT
 
     @property
@@ -99,6 +99,7 @@ KINDS: dict[str, Kind] = {
 }  # fmt: skip
 _ALL_BACKWARDS = (Need("B", join=Join.MICROBATCHES), Need("W", join=Join.MICROBATCHES))
 _REDUCTIONS = (Need("REDUCE_GRAD", join=Join.MICROBATCHES), Need("REDUCE_TIED"))
+# what an optimizer needs where gradients are clipped by their global norm
 WHEN_CLIPPED = tuple(Need(kind, join=Join.STAGES) for kind in ("B", "W", "REDUCE_GRAD", "REDUCE_TIED"))
 
 STEP_KINDS: dict[str, Kind] = {  # of the step beside its passes; PyTorch's words, where it has them
