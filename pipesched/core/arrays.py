@@ -13,8 +13,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from pipesched.core import bin_kernels as plain_bins, kernels as plain_kernels, list_kernels as plain_lists
-
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -93,7 +91,9 @@ def kernels_for(*columns: Ints) -> tuple[Any, Any, Callable[[Ints], Any]]:
     """Return the kernels, and those of list scheduling, as they suit some columns, and what gives them one."""
     compiled, of_lists, *_ = _found()
     if compiled is None or any(values.dtype == object for values in columns):
-        return plain_kernels, plain_lists, np.ndarray.tolist
+        from pipesched.core import kernels, list_kernels
+
+        return kernels, list_kernels, np.ndarray.tolist
     # an int may have 32 bits
     return compiled, of_lists, lambda one: np.ascontiguousarray(one, None if one.dtype.kind == "f" else np.int64)
 
@@ -101,7 +101,9 @@ def kernels_for(*columns: Ints) -> tuple[Any, Any, Callable[[Ints], Any]]:
 @cache
 def kernels_of_bins() -> tuple[Any, Callable[[Ints], Any]]:
     """Return the kernels of bins in the form that runs, and what gives them a column."""
-    return _found()[2] or plain_bins, kernels_for()[2]
+    from pipesched.core import bin_kernels
+
+    return _found()[2] or bin_kernels, kernels_for()[2]
 
 
 def run_kernel(name: str, *columns: Any, written: int = 0) -> tuple[Any, list[Any]]:
