@@ -84,12 +84,7 @@ OWN = (  # of commands, of a packing, and of a training
     "data", "dtype", "loss", "rate", "rows", "shape", "vocab",
 )  # fmt: skip
 COMMAND_FLAGS = {  # parameter of any other function -> its flag
-    **{
-        name: one.flag
-        for key, group in GROUPS.items()
-        for name, one in group.own.items()
-        if key not in ("problem", "estimation", "space", "screen")
-    },
+    **{name: one.flag for key in GROUPS if key not in ("problem", "screen") for name, one in GROUPS[key].own.items()},
     **{name: f"--{name.replace('_', '-')}" for name in OWN},
     "algorithm": "--algo",
     "field": "--sweep",
@@ -112,12 +107,10 @@ def setup_flags(which: str = "own") -> dict[str, str]:
 def spell(text: str) -> str:
     """Return a text in which flags replace the parameters in backticks; what has no flag stays as it is."""
     text = text.replace("`algorithms()`", "`pipesched list`")
-
-    def flag(one: re.Match[str]) -> str:
-        found = FLAGS.get(one[1]) or setup_flags().get(one[1], one[0])
-        return found.replace("--", "--no-", 1 if one[2] else 0)
-
-    return _PARAMETER.sub(flag, text)
+    return _PARAMETER.sub(
+        lambda one: (FLAGS.get(one[1]) or setup_flags().get(one[1], one[0])).replace("--", "--no-", int(bool(one[2]))),
+        text,
+    )
 
 
 def spelled(error: ConfigError, given: Collection[str] = ()) -> str:
