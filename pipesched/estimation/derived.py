@@ -100,7 +100,7 @@ def sliced(given: Any, stages: Sequence[Stage], microbatches: Sequence[Items]) -
     whole = _attention([*chain.from_iterable(columns)], SHARED)
     slices = read_slices({**mapping, "attention": whole}, len(stages), unit)
     if slices.rule is not None:
-        return replace(slices, rule=replace(slices.rule, attentions=attentions))
+        return replace(slices, rule=slices.rule._replace(attentions=attentions))
     return with_attentions(slices, attentions)
 
 

@@ -169,8 +169,7 @@ class Slices(Displayable):
 WHOLE = Slices()
 
 
-@dataclass(frozen=True)
-class SliceRule:
+class SliceRule(NamedTuple):
     """How microbatches are cut into any number of slices.
 
     The work of the causal core of attention grows with the square of the tokens up to a slice's end.
