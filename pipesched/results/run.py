@@ -15,7 +15,6 @@ from typing import Any
 
 from pipesched.core.clock import check_deadline
 from pipesched.errors import ConfigError, Deadlock, NoSchedule, NotApplicable, PipeschedError
-from pipesched.pipeline.bounds.memory import require_kept, require_least_capacity
 from pipesched.pipeline.check.check import checked, over_budget
 from pipesched.pipeline.layers.recut import seeks_best
 from pipesched.pipeline.plan.message_programs import with_queues
@@ -64,6 +63,8 @@ def run(problem: Problem, algorithm: str | Callable[..., Any], **options: Any) -
     fitted, cut, wanted = prepare(problem, chosen), None, given.get(ORDER)
     for key in (RECOMPUTE, OFFLOAD):
         if given.get(key) is not None:
+            from pipesched.pipeline.bounds.memory import require_kept
+
             require_kept(fitted, key)
     rule, timed = given.get(SIDE_RULE), schedule_plan
     if fitted.side:
@@ -94,6 +95,8 @@ def run(problem: Problem, algorithm: str | Callable[..., Any], **options: Any) -
     schedule = checked(schedule if schedule.problem.messages or messages is None else queued(schedule, messages))
     is_grouped = GROUPS in chosen.options and given.get(GROUPS, BEST) == BEST
     if chosen.obeys_budget and not schedule.fits:
+        from pipesched.pipeline.bounds.memory import require_least_capacity
+
         whole = schedule.problem
         split = replace(whole, costs=replace(whole.costs, split=True)) if chosen.splits_backward else whole
         require_least_capacity(split, saved)

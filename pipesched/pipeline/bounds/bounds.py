@@ -18,7 +18,7 @@ from functools import cached_property, partial
 from itertools import chain, product
 from math import gcd
 from operator import attrgetter, itemgetter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pipesched.checks import require_label, require_whole, shown
 from pipesched.core.arrays import Ints, ceil_div, column, in_range, np, total
@@ -27,13 +27,15 @@ from pipesched.core.clock import check_deadline
 from pipesched.core.tasks import TaskGraph
 from pipesched.core.timing import heads, tails
 from pipesched.display import Displayable
-from pipesched.pipeline.bounds.memory import DeviceResidencies, ResidencyChunk, shortest
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.plan.step_plan import gathers, reduces, tied_stages
 from pipesched.pipeline.problem.kinds import KINDS, MemorySavings
 from pipesched.pipeline.problem.problem import Problem, letters_of
 from pipesched.pipeline.problem.quantities import in_units, plain, rounded
 from pipesched.pipeline.problem.units import FORWARD_ONLY
+
+if TYPE_CHECKING:
+    from pipesched.pipeline.bounds.memory import DeviceResidencies
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,8 @@ def budget_bounds(single: PassBounds, least: int, *, alone: bool = False) -> Ite
         area = Bound(window.area_bound(), f"memory area of device {window.device}")
         least = max(least, area.ticks)
         yield area
+    if views:
+        from pipesched.pipeline.bounds.memory import shortest
     for window in views:
         least, known = shortest(window, least, quantum), least
         if least > known:
@@ -305,6 +309,8 @@ class PassBounds:
         """Return what each device with a limit may keep, offload and recompute."""
         if self.problem.mode == FORWARD_ONLY or not any(self.problem.capacity_grains):
             return []
+        from pipesched.pipeline.bounds.memory import DeviceResidencies, ResidencyChunk
+
         stays, capacities = self._stays(), self.problem.capacity_grains
         found = list[DeviceResidencies]()
         for device, limit in enumerate(capacities):
