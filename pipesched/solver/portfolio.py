@@ -1,7 +1,7 @@
 """The portfolio, all heuristics that apply: the families, and list scheduling by many rules under many limits.
 
-A variant asks for `named_candidates` (families), for `fed_candidates` (families with the best order of microbatches),
-then for `ruled_candidates` (list scheduling); `justify` improves the best by scheduling back and forth. Each is a
+A solve asks for `named_candidates` (families), for `ruled_candidates` (list scheduling), then for `fed_candidates`
+(families with the best order of microbatches); `justify` improves the best by scheduling back and forth. Each is a
 schedule of the variant's own problem, so that it can be compared, improved and handed to CP-SAT.
 """
 

@@ -254,7 +254,7 @@ class PassBounds:
         return f"device {device}: {', '.join(parts)}"
 
     def _behind(self, least: Ints, lasts: Ints, hops: Ints, step: int = 1) -> Ints:
-        """Return times[s] = max(least[s], times[s-1] + lasts[s-1] + hops[s-1]), s: stages; no hops between slices.
+        """Return times[s] = max(least[s], times[s-1] + lasts[s-1] + hops[s-1]) along stages; along slices without hops.
 
         As prefix sums: max over stages up to s of (time - sum), plus sum[s]. `step` -1 goes from the last to the first.
         """

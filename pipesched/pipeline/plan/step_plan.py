@@ -111,7 +111,7 @@ def _last_backwards(problem: Problem, plan: Plan, device: int) -> dict[int, int]
 
 
 def network_programs(problem: Problem, plan: Plan, given: Sequence[Sequence[Issued]] = ()) -> list[list[Issued]]:
-    """Return the program of each lane by the rule: operations and the slots they stand behind, and `given` ones."""
+    """Return the program of each lane by the rule, or as `given`: operations and the slots they stand behind."""
     programs = []
     for device, order in enumerate(plan.orders):
         own = given[device] if given else None
@@ -292,7 +292,8 @@ def with_step_tasks(graph: TaskGraph, problem: Problem, plan: Plan) -> TaskGraph
     own = np.arange(len(graph.edges) - len([*waits_of(plan)]))  # waits are last
     late = Edges((), ())
     if problem.sharding.gathers_each:  # nothing is gathered ahead: a gather waits for all data of the slot behind it
-        # rows 3, 4 and 7 of `by_slot`: `first` is [3, 7], `last` [5, 8], those of `inputs` [3, 3, 5] + [0, 1, 2]
+        # say rows 3 and 4 of `by_slot` are about one such slot, row 7 about the next: then `first` is [3, 7],
+        # `last` [5, 8], and `inputs` are the rows [3, 3, 5] + [0, 1, 2]
         data = Edges.joined([graph.edges.where(own), *needs])
         by_slot = data.where(np.argsort(data.after, kind="stable"))
         first, last = (np.searchsorted(by_slot.after, whole.after, side=side) for side in ("left", "right"))
