@@ -375,10 +375,7 @@ class DeviceJobs(NamedTuple):
         return [*map(Job, *(values.tolist() for values in self))]
 
     def whole_stretch(self) -> Job:
-        """Return the least head, all work and the least tail, with or without what nothing follows: the larger sum.
-
-        It is one pass over jobs that may all be unlike, where `longest_stretch` is one for each tail.
-        """
+        """Return least head, all work, least tail, perhaps without what nothing follows: quick for unlike jobs."""
         behind = self.tails > 0
         parts = [self, *([DeviceJobs(*(values[behind] for values in self))] if behind.any() else [])]
         return max((Job(int(one.heads.min()), total(one.works), int(one.tails.min())) for one in parts), key=sum)
