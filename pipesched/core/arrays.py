@@ -79,12 +79,16 @@ def in_range(values: Ints, total: int) -> Ints:
     return values.astype(object) if total >= LARGEST and values.dtype != object else values
 
 
+def once(table: Ints) -> Ints:
+    """Return a table without the rows and columns that it sees several times (stride 0)."""
+    return table[tuple(slice(None if step else 1) for step in table.strides)]
+
+
 def total(values: Ints) -> int:
-    """Return the exact sum of a column of integers from 0 on."""
-    if values.dtype == object or not len(values):
-        return sum(values.tolist())
-    most = int(values.max())
-    return int(values.sum()) if most * len(values) < LARGEST else sum(values.tolist())
+    """Return the exact sum of a column, or a table, of integers from 0 on."""
+    own = once(values).ravel()
+    fits = own.dtype != object and int(own.max(initial=0)) * len(own) < LARGEST
+    return (int(own.sum()) if fits else sum(own.tolist())) * (values.size // max(len(own), 1))
 
 
 def kernels_for(*columns: Ints) -> tuple[Any, Any, Callable[[Ints], Any]]:

@@ -23,7 +23,7 @@ from math import gcd, lcm
 from operator import mul
 from typing import NamedTuple, cast
 
-from pipesched.core.arrays import Ints, column, in_range, np, total
+from pipesched.core.arrays import Ints, column, in_range, np, once, total
 from pipesched.core.clock import check_deadline
 from pipesched.pipeline.problem.costs import PER_STAGE, SCALED, TRANSFER_TIMES, Costs, Entry, Links, Memory, at_speed
 from pipesched.pipeline.problem.kinds import GRADIENT_LETTERS, KINDS
@@ -49,15 +49,15 @@ class Tables:
     along: Ints | None
 
     def each(self, name: str) -> Ints:
-        """Return a table. Where all units are alike its columns are one, seen several times (stride 0)."""
-        columns = {id(row): column(row) for row in self.rows[name]}
+        """Return a table. Where all rows, or all units, are alike it sees one several times (stride 0)."""
+        rows = self.rows[name]
+        columns = {name: column(row) for name, row in {id(row): row for row in rows}.items()}
         if not columns:
             return np.zeros((0, self.units), dtype=np.int64)
-        values = np.stack([columns[id(row)] for row in self.rows[name]])
-        values = in_range(values, total(values.ravel()) * (self.units if values.shape[1] < self.units else 1))
-        if self.along is not None:
-            return values[:, self.along]
-        return np.broadcast_to(values, (len(values), self.units))
+        values = np.stack([columns[id(row)] for row in (rows[:1] if len(columns) == 1 else rows)])
+        times = len(rows) // len(values) * (self.units if values.shape[1] < self.units else 1)
+        values = in_range(values, total(values.ravel()) * times)
+        return np.broadcast_to(values if self.along is None else values[:, self.along], (len(rows), self.units))
 
     def by_row(self, choose: Callable[[Row], int]) -> dict[str, tuple[int, ...]]:
         """Return what `choose` makes of each row; it looks once at one that stands there several times."""
@@ -349,8 +349,9 @@ class StepModel:
         else:
             counts = [len(way.microbatches) * held.slices for way in ways]
             where = np.repeat(np.array([way.devices for way in ways]).T, counts, axis=1)
-        known, zeros = {name: lasts.each(name) for name in lasts.rows}, np.zeros((stages, units), dtype=np.int64)
-        there, back = (np.where(where[1:] == where[:-1], 0, known[name]) for name in ("p2p", "p2p_back"))
+        known, zeros = {name: lasts.each(name) for name in lasts.rows}, np.broadcast_to(np.int64(0), (stages, units))
+        apart = once(where)[1:] != once(where)[:-1]
+        there, back = (known[name] if apart.all() else known[name] * apart for name in ("p2p", "p2p_back"))
         has_latency = self.rounds > 1 and where[0, 0] != where[-1, 0]
         vars(self).update(
             stages=stages, slices=held.slices, microbatches=microbatches, units=units, where=where, there=there,
@@ -373,7 +374,7 @@ class StepModel:
                 first[own] = own[0]
             tables = (*self.ticks.values(), self.there, self.back, *self.sizes.values())
             for table in tables if self.overlap is None else (*tables, self.overlap):
-                each = table.reshape(-1, self.microbatches, self.slices)
+                each = table[: len(once(table))].reshape(-1, self.microbatches, self.slices)
                 if (each != each[:, first]).any():
                     return np.arange(self.units), np.ones(self.units, dtype=np.int64)
         units = [own[0] * self.slices + part for own in groups.values() for part in range(self.slices)]
@@ -389,7 +390,7 @@ class StepModel:
             return more
         if name == "recomputed":
             return whole - kept
-        return np.zeros_like(whole) if name is None else self.sizes[name]
+        return np.broadcast_to(np.zeros((), whole.dtype), whole.shape) if name is None else self.sizes[name]
 
     def changes(self, letter: str) -> tuple[Ints, Ints]:
         """Return what the starts of a kind take, and what its ends give back: its columns, and keys and values.
