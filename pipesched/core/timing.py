@@ -55,8 +55,7 @@ class Retiming:
         self._graph = graph
         self.bounds = np.cumsum([0, *map(len, orders)])  # of each machine in the order of all
         self._begins, self._stops = self.bounds[:-1], self.bounds[1:]
-        parts = [*map(column, orders)]
-        self.order = np.concatenate(parts).astype(np.int64, copy=False) if parts else column(())
+        self.order = np.concatenate([column(()), *map(column, orders)]).astype(np.int64, copy=False)
 
     def times(self) -> Times:
         """Return when each task runs, as `earliest_times` does."""

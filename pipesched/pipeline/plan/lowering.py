@@ -64,11 +64,11 @@ def lower(
     if index in known:
         return known[index]
     model, kinds = problem.model, [KINDS[letter] for letter in index.letters]
-    duration = np.concatenate([model.ticks[kind.cost].ravel() for kind in kinds])
     changes = zip(*(model.changes(kind.letter) for kind in kinds), strict=True)
-    take, give = (np.concatenate([table.ravel() for table in tables]) for tables in changes)
-    pool = np.tile(model.where.ravel(), len(kinds))
-    resource, lanes = pool.copy(), [kind for kind in kinds if kind.resource in LANES]
+    tables = [model.ticks[kind.cost] for kind in kinds], *changes, [model.where] * len(kinds)
+    duration, take, give, pool = (np.array(several).ravel() for several in tables)
+    lanes = [kind for kind in kinds if kind.resource in LANES]
+    resource = pool.copy() if lanes or absent or pairs else pool
     for kind in lanes:
         row = index.of_kind(kind.letter)
         of_device = column(problem.resource(device, kind.resource) for device in range(problem.devices))
@@ -145,24 +145,26 @@ def _precedences(problem: Problem, index: OpIndex) -> tuple[Edges, Sequence[Sequ
         else:
             inside.append((before, after))
     ways = [model.there if need.stage < 0 else model.back for _, need in needs if need.stage and not need.slice]
-    parts = list[tuple[Ints, ...]]()
-    for rows, stages in ((inside, index.stages), (over, index.stages - 1)):
-        if not rows or not stages:
-            continue
-        first, places = np.arange(stages)[:, None], np.repeat(np.arange(len(rows)), [len(row) for row, _ in rows])
-        before, after = (np.concatenate(ends) + first * index.units for ends in zip(*rows, strict=True))
-        boundary, lag = column([-1]), column([0])
+    again = index.units - problem.batches if model.rounds > 1 else 0  # forwards that follow those of a round
+    blocks = [(rows, stages) for rows, stages in ((inside, index.stages), (over, index.stages - 1)) if rows and stages]
+    count = sum(stages * sum(len(row) for row, _ in rows) for rows, stages in blocks) + again
+    edges = Edges(*(np.zeros(count, kind) for kind in (np.int64, np.int64, np.result_type(np.int64, *ways))))
+    others, stop = list[tuple[Ints, ...]](), 0
+    for rows, stages in blocks:
+        places = np.repeat(np.arange(len(rows)), [len(row) for row, _ in rows])
+        shape, at = (stages, len(places)), slice(stop, stop := stop + stages * len(places))
+        first, boundary = np.arange(stages)[:, None], column([-1])
+        for numbers, ends in zip((edges.before, edges.after), zip(*rows, strict=True), strict=True):
+            np.add(np.concatenate(ends), first * index.units, out=numbers[at].reshape(shape))
         if rows is over:
             boundary = np.where(model.where[:-1, :1] == model.where[1:, :1], -1, first)  # and so on the way back
-            lag = np.hstack([way[:stages] for way in ways])
-        parts.append((before, after, *(np.broadcast_to(one, before.shape) for one in (lag, first, places, boundary))))
-    if model.rounds > 1:  # the next round of a microbatch begins behind its last stage
-        before = column(index.row("F", index.stages - 1))[: -problem.batches]
-        after = column(index.row("F", 0))[problem.batches :]
-        crossed = -1 if model.where[0, 0] == model.where[-1, 0] else 0
-        parts.append((before, after, *(np.full(len(after), one) for one in (model.around, -1, -1, crossed))))
-    columns = [*zip(*parts, strict=True)] or [(column(()),)] * 6
-    return Edges(*(np.concatenate(parts, axis=None) for parts in columns[:3])), columns[3:]
+            np.concatenate([way[:stages] for way in ways], axis=1, out=edges.lag[at].reshape(shape))
+        others.append(tuple(np.broadcast_to(one, shape) for one in (first, places, boundary)))
+    if again:  # the next round of a microbatch begins behind its last stage
+        edges.before[stop:], edges.after[stop:] = index.row("F", index.stages - 1)[:again], index.row("F", 0)[-again:]
+        edges.lag[stop:] = model.around
+        others.append(tuple(np.full(again, one) for one in (-1, -1, -int(model.where[0, 0] == model.where[-1, 0]))))
+    return edges, [*zip(*others, strict=True)] or [(column(()),)] * 3
 
 
 class MemoryEvent(NamedTuple):
