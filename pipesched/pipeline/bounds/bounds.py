@@ -21,7 +21,7 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from pipesched.checks import require_label, require_whole, shown
-from pipesched.core.arrays import Ints, ceil_div, column, in_range, np, total
+from pipesched.core.arrays import Ints, ceil_div, column, in_range, np, once, total
 from pipesched.core.bounds import Job, critical_path, head_work_tail, jackson_preemptive, longest_stretch
 from pipesched.core.clock import check_deadline
 from pipesched.core.tasks import TaskGraph
@@ -136,11 +136,12 @@ MOST_SHARED = 1_000  # the same, where devices share side work
 
 def _bounds(single: PassBounds) -> Iterator[Unsaid]:
     """Yield the bounds that count no budget."""
-    is_plain, every = single.model.is_plain, single.jobs()
-    yield int((single.heads + single.path + single.tails).max()), "critical path of one microbatch"
+    is_plain, every = single.model.is_plain, [*single.jobs()] if single.problem.has_step else []
+    ways = zip(single.heads, single.path, single.tails, strict=True)
+    yield max(int((head + path + tail).max()) for head, path, tail in ways), "critical path of one microbatch"
     if not is_plain and not (single.paired and single.model.overlap is not None):
         yield single.among_others(), "the longest way of a microbatch among all others"
-    for device, jobs in enumerate(every):
+    for device, jobs in enumerate(every or single.jobs()):
         stretch = longest_stretch(jobs.listed()) if is_plain else jobs.whole_stretch()
         yield sum(stretch), partial(single.in_words, device, stretch)
         if not is_plain and len(jobs.works) <= MOST_UNLIKE:  # of units that are alike, it is as long
@@ -160,6 +161,7 @@ def _bounds(single: PassBounds) -> Iterator[Unsaid]:
             yield length, f"work of devices {names}, with the side work that they share"
 
 
+MOST_CELLS = 1 << 16  # of a table at a time, which stay near the processor
 MOST_CHUNKS = 100  # of a device: bounds by stays look at each with each
 
 
@@ -176,17 +178,18 @@ class PassBounds:
         self.problem, self.model, self.allowed, self.paired = problem, problem.model, MemorySavings.of(letters), paired
         self.kinds = letters_of(problem.mode, split="I" in letters)
         self._has_whole = "B" in letters
-        self.units, self.counts = self.model.unlike
+        units, self.counts = self.model.unlike
+        self.units = slice(None) if len(units) == self.model.units else units  # all of them: views of tables
         tables = [self.model.there, self.model.back, *(self.model.ticks[KINDS[kind].cost] for kind in self.kinds)]
         columns = [table[:, self.units] for table in tables]
         # no time is above `most`, by which `in_range` chooses machine words or Python's numbers
-        most = sum(total(table.ravel()) for table in columns) * int(self.counts.max())
+        most = sum(map(total, columns)) * int(self.counts.max())
         self.ends, self._step_times = NO_STEP, list[int]()
         if problem.has_step:
             self.ends, self._step_times = step_ends(problem), [*step_times(problem)]
         most += (sum(self._step_times) + self.model.around) * problem.microbatches
         self.there, self.back, *lasts = (in_range(table, most) for table in columns)
-        self.path = np.stack(lasts)
+        self.path = np.array(lasts)
         if self._has_whole and "I" in letters:  # up to the gradient, and in all, the less of both ways
             whole = self.model.ticks["backward"][:, self.units]
             self.path[1] = np.minimum(self.path[1], whole)
@@ -200,28 +203,28 @@ class PassBounds:
             for kind in range(1, len(self.kinds)):  # B, or I and W: together no longer than the shortest pair
                 self.path[kind] = self.work[kind] = np.minimum(self.path[kind], left)
                 left = left - self.path[kind]
-        self._rounds = self.counts * 0  # how much later each unit begins than the first one
-        if self.model.rounds > 1:
-            both = self.path[0].sum(axis=0) + self.there.sum(axis=0) + self.model.around
-            self._rounds = both.cumsum() - both
-        self._shape = -1, self.path.shape[2] // self.model.slices, self.model.slices  # of tables by microbatch
-        # Heads go along the stages with F, then back with B or I: on the last stage these have `begun` once F ends.
-        # Tails go the other way: `last` follows B or W, `behind` B or I on its stage, and `least` F on the last stage.
+        slices, (_, stages, count) = self.model.slices, self.path.shape
+        self._shape, self._width = (-1, count // slices, slices), MOST_CELLS // (stages * slices) + 1
+        self.heads, self.tails = (np.zeros(self.path.shape, self.path.dtype) for _ in range(2))
+        # Heads go along the stages with F, then back with B or I: on the last stage these begin once F ends.
+        # Tails go the other way: those of B or I begin with what is `behind` their stage, that of F behind these.
         forward, *backward = self.path
-        released, behind_last, behind_gradient, *_ = (column(ticks)[:, None] for ticks in self.ends)
-        heads = [self._behind(released, forward, self.there) + self._rounds]
-        begun, least, after = np.zeros_like(forward), np.zeros_like(forward), list[Ints]()
+        self.heads[0], behind, behind_gradient, *_ = (column(ticks)[:, None] for ticks in self.ends)
+        self._raise(self.heads[0], forward, self.there)
         if backward:
-            begun[-1] = heads[0][-1] + forward[-1]
-            heads.append(self._behind(begun, backward[0], self.back, -1))
-            behind = last = least + behind_last
+            self.heads[1, -1] = self.heads[0, -1] + forward[-1]
+            self._raise(self.heads[1], backward[0], self.back, -1)
             if len(backward) > 1:
-                heads.append(heads[1] + backward[0])
-                behind, after = last + backward[1], [last]
-            after.insert(0, self._behind(np.maximum(behind, behind_gradient), backward[0], self.back))
-            least[-1] = after[0][-1] + backward[0][-1]
-        tails = [self._behind(least, forward, self.there, -1) + self._rounds[::-1], *after]
-        self.heads, self.tails = np.stack(heads), np.stack(tails)
+                np.add(self.heads[1], backward[0], out=self.heads[2])
+                self.tails[2], behind = behind, behind + backward[1]
+            self.tails[1] = np.maximum(behind, behind_gradient)
+            self._raise(self.tails[1], backward[0], self.back)
+            self.tails[0, -1] = self.tails[1, -1] + backward[0][-1]
+        self._raise(self.tails[0], forward, self.there, -1)
+        if self.model.rounds > 1:  # each unit, all of forwards, begins so much later than the first one
+            both = forward.sum(axis=0) + self.there.sum(axis=0) + self.model.around
+            self.heads[0] += both.cumsum() - both
+            self.tails[0] += (both.cumsum() - both)[::-1]
 
     @property
     def quantum(self) -> int:
@@ -234,7 +237,7 @@ class PassBounds:
         tables += [] if overlap is None else [overlap[:, self.units]]
         found = self.model.around if self.model.rounds > 1 else 0
         for table in sorted(tables, key=lambda table: table.dtype == object):
-            values = table.ravel()  # of which only those that change the divisor are looked at alone
+            values = once(table).ravel()  # of which only those that change the divisor are looked at alone
             while len(values := values[values % found != 0] if found else values[values != 0]):
                 found = gcd(found, int(values[0]))
         return gcd(found, *self._step_times) or 1
@@ -253,33 +256,33 @@ class PassBounds:
             parts.append(f"then {tail} until the {'step ends' if self.problem.has_step else end}")
         return f"device {device}: {', '.join(parts)}"
 
-    def _behind(self, least: Ints, lasts: Ints, hops: Ints, step: int = 1) -> Ints:
-        """Return times[s] = max(least[s], times[s-1] + lasts[s-1] + hops[s-1]) along stages; along slices without hops.
+    def _raise(self, times: Ints, lasts: Ints, hops: Ints, step: int = 1) -> None:
+        """Make times[s] no less than times[s-1] + lasts[s-1] + hops[s-1] along stages; along slices without hops.
 
         As prefix sums: max over stages up to s of (time - sum), plus sum[s]. `step` -1 goes from the last to the first.
         """
-        tables = np.zeros_like(lasts) + least, lasts, hops
-        times, lasts, hops = (table[::step, ::step].reshape(self._shape) for table in tables)
-        sums = np.zeros_like(times)
-        np.cumsum(lasts[:-1] + hops, axis=0, out=sums[1:])
-        for part in range(self.model.slices):
+        tables = [table[::step, ::step].reshape(self._shape) for table in (times, lasts, hops)]
+        for first in range(0, self._shape[1], self._width):
             check_deadline()
-            if part:
-                times[:, :, part] = np.maximum(times[:, :, part], times[:, :, part - 1] + lasts[:, :, part - 1])
-            own, until = times[:, :, part], sums[:, :, part]
-            times[:, :, part] = np.maximum.accumulate(own - until, axis=0) + until
-        found: Ints = times.reshape(len(times), -1)[::step, ::step]
-        return found
+            times, lasts, hops = (table[:, first : first + self._width] for table in tables)
+            sums = np.zeros(times.shape, times.dtype)
+            np.cumsum(lasts[:-1] + hops, axis=0, out=sums[1:])
+            for part in range(self.model.slices):
+                own, until = times[:, :, part], sums[:, :, part]
+                if part:
+                    np.maximum(own, times[:, :, part - 1] + lasts[:, :, part - 1], out=own)
+                own[:] = np.maximum.accumulate(own - until, axis=0) + until
 
-    def jobs(self) -> list[DeviceJobs]:
-        """Return for each device its operations with heads and tails; one stands for those of all that are alike."""
-        where = self.model.where[:, self.units].ravel()
+    def jobs(self) -> Iterator[DeviceJobs]:
+        """Yield for each device its operations with heads and tails; one stands for those of all that are alike."""
+        where = once(self.model.where[:, self.units]).ravel()
         order = np.argsort(where, kind="stable")
         ends = np.cumsum(np.bincount(where, minlength=self.problem.devices))[:-1]
-        tables = (self.heads, self.work * self.counts, self.tails)
-        rows = (np.split(table.reshape(len(self.kinds), -1)[:, order], ends, axis=1) for table in tables)
-        found = [DeviceJobs(*map(np.ravel, columns)) for columns in zip(*rows, strict=True)]
-        return [*map(DeviceJobs.with_more, found, self.step.slots)] if self.problem.has_step else found
+        work = self.work * self.counts if self.counts.max() > 1 else self.work
+        tables = [table.reshape(len(self.kinds), len(where), -1) for table in (self.heads, work, self.tails)]
+        for device, own in enumerate(np.split(order, ends)):
+            found = DeviceJobs(*[table.take(own, axis=1).ravel() for table in tables])
+            yield found.with_more(self.step.slots[device]) if self.problem.has_step else found
 
     @cached_property
     def step(self) -> StepJobs:
@@ -294,14 +297,14 @@ class PassBounds:
         runs before, after or between those of this one. It takes its time from the same device as all others that
         do so there. So each adds its shortest operation, and the latencies are the least of all units.
         """
-        rows = self.path[:2].reshape(-1, len(self.counts))
-        shortest = rows.min(axis=0)
-        longest = rows.sum(axis=0) - shortest
-        hops = np.concatenate([self.there, self.back][: len(self.kinds)])
-        where, best = self.model.where[:, self.units], 0
+        shortest = self.path[:2].min(axis=(0, 1))
+        longest = self.path[:2].sum(axis=(0, 1)) - shortest
+        where, best = once(self.model.where[:, self.units]), 0
         for devices in {way.devices: None for way in self.model.ways}:
-            here = (where == np.array(devices)[:, None]).all(axis=0)
-            others = int((shortest * self.counts)[here].sum() + hops[:, here].min(axis=1).sum())
+            here = np.broadcast_to((where == np.array(devices)[:, None]).all(axis=0), shortest.shape)
+            hops = (table[: len(once(table)), here].min(axis=1) for table in (self.there, self.back)[: len(self.kinds)])
+            least = sum(int(np.broadcast_to(row, len(self.there)).sum()) for row in hops)
+            others = int((shortest * self.counts)[here].sum()) + least
             best = max(best, int(longest[here].max()) + others)
         return best
 
