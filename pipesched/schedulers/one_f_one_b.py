@@ -18,9 +18,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
-from pipesched.core.arrays import ceil_div
+from pipesched.core.arrays import Ints, ceil_div, column
 from pipesched.core.clock import check_deadline
 from pipesched.errors import Deadlock, NotApplicable
 from pipesched.pipeline.plan.plan import Plan
@@ -173,22 +174,17 @@ def alternating(problem: Problem, *, rule: Rule) -> Plan:
     devices, chunks, slices = problem.devices, problem.stages // problem.devices, problem.slices.count
     group = min(rule.group or problem.microbatches, problem.batches) * slices  # in units
     index = OpIndex(rule.letters, problem.stages, problem.microbatches, slices)
-    visits = [  # of Megatron's virtual microbatch ids: group by group, chunk by chunk
-        (chunk, unit)
-        for first in range(0, index.units, group)
-        for chunk in range(chunks)
-        for unit in range(first, min(first + group, index.units))
-    ]
-    columns = []  # the operations of device 0, by kind, in the order of their visits
+    columns = list[Ints]()  # the operations of device 0, by kind: group by group, chunk by chunk
     for kind in rule.letters:
         rows: list[Sequence[int]] = [index.row(kind, chunk * devices) for chunk in range(chunks)]
         if kind != "F":
             rows = [last_slice_first(index, row) for row in rows[::-1]] if slices > 1 else rows[::-1]
-        columns.append([rows[chunk][unit] for chunk, unit in visits])
+        groups = (row[first : first + group] for first in range(0, index.units, group) for row in rows)
+        columns.append(column(chain.from_iterable(groups)))
     orders, pairs = list[list[int]](), dict[int, int]()
     for device in range(devices):
         warm_up = rule.step * (devices - 1 - device) + (chunks - 1) * group + slices - 1 + rule.extra
-        forwards, *others = (index.stages_on(column, device) for column in columns)
+        forwards, *others = ((numbers + device * index.units).tolist() for numbers in columns)
         if len(others) > 1:
             order = split_one_forward_one_backward(forwards, others[0], others[1], warm_up, rule.delay * device)
         elif rule.has_pairs:

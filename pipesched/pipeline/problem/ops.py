@@ -271,11 +271,6 @@ class OpIndex:
         each = self.stages * self.units
         return self.letters.index(kind) * each + number % each
 
-    def stages_on(self, numbers: Sequence[int], stages: int) -> list[int]:
-        """Return the same operations so many stages further on."""
-        step = stages * self.units
-        return [number + step for number in numbers]
-
     def kind_of(self, number: int) -> str:
         if number >= self.passes and (self.scoped or self.sent):
             return self._scoped(number)[0].kind
