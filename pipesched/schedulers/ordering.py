@@ -410,7 +410,9 @@ class SlotTimes:
         """Return the most that each device holds of activations, in grains: a row a device, a column a case."""
         tables, rows_of = self._tables, self._rows_of_pools
         takes, gives = self._slots.values(tables.takes, fed), self._slots.values(tables.gives, fed, self._giving)
-        if not self.plan.lanes and tables.ticks.all():  # the most is at some start
+        size = len(tables.takes)  # a device never holds most when what starts takes nothing: that may last no time
+        is_at_starts = tables.ticks[size:].all() and not tables.takes[tables.ticks[:size] == 0].any()
+        if not self.plan.lanes and is_at_starts:
             levels = [np.cumsum(takes[rows] - gives[rows], axis=0) + gives[rows] for rows in rows_of]
         else:  # what is freed at a time counts before what is taken
             lengths, ends = self._timed(fed)
