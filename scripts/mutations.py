@@ -84,8 +84,8 @@ MUTATIONS = [
     Mutation(
         name="every other microbatch adds its longest operation",
         file="pipeline/bounds/bounds",
-        old="shortest = rows.min(axis=0)",
-        new="shortest = rows.max(axis=0)",
+        old="shortest = self.path[:2].min(axis=(0, 1))",
+        new="shortest = self.path[:2].max(axis=(0, 1))",
         tests=("solver/test_units", "pipeline/test_units"),
     ),
     Mutation(
