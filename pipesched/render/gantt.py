@@ -26,7 +26,6 @@ from pipesched.checks import require_flag, require_sequence, require_type, requi
 from pipesched.core.arrays import ceil_div
 from pipesched.display import Displayable
 from pipesched.errors import ConfigError
-from pipesched.pipeline.plan.period import SteadyState, steady_state
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.problem.kinds import ALL_KINDS, KINDS, MESSAGE_KINDS, STEP_KINDS
 from pipesched.pipeline.problem.ops import SIDE_MESSAGES, Op
@@ -64,6 +63,7 @@ from pipesched.results.outcome import Outcome
 
 if TYPE_CHECKING:
     from pipesched.analysis.explain import Explanation
+    from pipesched.pipeline.plan.period import SteadyState
 
 IDLE, HALF = ("·", "."), "▌"  # the second in ASCII
 PAIR_STYLE = Style(italic=True, underline=True)
@@ -481,6 +481,8 @@ class Fold(NamedTuple):
 
 def fold_of(schedule: Schedule) -> Fold | None:
     """Return the fold of a schedule that has a steady state, or nearly."""
+    from pipesched.pipeline.plan.period import steady_state
+
     steady = steady_state(schedule, nearly=True)
     if steady is None:
         return None
