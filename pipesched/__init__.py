@@ -57,11 +57,10 @@ _NAMES = {
     "render.figure.draw": "figure",
     "render.gantt": "Gantt",
     "render.table": "Table",
-    "results.best_cut": "CutChoice",
     "results.comparison": "Comparison Entry Frontier FrontierPoint Sweep",
     "results.handover.hand_over": "hand_over",
-    "results.outcome": "Advice BestHeuristic CutReport Outcome Quartiles Repetition SolveReport Status StoppedBy"
-    " TriedCut",
+    "results.outcome": "Advice BestHeuristic CutChoice CutReport Outcome Quartiles Repetition SolveReport Status"
+    " StoppedBy TriedCut",
     "results.packing": "Packing PackingBaseline",
     "results.run": "run",
     "schedulers.family": "Family",

@@ -59,7 +59,6 @@ from pipesched.pipeline.problem.units import Sizes as Sizes, Slices as Slices
 from pipesched.render.figure.draw import figure as figure
 from pipesched.render.gantt import Gantt as Gantt
 from pipesched.render.table import Table as Table
-from pipesched.results.best_cut import CutChoice as CutChoice
 from pipesched.results.comparison import (
     Comparison as Comparison,
     Entry as Entry,
@@ -71,6 +70,7 @@ from pipesched.results.handover.hand_over import hand_over as hand_over
 from pipesched.results.outcome import (
     Advice as Advice,
     BestHeuristic as BestHeuristic,
+    CutChoice as CutChoice,
     CutReport as CutReport,
     Outcome as Outcome,
     Quartiles as Quartiles,

@@ -25,8 +25,7 @@ from pipesched.pipeline.problem.problem import PLAIN, Problem
 from pipesched.pipeline.problem.quantities import plain, simplest
 from pipesched.pipeline.problem.readers import make_problem
 from pipesched.pipeline.problem.units import FORWARD_ONLY, WHOLE_ONLY, unit_values
-from pipesched.results.best_cut import CutChoice
-from pipesched.results.outcome import Outcome
+from pipesched.results.outcome import CutChoice, Outcome
 from pipesched.schedulers.options import ORDER
 from pipesched.schedulers.ordering import BEST, Ordering, require_order
 from pipesched.schedulers.registry import FAMILIES, family

@@ -23,8 +23,7 @@ from pipesched.pipeline.problem.quantities import canonical, in_units, plain, ro
 from pipesched.pipeline.problem.units import FORWARD_ONLY
 from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.scene import MEASURED_MEMORY, Spelling, as_parameters, counted, devices_text, number
-from pipesched.results.best_cut import CutChoice
-from pipesched.results.outcome import Outcome, SolveReport, Status, StoppedBy, in_chunks
+from pipesched.results.outcome import CutChoice, Outcome, SolveReport, Status, StoppedBy, in_chunks
 from pipesched.schedulers.registry import called
 
 GOOD, BAD = "bold green", "bold red"

@@ -16,7 +16,7 @@ from fractions import Fraction
 from itertools import accumulate, combinations, pairwise
 from math import comb
 from operator import sub
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipesched.core.arrays import Ints, np
 from pipesched.errors import InvalidSchedule, NoSchedule
@@ -27,6 +27,7 @@ from pipesched.pipeline.plan.plan import Plan, mismatch
 from pipesched.pipeline.plan.schedule import Schedule, timed_plan
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import grains_per_unit
+from pipesched.results.outcome import CutChoice
 from pipesched.schedulers.cut_times import CutTimes
 
 MOST_TRIED = 4_000_000  # operations of all cuts: of more a search tries some
@@ -39,34 +40,6 @@ MOST_PAIRS = 48  # single moves of which pairs are tried
 DESCENTS = 3  # starts from which a search goes down
 
 Ends = tuple[int, ...]  # the item behind each stage
-
-
-class CutChoice(NamedTuple):
-    """The cut that an algorithm runs on: the layers of each stage, by a rule, the best of so many that were tried.
-
-    Where the order of the algorithm follows from costs, only some are planned anew; all others were timed under the
-    order of one of them.
-    """
-
-    layout: tuple[int, ...]
-    rule: str
-    tried: int
-    all: int | None  # the number of all cuts (None: above 2^53)
-    planned: int | None = None  # how many were planned anew
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether no other cut is better."""
-        return self.planned is None and self.tried == self.all
-
-    @property
-    def said(self) -> str:
-        """What is known of it, in words."""
-        if self.rule != BEST:
-            return self.rule
-        if self.planned is not None:
-            return f"the best of {self.planned} planned, of {self.tried:,} retimed"
-        return f"the best of all {self.all:,}" if self.is_exact else f"the best of {self.tried:,} tried, by search"
 
 
 class _Cuts:

@@ -28,6 +28,7 @@ from pipesched.checks import (
 )
 from pipesched.display import Displayable, HasPage
 from pipesched.pipeline.bounds.bounds import Bound, lower_bound
+from pipesched.pipeline.layers.layers import BEST
 from pipesched.pipeline.layers.recut import is_cut_open
 from pipesched.pipeline.plan.plan import Together
 from pipesched.pipeline.plan.schedule import Schedule
@@ -35,7 +36,6 @@ from pipesched.pipeline.problem.costs import fields_of
 from pipesched.pipeline.problem.kinds import KEEP_ONLY, MemorySavings
 from pipesched.pipeline.problem.problem import Problem, differs
 from pipesched.pipeline.problem.quantities import in_units
-from pipesched.results.best_cut import CutChoice
 from pipesched.schedulers.options import OBJECTIVES
 from pipesched.schedulers.ordering import Ordering
 from pipesched.schedulers.registry import called
@@ -132,6 +132,34 @@ class StoppedBy(Word):
     TIME_LIMIT = "time limit"
     INTERRUPT = "interrupt"
     SEARCH = "search"
+
+
+class CutChoice(NamedTuple):
+    """The cut that an algorithm runs on: the layers of each stage, by a rule, the best of so many that were tried.
+
+    Where the order of the algorithm follows from costs, only some are planned anew; all others were timed under the
+    order of one of them.
+    """
+
+    layout: tuple[int, ...]
+    rule: str
+    tried: int
+    all: int | None  # the number of all cuts (None: above 2^53)
+    planned: int | None = None  # how many were planned anew
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no other cut is better."""
+        return self.planned is None and self.tried == self.all
+
+    @property
+    def said(self) -> str:
+        """What is known of it, in words."""
+        if self.rule != BEST:
+            return self.rule
+        if self.planned is not None:
+            return f"the best of {self.planned} planned, of {self.tried:,} retimed"
+        return f"the best of all {self.all:,}" if self.is_exact else f"the best of {self.tried:,} tried, by search"
 
 
 class TriedCut(NamedTuple):

@@ -11,9 +11,8 @@ from pipesched.display import Displayable
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import plain
-from pipesched.results.best_cut import CutChoice
 from pipesched.results.document_costs import DocumentCosts, DocumentLoad, load_of
-from pipesched.results.outcome import of_packing
+from pipesched.results.outcome import CutChoice, of_packing
 from pipesched.results.run import run
 
 

@@ -23,8 +23,7 @@ from pipesched.pipeline.plan.schedule import Schedule, queued, schedule_plan
 from pipesched.pipeline.problem.kinds import MemorySavings
 from pipesched.pipeline.problem.problem import Problem, require_problem, require_size
 from pipesched.pipeline.problem.quantities import canonical, plain
-from pipesched.results.best_cut import CutChoice, best_cut
-from pipesched.results.outcome import Outcome
+from pipesched.results.outcome import CutChoice, Outcome
 from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.options import COMMON, OFFLOAD, ORDER, RECOMPUTE, SIDE_RULE, checked_options
 from pipesched.schedulers.ordering import BEST, FedFamily, ordering_of
@@ -122,6 +121,8 @@ def _best_cut(
     problem: Problem, chosen: Family, options: Mapping[str, Any], plan: Callable[[Problem], Plan], timed: Timing
 ) -> tuple[Problem, CutChoice]:
     """Return the problem on the best cut for a family: by one plan where its order is the same on all cuts."""
+    from pipesched.results.best_cut import best_cut
+
     recompute, order = options.get(RECOMPUTE), options.get(ORDER)
     has_savings = recompute is not None or options.get(OFFLOAD) is not None
     is_settled = chosen.settles(problem.devices, problem.stages, problem.microbatches)

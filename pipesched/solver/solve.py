@@ -32,9 +32,9 @@ from pipesched.pipeline.plan.step import BEST as BEST_ORDER, Messages
 from pipesched.pipeline.problem.kinds import MemorySavings
 from pipesched.pipeline.problem.problem import Problem, differs
 from pipesched.pipeline.problem.quantities import Number, in_units, plain
-from pipesched.results.best_cut import CutChoice
 from pipesched.results.outcome import (
     BestHeuristic,
+    CutChoice,
     CutReport,
     Outcome,
     SolveReport,

@@ -30,8 +30,8 @@ from pipesched.pipeline.plan.schedule import schedule_plan
 from pipesched.pipeline.problem.costs import in_one
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import to_fraction
-from pipesched.results.best_cut import CutChoice
 from pipesched.results.document_costs import DocumentCosts, DocumentLoad, ModelCosts
+from pipesched.results.outcome import CutChoice
 from pipesched.results.run import run
 from pipesched.schedulers.family import Family, prepare
 from pipesched.schedulers.ordering import FedPlan
