@@ -148,7 +148,7 @@ class ScopedRows(NamedTuple):
         return sum(self.counts)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OpIndex:
     """Numbers for the operations of a plan: kind by kind, stage by stage, unit by unit.
 
@@ -330,7 +330,7 @@ def other_end(op: Op) -> Op:
 
 _NUMBER = "(0|[1-9][0-9]{0,8})"
 _OP = re.compile(rf"{_NUMBER}([A-Z_]+)(?:{_NUMBER}(?:\.{_NUMBER})?)?", re.ASCII)
-_PAIR = re.compile(r"\(([^;()]+);([^;()]+)\)OVERLAP_F_B", re.ASCII)
+_PAIR = r"\(([^;()]+);([^;()]+)\)OVERLAP_F_B"
 
 
 def parse_op(text: str) -> Op:
@@ -348,7 +348,7 @@ def parse_op(text: str) -> Op:
 
 def parse_slot(text: str) -> Slot:
     """Return the operation or pair that `text` names. Raises ConfigError."""
-    match = _PAIR.fullmatch(text)
+    match = re.fullmatch(_PAIR, text) if text.startswith("(") else None
     if not match:
         return _parse_single(text)
     pair = Pair._make((parse_op(match[1]), parse_op(match[2])))
