@@ -24,7 +24,7 @@ MOST_DEVICES = 64  # of more, a chart draws the first and the last ones
 ALL = "all"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class View:
     """The part of the timeline to draw, and its look.
 
