@@ -327,13 +327,13 @@ class SetupCutter:
                 what = f"`training.layout` is for {len(listed)} stages, not {stages}"
                 raise NotApplicable(f"{what}; with `layout` balanced layers are cut anew", "stages")
             return tuple(accumulate(one.items for one in listed))
-        costs = []  # what items take, of the mean microbatch, and hold of the largest one, as layers
-        for number in range(len(self.items)):
+        known = dict[object, LayerCosts]()  # what kinds take, of the mean microbatch, and hold of the largest one
+        for kind, number in {kind: number for number, kind in enumerate(self.kinds)}.items():
             each = [Stage(items, number, number + 1) for items in self.items_of_microbatches or [self.items]]
             work, fixed = Fraction(sum(one.work for one in each), len(each)), each[0].states + each[0].size("logits")
             kept = max(one.size("activation") for one in {*each})
-            costs.append(LayerCosts(forward=work, activation=kept / GB, static=fixed / GB))
-        first, *inside, last = costs
+            known[kind] = LayerCosts(forward=work, activation=kept / GB, static=fixed / GB)
+        first, *inside, last = map(known.__getitem__, self.kinds)
         columns: dict[str, Any] = {key: [getattr(one, key) for one in inside] for key in MEASURED}
         layout = equal_layout(len(inside), least_counts(stages, first, last))
         layers, speeds = Layers(LayerCosts(**columns), first, last, layout), speeds_of(problem)
