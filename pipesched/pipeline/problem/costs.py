@@ -231,7 +231,7 @@ def exact_tuple(values: object, key: str, count: int, each: str, *, by_row: bool
             raise ConfigError(error.message, key, entry=entry) from None
         except ValueError as error:
             raise ConfigError(no_number(value, error), key, entry=entry) from None
-        if number < 0:
+        if number.numerator < 0:
             raise ConfigError(f"must be at least 0, not {shown(value)}", key, entry=entry)
         checked.append(canonical(number))
     return tuple(checked)

@@ -151,7 +151,7 @@ def rounded(number: Fraction, *, up: bool = False) -> Fraction:
 
 def in_range(number: Fraction) -> Fraction:
     """Return a number of a problem. Raises ValueError for one that is too large to compute with."""
-    if abs(number) > LARGEST:
+    if abs(number.numerator) > LARGEST * number.denominator:
         raise ValueError("out of range")
     return number
 
@@ -414,7 +414,7 @@ def exact_number(
     Raises ConfigError, about `key` and its `entry`.
     """
     number = read_number(value, unit, key, entry)
-    if number < 0 or (above and not number) or (most is not None and number > most):
+    if number.numerator < 0 or (above and not number) or (most is not None and number > most):
         allowed = "more than 0" if above else "at least 0" if most is None else f"between 0 and {most}"
         raise ConfigError(f"must be {allowed}, not {shown(value)}", key, entry=entry)
     return number
