@@ -413,7 +413,8 @@ class SlotTimes:
         size = len(tables.takes)  # a device never holds most when what starts takes nothing: that may last no time
         is_at_starts = tables.ticks[size:].all() and not tables.takes[tables.ticks[:size] == 0].any()
         if not self.plan.lanes and is_at_starts:
-            levels = [np.cumsum(takes[rows] - gives[rows], axis=0) + gives[rows] for rows in rows_of]
+            own = ((takes.take(rows, axis=0), gives.take(rows, axis=0)) for rows in rows_of)
+            levels = [np.cumsum(taken - given, axis=0) + given for taken, given in own]
         else:  # what is freed at a time counts before what is taken
             lengths, ends = self._timed(fed)
             levels = []
@@ -424,8 +425,7 @@ class SlotTimes:
                 by_time = np.argsort(np.take_along_axis(times, by_change, axis=0), axis=0, kind="stable")
                 sequence = np.take_along_axis(by_change, by_time, axis=0)
                 levels.append(np.cumsum(np.take_along_axis(changes, sequence, axis=0), axis=0))
-        nothing = np.zeros(fed.shape[1], tables.ticks.dtype)
-        return np.array([level.max(axis=0) if len(level) else nothing for level in levels])
+        return np.array([level.max(axis=0, initial=0) for level in levels])
 
     @property
     def together(self) -> int:
@@ -557,7 +557,7 @@ class SlotSweep:
     def values(self, table: Ints, fed: Ints, places: Ints | None = None, *, with_partners: bool = True) -> Ints:
         """Return what a table says of the rows, at their operations or other places, and of the backwards of pairs."""
         cells = self.picked(table, fed)
-        found: Ints = cells[self.cells(self.tasks if places is None else places)]
+        found: Ints = cells.take(self.cells(self.tasks if places is None else places), axis=0)
         if with_partners and len(self.paired):
             found[self.paired] += cells[self.cells(self.partners)]
         return found
