@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from math import lcm
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar
 
 from pipesched.checks import cut, require_label, require_name, require_sequence, require_type, require_whole, shown
 from pipesched.core.arrays import np
@@ -90,7 +90,6 @@ from pipesched.pipeline.problem.units import (
 P = TypeVar("P")  # the type of problems, which know cutters and not the other way round
 
 
-@runtime_checkable
 class Cutter(Protocol[P]):
     """What a problem was derived from, where its stages can be cut anew: for another number, or another placement.
 
@@ -313,6 +312,8 @@ class Problem(Displayable):
         """Raise ConfigError for parts of other types, and of other stages, microbatches or devices."""
         for key, (kind, what) in NOUNS.items():
             require_type(getattr(self, key), kind, what, key)
+        if self.cutter is not None and not all(hasattr(type(self.cutter), name) for name in MEMBERS):
+            raise ConfigError(f"must be a Cutter or None, not {shown(self.cutter)}", "cutter")
         costs, memory, sizes, layers = self.costs, self.memory, self.sizes, self.layers
         of_stages, of_microbatches = ("stages", self.stages), ("microbatches", self.microbatches)
         lengths: Sequence[tuple[str, str, int | None, tuple[str, int]]] = (
@@ -508,9 +509,9 @@ NOUNS: dict[str, tuple[Any, str]] = {  # the types of parts, for a check
     "slices": (Slices, "Slices"),
     "placement": (Placement | None, "a Placement or None"),
     "layers": (Layers | None, "Layers or None"),
-    "cutter": (Cutter | None, "a Cutter or None"),
     "messages": (Messages | None, "Messages or None"),
 }
+MEMBERS = [name for name in vars(Cutter) if not name.startswith("_")]
 PLAIN = [name for name, one in PROBLEM_KEYS.items() if isinstance(one.shape, (Label, OneOf))]  # texts, as they are
 COLUMNS = (*PER_STAGE, "p2p")
 
