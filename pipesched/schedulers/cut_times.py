@@ -36,8 +36,7 @@ class _CutSlots(SlotSweep):
         self.columns = columns
 
     def picked(self, table: Ints, fed: Ints) -> Ints:
-        found = table[:, :, fed].transpose(0, 2, 1, 3)
-        several: Ints = found.reshape(-1, fed.shape[1])
+        several: Ints = table[:, :, fed].transpose(0, 2, 1, 3).reshape(-1, fed.shape[1])
         return several
 
     def cells(self, places: Ints) -> Ints:
