@@ -31,7 +31,7 @@ def command(
     """Write a starter config that explains every value, or a schedule of your own to begin from."""
     import json
 
-    from pipesched.config.starter import json_schema, starter
+    from pipesched.config.starter import json_schema, setup_starter, starter
     from pipesched.file_formats.files import write_file
 
     if family is not None and (schema or from_model is not None):
@@ -48,7 +48,14 @@ def command(
             raise error.at("--family") from None
         commands = commands_to_try(family, file)
     elif from_model is not None:
-        text = _of_model(from_model, file, hardware, gpus)
+        if file is not None and Path(file).parent != Path() and Path(from_model).exists():
+            from_model = str(Path(from_model).absolute())  # as the config stands in another folder
+        count = None if gpus is None else whole_number("--gpus", gpus, least=1)
+        try:
+            with flags_of_problem():
+                text = setup_starter(from_model, hardware, count)
+        except ConfigError as error:
+            raise error.at("--from-model") if error.key == "model" else error from None
     else:
         text = json.dumps(json_schema(), indent=2) + "\n" if schema else starter()
     if file is None or file == "-":
@@ -57,20 +64,6 @@ def command(
         with blame(None):  # about an argument, not a flag
             write_file(Path(file), [text], force)
         print("\n  ".join([f"wrote {file}{'; try it:' * bool(commands)}", *commands]), file=sys.stderr)
-
-
-def _of_model(model: str, file: str | None, hardware: str | None, gpus: str | None) -> str:
-    """Return a starter config of a model on GPUs: in another folder the path of a config.json is absolute."""
-    from pipesched.config.starter import setup_starter
-
-    if file is not None and Path(file).parent != Path() and Path(model).exists():
-        model = str(Path(model).absolute())
-    count = None if gpus is None else whole_number("--gpus", gpus, least=1)
-    try:
-        with flags_of_problem():
-            return setup_starter(model, hardware, count)
-    except ConfigError as error:
-        raise error.at("--from-model") if error.key == "model" else error from None
 
 
 TEXT = '''"""{name}: a schedule of your own. Change the function, then try it:

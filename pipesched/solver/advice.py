@@ -108,19 +108,12 @@ def _searched(
     for number, candidates in quick_rounds(variants, range(len(variants))):
         if left > 0 and not clock.is_over and (search.best is None or number in search.open):
             search.try_all(number, counted(candidates), clock, heuristic=True)
-    if left == inf:
-        _try_all(search, clock.part(0.25 * clock.left))
+    # all heuristics take at most 4 seconds for 200 operations, and grow with the square
+    seconds, rest = sum(4.0 * (len(variant.graph) / 200) ** 2 for variant in variants), clock.part(0.25 * clock.left)
+    for number in search.open if left == inf and seconds <= 0.25 * search.limits.seconds else ():  # the best's first
+        one = variants[number]
+        search.try_all(number, chain(one.named_candidates(), one.ruled_candidates()), rest)
     return search, left
-
-
-def _try_all(search: Search, clock: Clock) -> None:
-    """Try all heuristics, on the placement with the best so far first, if a solve has time for them."""
-    variants = search.variants
-    # heuristics take at most 4 seconds for 200 operations, and grow with the square
-    if sum(4.0 * (len(variant.graph) / 200) ** 2 for variant in variants) <= 0.25 * search.limits.seconds:
-        for number in search.open:
-            one = variants[number]
-            search.try_all(number, chain(one.named_candidates(), one.ruled_candidates()), clock)
 
 
 def kept_seconds(request: SolveRequest) -> float:

@@ -428,7 +428,15 @@ class _MemorySimulation:
                     return False
             self.moves["L"] += [(self._time(position), self._number("L", one)) for one in loaded]
             self.order += [self._number(one, own) for one in kinds]
-            self._give(kind, own)
+            number, given = self._number(kind, own), self.gives[kind](own)  # back, at the end of the slot
+            if kind == "F" and self.actions.get(own) == "R":
+                given = self._evicted(own)
+            elif kind == "F" and own in self.actions:
+                self.pending.append(own)
+                self.moves["O"].append((self.base.end_ticks[number], self._number("O", own)))
+            if given:
+                self.level -= given
+                self.changes.append(MemoryEvent(number, True, False))
         return True
 
     def _take(self, kind: str, activation: Activation) -> bool:
@@ -447,18 +455,6 @@ class _MemorySimulation:
             self.level -= self.gives["O"](activation)
             self.changes.append(MemoryEvent(self._number("O", activation), True, True))
         del self.pending[:count]
-
-    def _give(self, kind: str, own: Activation) -> None:
-        """Count what the end of a slot gives back, and the offload that it starts."""
-        number, given = self._number(kind, own), self.gives[kind](own)
-        if kind == "F" and self.actions.get(own) == "R":
-            given = self._evicted(own)
-        elif kind == "F" and own in self.actions:
-            self.pending.append(own)
-            self.moves["O"].append((self.base.end_ticks[number], self._number("O", own)))
-        if given:
-            self.level -= given
-            self.changes.append(MemoryEvent(number, True, False))
 
     def _loads(self) -> dict[int, list[Activation]]:
         """Return the loads that start before each slot: the last from which they are in time, or later for memory."""

@@ -68,8 +68,25 @@ class StepTasks:
             ticks = problem.step_ticks.gather[stage]
             task = self.gathers[stage] = self._task(stage, "UNSHARD", 0, (self._lane(stage),), ticks)
             self.edges += (arrow(task, forward) for forward in index.row("F", stage))
-        self._add_reductions()
-        self._add_optimizers()
+        each, ends = problem.sharding.reduces_each, tied_stages(problem)
+        for stage in range(problem.stages if reduces(problem) else 0):
+            ticks = problem.step_ticks.reduce[stage]
+            for number in range(index.microbatches if each else 1):
+                task = self._task(stage, "REDUCE_GRAD", number if each else NO_NUMBER, (self._lane(stage),), ticks)
+                self._follow(self.reduced(stage, number), task)
+                self.reductions.setdefault(stage, []).append(task)
+        if ends:
+            lanes = tuple(map(self._lane, ends))
+            self.tied = self._task(ends[0], "REDUCE_TIED", NO_NUMBER, lanes, problem.step_ticks.tied)
+            for stage in ends:
+                self._follow(self.gradients(stage), self.tied)
+        for stage in range(0 if problem.costs.optimizer is None else problem.stages):
+            ticks = problem.step_ticks.optimizer[stage]
+            task = self.optimizers[stage] = self._task(stage, "OPTIMIZER", NO_NUMBER, (self._there[stage],), ticks)
+            for other in range(problem.stages) if problem.clip else (stage,):  # behind all gradients that it needs
+                self._follow(self.gradients(other), task)
+            if self.tied is not None and (problem.clip or stage in ends):
+                self._follow([self.tied], task)
         for (item, work), microbatch in product(enumerate(problem.side), range(problem.microbatches)):
             forwards = self._by_device(item, "E", "forward", microbatch)
             backwards = {} if work.backward is None else self._by_device(item, "G", "backward", microbatch)
@@ -85,22 +102,6 @@ class StepTasks:
     def _follow(self, before: Sequence[int], after: int) -> None:
         self.edges += (arrow(one, after) for one in before)
 
-    def _add_reductions(self) -> None:
-        """Add the reductions of stages, and that of tied gradients behind both of its stages."""
-        problem, each = self.problem, self.problem.sharding.reduces_each
-        for stage in range(problem.stages if reduces(problem) else 0):
-            ticks = problem.step_ticks.reduce[stage]
-            for number in range(self.index.microbatches if each else 1):
-                task = self._task(stage, "REDUCE_GRAD", number if each else NO_NUMBER, (self._lane(stage),), ticks)
-                self._follow(self.reduced(stage, number), task)
-                self.reductions.setdefault(stage, []).append(task)
-        ends = tied_stages(problem)
-        if ends:
-            lanes = tuple(map(self._lane, ends))
-            self.tied = self._task(ends[0], "REDUCE_TIED", NO_NUMBER, lanes, problem.step_ticks.tied)
-            for stage in ends:
-                self._follow(self.gradients(stage), self.tied)
-
     def reduced(self, stage: int, number: int) -> Sequence[int]:
         """Return the backwards whose gradients a reduction of a stage adds up."""
         row = self.index.row(self.index.last, stage)
@@ -109,18 +110,6 @@ class StepTasks:
     def gradients(self, stage: int) -> Sequence[int]:
         """Return the tasks after which the gradients of a stage are there, tied ones apart."""
         return self.reductions[stage] if stage in self.reductions else self.index.row(self.index.last, stage)
-
-    def _add_optimizers(self) -> None:
-        """Add optimizers behind all gradients that they need: of all stages where these are clipped."""
-        problem, ends = self.problem, tied_stages(self.problem)
-        for stage in range(0 if problem.costs.optimizer is None else problem.stages):
-            ticks = problem.step_ticks.optimizer[stage]
-            task = self._task(stage, "OPTIMIZER", NO_NUMBER, (self._there[stage],), ticks)
-            self.optimizers[stage] = task
-            for other in range(problem.stages) if problem.clip else (stage,):
-                self._follow(self.gradients(other), task)
-            if self.tied is not None and (problem.clip or stage in ends):
-                self._follow([self.tied], task)
 
     def _by_device(self, item: int, kind: str, key: str, microbatch: int) -> dict[int, int]:
         ticks = self.problem.step_ticks

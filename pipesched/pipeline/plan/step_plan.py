@@ -404,31 +404,27 @@ class _Step:
         index, present = self.index, {*self.index.kinds}
         needs = [(letter, need) for letter in index.kinds for need in ALL_KINDS[letter].needs if need.letter in present]
         reduces_each = any(rows.numbered for rows in index.scoped if rows.kind == "REDUCE_GRAD")
+        planned = sum(map(len, self.plan.orders)) + sum(map(len, chain(*self.plan.lanes)))
+        slots = sum(rows.size for rows in index.scoped if ALL_KINDS[rows.kind].resource is Resource.DEVICE)
+        every = sum(rows.size for rows in index.scoped if ALL_KINDS[rows.kind].resource is not Resource.NOTHING)
+        found = sum(machine >= 0 for machine in self._machine[index.passes : index.first_message])
+        # the plan has every operation, each as a task of its own
+        is_whole = not self.plan.pairs and planned == index.passes + slots and found == every
         for letter, need in needs:
             if letter in index.letters and need.letter in index.letters:
                 continue
             scope = ALL_KINDS[letter].scope
             is_by_microbatch = need.join is Join.SIDES or (need.join is None and scope is Scope.SIDE)
             is_reduction = need.join is Join.MICROBATCHES and scope is Scope.REDUCTION and reduces_each
-            if self._is_whole and (is_by_microbatch or is_reduction):
+            if is_whole and (is_by_microbatch or is_reduction):
                 yield from self._bundles(letter, need)
             else:
-                planned = (number for number in index.of_kind(letter) if self._machine[number] >= 0)
-                yield arrows(chain.from_iterable(self._waits(number, need) for number in planned))
+                there = (number for number in index.of_kind(letter) if self._machine[number] >= 0)
+                yield arrows(chain.from_iterable(self._waits(number, need) for number in there))
         if self.problem.clip:  # by their global norm: every optimizer waits for all gradients
             kinds = [need.letter for need in WHEN_CLIPPED if need.letter in present]
             latest = self._latest_of([row for kind in kinds for row in index.rows(kind)])
             yield arrows((before, after, 0) for after in index.of_kind("OPTIMIZER") for before in latest)
-
-    @cached_property
-    def _is_whole(self) -> bool:
-        """Whether the plan has every operation, each as a task of its own."""
-        planned = sum(map(len, self.plan.orders)) + sum(map(len, chain(*self.plan.lanes)))
-        slots = [rows.size for rows in self.index.scoped if ALL_KINDS[rows.kind].resource is Resource.DEVICE]
-        frees = [rows.size for rows in self.index.scoped if ALL_KINDS[rows.kind].resource is Resource.NOTHING]
-        every = sum(rows.size for rows in self.index.scoped) - sum(frees)
-        found = sum(machine >= 0 for machine in self._machine[self.index.passes : self.index.first_message])
-        return not self.plan.pairs and planned == self.index.passes + sum(slots) and found == every
 
     def _bundles(self, letter: str, need: Need) -> Iterator[Edges]:
         """Yield what `_waits` says of each operation of a kind, a row at once: each has a task, which is its own."""

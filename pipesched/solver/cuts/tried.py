@@ -143,9 +143,14 @@ def other_cuts(
     by_work = least_by_work(chain)
     least, reason, is_cut_off = float(by_work), WORK, True
     with suppress(TimeIsUp), deadline(clock):
+        lasts = [stage - 1 for stage in accumulate(_runs(chain))]
+        of_stages = tuple(chain.devices.of_stages[stage] for stage in lasts)
+        joined = replace(chain, devices=chain.devices._replace(of_stages=of_stages))
+        balanced = joined.bound_of([fitting.own[stage] for stage in lasts])[0]
         for above in (0.0, 0.05, inf):  # cuts whose bound is so much above the balanced one's at most
-            order = _order(chain, fitting.own, above)
-            if order is None:
+            most = inf if above == inf else int(balanced * (1 + above))
+            order = cuts_in_order(joined, most, most_moves=100_000, most_starts=2_000)
+            if order is None:  # too many
                 break
             least, reason = max(least, _next_bound(chain, fitting, order)), ONE_BY_ONE
             if len(fitting.found) == count and least != order.lanes.most:  # what comes next is known
@@ -205,16 +210,6 @@ class _Fitting:
                 return cut.bound
             self.found[cut.ends] = made
         return None
-
-
-def _order(chain: Chain, own: Sequence[int], above: float) -> CutsInOrder | None:
-    """Return the cuts in order whose bounds are so much `above` that of a cut at most; None for too many."""
-    lasts = [stage - 1 for stage in accumulate(_runs(chain))]
-    of_stages = tuple(chain.devices.of_stages[stage] for stage in lasts)
-    joined = replace(chain, devices=chain.devices._replace(of_stages=of_stages))
-    bound = joined.bound_of([own[stage] for stage in lasts])[0]
-    most = inf if above == inf else int(bound * (1 + above))
-    return cuts_in_order(joined, most, most_moves=100_000, most_starts=2_000)
 
 
 def _runs(chain: Chain) -> list[int]:
