@@ -127,10 +127,7 @@ def given_config(source: ProblemSource, *, notes: bool = True, chooses: bool = F
     from pipesched.pipeline.problem.suspicions import suspicions
 
     with flags_of_problem(source):
-        text = source.document
-        if not text and source.config is not None:
-            text = config_source(source.config)
-        config = load_config(text, source.overrides, chooses=chooses)
+        config = load_config(source.document or config_source(source.config), source.overrides, chooses=chooses)
     for note in config.notes if notes else ():
         print(f"pipesched: note: {note}", file=sys.stderr)
     if config.rounded is not None:

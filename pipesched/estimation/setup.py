@@ -358,7 +358,14 @@ class Setup:
         require_tensor(self.model, self.parallel.tensor)
         require_experts(self.model, self.parallel.expert, self.parallel.expert_tensor)
         require_stages(self.model, self.parallel.pipeline, self.parallel.chunks)
-        self._require_sequence()
+        parallel, tokens = self.parallel, self.batch.sequence
+        inner = tokens // parallel.context
+        if self.batch.lengths is None and tokens % parallel.context:  # trainers pad what they pack
+            near = f"{nearest_divisors(parallel.context, tokens)}, not {parallel.context}"
+            raise ConfigError(f"must divide the sequence of {tokens}: for instance {near}", "parallel.context")
+        if self.batch.lengths is None and parallel.sequence and inner % parallel.tensor:
+            what = f"the {inner} tokens of a rank do not divide by tensor {parallel.tensor}"
+            raise ConfigError(f"{what}: give sequence: false", "parallel.sequence")
         each, rows = self.batch.micro * self.parallel.data, self.model.position_rows
         if self.batch.size % each:
             of = f"micro x data = {self.batch.micro} x {self.parallel.data} = {each}"
@@ -453,15 +460,3 @@ class Setup:
     @property
     def padded_vocabulary(self) -> int:
         return self.model.padded(self.parallel.tensor)
-
-    def _require_sequence(self) -> None:
-        parallel, tokens = self.parallel, self.batch.sequence
-        if self.batch.lengths is not None:
-            return  # trainers pad what they pack
-        if tokens % parallel.context:
-            near = f"{nearest_divisors(parallel.context, tokens)}, not {parallel.context}"
-            raise ConfigError(f"must divide the sequence of {tokens}: for instance {near}", "parallel.context")
-        inner = tokens // parallel.context
-        if parallel.sequence and inner % parallel.tensor:
-            what = f"the {inner} tokens of a rank do not divide by tensor {parallel.tensor}"
-            raise ConfigError(f"{what}: give sequence: false", "parallel.sequence")

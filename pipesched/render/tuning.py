@@ -256,8 +256,13 @@ def tuning_view(tuning: Tuning, *, ascii_only: bool = False, all_rows: bool = Fa
             alike.setdefault(key, []).append(row)
         yield PointsTable(point_lines(tuning.rows, rows=[*alike.values()], tied=tuning.tied))
         yield from how_sure(tuning)
-        if tuning.rows[0].verdicts:
-            yield from ("", Text(_trainers(tuning.rows[0]), style="dim"))
+        if verdicts := tuning.rows[0].verdicts:
+            takers = [f"{one.trainer} ({one.note})" if one.note else one.trainer for one in verdicts if one.takes]
+            refusals: dict[str, list[str]] = {}
+            for refused in (one for one in verdicts if not one.takes):
+                refusals.setdefault(refused.note, []).append(refused.trainer)
+            why = [f"not {', '.join(names)}: {note}" for note, names in refusals.items()]
+            yield from ("", Text(f"runs in: {'; '.join([', '.join(takers) or 'none', *why])}", style="dim"))
         yield from published_lines(tuning)
         yield from faster_outside_lines(tuning)
         shares = [one for one in tuning.parts if one.share >= LEAST_SHOWN]
@@ -276,17 +281,6 @@ def tuning_view(tuning: Tuning, *, ascii_only: bool = False, all_rows: bool = Fa
         counts = [f"{count:,} {REASONS.get(reason, reason)}" for reason, count in reasons if count]
         yield from ("", Text(f"Not simulated: {', '.join(counts)}.", style="dim"))
     yield from (Text(f"note: {note}") for note in tuning.notes)
-
-
-def _trainers(trial: Trial) -> str:
-    """Return which trainers take the schedule of a point, and why others do not."""
-    takers = [f"{one.trainer} ({one.note})" if one.note else one.trainer for one in trial.verdicts if one.takes]
-    refusals: dict[str, list[str]] = {}
-    for one in trial.verdicts:
-        if not one.takes:
-            refusals.setdefault(one.note, []).append(one.trainer)
-    parts = [", ".join(takers) or "none", *(f"not {', '.join(names)}: {why}" for why, names in refusals.items())]
-    return f"runs in: {'; '.join(parts)}"
 
 
 def _nearest(tuning: Tuning) -> Iterator[RenderableType]:

@@ -229,20 +229,16 @@ def _moved(side: tuple[SideItem, ...], rows: Rows, random: Random) -> Rows:
     place = random.randrange(len(row))
     op = row[place]
     if op.kind in SIDE_KINDS and len(side[op.stage].devices) > 1 and random.random() < 1 / 2:
-        return _handed_on(rows, op, random.choice(side[op.stage].devices), random)
+        device = random.choice(side[op.stage].devices)
+        both = [one for row in rows for one in row if one.kind in SIDE_KINDS and one[0] == op[0] and one[2] == op[2]]
+        rows = [[one for one in row if one not in both] for row in rows]
+        place = 0
+        for one in sorted(both, key=lambda one: SIDE_KINDS.index(one.kind)):  # its backward behind its forward
+            place = random.randint(place, len(rows[device]))
+            rows[device].insert(place, one)
+            place += 1
+        return rows
     row.insert(max(place + random.choice((-1, 1)) * random.randint(1, 6), 0), row.pop(place))
-    return rows
-
-
-def _handed_on(rows: Rows, op: Op, device: int, random: Random) -> Rows:
-    """Return the rows with the side work of a microbatch on a device, its forward anywhere, its backward behind it."""
-    both = [one for row in rows for one in row if one.kind in SIDE_KINDS and one[0] == op[0] and one[2] == op[2]]
-    rows = [[one for one in row if one not in both] for row in rows]
-    place = 0
-    for one in sorted(both, key=lambda one: SIDE_KINDS.index(one.kind)):
-        place = random.randint(place, len(rows[device]))
-        rows[device].insert(place, one)
-        place += 1
     return rows
 
 

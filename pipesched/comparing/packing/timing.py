@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from pipesched.core.arrays import Ints, column, kernels_of_bins, np, total
-from pipesched.errors import ConfigError, Deadlock, NoSchedule, NotApplicable
+from pipesched.errors import Deadlock, NoSchedule, NotApplicable, blame
 from pipesched.estimation.derived import SetupCutter
 from pipesched.estimation.items import core_time
 from pipesched.estimation.terms import PER_MS
@@ -217,10 +217,8 @@ def model_costs(problem: Problem, chosen: Family, cap: int) -> tuple[Problem, Cu
     """
     cutter = problem.cutter
     assert isinstance(cutter, SetupCutter)
-    try:
+    with blame("cap"):
         setup = replace(cutter.setup, batch=replace(cutter.setup.batch, sequence=cap, micro=1))
-    except ConfigError as error:
-        raise ConfigError(error.message, "cap") from None
     whole = replace(problem, cutter=replace(cutter, setup=setup), placement=None)
     fitted, cut = on_best_cut(whole if problem.placement is None else recut(whole, problem.placement), chosen)
     assert isinstance(fitted.cutter, SetupCutter)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from pipesched.checks import joined, require_label, require_name, require_sequence, require_type, require_whole, shown
 from pipesched.core.arrays import Ints, column, np
 from pipesched.display import Displayable
-from pipesched.errors import ConfigError, WrongOperation
+from pipesched.errors import ConfigError, WrongOperation, blame
 from pipesched.pipeline.plan.step import EDGE, PAIR
 from pipesched.pipeline.problem.costs import fields_of
 from pipesched.pipeline.problem.kinds import (
@@ -400,10 +400,8 @@ def settled(problem: Problem, plan: Plan) -> Problem:
     """
     if problem.placement is not None:
         return problem
-    try:
+    with blame("plan"):
         return replace(problem, placement=placement_of(plan))
-    except ConfigError as error:
-        raise ConfigError(error.message, "plan") from None
 
 
 OpsByDevice = dict[int, list[Op]]

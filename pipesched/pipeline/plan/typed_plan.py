@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from pipesched.checks import shown
-from pipesched.errors import ConfigError, InvalidSchedule
+from pipesched.errors import ConfigError, InvalidSchedule, blame
 from pipesched.pipeline.plan.message_programs import given_programs
 from pipesched.pipeline.plan.plan import Plan, plan_from_slots, require_each_once, settled
 from pipesched.pipeline.problem.kinds import KINDS, STEP_KINDS, STEP_SLOTS, Scope
@@ -157,17 +157,13 @@ def _require_programs(programs: Sequence[Sequence[tuple[Op, Op | None]]], rows: 
 def _slot(entry: Any, key: str, device: int, parse: Any) -> Slot:
     if not isinstance(entry, (str, Op, Pair)):
         raise ConfigError(f"{shown(entry)} is no operation; one looks like 2F0", key, entry=device)
-    try:
+    with blame(key, device):
         slot: Slot = parse(str(entry))
-    except ConfigError as error:
-        raise ConfigError(error.message, key, entry=device) from None
     return slot
 
 
 def _wait(pair: Any, end: int) -> Op:
     if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not isinstance(pair[end], (str, Op)):
         raise ConfigError(f"holds pairs of operations (later, earlier), not {shown(pair)}", "waits")
-    try:
+    with blame("waits"):
         return parse_op(str(pair[end]))
-    except ConfigError as error:
-        raise ConfigError(error.message, "waits") from None
