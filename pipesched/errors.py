@@ -81,12 +81,12 @@ def located(error: ConfigError, values: Mapping[str, Given]) -> ConfigError:
 
 
 @contextmanager
-def blame(key: str | None, entry: Place | None = None) -> Iterator[None]:
-    """Let a ConfigError, inside the block, be about that parameter and its entry, or about none."""
+def blame(key: str | None, entry: Place | None = None, head: str = "") -> Iterator[None]:
+    """Let a ConfigError, inside the block, be about that parameter and its entry, or about none; `head` comes first."""
     try:
         yield
     except ConfigError as error:
-        raise ConfigError(error.message, key, entry=entry) from None
+        raise ConfigError(f"{head}{error.message}", key, entry=entry) from None
 
 
 class WrongOperation(ConfigError):

@@ -10,7 +10,7 @@ from pipesched.cli.options import Rules, Screen, Target, argument, option, whole
 from pipesched.cli.output import console_for, printed_before, show, target_format, write_target
 from pipesched.cli.reading import config_source
 from pipesched.documents.json_text import dump
-from pipesched.errors import ConfigError
+from pipesched.errors import ConfigError, blame
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -198,10 +198,8 @@ def _of_explanation(outcome: HardwareOutcome, why: str | None, screen: Screen) -
     if why is None:
         parts: list[RenderableType] = [hardware_view(explanation, ascii_only=screen.ascii_only)]
     else:
-        try:
+        with blame(None, head="--why: "):
             parts = [*why_parts(explanation, why, ascii_only=screen.ascii_only)]
-        except ConfigError as error:
-            raise ConfigError(f"--why: {error.message}") from None
     return hardware_explanation_document(explanation), [hardware_heading(outcome), *parts]
 
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipesched.checks import look_up, shown
-from pipesched.errors import ConfigError, Given, located
+from pipesched.errors import ConfigError, Given, blame, located
 from pipesched.pipeline.layers.layers import PARTS
 from pipesched.pipeline.plan.step import EACH, FREE, GRADIENTS, WEIGHTS, Messages, Shard
 from pipesched.pipeline.problem import declared
@@ -93,10 +93,8 @@ def read_algorithm(value: Value, file: str) -> Algorithm:
 
 
 def _family(name: str, where: str) -> Family:
-    try:
+    with blame(None, head=f"{where}: "):
         return family(name, loads=False)
-    except ConfigError as error:
-        raise ConfigError(f"{where}: {error.message}") from None
 
 
 READ = (Sizes, Slices, Shard, Messages)  # what these become

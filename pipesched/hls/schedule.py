@@ -25,7 +25,7 @@ from pipesched.checks import (
     shown,
 )
 from pipesched.core.tasks import TaskGraph, arrow, violations
-from pipesched.errors import ConfigError, InvalidSchedule
+from pipesched.errors import ConfigError, InvalidSchedule, blame
 from pipesched.hls.graph import DataflowGraph
 
 COMPARISONS = ("les", "leq", "gre", "geq", "equ", "neq", "lt", "le", "gt", "ge", "eq", "ne")
@@ -87,10 +87,8 @@ def _by_class(numbers: object, key: str, least: int, most: int, what: str) -> di
     for name, number in given.items():
         if name.casefold() in read:
             raise ConfigError(f"unit class {shown(name)} stands there twice", key)
-        try:
+        with blame(key, head=f"{what} of class {shown(name)}: "):
             read[name.casefold()] = require_whole(number, key, least, most)
-        except ConfigError as error:
-            raise ConfigError(f"{what} of class {shown(name)}: {error.message}", key) from None
     return read
 
 

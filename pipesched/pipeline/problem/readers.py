@@ -15,7 +15,7 @@ from inspect import Parameter, Signature, cleandoc
 from typing import Any
 
 from pipesched.checks import require_flag, require_label, shown
-from pipesched.errors import ConfigError
+from pipesched.errors import ConfigError, blame
 from pipesched.pipeline.layers.layers import OPTIONAL, PARTS, TIMES, Blocks, read_layers, rows_of, stage_values
 from pipesched.pipeline.layers.layout_text import looks_like_text, read_megatron_text
 from pipesched.pipeline.layers.recut import balanced_for, cut_again
@@ -275,10 +275,8 @@ def _of_groups(value: Mapping[Any, Any], devices: int, time: Unit) -> Links:
     if given == ["groups"]:
         group = _by_lists(value["groups"], devices)
     else:
-        try:
+        with blame("links", head="`size` "):
             each = count_of("links", value["size"])
-        except ConfigError as error:
-            raise ConfigError(f"`size` {error.message}", "links") from None
         group = [device // each for device in range(devices)]  # so many in a row; the last one may have fewer
     return tuple(
         tuple(0 if here == there else inside if group[here] == group[there] else between for there in range(devices))
@@ -304,10 +302,8 @@ def _by_lists(groups: Any, devices: int) -> list[int]:
 
 
 def _latency(value: Any, what: str, time: Unit) -> Exact:
-    try:
+    with blame("links", head=f"{what}: "):
         return canonical(exact_number("links", value, time))
-    except ConfigError as error:
-        raise ConfigError(f"{what}: {error.message}", "links") from None
 
 
 # What is one a stage has no default here, since layers may make it.
