@@ -159,8 +159,8 @@ def sweep_of(content: dict[str, Any]) -> Sweep:
     for value, entry in _read(content, read):
         points.setdefault(value, []).append(entry)
     time, memory = _unit(content, "time_unit"), _unit(content, "memory_unit")
-    compared = ((value, Comparison(tuple(entries), time)) for value, entries in points.items())
-    return Sweep(field, tuple(SweepPoint(value, comparison) for value, comparison in compared), memory)
+    compared = (SweepPoint(value, Comparison(tuple(entries), time)) for value, entries in points.items())
+    return Sweep(field, tuple(compared), memory)
 
 
 _ENTRY_KEYS = (

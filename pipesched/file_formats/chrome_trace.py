@@ -70,7 +70,12 @@ def document(outcome: Outcome) -> dict[str, Any]:
             slices.append(Slice(schedule.plan.slot(task), number, *times))
     events = [_slot_event(piece, at) for piece in slices]
     events += _flows(slices, at, problem.side)
-    events += _counters(outcome.schedule, at)
+    digits = len(str(problem.devices - 1))
+    for device in range(problem.devices):
+        for level, steps in groupby(schedule.memory_steps(device), key=itemgetter(1)):
+            name = f"memory of device {device:0{digits}}"  # viewers sort counters by name
+            held = {problem.memory.unit or "memory": in_units(level, problem.grains.per_unit)}
+            events.append({"name": name, "ph": "C", "ts": at(next(steps)[0]), "pid": PROCESS, "args": held})
     events.sort(key=lambda event: event["ts"])  # stable: a slice stands before what binds to it
     return {
         "traceEvents": [*names, *events],
@@ -156,16 +161,3 @@ def _receivers(op: Op, side: Sequence[SideItem]) -> Iterator[tuple[str, Op]]:
     if op.kind in GRADIENT_LETTERS:
         items = (number for number, item in enumerate(side) if item.into == op.stage)
         yield from ((GRADIENT, op._replace(stage=number, kind="G", slice=0)) for number in items)
-
-
-def _counters(schedule: Schedule, at: Microseconds) -> Iterator[TraceEvent]:
-    problem, digits = schedule.problem, len(str(schedule.problem.devices - 1))
-    for device in range(schedule.problem.devices):
-        for level, steps in groupby(schedule.memory_steps(device), key=itemgetter(1)):
-            yield {
-                "name": f"memory of device {device:0{digits}}",  # viewers sort counters by name
-                "ph": "C",
-                "ts": at(next(steps)[0]),
-                "pid": PROCESS,
-                "args": {problem.memory.unit or "memory": in_units(level, problem.grains.per_unit)},
-            }
