@@ -26,7 +26,10 @@ cdef void move(Int[::1] order, Int source, Int target) noexcept
 
 cdef Int last_end(Int[::1] order, Int[::1] begins, Int[::1] offset, Int[::1] end) noexcept
 
-cpdef Int shorten(Int rounds, Int slack, Int busy, Int most_dry, object look, object toss, object draw,
+@cython.locals(width=Int, found=Int)
+cdef Int below(object bits, Int count) except? -1
+
+cpdef Int shorten(Int rounds, Int slack, Int busy, Int most_dry, object look, object toss, object bits,
                   Int[::1] best, Int[::1] begins, Int[::1] first, Int[::1] before, Int[::1] lag, Int[::1] duration,
                   Int[::1] take, Int[::1] give, Int[::1] capacity, Int[::1] offset, Int[::1] row,
                   Int[::1] following, Int[::1] preceding, Int[::1] order, Int[::1] start, Int[::1] end,

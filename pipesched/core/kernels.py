@@ -188,9 +188,20 @@ def last_end(order: Ints, begins: Ints, offset: Ints, end: Ints) -> int:
     return most
 
 
+def below(bits: Callable[[int], int], count: int) -> int:
+    """Return a random whole number below `count`, the same that `randrange` draws where `bits` is `getrandbits`."""
+    width = 0
+    while count >> width > 0:
+        width += 1
+    found = count
+    while found >= count:
+        found = bits(width)
+    return found
+
+
 def shorten(
     rounds: int, slack: int, busy: int, most_dry: int, look: Callable[[], None], toss: Callable[[], float],
-    draw: Callable[[int], int], best: Out, begins: Ints, first: Ints, before: Ints, lag: Ints, duration: Ints,
+    bits: Callable[[int], int], best: Out, begins: Ints, first: Ints, before: Ints, lag: Ints, duration: Ints,
     take: Ints, give: Ints, capacity: Ints, offset: Ints, row: Ints, following: Ints, preceding: Ints, order: Out,
     start: Out, end: Out, machine: Ints, position: Out, new_start: Out, new_end: Out, seen: Out, row_seen: Out,
     blocks: Out, moves: Out, place: Out, clock: Out, beyond: Out, awake: Out,
@@ -217,9 +228,9 @@ def shorten(
             for task in range(len(row_seen)):
                 row_seen[task] = 0
             count = block_moves(order, begins, machine, position, first, before, lag, start, end, row, following,
-                                preceding, awake[draw(ties)], toss, blocks, row_seen, seen, moves)  # fmt: skip
+                                preceding, awake[below(bits, ties)], toss, blocks, row_seen, seen, moves)  # fmt: skip
             for at in range(count // 3 - 1, 0, -1):
-                other = draw(at + 1)
+                other = below(bits, at + 1)
                 for part in range(3):
                     swapped = moves[3 * at + part]
                     moves[3 * at + part] = moves[3 * other + part]

@@ -59,7 +59,7 @@ def shorten_path(
     counts = [size, size, size // index.units, 3 * size, 6 * size, *[len(orders)] * 4]
     best, none, *blanks = map(give, (here.order.copy(), *(np.zeros(count, int) for count in counts)))
     kernels.shorten(
-        rounds, slack, busy, MOST_DRY, check_deadline, random.random, random.randrange, best,
+        rounds, slack, busy, MOST_DRY, check_deadline, random.random, random.getrandbits, best,
         *map(give, columns), none, give(np.zeros(size, int)), *blanks,
     )  # fmt: skip
     bounds = here.bounds.tolist()
@@ -101,14 +101,10 @@ class Trials:
         """Return the schedule of the orders that are least by the objective, or by the other one among equals."""
         best, least = None, None
         for orders in found:
-            if self.problem.has_step or not all(map(len, orders)):
-                schedule = self.timed(orders)
-                span, makespan = schedule.span_ticks, schedule.makespan_ticks
-            else:  # the same, without a schedule
-                retiming = Retiming(self.graph, orders)
-                times, order, bounds = retiming.times(), retiming.order, retiming.bounds
-                first, last = times.start[order[bounds[:-1]]].tolist(), times.end[order[bounds[1:] - 1]].tolist()
-                span, makespan = max(map(sub, last, first)), max(last) - min(first)
+            retiming = Retiming(self.graph, orders)
+            times, order, bounds = retiming.times(), retiming.order, retiming.bounds
+            first, last = times.start[order[bounds[:-1]]].tolist(), times.end[order[bounds[1:] - 1]].tolist()
+            span, makespan = max(map(sub, last, first)), max(last) - min(first)  # of a schedule of passes
             value = (span, makespan) if self.objective == "span" else (makespan, span)
             if least is None or value < least:
                 best, least = orders, value
