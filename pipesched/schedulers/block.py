@@ -247,12 +247,9 @@ def best_of(
     kinds = "".join(designs[0].block.offsets)
     counted, chunk = in_chunks(problem)
     case = trials(counted, kinds, [peak * chunk] * problem.devices, objective)
-    graphs, drawn = {problem: case.graph}, list[tuple[TaskGraph, Block]]()
-    for design in designs:
-        if design.problem not in graphs:
-            graphs[design.problem] = lower(in_chunks(design.problem)[0], case.index)
-        if (graphs[design.problem], design.block) not in drawn:
-            drawn.append((graphs[design.problem], design.block))
+    others = {design.problem for design in designs} - {problem}
+    graphs = {problem: case.graph, **{one: lower(in_chunks(one)[0], case.index) for one in others}}
+    drawn = [(graphs[one], block) for place, (one, block) in enumerate(designs) if (one, block) not in designs[:place]]
     tries = max(MOST_PLANNED // case.index.size, FEWEST_TRIES)
     first = [*known]
     if case.index.slices > 1:
