@@ -64,8 +64,7 @@ def hanayo(problem: Problem) -> Plan:
     """Run on a free device any ready B first, then the F of the oldest microbatch; hold at most 2WP chunks."""
     index = OpIndex("FB", problem.stages, problem.microbatches)
     graph, owners = lower(problem, index), index.owners(problem.batches)
-    forwards = index.of_kind("F")
-    takes = [int(task in forwards) for task in range(index.size)]
+    takes = [1] * (index.size // 2) + [0] * (index.size // 2)  # each F, and then each B
     backwards_first = [owner - problem.microbatches * (not take) for owner, take in zip(owners, takes, strict=True)]
     picked = list_schedule(
         graph.changed(takes=takes, gives=[1 - take for take in takes]),
