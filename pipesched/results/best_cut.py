@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import accumulate, combinations, pairwise
 from math import comb
 from operator import sub
@@ -274,11 +275,10 @@ def _planned(
     """Plan some cuts anew, and then the best under the order of the best of them. Raises NoSchedule if none has one."""
     found: dict[Ends, tuple[Any, ...]] = {}  # what decides, the smaller the better; nothing where there is no schedule
     refusals: list[NoSchedule] = []
+    cut = cache(lambda ends: cut_at(problem, ends))
 
     def make(ends: Ends) -> None:
-        if ends in found:
-            return
-        one, found[ends] = cut_at(problem, ends), ()
+        one, found[ends] = cut(ends), ()
         try:
             made = schedule(one)
         except NoSchedule as error:
@@ -295,18 +295,15 @@ def _planned(
             raise refusals[0]
         return min((ends for ends, rank in found.items() if rank), key=found.__getitem__)
 
-    own, smallest = ends_of(problem), _least_stage(problem)
-    for ends in (own, *_equal(problem), smallest or own):
+    own = ends_of(problem)
+    for ends in dict.fromkeys((own, *_equal(problem), _least_stage(problem) or own)):
         make(ends)
     tried, most, ranked = 0, PLANNED, list[Ends]()
-    begun: Ends | None = None
-    times: CutTimes | None = None
+    cuts: _Cuts | None = None
     while len(found) < most:
-        if best() != begun:
-            begun = best()
-            order = plan(cut_at(problem, begun))
-            times = CutTimes(problem, order) if times is None else times.under(order)
-            cuts = _Cuts(times, begun)
+        if cuts is None or best() != cuts.own:
+            order = plan(cut(best()))
+            cuts = _Cuts(CutTimes(problem, order) if cuts is None else cuts.times.under(order), best())
             ranked = cuts.ranked()
             tried = max(tried, len(cuts.known) or cuts.all)
             most = max(LEAST_PLANNED, min(PLANNED, MOST_PLANNED // cuts.times.slots))
@@ -314,5 +311,5 @@ def _planned(
         if following is None:
             break
         make(following)
-    chosen = cut_at(problem, best())
+    chosen = cut(best())
     return chosen, CutChoice(layout_of(chosen), BEST, max(tried, len(found)), all_cuts(chosen), len(found))
