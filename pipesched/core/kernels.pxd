@@ -65,6 +65,8 @@ ctypedef fused number:
 cpdef void sweep(Int begin, Int[::1] first, Int[::1] before, Int[::1] vector, number[::1] lag,
                  number[:, ::1] delays, number[:, ::1] lengths, number[:, ::1] ends)
 
+cpdef void pile(Int[::1] events, Int[::1] stops, Int[:, ::1] cells, Int[::1] level, Int[:, ::1] most)
+
 cpdef void trace(Int[::1] first, Int[::1] before, Int[::1] delays, Int[::1] ends,
                  Int[::1] last, Int[::1] found)
 

@@ -597,6 +597,23 @@ def sweep(
             ends[own, case] += lengths[at, case]
 
 
+def pile(events: Ints, stops: Ints, cells: Any, level: Out, most: Any) -> None:
+    """Put the highest level of each machine, at least 0, into `most`, which holds 0; a column is a case.
+
+    The events of machine m, up to `stops[m]`, add a row of `cells` each, from 0 on; `level` is room for a row.
+    """
+    cases, at = len(level), 0
+    for machine in range(len(stops)):
+        for case in range(cases):
+            level[case] = 0
+        for event in range(at, stops[machine]):
+            row = events[event]
+            for case in range(cases):
+                level[case] += cells[row, case]
+                most[machine, case] = max(most[machine, case], level[case])
+        at = stops[machine]
+
+
 def trace(first: Ints, before: Ints, delays: Ints, ends: Ints, last: Ints, found: Out) -> None:
     """Mark in `found` the rows of a longest path of each case, backwards from its `last` one.
 

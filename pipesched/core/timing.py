@@ -289,3 +289,14 @@ class CaseSweep:
         columns = (self.first, self.before, delayed, ends.ravel(), ends.argmax(axis=0), np.zeros(ends.size, int))
         found: Ints = run_kernel("trace", *columns, written=1)[1][0]
         return found.reshape(ends.shape)
+
+
+def highest(events: Ints, stops: Ints, cells: Ints) -> Ints:
+    """Return the highest level of each machine in each case, at least 0; events add the rows of `cells` they name."""
+    compiled = None if cells.dtype == object else compiled_kernels()
+    if compiled is None:
+        own = (np.cumsum(cells[part], axis=0) for part in np.split(events, stops[:-1]))
+        return np.array([levels.max(axis=0, initial=0) for levels in own])
+    found = np.zeros((len(stops), cells.shape[1]), np.int64)
+    compiled.pile(events, stops, np.ascontiguousarray(cells), found[0].copy(), found)
+    return found

@@ -105,7 +105,7 @@ class CutTimes(SlotTimes):
             return CutTimes(self.problem, plan)
         other = copy(self)
         other.plan, other._slots = plan, _CutSlots(plan, self._edges, self.columns)
-        for name in ("_tables", "_lasting", "_giving", "_lag", "_rows_of_pools"):  # of its slots
+        for name in ("_tables", "_lasting", "_giving", "_lag", "_rows_of_pools", "_changes"):  # of its slots
             vars(other).pop(name, None)
         return other
 

@@ -25,7 +25,7 @@ from pipesched.checks import joined
 from pipesched.core.arrays import Ints, column, np
 from pipesched.core.clock import check_deadline
 from pipesched.core.tasks import Edges
-from pipesched.core.timing import CaseSweep
+from pipesched.core.timing import CaseSweep, highest
 from pipesched.errors import ConfigError, NoSchedule
 from pipesched.pipeline.plan.lowering import lower
 from pipesched.pipeline.plan.plan import Plan, renumbered
@@ -408,24 +408,34 @@ class SlotTimes:
 
     def _peaks(self, fed: Ints) -> Ints:
         """Return the most that each device holds of activations, in grains: a row a device, a column a case."""
-        tables, rows_of = self._tables, self._rows_of_pools
-        takes, gives = self._slots.values(tables.takes, fed), self._slots.values(tables.gives, fed, self._giving)
+        tables, slots = self._tables, self._slots
         size = len(tables.takes)  # a device never holds most when what starts takes nothing: that may last no time
         is_at_starts = tables.ticks[size:].all() and not tables.takes[tables.ticks[:size] == 0].any()
         if not self.plan.lanes and is_at_starts:
-            own = ((takes.take(rows, axis=0), gives.take(rows, axis=0)) for rows in rows_of)
-            levels = [np.cumsum(taken - given, axis=0) + given for taken, given in own]
-        else:  # what is freed at a time counts before what is taken
-            lengths, ends = self._timed(fed)
-            levels = []
-            for rows in rows_of:
-                times = np.concatenate([ends[rows] - lengths[rows], ends[rows]])
-                changes = np.concatenate([takes[rows], -gives[rows]])
-                by_change = np.argsort(changes, axis=0, kind="stable")
-                by_time = np.argsort(np.take_along_axis(times, by_change, axis=0), axis=0, kind="stable")
-                sequence = np.take_along_axis(by_change, by_time, axis=0)
-                levels.append(np.cumsum(np.take_along_axis(changes, sequence, axis=0), axis=0))
+            cells = np.vstack([slots.picked(tables.takes, fed), -slots.picked(tables.gives, fed)])
+            return highest(*self._changes, cells)
+        takes, gives = slots.values(tables.takes, fed), slots.values(tables.gives, fed, self._giving)
+        lengths, ends = self._timed(fed)
+        levels = []
+        for rows in self._rows_of_pools:  # what is freed at a time counts before what is taken
+            times = np.concatenate([ends[rows] - lengths[rows], ends[rows]])
+            changes = np.concatenate([takes[rows], -gives[rows]])
+            by_change = np.argsort(changes, axis=0, kind="stable")
+            by_time = np.argsort(np.take_along_axis(times, by_change, axis=0), axis=0, kind="stable")
+            sequence = np.take_along_axis(by_change, by_time, axis=0)
+            levels.append(np.cumsum(np.take_along_axis(changes, sequence, axis=0), axis=0))
         return np.array([level.max(axis=0, initial=0) for level in levels])
+
+    @cached_property
+    def _changes(self) -> tuple[Ints, Ints]:
+        """Where takes, and gives behind them, say what each start and end changes; and where each device ends."""
+        slots, size = self._slots, self.plan.index.size
+        rows = self._slots.rows[: len(self.plan.orders)]
+        starts = 2 * np.argsort(np.concatenate(rows))[np.append(np.arange(len(slots)), slots.paired)]
+        turns, ends = np.append(starts, starts + 1), 2 * np.cumsum([*map(len, rows)])
+        places = np.concatenate([slots.tasks, slots.partners, self._giving + size, slots.partners + size])
+        stops: Ints = np.searchsorted(np.sort(turns), ends)
+        return slots.cells(places[np.argsort(turns, kind="stable")]), stops
 
     @property
     def together(self) -> int:
