@@ -24,7 +24,7 @@ NOT_A_NUMBER = "not a number"
 MOST_DIGITS = 9  # that tell, of a number that users write or read: more are rounded
 LEAST_WRITTEN, MOST_WRITTEN = Fraction(1, 10**9), Fraction(10**12)  # magnitudes that users may write, beside 0
 SHORT = 12  # digits of a decimal that is no rounded fraction: those have 16 or 17
-SIX_DECIMALS, NINE_DIGITS = 10**6, 10**9
+NINE_DECIMALS, MANY_DECIMALS, SIX_DIGITS = 10**9, 10**400, 10**6  # no float has as many
 LARGEST_BINARY = 2**40  # denominator: a B in TiB
 LARGEST = 10**100  # of the numbers of a problem: a float holds all that is made of them
 FARTHEST = 4_000  # the largest exponent: numbers beyond are mistakes, and take very long to write out
@@ -50,10 +50,10 @@ def to_fraction(value: object) -> Fraction:
     Numbers of other libraries (numpy's, say) count as what they are, and so does an array without dimensions. Raises
     ValueError for what is no finite number.
     """
-    if isinstance(value, Fraction):
-        return value
     if type(value) is int:
         return Fraction(value)
+    if isinstance(value, Fraction):
+        return value
     if isinstance(value, str):
         parts = re.fullmatch(_FRACTION, value.strip())
         return Fraction(int(parts[1]), int(parts[2])) if parts else Fraction(parse_number(value.strip()))
@@ -199,9 +199,9 @@ def canonical(value: Fraction) -> Exact:
     if value.denominator == 1:
         return value.numerator
     number = value.numerator / value.denominator
-    if SIX_DECIMALS % value.denominator == 0 and abs(value.numerator) < NINE_DIGITS:
+    if NINE_DECIMALS % value.denominator == 0 and abs(number) < SIX_DIGITS:
         return number  # of fifteen digits at most, which are the shortest text of the float
-    return number if to_fraction(number) == value else value
+    return number if MANY_DECIMALS % value.denominator == 0 and to_fraction(number) == value else value
 
 
 def ticks_per_unit(values: Iterable[Fraction]) -> int:
