@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from itertools import accumulate, combinations, pairwise
 from math import comb
 from operator import sub
@@ -225,6 +225,7 @@ def _begun(cuts: _Cuts) -> Iterator[Ends]:
                 yield tuple(accumulate(changed))
 
 
+@lru_cache(maxsize=1)  # each search of a problem begins there too
 def _least_stage(problem: Problem) -> Ends | None:
     """Return the cut of the least largest stage, whatever its device and the memory."""
     items, stages = items_of(problem), problem.stages
@@ -232,8 +233,7 @@ def _least_stage(problem: Problem) -> Ends | None:
     scale = grains_per_unit(each)
     work = tuple(accumulate((int(one * scale) for one in each), initial=0))
     nothing = (0,) * len(work)
-    task = CutTask(work, nothing, nothing, tuple(range(stages)), (1,) * stages, None, (0,) * stages)
-    found = least_cut(task)
+    found = least_cut(CutTask(work, nothing, nothing, tuple(range(stages)), (1,) * stages, None, (0,) * stages))
     return None if found is None else tuple(found)
 
 
