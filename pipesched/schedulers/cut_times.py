@@ -36,7 +36,7 @@ class _CutSlots(SlotSweep):
         self.columns = columns
 
     def picked(self, table: Ints, fed: Ints) -> Ints:
-        several: Ints = table[:, :, fed].transpose(0, 2, 1, 3).reshape(-1, fed.shape[1])
+        several: Ints = table.take(fed, axis=2).transpose(0, 2, 1, 3).reshape(-1, fed.shape[1])
         return several
 
     def cells(self, places: Ints) -> Ints:
