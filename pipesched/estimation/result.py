@@ -134,6 +134,7 @@ class Estimate(Displayable):
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
+        """The stages of the pipeline."""
         return self.cutter.stages
 
     @property

@@ -244,6 +244,7 @@ class HardwareSchedule:
 
     @cached_property
     def registers(self) -> int:
+        """The most registers alive at once."""
         return max(self.alive)
 
 

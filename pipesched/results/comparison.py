@@ -96,6 +96,7 @@ class Entry:
 
     @property
     def applicable(self) -> bool:
+        """Whether the algorithm suits the problem."""
         return self.metrics is not None
 
     @property

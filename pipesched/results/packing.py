@@ -62,10 +62,12 @@ class Packing(Displayable):
 
     @property
     def ranks(self) -> int:
+        """The number of ranks."""
         return len(self.assignment)
 
     @property
     def microbatches(self) -> int:
+        """The number of microbatches of each rank."""
         return len(self.assignment[0])
 
     @property
@@ -101,6 +103,7 @@ class Packing(Displayable):
 
     @property
     def tokens(self) -> list[int]:
+        """The tokens of each rank."""
         return [sum(load.tokens for load in rank) for rank in self.loads]
 
     @property

@@ -76,6 +76,7 @@ class Parallelism(NamedTuple):
 
     @property
     def parallel(self) -> dict[str, int]:
+        """The ways of parallelism, by their keys."""
         return {key: getattr(self, key) for key in SIZES}
 
     @property

@@ -77,6 +77,7 @@ class Trial:
 
     @property
     def fits(self) -> bool:
+        """Whether every device has the memory."""
         return self.step is not None and self.spare >= 0
 
     @property

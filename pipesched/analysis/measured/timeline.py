@@ -343,6 +343,7 @@ class Timeline(HasPage):
 
     @property
     def schedule(self) -> Schedule:
+        """The schedule of the step."""
         return self.outcome.schedule
 
     @property

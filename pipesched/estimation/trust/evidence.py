@@ -165,6 +165,7 @@ class Evidence(NamedTuple):
 
     @property
     def inside(self) -> bool:
+        """Whether each field lies inside."""
         return not self.outside
 
 
