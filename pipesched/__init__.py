@@ -59,11 +59,10 @@ _NAMES = {
     "render.table": "Table",
     "results.comparison": "Comparison Entry Frontier FrontierPoint Sweep",
     "results.handover.hand_over": "hand_over",
-    "results.outcome": "CutChoice Outcome Quartiles",
+    "results.outcome": "Advice BestHeuristic CutChoice CutReport Outcome Quartiles Repetition SolveReport Status"
+    " StoppedBy TriedCut",
     "results.packing": "Packing PackingBaseline",
-    "results.report": "Advice BestHeuristic CutReport Repetition SolveReport TriedCut",
     "results.run": "run",
-    "results.standing": "Status StoppedBy",
     "schedulers.family": "Family",
     "schedulers.ordering": "Ordering",
     "schedulers.own": "family",

@@ -67,18 +67,21 @@ from pipesched.results.comparison import (
     Sweep as Sweep,
 )
 from pipesched.results.handover.hand_over import hand_over as hand_over
-from pipesched.results.outcome import CutChoice as CutChoice, Outcome as Outcome, Quartiles as Quartiles
-from pipesched.results.packing import Packing as Packing, PackingBaseline as PackingBaseline
-from pipesched.results.report import (
+from pipesched.results.outcome import (
     Advice as Advice,
     BestHeuristic as BestHeuristic,
+    CutChoice as CutChoice,
     CutReport as CutReport,
+    Outcome as Outcome,
+    Quartiles as Quartiles,
     Repetition as Repetition,
     SolveReport as SolveReport,
+    Status as Status,
+    StoppedBy as StoppedBy,
     TriedCut as TriedCut,
 )
+from pipesched.results.packing import Packing as Packing, PackingBaseline as PackingBaseline
 from pipesched.results.run import run as run
-from pipesched.results.standing import Status as Status, StoppedBy as StoppedBy
 from pipesched.schedulers.family import Family as Family
 from pipesched.schedulers.ordering import Ordering as Ordering
 from pipesched.schedulers.own import family as family

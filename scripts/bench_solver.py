@@ -20,7 +20,7 @@ from measuring import machine
 from pipesched.core.cpsat import Limits
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.readers import make_problem
-from pipesched.results.report import SolveReport
+from pipesched.results.outcome import SolveReport
 from pipesched.solver.recompute_offload import PlainVariant
 from pipesched.solver.solve import solve
 from plain_model import plain_model

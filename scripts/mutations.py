@@ -720,7 +720,7 @@ MUTATIONS = [
     ),
     Mutation(
         name="a bound under the budget is said of all schedules",
-        file="results/standing",
+        file="results/outcome",
         old="    yield WITHIN\n",
         new="",
         tests=("results/test_covered", "documents/test_schedule"),

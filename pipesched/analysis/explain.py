@@ -31,8 +31,7 @@ from pipesched.pipeline.problem.kinds import KINDS, STEP_KINDS
 from pipesched.pipeline.problem.ops import SIDE_MESSAGES, OpIndex, Pair, Slot
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import canonical, in_units, plain, to_fraction
-from pipesched.results.outcome import Outcome
-from pipesched.results.standing import Claim
+from pipesched.results.outcome import Claim, Outcome
 from pipesched.results.timed_moves import OrderMove, best_moves, gaps_of, timed_tasks
 
 LEAST_TOLD = 1e-9  # of the makespan: less idle time counts as none

@@ -33,9 +33,8 @@ from pipesched.results.comparison import (
     Sweep,
     SweepPoint,
 )
-from pipesched.results.outcome import Outcome
+from pipesched.results.outcome import CHOSEN, Outcome, Status
 from pipesched.results.packing import Packing
-from pipesched.results.standing import CHOSEN, Status
 from pipesched.schedulers.options import GROUP_SIZE, OBJECTIVES, OPTIONS, ORDER, VARIED
 from pipesched.schedulers.ordering import BEST
 from pipesched.text.writer import ConfigText, dump

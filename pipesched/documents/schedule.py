@@ -43,9 +43,19 @@ from pipesched.pipeline.problem.ops import (
 from pipesched.pipeline.problem.placement import placement_name
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import in_units, plain
-from pipesched.results.outcome import MEASURED, Outcome
-from pipesched.results.report import Advice, BestHeuristic, CutReport, Repetition, SolveReport, TriedCut
-from pipesched.results.standing import CHOSEN, Status, StoppedBy
+from pipesched.results.outcome import (
+    CHOSEN,
+    MEASURED,
+    Advice,
+    BestHeuristic,
+    CutReport,
+    Outcome,
+    Repetition,
+    SolveReport,
+    Status,
+    StoppedBy,
+    TriedCut,
+)
 from pipesched.schedulers.ordering import BEST
 
 

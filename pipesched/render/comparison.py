@@ -28,8 +28,7 @@ from pipesched.render.scatter import BOLD, PlotPoint, Scatter, Wall
 from pipesched.render.scene import counted, number, with_unit
 from pipesched.render.summary import BAD, FORMULAS, GOOD, cut_said, held_text, sentence
 from pipesched.results.comparison import Comparison, Entry, ParetoPoint, Sweep, SweepPoint, memory_of, refused
-from pipesched.results.outcome import Outcome
-from pipesched.results.standing import Status
+from pipesched.results.outcome import Outcome, Status
 from pipesched.results.trainers import PYTORCH
 from pipesched.schedulers.registry import called
 

@@ -28,7 +28,7 @@ from pipesched.render.palette import DIM, OVER, ink
 from pipesched.render.scene import number, round_number, with_unit
 from pipesched.render.summary import GOOD
 from pipesched.results.comparison import Frontier, refused
-from pipesched.results.standing import Status
+from pipesched.results.outcome import Status
 from pipesched.schedulers.registry import called
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -23,12 +23,8 @@ from pipesched.pipeline.problem.quantities import canonical, in_units, plain, ro
 from pipesched.pipeline.problem.units import FORWARD_ONLY
 from pipesched.render.grid import folded, grid, uncut
 from pipesched.render.scene import MEASURED_MEMORY, Spelling, as_parameters, counted, devices_text, number
-from pipesched.results.outcome import CutChoice, Outcome
-from pipesched.results.standing import Status, StoppedBy, in_chunks
+from pipesched.results.outcome import CutChoice, Outcome, SolveReport, Status, StoppedBy, in_chunks
 from pipesched.schedulers.registry import called
-
-if TYPE_CHECKING:
-    from pipesched.results.report import SolveReport
 
 GOOD, BAD = "bold green", "bold red"
 LEAST_SHOWN = 0.0005  # of the makespan: less imbalance is not mentioned

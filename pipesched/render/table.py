@@ -37,8 +37,7 @@ from pipesched.render.summary import heading, summary
 from pipesched.render.view import View
 from pipesched.results.comparison import Comparison, Frontier, Sweep
 from pipesched.results.kinds import RESULTS, kind_of
-from pipesched.results.outcome import Outcome
-from pipesched.results.report import SolveReport
+from pipesched.results.outcome import Outcome, SolveReport
 from pipesched.schedulers.family import Family
 from pipesched.schedulers.registry import Catalogue
 

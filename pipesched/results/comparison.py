@@ -33,8 +33,7 @@ from pipesched.errors import ConfigError
 from pipesched.pipeline.layers.recut import is_cut_open
 from pipesched.pipeline.plan.step import AUTO, FULL, GATHERS, LEVELS, QUEUES, REDUCES
 from pipesched.pipeline.problem.costs import BRIEF
-from pipesched.results.outcome import CutChoice, Outcome
-from pipesched.results.standing import CHOSEN, Status
+from pipesched.results.outcome import CHOSEN, CutChoice, Outcome, Status
 from pipesched.results.trainers import PYTORCH, TRAINERS, runs_in, takes, weight_copies
 from pipesched.schedulers.options import OBJECTIVES, OPTIONS, VARIED, labelled
 from pipesched.schedulers.ordering import Ordering

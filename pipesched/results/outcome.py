@@ -1,43 +1,137 @@
 """The answer of `run` and of a solve: an `Outcome` is a schedule with its bound, and says how good that is.
 
-A solve adds a `SolveReport` (report.py). `Outcome.bound` is the larger of the report's `makespan_bound` and of the
-schedule's own one, `Outcome.claim` the bound that is shown. Words for both stand in standing.py.
+A solve adds a `SolveReport`: what it found and proved, which cuts it tried, and what would help. Its `bound` is on the
+objective, of all that it chose from; its `makespan_bound` is of the placement of its answer. `Outcome.bound` is the
+larger of the latter and of the schedule's own one, `Outcome.claim` the bound that is shown. What a bound is below
+stands in words here alone, for documents, pages and tables (`of_schedule`, `of_search`, `of_packing`): what all
+schedules have that it is about, behind "every schedule of" or "bound of".
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple
 
-from pipesched.checks import require_fields, require_flag, require_label, require_type, shown
-from pipesched.display import HasPage
+from pipesched.checks import (
+    joined,
+    require_fields,
+    require_flag,
+    require_label,
+    require_name,
+    require_number,
+    require_sequence,
+    require_type,
+    require_whole,
+    shown,
+)
+from pipesched.display import Displayable, HasPage
 from pipesched.pipeline.bounds.bounds import Bound, lower_bound
 from pipesched.pipeline.layers.layers import BEST
 from pipesched.pipeline.layers.recut import is_cut_open
 from pipesched.pipeline.plan.plan import Together
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.problem.costs import fields_of
+from pipesched.pipeline.problem.kinds import KEEP_ONLY, MemorySavings
 from pipesched.pipeline.problem.problem import Problem, differs
-from pipesched.results.standing import FOR_THIS_CUT, Claim, Status, of_schedule
+from pipesched.pipeline.problem.quantities import in_units
+from pipesched.schedulers.options import OBJECTIVES
 from pipesched.schedulers.ordering import Ordering
 from pipesched.schedulers.registry import called
 
-if TYPE_CHECKING:
-    from pipesched.results.report import SolveReport
-
-METRICS = (
-    "makespan", "span", "ideal", "bubble", "bubble_over_ideal", "bubble_span", "lower_bound", "gap", "idle", "busy",
-    "peak_memory", "memory", "imbalance", "utilization", "bottleneck", "fits",
-)  # fmt: skip
-MEASURED = "measured"  # the algorithm of a schedule that a run recorded, whose operations have lengths of their own
+WHOLE, HALVES, BOTH = "backwards whole", "backwards in halves", "backwards whole or in halves"
+NO_PAIRS = "without pairs of F and B"
+CHOSEN = "all that the solve chose from"  # of a document that does not say what that was
+WITHIN, WITHOUT = "within the budget", "without the budget"
 
 
-class Quartiles(NamedTuple):
-    """The first quartile, the median and the third quartile of measured lengths, in the unit of what has them."""
+class Claim(NamedTuple):
+    """A bound on the makespan, and what schedules it is about, in words."""
 
-    q1: int | float
-    median: int | float
-    q3: int | float
+    bound: Bound
+    covers: str
+
+    def gap(self, ticks: int) -> float:
+        """Return the distance of a makespan to the bound: (makespan - bound) / bound."""
+        return (ticks - self.bound.ticks) / self.bound.ticks if self.bound.ticks else 0.0
+
+
+def of_schedule(schedule: Schedule) -> str:
+    """Return what the bound of a schedule is about: schedules of its kinds on its own stages, as long as they fit."""
+    problem, plan = schedule.problem, schedule.plan
+    is_paired = bool(plan.pairs) or problem.costs.overlap is None
+    here = "this cut and placement" if problem.layers is not None or is_cut_open(problem) else "this placement"
+    parts = [here, *_backwards(plan.index.letters), *([] if is_paired else [NO_PAIRS])]
+    if problem.slices.rule is not None:
+        parts.append(f"{problem.slices.count} slices")
+    if schedule.own_lengths:
+        parts.append("these lengths of operations")
+    elif problem.memory.budget is not None:
+        parts += [*_memory(MemorySavings.of(plan.index.letters))] if schedule.fits else [WITHOUT]
+    return ", ".join(parts)
+
+
+def of_search(
+    problem: Problem, allowed: MemorySavings, placements: Collection[str], chunks: Sequence[int] | None = None
+) -> str:
+    """Return what the bound of a solve over placements is about; `chunks` are those whose cuts all count, if any do."""
+    limited = "" if problem.memory.budget is None else " for the budget"
+    balanced = f"cuts into {problem.stages} stages balanced{limited}" if is_cut_open(problem) else ""
+    cut = balanced or ("this cut" if problem.layers is not None else "")
+    cut = f"all cuts, {in_chunks(chunks)}" if chunks else cut
+    places = f"{'placement' if len(placements) == 1 else 'placements'} {joined([*placements])}"
+    letters = "BIW" if problem.costs.chooses else problem.letters
+    parts = [*([cut] if cut else []), places, *_backwards(letters)]
+    return ", ".join([*parts, *(_memory(allowed) if problem.memory.budget is not None else ())])
+
+
+def of_packing(letters: str, microbatches: int, *, is_cut: bool) -> str:
+    """Return what the bound of a packing is about, whose ranks have schedules of these passes."""
+    stays = "with " * bool({*"BI"} & {*letters}) + ", ".join([*_backwards(letters), "stages where they are"])
+    return f"{microbatches} microbatches a rank{' on this cut' * is_cut}, {stays}"
+
+
+def in_chunks(chunks: Sequence[int]) -> str:
+    """Return numbers of stages a device in words."""
+    return f"{' or '.join(map(str, chunks))} chunk{'s' * (tuple(chunks) != (1,))}"
+
+
+def _backwards(letters: str) -> Iterator[str]:
+    """Yield which backwards passes have, if any."""
+    if "B" in letters or "I" in letters:
+        yield BOTH if {"B", "I"} <= {*letters} else WHOLE if "B" in letters else HALVES
+
+
+def _memory(allowed: MemorySavings) -> Iterator[str]:
+    """Yield that the budget counts, and what may be done with activations to keep it."""
+    yield WITHIN
+    if allowed == KEEP_ONLY:
+        yield "activations kept"
+
+
+class Word(str, Enum):
+    """An enumeration whose members are texts, and print as them."""
+
+    __str__ = str.__str__
+
+
+class Status(Word):
+    """What is known about a result: proved optimal, the best that a search found, or one algorithm's answer."""
+
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"
+    HEURISTIC = "heuristic"
+
+
+class StoppedBy(Word):
+    """What ended a search: a proof, a good enough gap, the time, a stop or Ctrl-C, or that nothing was left to try."""
+
+    PROOF = "proof"
+    GAP = "gap"
+    TIME_LIMIT = "time limit"
+    INTERRUPT = "interrupt"
+    SEARCH = "search"
 
 
 class CutChoice(NamedTuple):
@@ -68,6 +162,152 @@ class CutChoice(NamedTuple):
         return f"the best of all {self.all:,}" if self.is_exact else f"the best of {self.tried:,} tried, by search"
 
 
+class TriedCut(NamedTuple):
+    """A cut that was tried: the layers of each stage, and the largest work of a device for one microbatch.
+
+    `makespan` is that of the best schedule found on it, None where it was not scheduled. Times are in the user's unit.
+    """
+
+    chunks: int
+    placement: str
+    layout: tuple[int, ...]
+    work: int | float
+    makespan: int | float | None
+
+
+class CutReport(NamedTuple):
+    """The cut of a solve's answer, the bound and the status of schedules on it and its placement alone; all `tried`."""
+
+    layout: tuple[int, ...]
+    chunks: int
+    bound: Bound
+    status: Status
+    tried: tuple[TriedCut, ...]
+
+    @property
+    def chunks_tried(self) -> tuple[int, ...]:
+        """The numbers of stages a device that were tried."""
+        return tuple(sorted({cut.chunks for cut in self.tried}))
+
+
+FOR_THIS_CUT = f"{Status.OPTIMAL} for this cut"
+METRICS = (
+    "makespan", "span", "ideal", "bubble", "bubble_over_ideal", "bubble_span", "lower_bound", "gap", "idle", "busy",
+    "peak_memory", "memory", "imbalance", "utilization", "bottleneck", "fits",
+)  # fmt: skip
+MEASURED = "measured"  # the algorithm of a schedule that a run recorded, whose operations have lengths of their own
+
+
+class Quartiles(NamedTuple):
+    """The first quartile, the median and the third quartile of measured lengths, in the unit of what has them."""
+
+    q1: int | float
+    median: int | float
+    q3: int | float
+
+
+class BestHeuristic(NamedTuple):
+    """The best schedule that a solve had before it searched: what found it, and its value in the user's time unit."""
+
+    source: str
+    value: int | float
+
+
+class Repetition(NamedTuple):
+    """What a solve knows about periodic schedules of a placement: blocks that repeat without end within the budget.
+
+    A block of so many `microbatches` was found that repeats after `period`. No schedule whose microbatches all run
+    alike, one after another at equal intervals, repeats after `refuted` or less: that is proved. It bounds only those
+    schedules: a block of more microbatches, and a schedule that does not repeat, may take less for a microbatch. Times
+    are in the user's unit.
+    """
+
+    placement: str
+    period: int | float
+    microbatches: int
+    refuted: int | float
+
+
+class Advice(NamedTuple):
+    """A change that would make the schedule of a solve shorter, by a checked schedule that heuristics found.
+
+    `change` is its name. A solve with it reaches `makespan_at_most`, which is `difference` (less than 0) from the
+    makespan of the answer. `solve` holds the parameters of `solve` that make the change, `problem` those of
+    `make_problem` with their new values, to be laid over what was given. Times are in the user's unit.
+    """
+
+    change: str
+    makespan_at_most: int | float
+    difference: int | float
+    solve: Mapping[str, Any] = {}
+    problem: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True, repr=False)
+class SolveReport(Displayable):
+    """What a solve reports beside its schedule.
+
+    Where the cut was open, `bound` and `status` are about all cuts, and `makespan_bound` is about that of the schedule.
+    Raises ConfigError, about the field at fault, for a value of another type.
+    """
+
+    objective: str  # "makespan" or "span"
+    status: Status
+    value_ticks: int  # of the objective
+    bound: Bound  # the best lower bound on the objective, over all placements that were tried
+    makespan_bound: Bound  # on the makespan, for the placement of the schedule
+    seconds: float  # that the solve took
+    stopped_by: StoppedBy  # what ended it
+    source: str  # what found the schedule
+    heuristic: BestHeuristic | None  # the best schedule within the budget that the portfolio found before any search
+    placements: tuple[str, ...]  # those that were tried
+    equal: Mapping[str, int | float] = field(default_factory=dict, hash=False)  # named ones of this value: their memory
+    repetition: Repetition | None = None  # what is known of periodic schedules, if they were searched
+    advice: tuple[Advice, ...] | None = field(default=None, hash=False)  # changes that would help; None: none was tried
+    cuts: CutReport | None = None  # which cuts were tried, where the cut was open
+    covers: str = CHOSEN  # which schedules `bound` is about, in words
+    cut_off: tuple[str, ...] = ()  # searches for bounds that had too little time
+    not_tried: tuple[str, ...] = ()  # algorithms for which there was no time
+
+    def __post_init__(self) -> None:
+        require_name(OBJECTIVES, self.objective, "objective", "objective")
+        require_whole(self.value_ticks, "value_ticks")
+        require_number(self.seconds, "seconds")
+        require_label(self.source, "source")
+        require_label(self.covers, "covers")
+        kinds = {"status": Status, "bound": Bound, "makespan_bound": Bound, "stopped_by": StoppedBy}
+        for key, kind in kinds.items():
+            require_type(getattr(self, key), kind, f"a {kind.__name__}", key)
+        require_type(self.equal, Mapping, "a mapping of memory by names", "equal")
+        require_fields(self, heuristic=BestHeuristic, repetition=Repetition, cuts=CutReport)
+        if self.advice is not None:
+            object.__setattr__(self, "advice", tuple(require_sequence(self.advice, "advice")))
+            for advice in self.advice:
+                require_type(advice, Advice, "an Advice", "advice")
+        for key in ("placements", "cut_off", "not_tried"):
+            object.__setattr__(self, key, tuple(require_sequence(getattr(self, key), key)))
+            for name in getattr(self, key):
+                require_label(name, key)
+
+    def _found(self) -> dict[str, Any]:
+        standing = str(self.status)
+        if self.cuts is not None and self.status == Status.OPTIMAL:
+            standing = f"{Status.OPTIMAL} over all cuts"
+        elif self.cuts is not None and self.cuts.status == Status.OPTIMAL:
+            standing = FOR_THIS_CUT
+        gap = (self.value_ticks - self.bound.ticks) / self.bound.ticks if self.bound.ticks else 0.0
+        value = in_units(self.value_ticks, self.bound.per_unit)
+        return {"value": value, "lower_bound": self.bound.value, "gap": gap, "standing": standing}
+
+    value = Together[int | float](_found, "The objective of the schedule, in the user's time unit.")
+    lower_bound = Together[int | float](_found, "The best lower bound on the objective, in the user's time unit.")
+    gap = Together[float](_found, "The distance to the bound: (value - bound) / bound.")
+    standing = Together[str](_found, "The status in words: where the cut was open, with what it is about.")
+
+    def __repr__(self) -> str:
+        return f"SolveReport({self.objective} {self.value}, bound {self.bound.value}, {self.standing})"
+
+
 @dataclass(frozen=True, repr=False)
 class Outcome(HasPage):
     """A schedule with the name of the algorithm that made it, and the report of a solve that found it.
@@ -85,11 +325,7 @@ class Outcome(HasPage):
     def __post_init__(self) -> None:
         require_label(self.algorithm, "algorithm")
         require_type(self.schedule, Schedule, "a Schedule", "schedule")
-        if self.report is not None:  # a run does without that file
-            from pipesched.results.report import SolveReport
-
-            require_type(self.report, SolveReport, "a SolveReport or None", "report")
-        require_fields(self, ordering=Ordering, cut=CutChoice)
+        require_fields(self, report=SolveReport, ordering=Ordering, cut=CutChoice)
         require_flag(self.is_grouped, "is_grouped")
 
     def __repr__(self) -> str:

@@ -12,9 +12,8 @@ from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import plain
 from pipesched.results.document_costs import DocumentCosts, DocumentLoad, load_of
-from pipesched.results.outcome import CutChoice
+from pipesched.results.outcome import CutChoice, of_packing
 from pipesched.results.run import run
-from pipesched.results.standing import of_packing
 
 
 class PackingBaseline(NamedTuple):

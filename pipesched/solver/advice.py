@@ -40,9 +40,7 @@ from pipesched.pipeline.problem.placement import PLACEMENTS, Placement, named_pl
 from pipesched.pipeline.problem.problem import Problem, differs, letters_of
 from pipesched.pipeline.problem.quantities import Exact, canonical, in_units, plain, rounded, to_fraction
 from pipesched.pipeline.problem.units import FORWARD_ONLY, SHARED
-from pipesched.results.outcome import Outcome
-from pipesched.results.report import Advice, SolveReport
-from pipesched.results.standing import Status, StoppedBy
+from pipesched.results.outcome import Advice, Outcome, SolveReport, Status, StoppedBy
 from pipesched.solver.feasible import variants_of
 from pipesched.solver.request import SolveRequest
 from pipesched.solver.search import Search, quick_rounds

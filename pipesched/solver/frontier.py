@@ -27,8 +27,7 @@ from pipesched.pipeline.problem.placement import placement_name
 from pipesched.pipeline.problem.problem import Problem, require_problem
 from pipesched.pipeline.problem.quantities import in_units
 from pipesched.results.comparison import Frontier, FrontierPoint
-from pipesched.results.outcome import Outcome
-from pipesched.results.standing import Status, StoppedBy, of_search
+from pipesched.results.outcome import Outcome, Status, StoppedBy, of_search
 from pipesched.solver.ahead import WorkAhead
 from pipesched.solver.feasible import least_budget, least_step, placed_with, within
 from pipesched.solver.request import SolveRequest

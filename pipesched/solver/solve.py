@@ -32,9 +32,17 @@ from pipesched.pipeline.plan.step import BEST as BEST_ORDER, Messages
 from pipesched.pipeline.problem.kinds import MemorySavings
 from pipesched.pipeline.problem.problem import Problem, differs
 from pipesched.pipeline.problem.quantities import Number, in_units, plain
-from pipesched.results.outcome import CutChoice, Outcome
-from pipesched.results.report import BestHeuristic, CutReport, SolveReport, TriedCut
-from pipesched.results.standing import Status, StoppedBy, of_search
+from pipesched.results.outcome import (
+    BestHeuristic,
+    CutChoice,
+    CutReport,
+    Outcome,
+    SolveReport,
+    Status,
+    StoppedBy,
+    TriedCut,
+    of_search,
+)
 from pipesched.results.timed_moves import shortened
 from pipesched.solver.advice import advised, kept_seconds
 from pipesched.solver.ahead import VariantsAhead

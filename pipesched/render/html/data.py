@@ -44,8 +44,7 @@ from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import whole
 from pipesched.render.palette import HUES, Rgb, colour_of, place_of
 from pipesched.render.scene import OF_STAGES, chunk_of, chunk_of_stage
-from pipesched.results.outcome import Outcome
-from pipesched.results.standing import of_schedule
+from pipesched.results.outcome import Outcome, of_schedule
 
 Arc = tuple[int, int, int, int, int]  # ranges before and behind, of which one may hold one operation; latency
 START, END = 0, 1  # what of operations begins or ends a stay: their first start, or their last end

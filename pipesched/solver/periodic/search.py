@@ -28,7 +28,7 @@ from pipesched.core.tasks import reversed_graph
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.problem.placement import Placement
 from pipesched.pipeline.problem.quantities import in_units
-from pipesched.results.report import Repetition
+from pipesched.results.outcome import Repetition
 from pipesched.solver.model import sorted_rows
 from pipesched.solver.periodic.beam import NO_HOP, Beam, BlockOperations, DownAndUp
 from pipesched.solver.search import Search
