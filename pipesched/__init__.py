@@ -43,7 +43,7 @@ _NAMES = {
     "executors.opening": "open_executor",
     "file_formats.files": "read write",
     "file_formats.registry": "Format file_format formats",
-    "pipeline.problem.readers": "make_problem",
+    "pipeline.problem.arguments": "make_problem",
     "pipeline.bounds.bounds": "Bound",
     "pipeline.check.check": "check",
     "pipeline.problem.costs": "Costs Memory",

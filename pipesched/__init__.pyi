@@ -50,11 +50,11 @@ from pipesched.pipeline.check.check import check as check
 from pipesched.pipeline.plan.plan import Plan as Plan
 from pipesched.pipeline.plan.schedule import Schedule as Schedule, schedule_plan as schedule_plan
 from pipesched.pipeline.plan.typed_plan import plan as plan
+from pipesched.pipeline.problem.arguments import make_problem as make_problem
 from pipesched.pipeline.problem.costs import Costs as Costs, Memory as Memory
 from pipesched.pipeline.problem.ops import Op as Op, Pair as Pair
 from pipesched.pipeline.problem.placement import Placement as Placement
 from pipesched.pipeline.problem.problem import Problem as Problem
-from pipesched.pipeline.problem.readers import make_problem as make_problem
 from pipesched.pipeline.problem.units import Sizes as Sizes, Slices as Slices
 from pipesched.render.figure.draw import figure as figure
 from pipesched.render.gantt import Gantt as Gantt

@@ -10,7 +10,7 @@ from typing import Any
 
 from pipesched.checks import require_whole
 from pipesched.errors import ConfigError, NoSchedule, NotApplicable, OwnCodeFailed
-from pipesched.pipeline.problem.readers import make_problem
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.units import FORWARD_ONLY
 from pipesched.results.outcome import Outcome
 from pipesched.results.run import run

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 from measuring import machine
 from pipesched.core.cpsat import Limits
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.problem import Problem
-from pipesched.pipeline.problem.readers import make_problem
 from pipesched.results.outcome import SolveReport
 from pipesched.solver.recompute_offload import PlainVariant
 from pipesched.solver.solve import solve

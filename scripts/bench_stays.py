@@ -11,8 +11,8 @@ from __future__ import annotations
 import argparse
 from fractions import Fraction
 
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.problem import Problem
-from pipesched.pipeline.problem.readers import make_problem
 from pipesched.solver.solve import solve
 from reproduce_optpipe import Cell
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from pipesched.pipeline.problem.readers import make_problem
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.results.run import run
 
 REPEATS = 9

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from measuring import AS_INSTALLED, least_seconds
-from pipesched.pipeline.problem.readers import make_problem
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.results.run import run
 
 DEVICES, STAGES, MICROBATCHES = 32, 128, 512

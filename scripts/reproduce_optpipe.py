@@ -24,8 +24,8 @@ from itertools import product
 from typing import NamedTuple
 
 from pipesched.pipeline.plan.schedule import Schedule
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.problem import Problem
-from pipesched.pipeline.problem.readers import make_problem
 from pipesched.results.outcome import Outcome
 from pipesched.solver.solve import solve
 

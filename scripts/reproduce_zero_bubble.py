@@ -19,8 +19,8 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.problem import Problem
-from pipesched.pipeline.problem.readers import make_problem
 from pipesched.results.run import run
 from published import FOUR_DIGITS, Figure, reproduce
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from textwrap import fill, indent
 
 import pipesched
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.declared import PARAMETERS
-from pipesched.pipeline.problem.readers import make_problem
 from pipesched.pipeline.problem.shapes import Field
 
 PACKAGE = Path(__file__).parents[1] / "pipesched"
-STUB = PACKAGE / "pipeline" / "problem" / "arguments.pyi"
+STUB = Path(inspect.getfile(make_problem)).with_suffix(".pyi")  # of the module that has it
 OF_PACKAGE = PACKAGE / "__init__.pyi"
 HEAD = '''\
 """The types of `make_problem`. scripts/stubs.py writes this file from the declarations of keys."""

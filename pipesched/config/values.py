@@ -18,11 +18,11 @@ from pipesched.errors import ConfigError, Given, blame, located
 from pipesched.pipeline.layers.layers import PARTS
 from pipesched.pipeline.plan.step import EACH, FREE, GRADIENTS, WEIGHTS, Messages, Shard
 from pipesched.pipeline.problem import declared
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.costs import HALVES, TABLED
 from pipesched.pipeline.problem.declared import BY_NAME, MAPPINGS
 from pipesched.pipeline.problem.problem import Problem
 from pipesched.pipeline.problem.quantities import MOST_DIGITS, OutOfLimits, is_several, plain, rounding_of, to_fraction
-from pipesched.pipeline.problem.readers import make_problem
 from pipesched.pipeline.problem.shapes import Each, Field, Label
 from pipesched.pipeline.problem.units import AUTO, Sizes, Slices
 from pipesched.schedulers import options as known

@@ -19,11 +19,11 @@ from pipesched.documents.json_text import get, nearly_equal, picked, plain_value
 from pipesched.errors import ConfigError
 from pipesched.pipeline.layers.layers import KEYS, PARTS, RULES, Amount, Blocks
 from pipesched.pipeline.plan.step import SIDE_SIZES, item_values
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.costs import AVERAGED, HALVES, SIZES, STATIC_PARTS, STEP_TIMES
 from pipesched.pipeline.problem.declared import BY_KEY, BY_NAME, FIELDS, SECTIONS, keys_of
 from pipesched.pipeline.problem.problem import PLAIN, Problem
 from pipesched.pipeline.problem.quantities import plain, simplest
-from pipesched.pipeline.problem.readers import make_problem
 from pipesched.pipeline.problem.units import FORWARD_ONLY, WHOLE_ONLY, unit_values
 from pipesched.results.outcome import CutChoice, Outcome
 from pipesched.schedulers.options import ORDER

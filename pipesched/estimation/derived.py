@@ -28,6 +28,7 @@ from pipesched.pipeline.layers.layers import BALANCED, EQUAL, LayerCosts, Layers
 from pipesched.pipeline.layers.layout_text import StageItems, read_megatron_text, stages_of, stages_of_counts
 from pipesched.pipeline.layers.recut import recut, speeds_of
 from pipesched.pipeline.plan.step import ALL, GRADIENTS, NOTHING, OPTIMIZER_STATES, WEIGHTS
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.costs import STEP_TIMES
 from pipesched.pipeline.problem.placement import Placement, named_placement
 from pipesched.pipeline.problem.problem import Problem
@@ -41,7 +42,7 @@ from pipesched.pipeline.problem.quantities import (
     rounded,
     to_fraction,
 )
-from pipesched.pipeline.problem.readers import make_problem, read_placement
+from pipesched.pipeline.problem.readers import read_placement
 from pipesched.pipeline.problem.units import FORWARD_ONLY, SHARED, WHOLE_ONLY, Slices, read_slices, with_attentions
 
 

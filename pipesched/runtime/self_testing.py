@@ -16,7 +16,7 @@ from pipesched.checks import require_callable, require_name, require_whole
 from pipesched.errors import ConfigError, RankFailed
 from pipesched.pipeline.plan.plan import Plan
 from pipesched.pipeline.plan.schedule import Schedule
-from pipesched.pipeline.problem.readers import make_problem
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.results.run import run
 from pipesched.runtime.devices import CPU, CUDA, kind_of_device
 from pipesched.runtime.profiling import StageProfile

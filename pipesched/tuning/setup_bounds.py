@@ -33,8 +33,8 @@ from pipesched.estimation.setup import Setup
 from pipesched.estimation.terms import PER_MS, Terms, total
 from pipesched.estimation.times import ItemTimes, optimizer_terms
 from pipesched.estimation.trace import held_counts
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.placement import Placement, named_placement
-from pipesched.pipeline.problem.readers import make_problem
 from pipesched.schedulers.family import ANY, Family
 from pipesched.schedulers.registry import family
 

@@ -36,13 +36,13 @@ from pipesched.pipeline.plan.message_programs import with_queues
 from pipesched.pipeline.plan.plan import NOTHING_BEFORE, MessageProgram, Plan, plan_from_slots
 from pipesched.pipeline.plan.schedule import Schedule
 from pipesched.pipeline.plan.step import EDGE, FREE, QUEUES, Messages
+from pipesched.pipeline.problem.arguments import make_problem
 from pipesched.pipeline.problem.costs import PER_STAGE, STEP_TIMES, Costs, Memory, entries_of
 from pipesched.pipeline.problem.kinds import KINDS, LETTERS, TRANSFER_LETTERS
 from pipesched.pipeline.problem.ops import Op, other_end
 from pipesched.pipeline.problem.placement import Placement
 from pipesched.pipeline.problem.problem import Problem, differs, in_order, typical
 from pipesched.pipeline.problem.quantities import TIME, Exact, canonical, in_units, plain, ticks_per_unit, to_fraction
-from pipesched.pipeline.problem.readers import make_problem
 from pipesched.pipeline.problem.units import FORWARD_ONLY, TRAIN
 from pipesched.results.outcome import MEASURED, Outcome, Quartiles
 from pipesched.text.writer import ConfigText, ConfigWriter, quoted

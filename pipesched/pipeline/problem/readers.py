@@ -1,7 +1,7 @@
 """From what a user writes to a Problem: numbers or their texts, one for all or a list, every default filled in.
 
-`make_problem`, last, is the door. `problem_from` reads the parameters of stages or of layers, then each part (costs,
-memory, placement, links) by its own function, and checks the whole. `forward=5` for 8 stages, for
+`problem_from` is the door. It takes the parameters of `make_problem`, reads those of stages or of layers, then each
+part (costs, memory, placement, links) by its own function, and checks the whole. `forward=5` for 8 stages, for
 instance, becomes eight exact fives in `Costs`. A bad value is a ConfigError about its parameter.
 """
 
@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
-from inspect import Parameter, Signature, cleandoc
 from typing import Any
 
 from pipesched.checks import require_flag, require_label, shown
@@ -35,7 +34,6 @@ from pipesched.pipeline.problem.costs import (
     require_decimals,
     scaled,
 )
-from pipesched.pipeline.problem.declared import PARAMETERS
 from pipesched.pipeline.problem.placement import Placement, explicit_placement, named_placement
 from pipesched.pipeline.problem.problem import MOST_OPERATIONS, PLAIN, Problem, letters_of, require_size
 from pipesched.pipeline.problem.quantities import (
@@ -304,41 +302,3 @@ def _by_lists(groups: Any, devices: int) -> list[int]:
 def _latency(value: Any, what: str, time: Unit) -> Exact:
     with blame("links", head=f"{what}: "):
         return canonical(exact_number("links", value, time))
-
-
-# What is one a stage has no default here, since layers may make it.
-DEFAULTS = {name: None if name in OF_STAGES else one.absent for name, one in PARAMETERS.items()}
-
-
-def make_problem(**given: Any) -> Problem:
-    """Build a problem, every default filled in.
-
-    >>> make_problem(devices=4, microbatches=8, forward=[1, 1, 2, 1]).costs.stages
-    4
-
-    Numbers may be int, float, Decimal, Fraction, the text of a number, or numpy's; of decimals 9 digits count, rounded
-    half up. Where microbatches differ, an entry of a cost or of `activation` may list one for each microbatch, M in
-    all. Times are in the user's time unit, memory in the user's memory unit. Texts may name another, as "250us" and
-    "80GB" do, beside `time_unit` or `unit`: ns, us, ms, s; B, kB, MB, GB, TB, KiB, MiB, GiB, TiB.
-
-    Raises:
-        ConfigError: For a bad value; its `key` is the parameter.
-        TypeError: For an unknown parameter, and without `devices`.
-    """
-    unknown = next((name for name in given if name not in DEFAULTS), None)
-    if unknown is not None:
-        raise TypeError(f"make_problem() got an unexpected keyword argument {unknown!r}")
-    if "devices" not in given:
-        raise TypeError("make_problem() missing 1 required keyword-only argument: 'devices'")
-    return problem_from(DEFAULTS | given)
-
-
-_EACH = "".join(f"    {name}: {one.help[0].upper()}{one.help[1:]}.\n" for name, one in PARAMETERS.items())
-_RAISES = "Raises:\n"
-make_problem.__doc__ = cleandoc(make_problem.__doc__ or "").replace(_RAISES, f"Args:\n{_EACH}\n{_RAISES}")
-make_problem.__signature__ = Signature(  # type: ignore[attr-defined]
-    [
-        Parameter(name, Parameter.KEYWORD_ONLY, default=Parameter.empty if name == "devices" else default)
-        for name, default in DEFAULTS.items()
-    ]
-)
