@@ -63,8 +63,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def run_script(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """What a script does in a process of its own."""
-    command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", check=False)
+    return subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, encoding="utf-8", check=False)
 
 
 MADE_BY = ["scripts/cli_reference.py", "scripts/compact.py", "scripts/notebook.py", "scripts/stubs.py"]

@@ -103,11 +103,16 @@ def test_numbers_of_numpy_become_ints() -> None:
     """What `replace` puts into a problem, a schedule or an operation is written to JSON like any other number."""
     problem = dataclasses.replace(PROBLEM, microbatches=np.int64(4))
     assert type(problem.microbatches) is int
-    ticks = [np.int64(time) for time in SCHEDULE.start_ticks]
-    schedule = dataclasses.replace(SCHEDULE, start_ticks=ticks)
+    schedule = dataclasses.replace(SCHEDULE, start_ticks=[np.int64(time) for time in SCHEDULE.start_ticks])
     assert list(schedule.start_ticks) == list(SCHEDULE.start_ticks)
     assert {type(time) for time in schedule.start_ticks} == {int}
     assert type(pipesched.Op(np.int64(0), "F", np.int64(1)).stage) is int
+
+
+def test_parameters_of_make_problem_have_types() -> None:
+    """Where mypy no longer sees them, the comment ignores nothing, and mypy says so."""
+    with pytest.raises(TypeError, match="'device'"):
+        pipesched.make_problem(device=4)  # type: ignore[call-arg]
 
 
 def test_a_program_is_shown_with_its_mistake() -> None:

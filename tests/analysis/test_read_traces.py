@@ -148,8 +148,7 @@ def test_wholes_beside_halves(tmp_path: Path) -> None:
     costs = timeline.problem.costs
     wholes = {kind(slot)[1] for row in range(4) for slot in schedule.plan.slots(row) if kind(slot)[0] == "B"}
     assert costs.backward == tuple(2 if stage in wholes else pytest.approx(3.2) for stage in range(4))
-    text = config_text(timeline)
-    assert pipesched.load(text).costs.backward == costs.backward
+    assert pipesched.load(config_text(timeline)).costs.backward == costs.backward
 
 
 @given(st.integers(0, 10**6))

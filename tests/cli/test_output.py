@@ -103,8 +103,7 @@ def test_a_reader_that_leaves_does_not_lose_the_file(cli: Cli, tmp_path: Path) -
 def test_keys_of_a_model(cli: Cli) -> None:
     """What does not count is named in one note, what never counts is silent, another modality is told the way out."""
     Path("c.yaml").write_text(SETUP % (", torch_dtype: bf16, foo: 1, bar: 2", 80))
-    result = cli("estimate", "c.yaml")
-    assert result.stdout.splitlines()[-1] == "note: foo, bar: not known, not counted"
+    assert cli("estimate", "c.yaml").stdout.splitlines()[-1] == "note: foo, bar: not known, not counted"
     Path("c.yaml").write_text(SETUP % (", vision_config: {}", 80))
     refused = cli("estimate", "c.yaml")
     assert (refused.returncode, refused.stdout) == (2, "")

@@ -123,8 +123,7 @@ def test_starter_of_a_model(load: Load, model: str) -> None:
     """The starter of every model is valid, loads, and fits the memory of its GPUs."""
     text = setup_starter(model)
     assert is_valid(text)
-    outcome = pipesched.run(load(text), "1f1b")
-    assert outcome.schedule.fits
+    assert pipesched.run(load(text), "1f1b").schedule.fits
     assert "No layout" not in text
 
 
