@@ -405,7 +405,7 @@ def _take_hint(search: Search, hint: Schedule, *, is_open: bool) -> None:
         if (schedule := variant.adopted(hint)) is not None:
             search.offer(search.add(variant) if place is None else place, Candidate("hint", schedule))
             return
-    raise ConfigError("is a schedule of another model, or on a placement that this solve does not try", "hint")
+    raise ConfigError("is of another model, placement or way of backwards (`split_backward`) than the solve's", "hint")
 
 
 def _outcome(
