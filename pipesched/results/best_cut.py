@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache
 from itertools import accumulate, combinations, pairwise
 from math import comb
 from operator import sub
@@ -46,8 +46,8 @@ Ends = tuple[int, ...]  # the item behind each stage
 class _Cuts:
     """The cuts of a problem, and what those take that were timed: by how much they exceed the budget, and how long."""
 
-    def __init__(self, times: CutTimes, own: Ends | None = None) -> None:
-        self.times, problem = times, times.problem
+    def __init__(self, times: CutTimes, own: Ends | None = None, smallest: Ends | None = None) -> None:
+        self.times, self.smallest, problem = times, smallest, times.problem
         self.stages = problem.stages
         self.is_limited, self.before = problem.memory.budget is not None, np.array(layers_before(problem))
         self.own, self.items = own or ends_of(problem), len(self.before) - 1
@@ -211,7 +211,7 @@ def _begun(cuts: _Cuts) -> Iterator[Ends]:
     yield cuts.own
     yield from _equal(cuts.times.problem)
     stages, last = cuts.stages, cuts.stages - 1
-    if (smallest := _least_stage(cuts.times.problem)) is not None:
+    if (smallest := cuts.smallest or _least_stage(cuts.times.problem)) is not None:
         yield smallest
     each, more = divmod(cuts.items, stages)
     for extra in (range(more), range(stages - more, stages), range((stages - more) // 2, (stages + more) // 2)):
@@ -225,7 +225,6 @@ def _begun(cuts: _Cuts) -> Iterator[Ends]:
                 yield tuple(accumulate(changed))
 
 
-@lru_cache(maxsize=1)  # each search of a problem begins there too
 def _least_stage(problem: Problem) -> Ends | None:
     """Return the cut of the least largest stage, whatever its device and the memory."""
     items, stages = items_of(problem), problem.stages
@@ -295,15 +294,15 @@ def _planned(
             raise refusals[0]
         return min((ends for ends, rank in found.items() if rank), key=found.__getitem__)
 
-    own = ends_of(problem)
-    for ends in dict.fromkeys((own, *_equal(problem), _least_stage(problem) or own)):
+    own, smallest = ends_of(problem), _least_stage(problem)
+    for ends in dict.fromkeys((own, *_equal(problem), smallest or own)):
         make(ends)
     tried, most, ranked = 0, PLANNED, list[Ends]()
     cuts: _Cuts | None = None
     while len(found) < most:
         if cuts is None or best() != cuts.own:
             order = plan(cut(best()))
-            cuts = _Cuts(CutTimes(problem, order) if cuts is None else cuts.times.under(order), best())
+            cuts = _Cuts(CutTimes(problem, order) if cuts is None else cuts.times.under(order), best(), smallest)
             ranked = cuts.ranked()
             tried = max(tried, len(cuts.known) or cuts.all)
             most = max(LEAST_PLANNED, min(PLANNED, MOST_PLANNED // cuts.times.slots))
