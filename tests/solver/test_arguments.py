@@ -33,7 +33,7 @@ def test_a_hint_of_another_model() -> None:
     others = [replace(LINEAR, microbatches=9), pipesched.make_problem(devices=2, microbatches=8),
               replace(LINEAR, placement=pipesched.Placement((3, 2, 1, 0)))]  # fmt: skip
     for other in others:
-        with pytest.raises(ConfigError, match="hint: is a schedule of another model"):
+        with pytest.raises(ConfigError, match="hint: is of another model"):
             pipesched.solve(LINEAR, hint=pipesched.run(other, "list"))
     report = pipesched.solve(replace(LINEAR, placement=None), hint=pipesched.run(other, "list"), time_limit=5).report
     assert "[3, 2, 1, 0]" in getattr(report, "placements", ())

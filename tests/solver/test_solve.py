@@ -199,7 +199,7 @@ def test_a_hint_is_taken() -> None:
     again = solve(problem, hint=best.schedule, method="portfolio")
     assert report_of(again).value == 31
     assert report_of(again).source in ("hint", *FAMILIES)
-    with pytest.raises(ConfigError, match="hint: is a schedule of another model"):
+    with pytest.raises(ConfigError, match="hint: is of another model"):
         solve(replace(problem, microbatches=9), hint=best.schedule)
 
 

@@ -162,7 +162,7 @@ def test_a_hint_with_transfers() -> None:
     best = solve(problem, offload=True).schedule
     again = solve(problem, offload=True, hint=best, method="portfolio")
     assert again.schedule.makespan_ticks == 33
-    with pytest.raises(ConfigError, match="hint: is a schedule of another model"):
+    with pytest.raises(ConfigError, match="hint: is of another model"):
         solve(problem, hint=best)
 
 
