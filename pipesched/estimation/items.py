@@ -210,6 +210,7 @@ class Stage:
 
     @property
     def work(self) -> int:
+        """The microseconds of a forward and a backward of one microbatch."""
         return int(self.items.sum_of("work", self.begin, self.end) + self._sum_again("recompute"))
 
     def size(self, what: str) -> Fraction:

@@ -82,6 +82,7 @@ class TrainingStep(NamedTuple):
 
     @property
     def gpu_hours_per_trillion(self) -> float:
+        """The GPU-hours of 10^12 tokens."""
         return 10**12 / self.tokens_per_second_per_gpu / 3600
 
     def taking(self, time: float) -> TrainingStep:

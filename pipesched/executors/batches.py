@@ -153,6 +153,7 @@ class PendingCall(Generic[Result]):
             self._sent = executor.submit(CallBatch(methodcaller("__call__"), [call]))
 
     def result(self) -> Result:
+        """Return the result. Raises as `map_batches` does."""
         if self._sent is None:
             with deadline(self._clock):
                 return self._here()
@@ -162,6 +163,7 @@ class PendingCall(Generic[Result]):
 
     @property
     def is_done(self) -> bool:
+        """Whether the call has ended, or will not begin."""
         return self._sent is None or self._sent.done()
 
     def cancel(self) -> bool:

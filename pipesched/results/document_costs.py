@@ -113,6 +113,7 @@ class ModelCosts:
         return round((linear * tokens + core * squares) / (linear + core), 6)
 
     def size(self, load: DocumentLoad) -> Fraction:
+        """Return the tokens, to six decimals."""
         return half_even(load.tokens, self.reference)
 
     def _time(self, rate: Rate, load: DocumentLoad) -> Exact:

@@ -95,6 +95,7 @@ class Trials:
         return timed_schedule(self.problem, Plan(self.index, [*map(lists, orders)]), times, self.graph)
 
     def fits(self, schedule: Schedule) -> bool:
+        """Return whether no device ever holds more than its capacity."""
         return all(peak <= capacity for peak, capacity in zip(schedule.peak_grains, self.capacities, strict=True))
 
     def best(self, found: Iterable[Orders]) -> Schedule:

@@ -156,6 +156,7 @@ class _Budgets:
         return partial(solve_request, SolveRequest(problem, keeps_cuts=True, **settings))
 
     def _send(self, budget: int, points: int) -> None:
+        """Let a worker solve a budget, unless one does already."""
         pool, searches = self.ahead.pool, self.settings["method"] != "portfolio"
         workers = self.settings["workers"] or (getattr(pool, "cores_each", 1) if pool is not None and searches else 0)
         call = self._solve(within(self.problem, budget), points, workers=workers)

@@ -120,6 +120,7 @@ class RecomputeOffloadVariant(Variant):
 
     @cached_property
     def quantum(self) -> int:
+        """The greatest common divisor of all times, in ticks."""
         return lower(self.problem, self.full).quantum
 
     def bounds(self) -> Iterator[Bound]:

@@ -98,6 +98,7 @@ class Chain:
         return scale if {*self.devices.speed} == {1} else scale * 10**MOST_DIGITS  # durations have more digits
 
     def ticks(self, time: Fraction) -> int:
+        """Return a time in ticks, rounded down."""
         return int(time * self.per_unit)  # rounded down
 
     @cached_property
